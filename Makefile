@@ -1,0 +1,39 @@
+# Two commands: `make demo` and `make test`. Both set everything up first.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: setup demo test test-slow check bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "lycosa needs Python 3.11 or newer: make PYTHON=python3.12 setup")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing lycosa into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+demo: setup
+	$(BIN)/lycosa demo
+
+test: setup
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+check: setup
+	$(BIN)/ruff check lycosa tests benchmarks
+	$(BIN)/ruff format --check lycosa tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/check_docs.py
+
+bench: setup
+	$(BIN)/python benchmarks/crawl.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,1 @@
+"""Archive: where are the bytes that were exchanged, in a form that others can read?"""

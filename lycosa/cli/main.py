@@ -1,0 +1,102 @@
+"""`lycosa`: finds the verb, runs it, and turns every expected error into one line.
+
+A verb is a module of this package with `HELP` (one line), `configure(parser)` and `run(args) -> int`. Only
+the module of the verb that was asked for is imported, so that small tools start fast.
+
+Exit codes: 0 done; 1 done, and the answer is no; 2 the operator must change something (usage,
+configuration); 3 storage; 4 the remote side; 5 an internal limit or error; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import os
+import pkgutil
+import sys
+from pathlib import Path
+
+import lycosa.cli
+from lycosa.errors import ConfigError, LocalError, LycosaError, RemoteError, StorageError
+from lycosa.version import VERSION
+
+_NOT_VERBS = {"main", "screen", "streams"}
+_CODES: list[tuple[type[LycosaError], int]] = [
+    (ConfigError, 2),
+    (StorageError, 3),
+    (RemoteError, 4),
+    (LocalError, 5),
+]
+
+
+def verbs() -> list[str]:
+    """The names of all verbs."""
+    return sorted(m.name for m in pkgutil.iter_modules(lycosa.cli.__path__) if m.name not in _NOT_VERBS)
+
+
+def _help_of(verb: str) -> str:
+    """A verb's one line, read from its source: importing all verbs would cost a second."""
+    source = Path(lycosa.cli.__path__[0], f"{verb}.py").read_text(encoding="utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "HELP":
+            return str(ast.literal_eval(node.value))
+    return ""
+
+
+def _overview() -> str:
+    rows = [f"  {verb:<10} {_help_of(verb)}" for verb in verbs()]
+    return "\n".join(
+        [
+            f"lycosa {VERSION}: a web crawler that never loses its place",
+            "",
+            "usage: lycosa VERB ...      (lycosa VERB --help tells more)",
+            "",
+            *rows,
+            "",
+            "first steps: lycosa demo",
+        ]
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    args = sys.argv[1:] if argv is None else argv
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0 if args else 2
+    if args[0] in ("-V", "--version"):
+        print(f"lycosa {VERSION}")
+        return 0
+    verb = args[0]
+    if verb not in verbs():
+        import difflib
+
+        near = difflib.get_close_matches(verb, verbs(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "lycosa --help lists the verbs"
+        print(f"lycosa: no verb {verb!r}; {hint}", file=sys.stderr)
+        return 2
+    try:
+        module = importlib.import_module(f"lycosa.cli.{verb}")
+        parser = argparse.ArgumentParser(
+            prog=f"lycosa {verb}",
+            description=module.HELP,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=getattr(module, "EPILOG", None),
+        )
+        module.configure(parser)
+        return int(module.run(parser.parse_args(args[1:])))
+    except LycosaError as error:
+        print(f"lycosa {verb}: {error}", file=sys.stderr)
+        return next((code for kind, code in _CODES if isinstance(error, kind)), 5)
+    except BrokenPipeError:
+        # The reader of our output (head, say) has had enough. Point stdout elsewhere, or the
+        # interpreter complains when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Crawl: how do the rooms become one crawl?"""

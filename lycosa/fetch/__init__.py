@@ -1,0 +1,1 @@
+"""Fetch: how does one exchange with a site go, and may it happen at all?"""

@@ -1,0 +1,254 @@
+"""Files as a port: every durable byte of a crawl goes through a `Files`.
+
+A `Files` is rooted in one directory and names are relative to it, with `/` between parts. What is
+promised about durability is what POSIX promises, no more:
+
+- bytes written are in the file for other readers after `flush`, and survive a power cut only after `sync`;
+- a file's *name* (creation, renaming, removal) survives only after `sync_dir` of its directory;
+- `rename` replaces its target atomically.
+
+`DiskFiles` is the machine's file system. `lycosa.lab.faults` has one that crashes on demand and then
+keeps only what was promised.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from lycosa.errors import ConfigError, StorageError
+
+Bytes = bytes | bytearray | memoryview
+
+
+class Appender(Protocol):
+    """A file open for appending."""
+
+    @property
+    def size(self) -> int:
+        """Where the next byte goes: everything written so far, flushed or not."""
+        ...
+
+    def write(self, data: Bytes) -> None: ...
+    def flush(self) -> None: ...
+    def sync(self) -> None:
+        """Make every byte written so far durable. May be called from another thread than `write`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """A directory of files."""
+
+    def create(self, name: str) -> Appender:
+        """A new, empty file, replacing any other; its directory is made if need be."""
+        ...
+
+    def append(self, name: str) -> Appender:
+        """The file, open at its end; made if need be."""
+        ...
+
+    def read(self, name: str) -> bytes: ...
+    def read_at(self, name: str, offset: int, length: int) -> bytes:
+        """At most `length` bytes from `offset`; fewer only at the end of the file."""
+        ...
+
+    def size(self, name: str) -> int: ...
+    def exists(self, name: str) -> bool: ...
+    def list(self, directory: str) -> list[str]:
+        """Names (not paths) in the directory, sorted; empty if there is no such directory."""
+        ...
+
+    def rename(self, old: str, new: str) -> None: ...
+    def remove(self, name: str) -> None:
+        """Remove the file if it is there."""
+        ...
+
+    def truncate(self, name: str, size: int) -> None:
+        """Cut the file to `size` bytes, durably."""
+        ...
+
+    def sync_dir(self, directory: str) -> None: ...
+    def within(self, directory: str) -> Files:
+        """The same port, rooted in a directory below."""
+        ...
+
+
+@contextmanager
+def _said(what: str, path: Path) -> Iterator[None]:
+    """Turn the system's errors into one line for the operator."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "the disk is full: free some room, then run the same command again"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            hint = "no permission: choose another directory or change its owner"
+        else:
+            hint = error.strerror or str(error)
+        raise StorageError(f"cannot {what} {path}: {hint}") from error
+
+
+class _DiskAppender:
+    def __init__(self, path: Path, flags: int) -> None:
+        self._path = path
+        with _said("open", path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | flags, 0o644)
+            self._size = os.fstat(self._fd).st_size
+        self._buffer: list[Bytes] = []
+        self._buffered = 0
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def write(self, data: Bytes) -> None:
+        self._buffer.append(data)
+        self._size += len(data)
+        self._buffered += len(data)
+        if self._buffered > 1 << 18:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._buffer:
+            return
+        data = memoryview(b"".join(self._buffer))
+        self._buffer, self._buffered = [], 0
+        with _said("write", self._path):
+            while data:
+                data = data[os.write(self._fd, data) :]
+
+    def sync(self) -> None:
+        self.flush()
+        with _said("sync", self._path):
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            try:
+                self.flush()
+            finally:
+                os.close(self._fd)
+                self._fd = -1
+
+
+class DiskFiles:
+    """The machine's file system below `root`."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+
+    def create(self, name: str) -> Appender:
+        return _DiskAppender(self.root / name, os.O_TRUNC)
+
+    def append(self, name: str) -> Appender:
+        return _DiskAppender(self.root / name, 0)
+
+    def read(self, name: str) -> bytes:
+        with _said("read", self.root / name):
+            return (self.root / name).read_bytes()
+
+    def read_at(self, name: str, offset: int, length: int) -> bytes:
+        with _said("read", self.root / name):
+            fd = os.open(self.root / name, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                parts = []
+                while length > 0:
+                    part = os.pread(fd, length, offset)
+                    if not part:
+                        break
+                    parts.append(part)
+                    offset += len(part)
+                    length -= len(part)
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+            finally:
+                os.close(fd)
+
+    def size(self, name: str) -> int:
+        with _said("read", self.root / name):
+            return (self.root / name).stat().st_size
+
+    def exists(self, name: str) -> bool:
+        return (self.root / name).exists()
+
+    def list(self, directory: str) -> list[str]:
+        with _said("list", self.root / directory):
+            try:
+                return sorted(os.listdir(self.root / directory))
+            except FileNotFoundError:
+                return []
+
+    def rename(self, old: str, new: str) -> None:
+        with _said("rename", self.root / old):
+            (self.root / old).replace(self.root / new)
+
+    def remove(self, name: str) -> None:
+        with _said("remove", self.root / name):
+            (self.root / name).unlink(missing_ok=True)
+
+    def truncate(self, name: str, size: int) -> None:
+        with _said("truncate", self.root / name):
+            fd = os.open(self.root / name, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.ftruncate(fd, size)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def sync_dir(self, directory: str) -> None:
+        path = self.root / directory
+        with _said("sync", path):
+            path.mkdir(parents=True, exist_ok=True)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def within(self, directory: str) -> DiskFiles:
+        return DiskFiles(self.root / directory)
+
+
+def write_whole(files: Files, name: str, data: Bytes) -> None:
+    """Replace a small file so that a reader, or a restart, sees the old bytes or the new, never a mix."""
+    draft = name + ".part"
+    out = files.create(draft)
+    try:
+        out.write(data)
+        out.sync()
+    finally:
+        out.close()
+    files.rename(draft, name)
+    files.sync_dir(name.rpartition("/")[0])
+
+
+class DirectoryLock:
+    """Held by the one process that writes to a crawl; the system drops it when that process ends."""
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / "lock"
+        with _said("lock", path):
+            directory.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            raise ConfigError(
+                f"{directory} is in use by process {holder}: stop it first, or choose another directory"
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

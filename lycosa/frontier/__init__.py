@@ -1,0 +1,1 @@
+"""Frontier: what next, and when?"""

@@ -1,0 +1,1 @@
+"""Graph: who links to whom?"""

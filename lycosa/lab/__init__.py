@@ -1,0 +1,1 @@
+"""Lab: what would happen if?"""

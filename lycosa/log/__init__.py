@@ -1,0 +1,1 @@
+"""Log: what has happened, durably and in order?"""

@@ -1,0 +1,43 @@
+"""Options: frozen structs that each room declares, read from TOML or keywords by one strict reader.
+
+Unknown names are an error that names the nearest known one; wrong types are an error that names the
+option. Either is a `ConfigError` of one line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, TypeVar
+
+import msgspec
+
+from lycosa.errors import ConfigError
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def read(kind: type[T], given: dict[str, Any], where: str = "") -> T:
+    """Options of `kind` from a plain dictionary; nested dictionaries become nested options."""
+    _check_names(kind, given, where)
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        prefix = f"{where}: " if where else ""
+        raise ConfigError(f"{prefix}{text.replace('$.', '')}") from None
+
+
+def _check_names(kind: type[msgspec.Struct], given: dict[str, Any], where: str) -> None:
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for name, value in given.items():
+        full = f"{where}.{name}" if where else name
+        field = fields.get(name)
+        if field is None:
+            near = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(sorted(fields))
+            raise ConfigError(f"unknown option {full!r}; {hint}")
+        inner = field.type
+        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            if not isinstance(value, dict):
+                raise ConfigError(f"option {full!r} is a table of options, not {value!r}")
+            _check_names(inner, value, full)

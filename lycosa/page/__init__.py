@@ -1,0 +1,1 @@
+"""Page: what do these bytes say, and where do they point?"""

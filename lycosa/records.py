@@ -1,0 +1,253 @@
+"""The records of the log, and the values in them: the words in which rooms talk to each other.
+
+A crawl is an append-only log of these records; every other structure is a fold over them. They are
+encoded by msgspec as MessagePack arrays whose first element is the tag. Fields are only ever added at
+the end, with a default, so that an older log stays readable.
+
+    Configured  the crawl's options, whole, whenever they change
+    Seeded      URLs given by the operator
+    Received    links that another shard found
+    Fetched     a fetch that ended with an answer, with the links of the page
+    Skipped     a URL that will not be fetched, and why
+    Deferred    a URL or a site that waits for a time
+    Robots      what a site's robots.txt said
+
+Times are whole milliseconds since the epoch. URLs are canonical (see `lycosa.url`), hence ASCII without
+white space or newline; that is what lets `Links` join them with newlines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+
+class LinkKind(IntEnum):
+    """How a page holds a link. The low seven bits of a byte in `Links.kinds`."""
+
+    ANCHOR = 0
+    AREA = 1
+    FRAME = 2
+    REFRESH = 3
+    REDIRECT = 4
+    CANONICAL = 5
+    ALTERNATE = 6
+    SITEMAP = 7
+    FEED = 8
+    SEED = 9
+    FORM = 10
+    RELATED = 11  # <link> of any other relation: next, prev, author, search ...
+    IMAGE = 32  # from here on: requisites, what a browser needs to show the page
+    SCRIPT = 33
+    STYLE = 34
+    MEDIA = 35
+    OBJECT = 36
+    ICON = 37
+    MANIFEST = 38
+
+
+NOFOLLOW = 0x80
+"""Set in a byte of `Links.kinds`: the page asks that this link not be followed."""
+
+FIRST_REQUISITE = int(LinkKind.IMAGE)
+
+
+class Link(NamedTuple):
+    """One link, unpacked."""
+
+    url: str
+    kind: LinkKind
+    nofollow: bool
+    text: str
+
+
+class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The links of one record, packed in three parallel columns.
+
+    `urls` and `texts` are joined by newlines, `kinds` has one byte a link. Packed, a page's links are
+    three values and not hundreds of objects: cheap to log, and a kernel can hash them where they lie.
+    """
+
+    urls: bytes = b""
+    kinds: bytes = b""
+    texts: bytes = b""
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def __iter__(self) -> Iterator[Link]:  # type: ignore[override]
+        if not self.kinds:
+            return
+        urls = self.urls.decode("ascii").split("\n")
+        texts = self.texts.decode("utf-8").split("\n") if self.texts else [""] * len(urls)
+        for url, kind, text in zip(urls, self.kinds, texts, strict=True):
+            yield Link(url, LinkKind(kind & 0x7F), bool(kind & NOFOLLOW), text)
+
+    @staticmethod
+    def pack(links: Iterable[Link]) -> Links:
+        """Pack links; texts lose their newlines."""
+        rows = list(links)
+        if not rows:
+            return NO_LINKS
+        texts = [row.text.replace("\n", " ") for row in rows]
+        return Links(
+            "\n".join(row.url for row in rows).encode("ascii"),
+            bytes(int(row.kind) | (NOFOLLOW if row.nofollow else 0) for row in rows),
+            "\n".join(texts).encode("utf-8", "replace") if any(texts) else b"",
+        )
+
+
+NO_LINKS = Links()
+
+
+class Stored(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where the archive keeps an exchange: `length` bytes at `offset` of `file`, request and response."""
+
+    file: str
+    offset: int
+    length: int
+    response: int = 0  # where in those bytes the response record starts
+
+
+class Timing(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How long a fetch took, in milliseconds from its start."""
+
+    dns: int = 0
+    connect: int = 0
+    first_byte: int = 0
+    total: int = 0
+
+
+class Why(StrEnum):
+    """Why a URL was skipped or deferred."""
+
+    ROBOTS = "robots"  # the site's rules forbid it
+    ROBOTS_UNREACHABLE = "robots-unreachable"  # the rules could not be had, so nothing may be fetched
+    SCOPE = "scope"  # the crawl's scope excludes it (now)
+    DNS = "dns"  # its host has no address
+    ADDRESS = "address"  # its host's address must not be asked
+    FAILED = "failed"  # every attempt failed
+    REDIRECTS = "redirects"  # too many in a row
+    SITE_LIMIT = "site-limit"  # its site has had its pages
+    BLOCKED = "blocked"  # its host is on the operator's blocklist
+    RETRY = "retry"  # deferred: a fetch failed and is tried again
+    BUSY = "busy"  # deferred: 429 or 503, with or without Retry-After
+    SCHEME = "scheme"  # no fetcher for its scheme
+
+
+class Configured(msgspec.Struct, frozen=True, array_like=True, tag="C"):
+    """The options of the crawl as JSON, whole. The last one holds."""
+
+    at: int
+    options: bytes
+
+
+class Seeded(msgspec.Struct, frozen=True, array_like=True, tag="S"):
+    """URLs given by the operator, at depth 0."""
+
+    at: int
+    links: Links
+
+
+class Received(msgspec.Struct, frozen=True, array_like=True, tag="V"):
+    """Links that shard `sender` found at positions before `cursor` of its log."""
+
+    at: int
+    sender: int
+    cursor: int
+    links: Links
+    depths: list[int]
+    hops: bytes
+
+
+class Fetched(msgspec.Struct, frozen=True, array_like=True, tag="F"):
+    """A fetch that ended with an answer of the site, whatever its status."""
+
+    at: int
+    url: str
+    depth: int
+    hops: int  # redirects that led here, in a row
+    attempt: int  # 0 for the first
+    status: int
+    type: str  # media type, without parameters; sniffed if the site lied
+    charset: str
+    size: int  # bytes of the body as sent
+    length: int  # bytes of the body decoded
+    digest: int  # 64-bit digest of the decoded body; 0 for an empty one
+    timing: Timing
+    address: str
+    links: Links
+    stored: Stored | None = None
+    title: str = ""
+    etag: str = ""
+    modified: str = ""  # Last-Modified, as sent
+    truncated: str = ""  # "", "length" or "time": which limit cut the body
+    noindex: bool = False
+    duplicate: str = ""  # a URL fetched before with the same content
+
+
+class Skipped(msgspec.Struct, frozen=True, array_like=True, tag="K"):
+    """A URL that will not be fetched: final until the operator changes the crawl."""
+
+    at: int
+    url: str
+    depth: int
+    why: Why
+    detail: str = ""
+
+
+class Deferred(msgspec.Struct, frozen=True, array_like=True, tag="D"):
+    """A URL (or, with `url` empty, a whole site) that waits until `due`."""
+
+    at: int
+    url: str
+    site: str
+    depth: int
+    hops: int
+    attempt: int  # how many attempts have been made
+    why: Why
+    due: int
+    detail: str = ""
+
+
+class Robots(msgspec.Struct, frozen=True, array_like=True, tag="R"):
+    """What a site's robots.txt said. `status` 0: it could not be reached."""
+
+    at: int
+    site: str
+    status: int
+    body: bytes  # at most 500 KiB, as parsed
+    expires: int
+    links: Links = NO_LINKS  # its sitemaps
+    stored: Stored | None = None
+    detail: str = ""
+
+
+Record = Configured | Seeded | Received | Fetched | Skipped | Deferred | Robots
+
+
+class Waiting(NamedTuple):
+    """A URL on its way to be fetched, with all that its fetch must know."""
+
+    url: str
+    key: int
+    depth: int = 0
+    hops: int = 0
+    attempt: int = 0
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Record)
+
+
+def encode(record: Record) -> bytes:
+    """The record's bytes in the log."""
+    return _encoder.encode(record)
+
+
+def decode(data: bytes | memoryview) -> Record:
+    """The record of those bytes; `msgspec.MsgspecError` if they are none."""
+    return _decoder.decode(data)

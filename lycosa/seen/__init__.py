@@ -1,0 +1,1 @@
+"""Seen: is this URL new?"""

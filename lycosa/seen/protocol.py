@@ -1,0 +1,71 @@
+"""The contract of every uniqueness store.
+
+A store answers *was this URL discovered before?* for 64-bit keys (see `lycosa.url.key`). It may answer at
+once or later: a store on disk gathers keys and answers them in a merge. Hence two ways out for a new key,
+as an index in the `Answer` to the very offer, or, with its payload, from a later `merge`.
+
+The guarantee, whatever the batching, the order or the restarts:
+
+    every key offered comes out as new exactly once, with the payload of its first offer,
+    unless it was marked known before it came out: then it never does.
+
+Keys may repeat within a batch. The key 0 is a key like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.state import Durable
+
+Keys = NDArray[np.uint64]
+
+
+class Answer(NamedTuple):
+    """What an offer learned at once: indices into the batch, ascending."""
+
+    new: NDArray[np.intp]
+    """New, now, finally: first met in this offer."""
+    waiting: NDArray[np.intp]
+    """To be answered by a later `merge` (the store has kept their payloads)."""
+
+
+class Seen(Durable, Protocol):
+    """A uniqueness store; the module's docstring is its contract."""
+
+    def certain(self, keys: Keys) -> NDArray[np.bool_]:
+        """True where the key is certainly known (or already waiting): offering it would change nothing.
+
+        False says nothing. Cheap, changes no state: lets callers skip the work of making an offer.
+        """
+        ...
+
+    def offer(self, keys: Keys, payloads: Sequence[bytes]) -> Answer:
+        """Offer keys with what belongs to them. Keys in neither field of the answer are not new."""
+        ...
+
+    def mark(self, keys: Keys) -> None:
+        """Make keys known without their ever coming out; withdraws those that wait."""
+        ...
+
+    def merge(self) -> list[tuple[int, bytes]]:
+        """Answer some waiting keys (at least one, if any wait); the new ones among them, with payloads."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """How many offers wait for an answer."""
+        ...
+
+    def __len__(self) -> int:
+        """How many keys are known, as far as the store can say without reading its disk."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of RAM held: tables and buffers."""
+        ...
