@@ -181,7 +181,7 @@ class DiskFiles:
     def list(self, directory: str) -> list[str]:
         with _said("list", self.root / directory):
             try:
-                return sorted(os.listdir(self.root / directory))
+                return sorted(path.name for path in (self.root / directory).iterdir())
             except FileNotFoundError:
                 return []
 

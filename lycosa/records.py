@@ -78,7 +78,7 @@ class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def __iter__(self) -> Iterator[Link]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Link]:
         if not self.kinds:
             return
         urls = self.urls.decode("ascii").split("\n")
@@ -138,21 +138,21 @@ class Why(StrEnum):
     SCHEME = "scheme"  # no fetcher for its scheme
 
 
-class Configured(msgspec.Struct, frozen=True, array_like=True, tag="C"):
+class Configured(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="C"):
     """The options of the crawl as JSON, whole. The last one holds."""
 
     at: int
     options: bytes
 
 
-class Seeded(msgspec.Struct, frozen=True, array_like=True, tag="S"):
+class Seeded(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="S"):
     """URLs given by the operator, at depth 0."""
 
     at: int
     links: Links
 
 
-class Received(msgspec.Struct, frozen=True, array_like=True, tag="V"):
+class Received(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="V"):
     """Links that shard `sender` found at positions before `cursor` of its log."""
 
     at: int
@@ -163,7 +163,7 @@ class Received(msgspec.Struct, frozen=True, array_like=True, tag="V"):
     hops: bytes
 
 
-class Fetched(msgspec.Struct, frozen=True, array_like=True, tag="F"):
+class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="F"):
     """A fetch that ended with an answer of the site, whatever its status."""
 
     at: int
@@ -189,7 +189,7 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag="F"):
     duplicate: str = ""  # a URL fetched before with the same content
 
 
-class Skipped(msgspec.Struct, frozen=True, array_like=True, tag="K"):
+class Skipped(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="K"):
     """A URL that will not be fetched: final until the operator changes the crawl."""
 
     at: int
@@ -199,7 +199,7 @@ class Skipped(msgspec.Struct, frozen=True, array_like=True, tag="K"):
     detail: str = ""
 
 
-class Deferred(msgspec.Struct, frozen=True, array_like=True, tag="D"):
+class Deferred(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="D"):
     """A URL (or, with `url` empty, a whole site) that waits until `due`."""
 
     at: int
@@ -213,7 +213,7 @@ class Deferred(msgspec.Struct, frozen=True, array_like=True, tag="D"):
     detail: str = ""
 
 
-class Robots(msgspec.Struct, frozen=True, array_like=True, tag="R"):
+class Robots(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="R"):
     """What a site's robots.txt said. `status` 0: it could not be reached."""
 
     at: int
@@ -250,4 +250,5 @@ def encode(record: Record) -> bytes:
 
 def decode(data: bytes | memoryview) -> Record:
     """The record of those bytes; `msgspec.MsgspecError` if they are none."""
-    return _decoder.decode(data)
+    record: Record = _decoder.decode(data)
+    return record

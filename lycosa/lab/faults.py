@@ -1,0 +1,251 @@
+"""Faulty files: a file system in memory that crashes on demand and keeps only what was promised.
+
+`FaultyFiles` meets the `Files` port. Every operation that could fail half-way (create, write, flush, sync,
+rename, remove, truncate, sync of a directory) counts as one step; at step `crash_at` the call raises `Crash`,
+possibly after doing part of its work, and so does every call after it: the machine is off.
+
+`restart(random)` gives the file system as the next start finds it. What was synced is there. Of what was not:
+
+- each write since the last sync of its file is kept or dropped by itself, so later bytes may be there without
+  earlier ones (the gap reads as zeros), and the last kept one may be cut at any byte;
+- of the names in a directory (created, renamed, removed) since its last sync, a random prefix of the
+  changes has happened.
+
+That is harsher than SIGKILL, which loses nothing that reached the page cache, and as harsh as POSIX allows.
+"""
+
+from __future__ import annotations
+
+import threading
+from random import Random
+
+from lycosa.errors import StorageError
+from lycosa.files import Appender, Bytes
+
+
+class Crash(Exception):  # noqa: N818 - not an error of the program: the power is gone
+    """The machine stopped at this operation."""
+
+
+class _Inode:
+    def __init__(self, data: bytes = b"") -> None:
+        self.durable = bytearray(data)
+        self.data = bytearray(data)
+        self.writes: list[tuple[int, bytes]] = []  # since the last sync: offset and bytes
+
+
+class _Disk:
+    """What all views of one file system share."""
+
+    def __init__(self, names: dict[str, _Inode], crash_at: int | None) -> None:
+        self.names = dict(names)
+        self.durable_names = dict(names)
+        self.changes: list[tuple[str, str, _Inode | None]] = []  # directory, name, inode (None: gone)
+        self.crash_at = crash_at
+        self.steps = 0
+        self.history: list[str] = []
+        self.off = False
+        self.lock = threading.RLock()
+
+    def step(self, what: str) -> bool:
+        """Count an operation; True if the machine stops in it."""
+        if self.off:
+            raise Crash("the machine is off")
+        self.steps += 1
+        self.history.append(what)
+        if self.crash_at is not None and self.steps >= self.crash_at:
+            self.off = True
+            return True
+        return False
+
+    def change(self, name: str, inode: _Inode | None) -> None:
+        self.changes.append((name.rpartition("/")[0], name, inode))
+        if inode is None:
+            self.names.pop(name, None)
+        else:
+            self.names[name] = inode
+
+
+class _FaultyAppender:
+    def __init__(self, disk: _Disk, name: str, inode: _Inode) -> None:
+        self._disk = disk
+        self._name = name
+        self._inode = inode
+        self._buffer = b""
+
+    @property
+    def size(self) -> int:
+        return len(self._inode.data) + len(self._buffer)
+
+    def write(self, data: Bytes) -> None:
+        with self._disk.lock:
+            if self._disk.step(f"write {self._name}"):
+                raise Crash(self._name)
+            self._buffer += bytes(data)
+
+    def flush(self) -> None:
+        with self._disk.lock:
+            if not self._buffer:
+                return
+            stops = self._disk.step(f"flush {self._name}")
+            data = self._buffer[: len(self._buffer) // 2] if stops else self._buffer
+            self._inode.writes.append((len(self._inode.data), data))
+            self._inode.data += data
+            self._buffer = b""
+            if stops:
+                raise Crash(self._name)
+
+    def sync(self) -> None:
+        with self._disk.lock:
+            self.flush()
+            if self._disk.step(f"sync {self._name}"):
+                raise Crash(self._name)
+            self._inode.durable[:] = self._inode.data
+            self._inode.writes.clear()
+
+    def close(self) -> None:
+        with self._disk.lock:
+            if not self._disk.off:
+                self.flush()
+
+
+class FaultyFiles:
+    """A `Files` on a disk that fails; see the module."""
+
+    def __init__(self, crash_at: int | None = None, *, _disk: _Disk | None = None, _root: str = "") -> None:
+        self._disk = _disk or _Disk({}, crash_at)
+        self._root = _root
+
+    @property
+    def steps(self) -> int:
+        """Operations so far."""
+        return self._disk.steps
+
+    @property
+    def crashed(self) -> bool:
+        return self._disk.off
+
+    @property
+    def history(self) -> list[str]:
+        """What each step was."""
+        return self._disk.history
+
+    def restart(self, random: Random, crash_at: int | None = None) -> FaultyFiles:
+        """The file system after the crash (or after pulling the plug now)."""
+        disk = self._disk
+        with disk.lock:
+            disk.off = True
+            names = dict(disk.durable_names)
+            for directory in {change[0] for change in disk.changes}:
+                changes = [change for change in disk.changes if change[0] == directory]
+                for _, name, inode in changes[: random.randint(0, len(changes))]:
+                    if inode is None:
+                        names.pop(name, None)
+                    else:
+                        names[name] = inode
+            survivors = {name: _Inode(_survives(inode, random)) for name, inode in names.items()}
+            return FaultyFiles(_disk=_Disk(survivors, crash_at), _root=self._root)
+
+    def create(self, name: str) -> Appender:
+        with self._disk.lock:
+            full = self._full(name)
+            if self._disk.step(f"create {full}"):
+                raise Crash(full)
+            inode = _Inode()
+            self._disk.change(full, inode)
+            return _FaultyAppender(self._disk, full, inode)
+
+    def append(self, name: str) -> Appender:
+        with self._disk.lock:
+            full = self._full(name)
+            if full not in self._disk.names:
+                return self.create(name)
+            return _FaultyAppender(self._disk, full, self._disk.names[full])
+
+    def read(self, name: str) -> bytes:
+        return bytes(self._inode(name).data)
+
+    def read_at(self, name: str, offset: int, length: int) -> bytes:
+        return bytes(self._inode(name).data[offset : offset + length])
+
+    def size(self, name: str) -> int:
+        return len(self._inode(name).data)
+
+    def exists(self, name: str) -> bool:
+        full = self._full(name)
+        return full in self._disk.names or any(n.startswith(full + "/") for n in self._disk.names)
+
+    def list(self, directory: str) -> list[str]:
+        prefix = self._full(directory)
+        prefix = prefix + "/" if prefix else ""
+        below = (name[len(prefix) :] for name in self._disk.names if name.startswith(prefix))
+        return sorted({rest.partition("/")[0] for rest in below})
+
+    def rename(self, old: str, new: str) -> None:
+        with self._disk.lock:
+            inode = self._inode(old)
+            if self._disk.step(f"rename {self._full(old)}"):
+                raise Crash(old)
+            # One change of the directory: never both names, never neither.
+            self._disk.change(self._full(new), inode)
+            self._disk.names.pop(self._full(old), None)
+            if old != new:
+                self._disk.changes.append((self._full(old).rpartition("/")[0], self._full(old), None))
+
+    def remove(self, name: str) -> None:
+        with self._disk.lock:
+            full = self._full(name)
+            if full in self._disk.names:
+                if self._disk.step(f"remove {full}"):
+                    raise Crash(full)
+                self._disk.change(full, None)
+
+    def truncate(self, name: str, size: int) -> None:
+        with self._disk.lock:
+            inode = self._inode(name)
+            if self._disk.step(f"truncate {self._full(name)}"):
+                raise Crash(name)
+            del inode.data[size:]
+            inode.durable[:] = inode.data
+            inode.writes.clear()
+
+    def sync_dir(self, directory: str) -> None:
+        with self._disk.lock:
+            full = self._full(directory)
+            if self._disk.step(f"sync_dir {full}"):
+                raise Crash(full)
+            disk = self._disk
+            for change in [change for change in disk.changes if change[0] == full]:
+                _, name, inode = change
+                if inode is None:
+                    disk.durable_names.pop(name, None)
+                else:
+                    disk.durable_names[name] = inode
+            disk.changes = [change for change in disk.changes if change[0] != full]
+
+    def within(self, directory: str) -> FaultyFiles:
+        return FaultyFiles(_disk=self._disk, _root=self._full(directory))
+
+    def _full(self, name: str) -> str:
+        return "/".join(part for part in (self._root, name) if part)
+
+    def _inode(self, name: str) -> _Inode:
+        if self._disk.off:
+            raise Crash("the machine is off")
+        found = self._disk.names.get(self._full(name))
+        if found is None:
+            raise StorageError(f"cannot read {self._full(name)}: no such file")
+        return found
+
+
+def _survives(inode: _Inode, random: Random) -> bytes:
+    """The bytes of a file after the crash."""
+    data = bytearray(inode.durable)
+    kept = [write for write in inode.writes if random.random() < 0.6]
+    for number, (offset, written) in enumerate(kept):
+        if number == len(kept) - 1:
+            written = written[: random.randint(0, len(written))]
+        if offset > len(data):
+            data += bytes(offset - len(data))
+        data[offset : offset + len(written)] = written
+    return bytes(data)

@@ -1,0 +1,183 @@
+"""Writing a log: append, cut a batch, write it, confirm it.
+
+Records are appended in memory and get their position at once; a *commit* makes them durable. It has three
+steps, so that the slow one can run in a thread while the crawl goes on appending:
+
+    batch = log.cut()       on the loop: everything appended since the last cut
+    log.write(batch)        in a thread: compress, write, sync (and rotate)
+    log.confirm(batch)      on the loop: `committed` moves to the batch's end
+
+One batch at a time. What is not confirmed may or may not survive a crash, but always as a prefix: recovery
+cuts a torn tail at a block's edge, and blocks of one commit are written in order. (On a disk that reorders
+unsynced writes a later block of the torn commit may be whole behind a torn one: it is cut too.)
+
+Rotation: when a segment has grown to its size, the next commit starts a new one, whose head and whose name
+in the directory are durable before its first record is.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+from lycosa.errors import StorageError
+from lycosa.files import Appender, Files
+from lycosa.log import blocks
+from lycosa.log.reader import (
+    SEGMENT_HEAD,
+    LogReader,
+    segment_head,
+    segment_name,
+    segments,
+    walk,
+)
+from lycosa.records import Record, encode
+
+BLOCK_BYTES = 1 << 18
+"""A block is closed when its records reach this size: a random read unpacks one block."""
+
+
+class Batch(NamedTuple):
+    """What one commit writes."""
+
+    number: int
+    first: int
+    records: list[bytes]
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.records)
+
+
+class Log:
+    """The log of one shard, open for appending. Opening it recovers it: a torn tail is cut."""
+
+    def __init__(self, files: Files, segment_bytes: int = 64 << 20) -> None:
+        self._files = files
+        self._segment_bytes = segment_bytes
+        self._reader = LogReader(files)
+        self._buffer: list[bytes] = []
+        self._cut: Batch | None = None
+        self._out: Appender | None = None
+        self.torn = 0
+        """Bytes of torn tail that opening the log cut off."""
+        self.committed, self._batch = self._recover()
+        self._end = self.committed
+
+    @property
+    def end(self) -> int:
+        """The position that the next record will get."""
+        return self._end
+
+    @property
+    def start(self) -> int:
+        """The first position that is still kept."""
+        return self._reader.start
+
+    def append(self, record: Record) -> int:
+        """Append a record; returns its position. Durable only after the next commit."""
+        self._buffer.append(encode(record))
+        self._end += 1
+        return self._end - 1
+
+    def cut(self) -> Batch | None:
+        """Everything appended since the last cut; None if there is nothing."""
+        if self._cut is not None:
+            raise RuntimeError("a batch is already under way")
+        if not self._buffer:
+            return None
+        self._batch += 1
+        records, self._buffer = self._buffer, []
+        self._cut = Batch(self._batch, self._end - len(records), records)
+        return self._cut
+
+    def write(self, batch: Batch) -> None:
+        """Make a batch durable. Runs in a thread; touches nothing that `append` does."""
+        out = self._out
+        if out is not None and out.size >= self._segment_bytes:
+            out.close()
+            out = self._out = None
+        if out is None:
+            out = self._out = self._new_segment(batch.first)
+        first, group, size = batch.first, [], 0
+        for record in batch.records:
+            group.append(record)
+            size += len(record)
+            if size >= BLOCK_BYTES:
+                out.write(blocks.pack(batch.number, first, group))
+                first, group, size = first + len(group), [], 0
+        if group:
+            out.write(blocks.pack(batch.number, first, group))
+        out.sync()
+
+    def confirm(self, batch: Batch) -> None:
+        """The batch is durable."""
+        self._cut = None
+        self.committed = batch.end
+
+    def commit(self) -> None:
+        """All three steps at once, for whoever may wait."""
+        batch = self.cut()
+        if batch is not None:
+            self.write(batch)
+            self.confirm(batch)
+
+    @property
+    def reader(self) -> LogReader:
+        """A reader of what is committed."""
+        return self._reader
+
+    def drop_before(self, position: int) -> None:
+        """Remove segments all of whose records lie before `position`."""
+        firsts = segments(self._files)
+        for first, following in pairwise(firsts):
+            if following <= position:
+                self._files.remove(segment_name(first))
+
+    def close(self) -> None:
+        if self._out is not None:
+            self._out.close()
+            self._out = None
+
+    def _new_segment(self, first: int) -> Appender:
+        out = self._files.create(segment_name(first))
+        out.write(segment_head(first))
+        out.sync()
+        self._files.sync_dir("")
+        return out
+
+    def _recover(self) -> tuple[int, int]:
+        """Cut the torn tail; returns the end of the log and the number of its last commit."""
+        firsts = segments(self._files)
+        while firsts:
+            first = firsts[-1]
+            name = segment_name(first)
+            size = self._files.size(name)
+            if size < SEGMENT_HEAD or self._files.read_at(name, 0, SEGMENT_HEAD) != segment_head(first):
+                if size > SEGMENT_HEAD:
+                    raise StorageError(f"{name} is not a log segment: remove it or restore it from a copy")
+                self.torn += size
+                self._files.remove(name)  # its head never became durable, so it never held a record
+                firsts.pop()
+                continue
+            offset, end, batch = SEGMENT_HEAD, first, 0
+            for at, _ in walk(self._files, first):
+                offset, end, batch = at.end, at.head.end, at.head.batch
+            if offset < size:
+                self.torn += size - offset
+                self._files.truncate(name, offset)
+            if batch == 0 and len(firsts) > 1:
+                batch = self._last_batch(firsts[-2], first)
+            self._out = self._files.append(name)
+            return end, batch
+        return 0, 0
+
+    def _last_batch(self, first: int, following: int) -> int:
+        batch, end = 0, first
+        for at, _ in walk(self._files, first):
+            batch, end = at.head.batch, at.head.end
+        if end != following:
+            raise StorageError(
+                f"log segment {segment_name(first)} is cut short: restore it from a copy; nothing was changed"
+            )
+        return batch

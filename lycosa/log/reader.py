@@ -1,0 +1,214 @@
+"""Reading a log: by position, or from one position to another, also while its writer is at work.
+
+A log is a directory of segments, each named by the position of its first record:
+
+    log/00000000000000000000.seg
+    segment := "LySEG1\\r\\n" first:u64le block*
+
+A *position* is the ordinal of a record in its shard's log, from 0. Blocks follow each other without gaps,
+so the blocks' heads alone lead from a position to its bytes; the reader keeps the heads of a few segments.
+
+The reader never changes a file. It stops, without a word, at the first block that is not whole, because that
+is where the writer is at work; damage *before* the end of what was durable is a `StorageError` that names
+the file and the offset (see `blocks` for how the two are told apart).
+"""
+
+from __future__ import annotations
+
+import bisect
+import struct
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from lycosa.errors import StorageError
+from lycosa.files import Files
+from lycosa.log import blocks
+from lycosa.records import Record, decode
+
+SEGMENT_MAGIC = b"LySEG1\r\n"
+_FIRST = struct.Struct("<Q")
+SEGMENT_HEAD = len(SEGMENT_MAGIC) + _FIRST.size
+
+_PIECE = 4 << 20
+_KEPT_SEGMENTS = 8
+
+
+def segment_name(first: int) -> str:
+    return f"{first:020d}.seg"
+
+
+def segment_head(first: int) -> bytes:
+    return SEGMENT_MAGIC + _FIRST.pack(first)
+
+
+def segments(files: Files) -> list[int]:
+    """The first positions of the log's segments, ascending."""
+    names = (name for name in files.list("") if name.endswith(".seg"))
+    return sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
+
+
+class BlockAt(NamedTuple):
+    """Where a block lies."""
+
+    offset: int
+    head: blocks.Head
+
+    @property
+    def end(self) -> int:
+        """The offset after it."""
+        return self.offset + self.head.size
+
+
+def walk(
+    files: Files, first: int, start: int = 0, after: BlockAt | None = None
+) -> Iterator[tuple[BlockAt, bytes]]:
+    """Whole blocks of a segment in order, with their bytes: those after `after`, from `start` on.
+
+    Stops at the first block that is not whole; raises if later bytes prove that it once was.
+    """
+    name = segment_name(first)
+    size = files.size(name)
+    offset, batch = (SEGMENT_HEAD, 0) if after is None else (after.end, after.head.batch)
+    if size < SEGMENT_HEAD or files.read_at(name, 0, SEGMENT_HEAD) != segment_head(first):
+        return
+    data, base = b"", offset  # bytes read ahead, and the offset of the first of them
+    while offset < size:
+        at = offset - base
+        head = blocks.head_of(data, at)
+        if head is None or len(data) - at < head.size:
+            wanted = max(_PIECE, head.size if head else blocks.HEAD_BYTES)
+            data, base, at = files.read_at(name, offset, wanted), offset, 0
+            head = blocks.head_of(data)
+            if head is not None and len(data) < head.size:
+                data = files.read_at(name, offset, head.size)
+        if head is not None and head.end <= start:
+            batch, offset = head.batch, offset + head.size
+            continue
+        body = data[at : at + head.size] if head is not None else b""
+        if head is None or not blocks.intact(body, head):
+            _refuse_damage(files, name, offset, batch)
+            return
+        yield BlockAt(offset, head), body
+        batch, offset = head.batch, offset + head.size
+
+
+def _refuse_damage(files: Files, name: str, offset: int, batch: int) -> None:
+    """Raise if a readable block of a later commit than the torn one follows `offset`."""
+    rest = files.read_at(name, offset, 256 << 20)
+    at = rest.find(blocks.MAGIC, 1)
+    while at >= 0:
+        head = blocks.head_of(rest, at)
+        if head is not None and head.batch > batch + 1 and blocks.intact(rest[at : at + head.size], head):
+            raise StorageError(
+                f"log segment {name} is damaged at byte {offset}: restore it from a copy; nothing was changed"
+            )
+        at = rest.find(blocks.MAGIC, at + 1)
+
+
+class LogReader:
+    """Records of one shard's log, by position."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._heads: OrderedDict[int, list[BlockAt]] = OrderedDict()
+        self._last: tuple[int, int, list[memoryview]] | None = None
+
+    @property
+    def start(self) -> int:
+        """The first position that is still kept."""
+        return (segments(self._files) or [0])[0]
+
+    def end(self) -> int:
+        """The position after the last whole record."""
+        for first in reversed(segments(self._files)):
+            end = -1
+            for at, _ in walk(self._files, first):
+                end = at.head.end
+            if end >= 0:
+                return end
+            if self._files.size(segment_name(first)) >= SEGMENT_HEAD:
+                return first
+        return 0
+
+    def scan_encoded(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, memoryview]]:
+        """Positions and encoded records from `start` up to `stop` (or the end)."""
+        firsts = segments(self._files)
+        low = max(bisect.bisect_right(firsts, start) - 1, 0)
+        expected: int | None = None
+        for number in range(low, len(firsts)):
+            first = firsts[number]
+            if stop is not None and first >= stop:
+                return
+            if expected is not None and first != expected:
+                raise StorageError(
+                    f"log segment {segment_name(expected)} is missing or cut short, before "
+                    f"{segment_name(first)}: restore it from a copy; nothing was changed"
+                )
+            expected = first
+            for at, body in walk(self._files, first, start):
+                rows = blocks.unpack(body, at.head)
+                if rows is None:
+                    raise StorageError(f"log segment {segment_name(first)} is damaged at {at.offset}")
+                position = at.head.first
+                expected = at.head.end
+                for row in rows:
+                    if position >= start:
+                        if stop is not None and position >= stop:
+                            return
+                        yield position, row
+                    position += 1
+
+    def scan(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Record]]:
+        """Positions and records from `start` up to `stop` (or the end)."""
+        for position, row in self.scan_encoded(start, stop):
+            yield position, _decoded(position, row)
+
+    def read(self, position: int) -> Record:
+        """The record at a position."""
+        if self._last is None or not self._last[0] <= position < self._last[1]:
+            self._last = self._block_of(position)
+        return _decoded(position, self._last[2][position - self._last[0]])
+
+    def _block_of(self, position: int) -> tuple[int, int, list[memoryview]]:
+        firsts = segments(self._files)
+        number = bisect.bisect_right(firsts, position) - 1
+        if number >= 0:
+            first = firsts[number]
+            found = self._find(first, position)
+            if found is not None:
+                body = self._files.read_at(segment_name(first), found.offset, found.head.size)
+                rows = blocks.unpack(body, found.head)
+                if rows is None:
+                    raise StorageError(
+                        f"log segment {segment_name(first)} is damaged at byte {found.offset}: "
+                        f"restore it from a copy"
+                    )
+                return found.head.first, found.head.end, rows
+        raise StorageError(f"the log has no record at position {position}")
+
+    def _find(self, first: int, position: int) -> BlockAt | None:
+        heads = self._heads.pop(first, [])
+        if not heads or heads[-1].head.end <= position:
+            heads += [at for at, _ in walk(self._files, first, 0, heads[-1] if heads else None)]
+        if not heads:
+            return None
+        self._heads[first] = heads
+        if len(self._heads) > _KEPT_SEGMENTS:
+            self._heads.popitem(last=False)
+        number = bisect.bisect_right(heads, position, key=lambda at: at.head.first) - 1
+        if number < 0 or heads[number].head.end <= position:
+            return None
+        return heads[number]
+
+
+def _decoded(position: int, row: memoryview) -> Record:
+    try:
+        return decode(row)
+    except msgspec.MsgspecError as error:
+        raise StorageError(
+            f"log record {position} cannot be read ({error}): it was written by a newer version of "
+            f"lycosa, or damaged"
+        ) from None
