@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,26 +105,27 @@ class _DiskAppender:
             self._size = os.fstat(self._fd).st_size
         self._buffer: list[Bytes] = []
         self._buffered = 0
+        self._lock = threading.Lock()  # the commit's thread syncs while the loop goes on writing
 
     @property
     def size(self) -> int:
         return self._size
 
     def write(self, data: Bytes) -> None:
-        self._buffer.append(data)
-        self._size += len(data)
-        self._buffered += len(data)
+        with self._lock:
+            self._buffer.append(data)
+            self._size += len(data)
+            self._buffered += len(data)
         if self._buffered > 1 << 18:
             self.flush()
 
     def flush(self) -> None:
-        if not self._buffer:
-            return
-        data = memoryview(b"".join(self._buffer))
-        self._buffer, self._buffered = [], 0
-        with _said("write", self._path):
-            while data:
-                data = data[os.write(self._fd, data) :]
+        with self._lock:
+            data = memoryview(b"".join(self._buffer))
+            self._buffer, self._buffered = [], 0
+            with _said("write", self._path):
+                while data:
+                    data = data[os.write(self._fd, data) :]
 
     def sync(self) -> None:
         self.flush()

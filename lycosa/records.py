@@ -186,7 +186,7 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     modified: str = ""  # Last-Modified, as sent
     truncated: str = ""  # "", "length" or "time": which limit cut the body
     noindex: bool = False
-    duplicate: str = ""  # a URL fetched before with the same content
+    duplicate: bool = False  # the same content was fetched before, at another URL
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="K"):

@@ -41,6 +41,13 @@ class Frontier(Durable, Protocol):
         """A host that has URLs and is ready at `now`, best first by the order; None if there is none."""
         ...
 
+    def claim(self, host: str, now: float) -> bool:
+        """Begin this very host, with or without URLs; False if it is begun already or not ready.
+
+        For a request that another host's visit must make (a robots.txt that redirects there).
+        """
+        ...
+
     def take(self, host: str) -> Waiting | None:
         """The next URL of a host that has begun; None if it has no more."""
         ...
@@ -59,6 +66,10 @@ class Frontier(Durable, Protocol):
 
     def hold(self, host: str, ready: float) -> None:
         """Do not begin the host before `ready`, whether or not it is there or begun (never earlier)."""
+        ...
+
+    def hold_all(self, ready: float) -> None:
+        """Begin no host at all before `ready`: after an unclean stop nobody knows who was asked last."""
         ...
 
     def withdraw(self, url: str, key: int) -> None:

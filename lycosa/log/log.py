@@ -31,7 +31,7 @@ from lycosa.log.reader import (
     segments,
     walk,
 )
-from lycosa.records import Record, encode
+from lycosa.records import Record, decode, encode
 
 BLOCK_BYTES = 1 << 18
 """A block is closed when its records reach this size: a random read unpacks one block."""
@@ -126,6 +126,16 @@ class Log:
     def reader(self) -> LogReader:
         """A reader of what is committed."""
         return self._reader
+
+    def read(self, position: int) -> Record:
+        """The record at a position, committed or not."""
+        if position < self.committed:
+            return self._reader.read(position)
+        first = self._end - len(self._buffer)
+        if position >= first:
+            return decode(self._buffer[position - first])
+        assert self._cut is not None
+        return decode(self._cut.records[position - self._cut.first])
 
     def drop_before(self, position: int) -> None:
         """Remove segments all of whose records lie before `position`."""

@@ -19,7 +19,7 @@ import bisect
 import struct
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -133,8 +133,15 @@ class LogReader:
                 return first
         return 0
 
-    def scan_encoded(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, memoryview]]:
-        """Positions and encoded records from `start` up to `stop` (or the end)."""
+    def find(self, needle: bytes) -> Iterator[tuple[int, Record]]:
+        """Positions and records whose encoding holds `needle`; blocks without it are not decoded."""
+        for position, row in self.scan_encoded(needle=needle):
+            yield position, _decoded(position, row)
+
+    def scan_encoded(
+        self, start: int = 0, stop: int | None = None, needle: bytes = b""
+    ) -> Iterator[tuple[int, memoryview]]:
+        """Positions and encoded records from `start` up to `stop` (or the end) that hold `needle`."""
         firsts = segments(self._files)
         low = max(bisect.bisect_right(firsts, start) - 1, 0)
         expected: int | None = None
@@ -154,8 +161,12 @@ class LogReader:
                     raise StorageError(f"log segment {segment_name(first)} is damaged at {at.offset}")
                 position = at.head.first
                 expected = at.head.end
+                if needle and needle not in cast(bytes, rows[0].obj):
+                    continue
                 for row in rows:
-                    if position >= start:
+                    if needle and needle not in bytes(row):
+                        pass
+                    elif position >= start:
                         if stop is not None and position >= stop:
                             return
                         yield position, row

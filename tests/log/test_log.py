@@ -64,6 +64,7 @@ def test_what_is_not_committed_is_not_read(tmp_path: Path) -> None:
     batch = log.cut()
     assert batch is not None and log.cut is not None
     log.append(record(2))
+    assert [log.read(n).at for n in range(3)] == [0, 1, 2], "the writer itself reads all of it"
     log.write(batch)
     log.confirm(batch)
     assert log.committed == 2 and log.end == 3
@@ -182,3 +183,15 @@ def test_confirmed_records_survive_a_crash_at_every_operation(
 
 def _within(files: FaultyFiles) -> Files:
     return files.within("shards/00/log")
+
+
+def test_finding_records_by_what_they_hold(tmp_path: Path) -> None:
+    log = Log(DiskFiles(tmp_path), segment_bytes=2000)
+    for n in range(300):
+        log.append(record(n))
+        if n % 20 == 0:
+            log.commit()
+    log.commit()
+    found = list(log.reader.find(b"http://a.test/12"))
+    assert [position for position, _ in found] == [12, *range(120, 130)]
+    assert list(log.reader.find(b"nowhere")) == []

@@ -1,0 +1,263 @@
+"""WARC 1.1 framing: values in, the bytes of one gzip member out. No I/O.
+
+    member  = gzip(record)                                   one record each, readable alone
+    record  = "WARC/1.1" CRLF *(name ":" SP value CRLF) CRLF block CRLF CRLF
+    block   = head body            of a request or response; the head ends with an empty line
+            | *(name ":" SP value CRLF)                      of warcinfo and metadata
+            | any bytes                                      of a resource
+
+    WARC-Record-ID       <urn:uuid:...>, random
+    WARC-Date            when the fetch began, in milliseconds: 2026-01-31T23:59:59.123Z
+    WARC-Block-Digest    sha1 of the block, base32, of every record
+    WARC-Payload-Digest  sha1 of the body, base32, of response, revisit and resource records
+    WARC-Concurrent-To   on the request: the response it got
+    WARC-Truncated       length | time | disconnect: which limit cut the body
+    WARC-Protocol        h2 or h3, where the head below is a translation (draft extension of IIPC)
+
+What is not stored as it was sent, so that every reader reads it right:
+
+- The transfer coding of a body was undone while it was received, so a `Transfer-Encoding` header is stored
+  under the name `X-Archive-Orig-Transfer-Encoding`: a reader that finds "chunked" would undo it again. The
+  content coding (gzip, br ...) stays, with its header.
+- A body that was cut is shorter than its `Content-Length`, stored as `X-Archive-Orig-Content-Length`:
+  replayed under its own name, it makes browsers wait for the rest.
+- HTTP/2 and 3 have no status line and no request line; theirs are written as those of HTTP/1.1, with the
+  usual reason phrase. Readers know no others.
+- Line ends of a head are CR LF; of several heads in a row (a proxy's, a 100), only the last is kept.
+
+Digests are of the bytes stored. A control character in a field's value is stored as its escape, so that
+no value can add a line. The gzip header holds no time and no name: equal records give equal members.
+
+ISO 28500:2017; https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b32encode
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha1
+from http import HTTPStatus
+
+from isal import isal_zlib
+
+LEVEL = 1
+"""ISA-L's level of compression, 0 to 3. Higher ones cost more than they save (see docs/decisions)."""
+IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+TRUNCATED = ("length", "time", "disconnect", "unspecified")
+
+_ORIGINAL = rb"X-Archive-Orig-\1"
+_GZIP = 31  # zlib's wbits for a 32 KiB window in a gzip frame
+_CODED = re.compile(rb"^(transfer-encoding[ \t]*:)", re.I | re.M)
+_LENGTH = re.compile(rb"^(content-length[ \t]*:)", re.I | re.M)
+_STATUS_LINE = re.compile(rb"HTTP/(\d+(?:\.\d+)?)[ \t]+(\d{3})[^\r\n]*")
+_REQUEST_LINE = re.compile(rb"([^\s]+ [^\r\n]*?) HTTP/(\d+(?:\.\d+)?)[ \t]*(?=\r\n)")
+_BARE = re.compile(rb"\r?\n")
+_REASONS = {str(int(status)).encode(): status.phrase.encode() for status in HTTPStatus}
+_CONTROLS = {i: f"%{i:02X}" for i in [*range(0x20), 0x7F]}
+
+Fields = Iterable[tuple[str, str]]
+
+
+def digest(data: bytes) -> str:
+    """A digest as WARC writes it."""
+    return "sha1:" + b32encode(sha1(data, usedforsecurity=False).digest()).decode("ascii")
+
+
+def record_id(random: bytes) -> str:
+    """The id of a record, from sixteen random bytes (a UUID of version 4)."""
+    text = (
+        random[:6] + bytes([random[6] & 0x0F | 0x40, random[7], random[8] & 0x3F | 0x80]) + random[9:16]
+    ).hex()
+    return f"<urn:uuid:{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}>"
+
+
+@lru_cache(maxsize=64)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def date(at: int) -> str:
+    """WARC-Date of a time in milliseconds."""
+    return f"{_second(at // 1000)}.{at % 1000:03d}Z"
+
+
+def frame(kind: str, identity: str, at: int, fields: Fields, block: bytes, level: int = LEVEL) -> bytes:
+    """Any record as one gzip member. Fields with an empty value are left out."""
+    lines = [f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identity}\r\nWARC-Date: {date(at)}\r\n"]
+    for name, value in fields:
+        if value:
+            if not value.isprintable():
+                value = value.translate(_CONTROLS)
+            lines.append(f"{name}: {value}\r\n")
+    lines.append(f"WARC-Block-Digest: {digest(block)}\r\nContent-Length: {len(block)}\r\n\r\n")
+    head = "".join(lines).encode("utf-8", "replace")
+    return isal_zlib.compress(b"".join((head, block, b"\r\n\r\n")), level, _GZIP)
+
+
+def _block(fields: Mapping[str, str]) -> bytes:
+    lines = [f"{name}: {value.translate(_CONTROLS)}\r\n" for name, value in fields.items() if value]
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def warcinfo(identity: str, at: int, file: str, fields: Mapping[str, str], level: int = LEVEL) -> bytes:
+    """What a file begins with: who made it, and how."""
+    return frame(
+        "warcinfo",
+        identity,
+        at,
+        [("WARC-Filename", file), ("Content-Type", "application/warc-fields")],
+        _block(fields),
+        level,
+    )
+
+
+def request(
+    identity: str,
+    at: int,
+    url: str,
+    head: bytes,
+    *,
+    response: str = "",
+    address: str = "",
+    body: bytes = b"",
+    level: int = LEVEL,
+) -> bytes:
+    """What we sent; `response` is the id of the record of the answer."""
+    fields = [
+        ("WARC-Target-URI", url),
+        ("WARC-IP-Address", address),
+        ("WARC-Concurrent-To", response),
+        ("Content-Type", "application/http; msgtype=request"),
+    ]
+    return frame("request", identity, at, fields, request_head(head) + body, level)
+
+
+def response(
+    identity: str,
+    at: int,
+    url: str,
+    head: bytes,
+    body: bytes,
+    *,
+    address: str = "",
+    truncated: str = "",
+    level: int = LEVEL,
+) -> bytes:
+    """What the site sent; `head` and `body` as `lycosa.fetch.protocol` has them."""
+    head, protocol = response_head(head)
+    if truncated:
+        head = _LENGTH.sub(_ORIGINAL, head)
+    fields = [
+        ("WARC-Target-URI", url),
+        ("WARC-IP-Address", address),
+        ("WARC-Payload-Digest", digest(body)),
+        ("WARC-Truncated", _reason(truncated)),
+        ("WARC-Protocol", protocol),
+        ("Content-Type", "application/http; msgtype=response"),
+    ]
+    return frame("response", identity, at, fields, head + body, level)
+
+
+def revisit(
+    identity: str,
+    at: int,
+    url: str,
+    head: bytes,
+    *,
+    payload: str,
+    profile: str = IDENTICAL,
+    earlier_url: str = "",
+    earlier_at: int = 0,
+    earlier_id: str = "",
+    address: str = "",
+    level: int = LEVEL,
+) -> bytes:
+    """A response whose body is stored already: its head alone, and where the body was met.
+
+    `payload` is the digest of that body, as in its WARC-Payload-Digest.
+    """
+    head, protocol = response_head(head)
+    fields = [
+        ("WARC-Target-URI", url),
+        ("WARC-Profile", profile),
+        ("WARC-Refers-To", earlier_id),
+        ("WARC-Refers-To-Target-URI", earlier_url),
+        ("WARC-Refers-To-Date", date(earlier_at) if earlier_at else ""),
+        ("WARC-IP-Address", address),
+        ("WARC-Payload-Digest", payload),
+        ("WARC-Truncated", "length"),
+        ("WARC-Protocol", protocol),
+        ("Content-Type", "application/http; msgtype=response"),
+    ]
+    return frame("revisit", identity, at, fields, head, level)
+
+
+def resource(
+    identity: str, at: int, url: str, media_type: str, body: bytes, *, truncated: str = "", level: int = LEVEL
+) -> bytes:
+    """Bytes that came without a protocol: those of a file."""
+    hashed = digest(body)
+    fields = [
+        ("WARC-Target-URI", url),
+        ("WARC-Payload-Digest", hashed),
+        ("WARC-Truncated", _reason(truncated)),
+        ("Content-Type", media_type or "application/octet-stream"),
+    ]
+    return frame("resource", identity, at, fields, body, level)
+
+
+def metadata(
+    identity: str, at: int, url: str, fields: Mapping[str, str], *, concerning: str = "", level: int = LEVEL
+) -> bytes:
+    """What we know about another record."""
+    named = [
+        ("WARC-Target-URI", url),
+        ("WARC-Concurrent-To", concerning),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    return frame("metadata", identity, at, named, _block(fields), level)
+
+
+def _reason(truncated: str) -> str:
+    return truncated if not truncated or truncated in TRUNCATED else "unspecified"
+
+
+def _lines(head: bytes) -> bytes:
+    """A head with CR LF ends, one empty line at its end and none before."""
+    if head.count(b"\n") != head.count(b"\r\n"):
+        head = _BARE.sub(b"\r\n", head)
+    head = head.rstrip(b"\r\n")
+    inner = head.rfind(b"\r\n\r\n")
+    if inner >= 0:
+        head = head[inner:].lstrip(b"\r\n")
+    return head + b"\r\n\r\n"
+
+
+def response_head(head: bytes) -> tuple[bytes, str]:
+    """The head as it is stored, and the WARC-Protocol if it was translated."""
+    head = _lines(head)
+    protocol = ""
+    found = _STATUS_LINE.match(head)
+    if found and found[1] not in (b"1.1", b"1.0"):
+        protocol = _protocol(found[1])
+        line = b"HTTP/1.1 " + found[2] + b" " + _REASONS.get(found[2], b"")
+        head = line + head[found.end() :]
+    return _CODED.sub(_ORIGINAL, head), protocol
+
+
+def request_head(head: bytes) -> bytes:
+    """The head as it is stored."""
+    head = _lines(head)
+    found = _REQUEST_LINE.match(head)
+    if found and found[2] not in (b"1.1", b"1.0"):
+        return found[1] + b" HTTP/1.1" + head[found.end() :]
+    return head
+
+
+def _protocol(version: bytes) -> str:
+    major = version.partition(b".")[0].decode("ascii")
+    return f"h{major}" if major in ("2", "3") else ""

@@ -1,0 +1,338 @@
+"""The archive of an agent: exchanges are appended to WARC files, and a place is given back for each.
+
+    name = prefix "-" YYYYMMDDhhmmss "-" serial "-" crawl ".warc.gz"      serial: five digits or more, growing
+    file = warcinfo *( [request] (response / revisit) / resource )        each a gzip member
+
+A file has its final name from its first byte (no ".open" suffix): places in the log name it, and
+what of it counts is what the log says, not what it is called. A new one is begun before an exchange that
+would not fit into `rotate_bytes`; an exchange is never split.
+
+Two threads. `store` runs on the event loop: it frames, compresses, gives a place and keeps the bytes in
+memory; it touches no file. `sync` runs in the thread of the commit loop: it writes what is kept, syncs the
+files and, if one was made, their directory. Everything stored before `sync` was called is durable when it
+returns, so log records may point at it. Only when more than `buffer_bytes` are kept does `store` itself write
+them out (without syncing), since memory is bounded.
+
+Recovery. After a crash a file may hold bytes that no committed record points at, torn ones among them.
+`recover` is told how far each file is known to the log, cuts each to that, removes files the log does not
+know, and goes on in the last file. So no file holds a torn record once the crawl runs again, and an exchange
+whose commit did not happen is fetched and stored anew, once. Files named otherwise are left alone.
+
+After an error of the disk the archive refuses further work: only recovery knows what was written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from lycosa.archive import warc
+from lycosa.archive.reader import Exchange, Located, read_exchange, scan
+from lycosa.clock import Clock, milliseconds
+from lycosa.errors import ConfigError, StorageError
+from lycosa.files import Appender, Files
+from lycosa.records import Stored
+from lycosa.version import VERSION
+
+SUFFIX = ".warc.gz"
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*\Z")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*-\d{14}-(\d{5,})-[A-Za-z0-9][A-Za-z0-9._]*\.warc\.gz\Z")
+
+
+class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the archive is kept."""
+
+    keep: bool = True  # False: fetch and log only
+    prefix: str = "lycosa"
+    rotate_bytes: int = 1_000_000_000  # a file is at most so large, if one exchange fits
+    buffer_bytes: int = 32 << 20  # stored and not yet written: at most so much
+    level: int = warc.LEVEL  # ISA-L's level of compression, 0 to 3
+    requests: bool = True  # keep request records too
+
+
+class Recovered(NamedTuple):
+    """What `recover` did."""
+
+    cut: dict[str, int]  # by file: bytes past the log's end, now gone
+    removed: list[str]
+
+
+class _File:
+    """A file that is being written: `size` bytes were stored, `written` of them can be read."""
+
+    __slots__ = ("appender", "dirty", "name", "pending", "size", "written")
+
+    def __init__(self, name: str, size: int = 0) -> None:
+        self.name = name
+        self.size = size
+        self.written = size
+        self.pending: list[bytes] = []
+        self.appender: Appender | None = None
+        self.dirty = False
+
+
+class Archive:
+    """WARC files below `files`; the module's docstring is the contract."""
+
+    def __init__(
+        self,
+        files: Files,
+        options: ArchiveOptions,
+        clock: Clock,
+        *,
+        crawl: str,
+        info: Mapping[str, str] | None = None,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """`crawl` goes into the names, `info` into each warcinfo record (operator, user agent ...)."""
+        for what, word in (("prefix", options.prefix), ("crawl id", crawl)):
+            if not _WORD.match(word):
+                raise ConfigError(f"archive {what} {word!r}: use letters, digits, '.' and '_' only")
+        if not 0 <= options.level <= 3:
+            raise ConfigError(f"archive level {options.level}: use 0 to 3")
+        self._files = files
+        self._options = options
+        self._clock = clock
+        self._crawl = crawl
+        self._info = {
+            "software": f"lycosa/{VERSION}",
+            "format": "WARC File Format 1.1",
+            "conformsTo": "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
+            "isPartOf": crawl,
+            **(info or {}),
+        }
+        self._random = random
+        self._lock = threading.Lock()  # guards the fields below; never held over I/O
+        self._io = threading.Lock()  # held by whoever writes files
+        self._open: list[_File] = []  # in order of their making; the last one grows
+        self._kept = 0  # bytes in all `pending`
+        self._failed = ""
+        self._made = False  # a file was made and its directory not yet synced
+        self._serial = 1 + max((_serial(name) for name in files.list("")), default=-1)
+
+    # -- storing ----------------------------------------------------------------------------------------
+
+    def store(
+        self,
+        *,
+        url: str,
+        at: int,
+        request_head: bytes,
+        head: bytes,
+        body: bytes,
+        address: str = "",
+        truncated: str = "",
+    ) -> Stored:
+        """Append a request and its response. `at`: when the fetch began, in milliseconds."""
+        level = self._options.level
+        identity = self._identity()
+        answer = warc.response(
+            identity, at, url, head, body, address=address, truncated=truncated, level=level
+        )
+        return self._append(self._asked(url, at, request_head, identity, address), answer)
+
+    def store_revisit(
+        self,
+        *,
+        url: str,
+        at: int,
+        request_head: bytes,
+        head: bytes,
+        payload: str,
+        profile: str = warc.IDENTICAL,
+        earlier_url: str = "",
+        earlier_at: int = 0,
+        earlier_id: str = "",
+        address: str = "",
+    ) -> Stored:
+        """Append a request and the head of its response, whose body has digest `payload` and is stored."""
+        identity = self._identity()
+        answer = warc.revisit(
+            identity,
+            at,
+            url,
+            head,
+            payload=payload,
+            profile=profile,
+            earlier_url=earlier_url,
+            earlier_at=earlier_at,
+            earlier_id=earlier_id,
+            address=address,
+            level=self._options.level,
+        )
+        return self._append(self._asked(url, at, request_head, identity, address), answer)
+
+    def store_resource(
+        self, *, url: str, at: int, media_type: str, body: bytes, truncated: str = ""
+    ) -> Stored:
+        """Append what came without a protocol: a file."""
+        level = self._options.level
+        return self._append(
+            b"", warc.resource(self._identity(), at, url, media_type, body, truncated=truncated, level=level)
+        )
+
+    def _identity(self) -> str:
+        return warc.record_id(self._random(16))
+
+    def _asked(self, url: str, at: int, head: bytes, answer: str, address: str) -> bytes:
+        if not (self._options.requests and head):
+            return b""
+        return warc.request(
+            self._identity(), at, url, head, response=answer, address=address, level=self._options.level
+        )
+
+    def _append(self, asked: bytes, answer: bytes) -> Stored:
+        length = len(asked) + len(answer)
+        with self._lock:
+            self._check()
+            file = self._open[-1] if self._open else None
+            if file is None or file.size + length > self._options.rotate_bytes:
+                file = self._begin()
+            offset = file.size
+            file.pending += (asked, answer) if asked else (answer,)
+            file.size += length
+            self._kept += length
+            full = self._kept > self._options.buffer_bytes
+        if full:
+            self.flush()
+        return Stored(file.name, offset, length, len(asked))
+
+    def _begin(self) -> _File:
+        at = milliseconds(self._clock)
+        stamp = datetime.fromtimestamp(at // 1000, UTC).strftime("%Y%m%d%H%M%S")
+        name = f"{self._options.prefix}-{stamp}-{self._serial:05d}-{self._crawl}{SUFFIX}"
+        self._serial += 1
+        file = _File(name)
+        first = warc.warcinfo(self._identity(), at, name, self._info, self._options.level)
+        file.pending.append(first)
+        file.size = len(first)
+        self._kept += len(first)
+        self._open.append(file)
+        return file
+
+    # -- writing ----------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Make everything stored so far durable. From any thread; `store` goes on meanwhile."""
+        self._write_out(durable=True)
+
+    def flush(self) -> None:
+        """Hand everything stored so far to the system, for other readers; not durable yet."""
+        self._write_out(durable=False)
+
+    def close(self) -> None:
+        """Sync, and close the files. The archive can be used again: it goes on in its last file."""
+        with self._lock:
+            failed = self._failed
+        if not failed:
+            self.sync()
+        with self._io, self._lock:
+            for file in self._open:
+                if file.appender is not None:
+                    file.appender.close()
+                    file.appender = None
+
+    def _write_out(self, durable: bool) -> None:
+        with self._io:
+            with self._lock:
+                self._check()
+                work = []
+                for file in self._open:
+                    work.append((file, file.pending))
+                    file.pending = []
+                self._kept = 0
+                last = self._open[-1] if self._open else None
+            try:
+                for file, pending in work:
+                    self._write(file, pending, durable)
+                if durable and self._made:
+                    self._files.sync_dir("")
+                    self._made = False
+            except BaseException as error:
+                with self._lock:
+                    self._failed = str(error) or type(error).__name__
+                raise
+            if durable:
+                # All files but the last are complete: `store` only ever adds to the last.
+                for file, _ in work:
+                    if file is not last and file.appender is not None:
+                        file.appender.close()
+                with self._lock:
+                    self._open = self._open[len(work) - 1 :] if work else self._open
+
+    def _write(self, file: _File, pending: list[bytes], durable: bool) -> None:
+        if pending:
+            if file.appender is None:
+                file.appender = self._files.append(file.name)
+                self._made = True
+            data = b"".join(pending)
+            file.appender.write(data)
+            file.appender.flush()
+            file.written += len(data)
+            file.dirty = True
+        if durable and file.dirty and file.appender is not None:
+            file.appender.sync()
+            file.dirty = False
+
+    def _check(self) -> None:
+        if self._failed:
+            raise StorageError(f"the archive failed before ({self._failed}): run the same command again")
+
+    # -- recovery and reading ---------------------------------------------------------------------------
+
+    def recover(self, ends: Mapping[str, int]) -> Recovered:
+        """Cut every file to its end in the committed log; to be called before the first `store`.
+
+        `ends` has, for each file that any committed record names, the largest `offset + length`.
+        """
+        there = [name for name in self._files.list("") if _NAME.match(name)]
+        for name in sorted(ends):
+            size = self._files.size(name) if name in there else 0
+            if size < ends[name]:
+                raise StorageError(
+                    f"archive file {name} has {size} bytes and the log knows {ends[name]} of it:"
+                    " restore the file, or begin a new crawl in another directory"
+                )
+        done = Recovered({}, [])
+        for name in there:
+            if name not in ends:
+                self._files.remove(name)
+                done.removed.append(name)
+            elif (beyond := self._files.size(name) - ends[name]) > 0:
+                self._files.truncate(name, ends[name])
+                done.cut[name] = beyond
+        if done.removed:
+            self._files.sync_dir("")
+        last = max((name for name in there if name in ends), key=_serial, default=None)
+        with self._lock:
+            self._open = [_File(last, ends[last])] if last is not None else []
+        return done
+
+    def read(self, stored: Stored) -> Exchange:
+        """The exchange at a place; `StorageError` if it is damaged."""
+        end = stored.offset + stored.length
+        with self._lock:
+            kept = any(file.name == stored.file and file.written < end for file in self._open)
+        if kept:
+            self.flush()
+        return read_exchange(self._files, stored)
+
+    def names(self) -> list[str]:
+        """The files there are, oldest first (those of which nothing is written yet left out)."""
+        return sorted((n for n in self._files.list("") if _NAME.match(n)), key=_serial)
+
+    def scan(self) -> Iterator[Located]:
+        """Every record written, file by file."""
+        for name in self.names():
+            yield from scan(self._files, name)
+
+
+def _serial(name: str) -> int:
+    found = _NAME.match(name)
+    return int(found.group(1)) if found else -1

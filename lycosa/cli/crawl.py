@@ -1,0 +1,286 @@
+"""`lycosa crawl`: crawl into a directory; the same command goes on where the last one stopped."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from lycosa.cli.amounts import duration, show_count, show_duration, show_size, size
+from lycosa.errors import ConfigError
+
+HELP = "crawl from seeds into a directory; run it again to go on"
+EPILOG = """\
+examples:
+  lycosa crawl https://example.org/ --into crawls/example \\
+      --user-agent 'mybot/1.0 (+https://example.org/bot)' --max-pages 1000
+  lycosa crawl --config crawl.toml
+  lycosa crawl http://intranet/ --into crawls/intranet --private --allow 10.0.0.0/8
+
+Every option can be set in crawl.toml; --set table.option=value sets any of them here.
+Ctrl-C stops cleanly; the same command resumes.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("seeds", nargs="*", metavar="SEED", help="URLs (or hosts) to begin with")
+    add("--into", type=Path, metavar="DIR", help="the crawl's directory, made if need be")
+    add("--config", type=Path, metavar="FILE", help="a crawl.toml with seeds and options")
+    add("--seeds", dest="seed_file", metavar="FILE", help="more seeds, one a line; - for standard input")
+
+    who = parser.add_argument_group("who asks")
+    who.add_argument("--user-agent", metavar="TEXT", help="with a contact: a URL or an address")
+    who.add_argument("--private", action="store_true", help="a web of your own: no contact is demanded")
+    who.add_argument("--header", action="append", metavar="'NAME: VALUE'", help="sent to every site")
+    who.add_argument("--cookie", action="append", metavar="NAME=VALUE", help="sent to every site")
+    who.add_argument("--cookie-file", metavar="FILE", help="cookies by domain, in Netscape's format")
+    who.add_argument("--auth", action="append", metavar="HOST=USER:PASSWORD", help="HTTP Basic for a host")
+    who.add_argument("--proxy", metavar="URL", help="http://, https:// or socks5h://")
+
+    what = parser.add_argument_group("what is fetched")
+    what.add_argument(
+        "--scope", choices=("host", "site", "domain", "any"), help="relative to the seeds (host)"
+    )
+    for name, about in (
+        ("include-host", "also crawl this host"),
+        ("include-domain", "also crawl this domain, with all below it"),
+        ("include-path", "only paths that begin so"),
+        ("include", "only URLs that match this regular expression"),
+        ("exclude-host", "never this host"),
+        ("exclude-domain", "never this domain, nor any below it"),
+        ("exclude-path", "never paths that begin so"),
+        ("exclude", "never URLs that match this regular expression"),
+    ):
+        what.add_argument(f"--{name}", action="append", metavar="TEXT", help=about)
+    what.add_argument("--blocklist", action="append", type=Path, metavar="FILE", help="hosts never to ask")
+    what.add_argument("--max-depth", type=int, metavar="N", help="links from a seed")
+    what.add_argument("--max-pages-per-site", type=int, metavar="N")
+    what.add_argument("--requisites", action="store_true", help="also images, scripts and styles")
+    what.add_argument("--no-sitemaps", action="store_true", help="do not follow sitemaps of robots files")
+    what.add_argument("--rules", metavar="A,B", help="further URL rules, by name (see lycosa url --help)")
+
+    much = parser.add_argument_group("how much")
+    much.add_argument("--max-pages", type=int, metavar="N", help="end after N pages (of all runs together)")
+    much.add_argument("--max-bytes", type=size, metavar="SIZE", help="end after so many bytes, as 10GB")
+    much.add_argument("--max-time", type=duration, metavar="TIME", help="end this run after 30m, 2h, 7d")
+    much.add_argument("--bandwidth", type=size, metavar="SIZE", help="bytes per second, as 2MB")
+    much.add_argument("--visits", type=int, metavar="N", help="hosts visited at a time (256)")
+    much.add_argument("--wait", type=duration, metavar="TIME", help="between two visits of a host (1s)")
+    much.add_argument("--pages-per-visit", type=int, metavar="N", help="over one connection (8)")
+
+    net = parser.add_argument_group("network")
+    net.add_argument("--allow", action="append", metavar="NETWORK", help="may be asked although private")
+    net.add_argument("--resolve", action="append", metavar="HOST:ADDRESS", help="instead of asking DNS")
+    net.add_argument("--resolve-file", type=Path, metavar="FILE", help="lines of: address host ...")
+    net.add_argument("--insecure", action="store_true", help="do not verify TLS certificates")
+
+    more = parser.add_argument_group("more")
+    more.add_argument("--no-archive", action="store_true", help="keep no WARC files")
+    more.add_argument("--shards", type=int, default=16, help="of a new crawl; fixed from then on (16)")
+    more.add_argument("--set", action="append", metavar="OPTION=VALUE", help="any option of crawl.toml")
+    more.add_argument("--json", action="store_true", help="progress as JSON lines on standard output")
+    more.add_argument("--quiet", action="store_true", help="no progress, only the summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    given, seeds, into = gather(args)
+    return asyncio.run(_crawl(given, seeds, into, args))
+
+
+def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
+    """Options, seeds and directory from the file and the command line; the latter wins."""
+    from lycosa.crawl.config import read_toml
+
+    given: dict[str, Any] = {}
+    seeds: list[str] = []
+    into = args.into
+    if args.config is not None:
+        given, seeds = read_toml(args.config)
+        named = given.pop("into", None)
+        if into is None and named is not None:
+            into = args.config.parent / str(named)
+    if into is None:
+        raise ConfigError(
+            "say where the crawl goes: --into DIR (a new directory, or that of a crawl to go on with)"
+        )
+    seeds += args.seeds
+    if args.seed_file is not None:
+        seeds += read_seeds(args.seed_file)
+    _apply_flags(given, args)
+    for text in args.set or []:
+        _set(given, text)
+    if not seeds and not (into / "crawl.json").exists():
+        raise ConfigError(f"{into} has no crawl to go on with: give at least one seed")
+    return given, seeds, into
+
+
+def read_seeds(name: str) -> list[str]:
+    """Seeds of a file, one a line; empty lines and those that begin with # do not count."""
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read the seeds in {name}: {error.strerror}") from None
+    lines = (line.strip() for line in data.decode("utf-8", "replace").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
+    def put(where: str, value: Any) -> None:
+        if value is None or value is False:
+            return
+        *tables, name = where.split(".")
+        place = given
+        for table in tables:
+            place = place.setdefault(table, {})
+        if isinstance(value, list) and isinstance(place.get(name), list):
+            value = place[name] + value
+        place[name] = value
+
+    if args.private:
+        given["public"] = False
+    put("fetch.user_agent", args.user_agent)
+    put("fetch.headers", args.header)
+    put("fetch.cookies", args.cookie)
+    put("fetch.cookie_file", args.cookie_file)
+    put("fetch.auth", _pairs(args.auth, "=", "--auth HOST=USER:PASSWORD"))
+    put("fetch.proxy", args.proxy)
+    put("fetch.bandwidth", args.bandwidth)
+    if args.insecure:
+        given.setdefault("fetch", {})["verify_tls"] = False
+    put("scope.mode", args.scope)
+    put("scope.include_hosts", args.include_host)
+    put("scope.include_domains", args.include_domain)
+    put("scope.include_paths", args.include_path)
+    put("scope.include_patterns", args.include)
+    put("scope.exclude_hosts", args.exclude_host)
+    put("scope.exclude_domains", args.exclude_domain)
+    put("scope.exclude_paths", args.exclude_path)
+    put("scope.exclude_patterns", args.exclude)
+    put("scope.max_depth", args.max_depth)
+    put("scope.max_pages_per_site", args.max_pages_per_site)
+    for path in args.blocklist or []:
+        put("scope.blocklist", list(_blocklist(path)))
+    put("follow.requisites", args.requisites)
+    if args.no_sitemaps:
+        given.setdefault("follow", {})["sitemaps"] = False
+    put("rules", args.rules.split(",") if args.rules else None)
+    put("limits.pages", args.max_pages)
+    put("limits.bytes", args.max_bytes)
+    put("limits.seconds", args.max_time)
+    put("visits", args.visits)
+    put("politeness.wait", args.wait)
+    put("politeness.pages_per_visit", args.pages_per_visit)
+    put("allow", args.allow)
+    put("dns.resolve", args.resolve)
+    if args.resolve_file is not None:
+        put("dns.resolve", read_resolve(args.resolve_file))
+    if args.no_archive:
+        given.setdefault("archive", {})["keep"] = False
+
+
+def _pairs(given: list[str] | None, mark: str, form: str) -> dict[str, str] | None:
+    if not given:
+        return None
+    pairs = {}
+    for text in given:
+        name, found, value = text.partition(mark)
+        if not found or not name or not value:
+            raise ConfigError(f"{text!r} is not of the form {form}")
+        pairs[name] = value
+    return pairs
+
+
+def _blocklist(path: Path) -> tuple[str, ...]:
+    from lycosa.url.blocklist import read_blocklist
+
+    try:
+        return read_blocklist(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ConfigError(f"cannot read the blocklist {path}: {error.strerror}") from None
+
+
+def read_resolve(path: Path) -> list[str]:
+    """A hosts file (an address, then the names it stands for) as overrides."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
+    overrides = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if len(words) == 1:
+            raise ConfigError(f"{path} line {number}: an address, then one or more hosts")
+        overrides += [f"{name}:{words[0]}" for name in words[1:]]
+    return overrides
+
+
+def _set(given: dict[str, Any], text: str) -> None:
+    """`table.option=value`; the value as TOML, or else as plain text."""
+    import tomllib
+
+    name, found, value = text.partition("=")
+    if not found:
+        raise ConfigError(f"--set takes option=value, not {text!r}")
+    try:
+        read: Any = tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        read = value
+    *tables, last = name.strip().split(".")
+    place = given
+    for table in tables:
+        place = place.setdefault(table, {})
+        if not isinstance(place, dict):
+            raise ConfigError(f"--set {name}: {table} is not a table of options")
+    place[last] = read
+
+
+async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argparse.Namespace) -> int:
+    from lycosa.cli.screen import Screen, choose_mode
+    from lycosa.crawl.api import Crawl
+
+    resumed = (into / "crawl.json").exists()
+    crawl = Crawl(seeds, into=into, shards=args.shards, **given)
+    with Screen(choose_mode(args.json, args.quiet), f"lycosa · {into}") as screen:
+        screen.note(f"{'resuming' if resumed else 'crawling into'} {into}")
+        await crawl.start(told=screen.note)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, _interrupted, crawl, screen)
+        waiter = asyncio.ensure_future(crawl.wait())
+        while not waiter.done():
+            screen.show(crawl.status())
+            await asyncio.wait((waiter,), timeout=1.0 if args.json else 0.25)
+        end = waiter.result()
+    status = crawl.status()
+    if args.json:
+        screen.show(status)
+    else:
+        print(_summary(status, str(end), into))
+    return 0
+
+
+def _interrupted(crawl: Any, screen: Any) -> None:
+    if crawl.stop_soon():
+        screen.note("stopping: what is under way may finish (a few seconds) ...")
+
+
+def _summary(status: Any, end: str, into: Path) -> str:
+    speed = status.pages_run / status.elapsed if status.elapsed else 0.0
+    lines = [
+        f"{end}: {show_count(status.pages_run)} pages in {show_duration(status.elapsed)} ({speed:,.1f}/s)"
+        f"; {show_count(status.pages)} in all, {show_size(status.bytes)}, {show_count(status.links)} links",
+    ]
+    left = status.pending + status.deferred + status.left_behind
+    if left:
+        lines.append(
+            f"left for the next run: {show_count(status.pending)} pending, {show_count(status.deferred)} deferred"
+            f" (run the same command to go on)"
+        )
+    if status.skipped:
+        lines.append("skipped: " + ", ".join(f"{why} {n:,}" for why, n in status.skipped.items()))
+    lines.append(f"look at it: lycosa report {into}    lycosa explain {into} URL")
+    return "\n".join(lines)

@@ -1,0 +1,121 @@
+"""`lycosa robots`: is a URL allowed by a robots.txt, and by which line?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa.errors import ConfigError, StorageError
+from lycosa.fetch.robots import RobotsRules
+from lycosa.version import VERSION
+
+HELP = "what a robots.txt says about URLs, and in which line"
+EPILOG = """\
+examples:
+  lycosa robots robots.txt https://example.org/a https://example.org/b
+  curl -s https://example.org/robots.txt | lycosa robots - --agent MyBot https://example.org/a
+  lycosa robots robots.txt --json < urls.txt
+  lycosa robots < questions.jsonl
+
+Without FILE, every line of the input is a JSON object with "robots" (the file's text), "agent" and "url", and
+is answered by one JSON line with "allowed", "rule", "line" and "group".
+
+exit code: 0 all allowed, 1 some URL is not (with FILE), 2 some line of the input could not be read."""
+
+
+class _Question(msgspec.Struct):
+    url: str
+    robots: str
+    agent: str = f"lycosa/{VERSION}"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a robots.txt; - for standard input")
+    parser.add_argument(
+        "urls", nargs="*", metavar="URL", help="URLs (or paths); without any: one per input line"
+    )
+    parser.add_argument(
+        "--agent",
+        "-a",
+        default=f"lycosa/{VERSION}",
+        help="the agent's name or whole User-Agent (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="answer in JSON lines")
+    # argparse refuses positionals after an option ("FILE --json URL") unless told to mix them.
+    parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.file is None:
+        return _answer_lines(sys.stdin.buffer)
+    if args.file == "-" and not args.urls:
+        raise ConfigError("the robots.txt comes from standard input: give the URLs as arguments")
+    rules = RobotsRules.parse(_read(args.file))
+    refused = False
+    for url in args.urls or _lines(sys.stdin.buffer):
+        url = url.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # arguments may be any bytes
+        judged = rules.judge(args.agent, url)
+        refused |= not judged.allowed
+        if args.json:
+            _say({"url": url, **judged._asdict()})
+        else:
+            word = "allowed" if judged.allowed else "disallowed"
+            why = f"line {judged.line}: {judged.rule}" if judged.line else "no rule applies"
+            _write(f"{word:<10}  {url}  ({why})\n".encode("utf-8", "replace"))
+    return 1 if refused else 0
+
+
+def _read(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except IsADirectoryError:
+        raise ConfigError(f"{name} is a directory: give a robots.txt file") from None
+    except FileNotFoundError:
+        raise ConfigError(
+            f"there is no file {name}: give a robots.txt file, or - for standard input"
+        ) from None
+    except OSError as error:
+        raise StorageError(f"cannot read {name}: {error.strerror}") from error
+
+
+def _lines(source: Iterable[bytes]) -> Iterator[str]:
+    for line in source:
+        if text := line.decode("utf-8", "replace").strip():
+            yield text
+
+
+def _answer_lines(source: Iterable[bytes]) -> int:
+    decoder = msgspec.json.Decoder(_Question)
+    # Questions about one site usually come together: a few parsed files are enough.
+    parsed = lru_cache(maxsize=64)(lambda robots: RobotsRules.parse(robots.encode("utf-8", "replace")))
+    code = 0
+    for number, line in enumerate(source, 1):
+        if not line.strip():
+            continue
+        try:
+            question = decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            _say({"error": f"line {number}: {error}"})
+            code = 2
+            continue
+        judged = parsed(question.robots).judge(question.agent, question.url)
+        _say({"allowed": judged.allowed, "rule": judged.rule, "line": judged.line, "group": judged.group})
+    return code
+
+
+def _say(answer: dict[str, Any]) -> None:
+    _write(msgspec.json.encode(answer) + b"\n")
+
+
+def _write(line: bytes) -> None:
+    """Answer at once: whoever asks line by line waits for it."""
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,185 @@
+"""`lycosa web`: serve a synthetic web on loopback, for anyone's experiments.
+
+The web is a function of the options (`lycosa.lab.webs`): the same options give the same bytes. It can
+be crawled in three ways: by a crawler that can be told how to resolve names (ours, with
+`--write-config` or `--write-resolve`); by any crawler that can use a proxy, since the server takes
+requests for all of its hosts on each of its addresses; and with `--flat` by any crawler at all, because
+hosts are then called by their addresses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+
+from lycosa.errors import ConfigError, StorageError
+from lycosa.lab.webs.options import KINDS, PRESETS, WebOptions, preset
+from lycosa.lab.webs.server import WebServer
+from lycosa.lab.webs.serving import serve
+from lycosa.lab.webs.truth import lines
+from lycosa.lab.webs.web import Web
+
+HELP = "serve a synthetic web on loopback to crawl"
+EPILOG = "kinds of oddities:\n" + "\n".join(f"  {name:<11} {text}" for name, text in KINDS.items())
+PORT = 8123
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The verb's options."""
+    parser.add_argument(
+        "--preset", choices=sorted(PRESETS), default="demo", help="where the other options start from (demo)"
+    )
+    parser.add_argument("--small", action="store_true", help="the same as --preset tiny")
+    parser.add_argument("--hosts", type=int, metavar="N")
+    parser.add_argument("--pages", type=int, metavar="N", help="ordinary pages, over all hosts")
+    parser.add_argument("--seed", type=int, metavar="N", help="another number, another web")
+    parser.add_argument("--page-bytes", type=int, metavar="N", help="mean size of an ordinary page")
+    parser.add_argument("--links", type=int, metavar="N", help="median number of links on a page")
+    parser.add_argument("--port", type=int, default=PORT, metavar="P", help=f"0: any free one ({PORT})")
+    parser.add_argument(
+        "--faults", action=argparse.BooleanOptionalAction, default=None, help="all oddities, or none"
+    )
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="KIND", help="leave a kind of oddity out"
+    )
+    parser.add_argument(
+        "--traps", action="store_true", help="add calendars, session ids and deeper paths without end"
+    )
+    parser.add_argument("--flat", action="store_true", help="call hosts by address: no names to resolve")
+    parser.add_argument("--single-address", action="store_true", help="all hosts at 127.0.0.1 (macOS)")
+    parser.add_argument("--all-seeds", action="store_true", help="every home page is a seed")
+    parser.add_argument("--seeds-only", action="store_true", help="print the seeds and stop")
+    parser.add_argument("--write-config", type=Path, metavar="FILE", help="write a crawl.toml for this web")
+    parser.add_argument(
+        "--write-resolve", type=Path, metavar="FILE", help="write `address host` lines, as in /etc/hosts"
+    )
+    parser.add_argument("--truth", type=Path, metavar="FILE", help="write what must be fetched, JSON lines")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="at the end, write every access, JSON lines")
+
+
+def options_of(args: argparse.Namespace) -> WebOptions:
+    """The web that the command line asks for."""
+    changes = {
+        name: value
+        for name in ("hosts", "pages", "seed", "page_bytes", "links", "port")
+        if (value := getattr(args, name)) is not None
+    }
+    start = preset("tiny" if args.small else args.preset)
+    kinds = start.kinds
+    if args.faults is not None:
+        kinds = tuple(KINDS) if args.faults else ()
+    for kind in args.without:
+        if kind not in KINDS:
+            raise ConfigError(f"no kind {kind!r} of oddity; known: {', '.join(KINDS)}")
+    options = msgspec.structs.asdict(start) | changes
+    options |= {
+        "kinds": tuple(kind for kind in kinds if kind not in args.without),
+        "traps": args.traps,
+        "flat": args.flat,
+        "addresses": "single" if args.single_address else start.addresses,
+    }
+    return WebOptions(**options)
+
+
+def crawl_toml(web: Web, seeds: list[str]) -> str:
+    """A crawl.toml that lets Lycosa crawl this web: seeds, loopback allowed, names resolved."""
+    rows = ["seeds = ["]
+    rows += [f'  "{seed}",' for seed in seeds]
+    rows += ["]", "public = false", 'allow = ["127.0.0.0/8"]', "", "[resolve]"]
+    rows += [f'"{name}" = "{address}"' for name, address in web.resolve().items()]
+    return "\n".join(rows) + "\n"
+
+
+def hosts_lines(web: Web) -> str:
+    """Lines for /etc/hosts, and for `lycosa crawl --resolve-file`."""
+    return "".join(f"{address}\t{name}\n" for name, address in web.resolve().items())
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _write_files(web: Web, seeds: list[str], args: argparse.Namespace) -> None:
+    if args.write_config:
+        _write(args.write_config, crawl_toml(web, seeds).encode())
+    if args.write_resolve:
+        _write(args.write_resolve, hosts_lines(web).encode())
+    if args.truth:
+        _write(args.truth, b"".join(lines(web.truth())))
+
+
+def _introduce(web: Web, seeds: list[str], args: argparse.Namespace) -> None:
+    options = web.options
+    oddities = ", ".join(options.kinds) or "none"
+    print(f"{options.hosts} hosts, {options.pages} ordinary pages; oddities: {oddities}")
+    if web.left_out:
+        print(f"left out for want of hosts: {', '.join(web.left_out)}")
+    if options.traps:
+        print("this web has traps without end: limit the crawl (pages, or pages per site)")
+    print(f"at {web.addresses[0]}" + (f" ... {web.addresses[-1]}" if web.addresses[1:] else ""), end="")
+    print(f", port {options.port}\n")
+    print("seeds:")
+    for seed in seeds[:5]:
+        print(f"  {seed}")
+    if seeds[5:]:
+        print(f"  and {len(seeds) - 5} more: lycosa web --seeds-only --all-seeds")
+    proxy = f"http://{web.addresses[0]}:{options.port}"
+    print("\nwith Lycosa:")
+    config = args.write_config or "web.toml"
+    if not args.write_config:
+        print(f"  lycosa web ... --write-config {config}      (seeds, and how names resolve)")
+    print(f"  lycosa crawl --config {config} --into DIR")
+    print("with Scrapy, or anything else:")
+    if options.flat:
+        print(f"  just start at {seeds[0]}")
+    else:
+        print(f"  this server is a proxy for its names:  http_proxy={proxy} scrapy crawl ...")
+        print("  or put the lines of --write-resolve into /etc/hosts, or serve with --flat")
+    print("\nCtrl-C stops.", flush=True)
+
+
+async def _serve(web: Web, args: argparse.Namespace) -> WebServer:
+    ready: asyncio.Future[WebServer] = asyncio.get_running_loop().create_future()
+    failed: list[Exception] = []
+    stop = asyncio.Event()
+
+    def started(done: asyncio.Future[WebServer]) -> None:
+        served = done.result().web
+        seeds = served.seeds(args.all_seeds)
+        try:
+            _write_files(served, seeds, args)
+            _introduce(served, seeds, args)
+        except (StorageError, BrokenPipeError) as error:
+            failed.append(error)
+            stop.set()
+
+    ready.add_done_callback(started)
+    server = await serve(web, stop, ready)
+    if failed:
+        raise failed[0]
+    return server
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    web = Web(options_of(args))
+    if args.seeds_only:
+        if not web.options.port:
+            raise ConfigError("seeds need a port: give --port a number other than 0")
+        seeds = web.seeds(args.all_seeds)
+        _write_files(web, seeds, args)
+        sys.stdout.write("".join(seed + "\n" for seed in seeds))
+        return 0
+    server = asyncio.run(_serve(web, args))
+    if args.log:
+        _write(args.log, b"".join(server.log.lines()))
+    connections = len(server.log.connections)
+    print(f"\n{server.requests} requests over {connections} connections")
+    return 0

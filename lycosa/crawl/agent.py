@@ -1,0 +1,436 @@
+"""The agent: one process, one event loop, all its shards. Here everything is put together.
+
+`build` is the composition root: read it from top to bottom to see who is handed what. `Agent.run` starts visits
+while there are hosts that are ready, commits twice a second, takes a snapshot now and then, and ends when
+
+- nothing is pending, waiting, deferred within the horizon, in flight or on its way between shards, seen twice
+  without an append between (*finished*), or
+- a limit of the run is reached (*limit*), or somebody called `stop` (*stopped*).
+
+Whatever the end, it is the same: visits under way may finish for a few seconds, then everything is committed, a
+snapshot taken, and the mark of a running process removed. The next run goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from enum import StrEnum
+
+from lycosa.archive.writer import Archive
+from lycosa.clock import Clock, SystemClock, milliseconds
+from lycosa.crawl import manifest as manifests
+from lycosa.crawl.config import Options, decode_options, encode_options, with_seeds
+from lycosa.crawl.harvest import Crop, Harvester
+from lycosa.crawl.limits import RunLimits
+from lycosa.crawl.manifest import Manifest
+from lycosa.crawl.rules import RulesKeeper
+from lycosa.crawl.saving import Saver
+from lycosa.crawl.shard import ContentIndex, Shard
+from lycosa.crawl.splitting import Splitter
+from lycosa.crawl.totals import Totals, summed
+from lycosa.crawl.visit import Visitor
+from lycosa.errors import ConfigError
+from lycosa.fetch.dns import AresResolver, OverridingResolver, Resolver
+from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.registry import Fetchers, make_fetchers
+from lycosa.fetch.robots_policy import RobotsOptions as RobotsPolicy
+from lycosa.files import Files
+from lycosa.frontier.calendar import Calendar
+from lycosa.frontier.orders import DepthOrder
+from lycosa.frontier.packed import PackedFrontier
+from lycosa.frontier.politeness import AddressTable, wait_after
+from lycosa.log.log import Log
+from lycosa.meters import Meters
+from lycosa.records import Configured, Link, LinkKind, Links, Seeded
+from lycosa.seen.memory import MemorySeen
+from lycosa.url.canonical import canonicalise
+from lycosa.url.hrefs import HrefMemo
+from lycosa.url.key import Keyer
+from lycosa.url.parts import host_of
+from lycosa.url.rules import Rules
+from lycosa.url.scope import Scope
+
+_GRACE = 5.0
+"""Seconds that visits under way are given to finish when the crawl stops."""
+
+
+class End(StrEnum):
+    """Why a run ended."""
+
+    FINISHED = "finished"
+    LIMIT = "limit"
+    STOPPED = "stopped"
+
+
+def build(
+    files: Files,
+    options: Options,
+    seeds: Sequence[str] = (),
+    *,
+    shards: int = manifests.DEFAULT_SHARDS,
+    hash_seed: int | None = None,
+    clock: Clock | None = None,
+    fetchers: Fetchers | None = None,
+    resolver: Resolver | None = None,
+    meters: Meters | None = None,
+    on_crop: Callable[[Crop], Awaitable[None]] | None = None,
+    told: Callable[[str], None] | None = None,
+) -> Agent:
+    """Open (or begin) the crawl in `files` and recover it; nothing is fetched before `run`."""
+    clock = clock or SystemClock()
+    meters = meters or Meters()
+    manifest = manifests.load(files) or manifests.create(files, milliseconds(clock), shards, hash_seed)
+    domains = manifests.domains_of(files)
+    keyer = Keyer(manifest.hash_seed)
+    splitter = Splitter(manifest.shards, domains)
+    rules = Rules.named(options.rules)
+    canonical_seeds = _canonical_seeds(seeds, rules)
+    order = DepthOrder()
+
+    def scope_of(configured: Options) -> Scope:
+        return Scope(configured.scope, configured.near, domains)
+
+    archive = None
+    if options.archive.keep:
+        info = {"http-header-user-agent": options.fetch.user_agent, "robots": "obeyed" if options.robots.obey else "ignored"}
+        archive = Archive(files.within("archive"), options.archive, clock, crawl=manifest.crawl, info=info)
+    places = [files.within(manifests.shard_directory(n)) for n in range(manifest.shards)]
+    contents = [MemorySeen(place.within("content")) for place in places]
+    content = ContentIndex(contents)
+    all_shards = [
+        Shard(
+            number,
+            log=Log(place.within("log")),
+            seen=MemorySeen(place.within("seen")),
+            frontier=PackedFrontier(clock, order, manifest.hash_seed),
+            calendar=Calendar(place.within("calendar")),
+            content=content,
+            content_store=contents[number],
+            order=order,
+            keyer=keyer,
+            splitter=splitter,
+            scope_of=scope_of,
+            clock=clock,
+        )
+        for number, place in enumerate(places)
+    ]
+    saver = Saver(files=files, shard_files=places, shards=all_shards, archive=archive, clock=clock)
+    saver.recover(told)
+    before = decode_options(all_shards[0].options) if all_shards[0].options else None
+    options = with_seeds(options, before, canonical_seeds)
+
+    limits = RunLimits(options.limits, all_shards, clock)
+    harvester = Harvester(
+        archive=archive,
+        memo=HrefMemo(options.href_cache, rules, meters),
+        seen_content=content.knows,
+        agent=options.robots.agent,
+    )
+    guard = AddressGuard(options.allow)
+    visitor = Visitor(
+        options=options,
+        fetchers=fetchers or make_fetchers(options.fetch, guard, clock, meters),
+        resolver=resolver or OverridingResolver(AresResolver(options.dns, clock, meters), options.dns.resolve),
+        guard=guard,
+        addresses=AddressTable(options.politeness.address_wait),
+        rules=RulesKeeper(
+            agent=options.robots.agent,
+            attempts=options.robots.attempts,
+            policy=RobotsPolicy(first_retry=options.robots.first_retry),
+            clock=clock,
+            harvester=harvester,
+        ),
+        harvester=harvester,
+        quota=limits,
+        shard_of=lambda host: all_shards[splitter.shard_of(host)],
+        clock=clock,
+        meters=meters,
+        on_crop=on_crop,
+    )
+    agent = Agent(
+        manifest=manifest,
+        options=options,
+        shards=all_shards,
+        splitter=splitter,
+        saver=saver,
+        visitor=visitor,
+        limits=limits,
+        archive=archive,
+        clock=clock,
+        meters=meters,
+    )
+    agent.prepare(canonical_seeds)
+    return agent
+
+
+def _canonical_seeds(seeds: Sequence[str], rules: Rules) -> list[str]:
+    found: dict[str, None] = {}
+    for seed in seeds:
+        url = canonicalise(seed, None, rules)
+        if url is None and "://" not in seed:
+            url = canonicalise(f"http://{seed}", None, rules)  # people type hosts, too
+        if url is None:
+            raise ConfigError(
+                f"{seed!r} is not a URL that can be crawled; write it like https://example.org/"
+            )
+        found[url] = None
+    return list(found)
+
+
+class Agent:
+    """A crawl that is open in this process."""
+
+    def __init__(
+        self,
+        *,
+        manifest: Manifest,
+        options: Options,
+        shards: Sequence[Shard],
+        splitter: Splitter,
+        saver: Saver,
+        visitor: Visitor,
+        limits: RunLimits,
+        archive: Archive | None,
+        clock: Clock,
+        meters: Meters,
+    ) -> None:
+        self.manifest = manifest
+        self.options = options
+        self.shards = shards
+        self.meters = meters
+        self._splitter = splitter
+        self._saver = saver
+        self._visitor = visitor
+        self._limits = limits
+        self._archive = archive
+        self._clock = clock
+        self._visits: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._stopped = False
+        self._paused = False
+        self._next_shard = 0
+        self._last_snapshot = clock.monotonic()
+        self._gauges()
+
+    # -- before the run
+
+    def prepare(self, seeds: Sequence[str]) -> None:
+        """Log what is new in the options and the seeds, and make up for what the last stop cut short."""
+        now = milliseconds(self._clock)
+        encoded = encode_options(self.options)
+        for shard in self.shards:
+            if shard.options != encoded:
+                shard.append(Configured(now, encoded))
+        self._saver.catch_up()
+        for number, urls in self._new_seeds(seeds).items():
+            links = Links.pack(Link(url, LinkKind.SEED, False, "") for url in urls)
+            self.shards[number].append(Seeded(now, links))
+        if self._saver.begin_running():
+            self._wait_for_all()
+
+    def _new_seeds(self, seeds: Sequence[str]) -> dict[int, list[str]]:
+        by_shard: dict[int, list[str]] = {}
+        for url in seeds:
+            shard = self.shards[self._splitter.shard_of(host_of(url))]
+            if not shard.knows(url):
+                by_shard.setdefault(shard.number, []).append(url)
+        return by_shard
+
+    def _wait_for_all(self) -> None:
+        """After an unclean stop every host counts as asked now: nobody knows whom the last process asked."""
+        now = self._clock.monotonic()
+        politeness = self.options.politeness
+        for shard in self.shards:
+            shard.frontier.hold_all(now + politeness.wait)
+            for name, site in shard.sites.asked():
+                wait = wait_after(politeness, site.crawl_delay, None, site.last_ms / 1000)
+                if wait > politeness.wait:
+                    shard.frontier.hold(host_of(name + "/"), now + wait)
+
+    # -- the run
+
+    async def run(self) -> End:
+        """Crawl until the end; see the module."""
+        self._limits.start()
+        committer = asyncio.create_task(self._commit_loop())
+        try:
+            return await self._loop()
+        finally:
+            committer.cancel()
+            with suppress(asyncio.CancelledError):
+                await committer
+            await self._wind_up()
+
+    async def _loop(self) -> End:
+        quiet = False
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            if self._stopped:
+                return End.STOPPED
+            if self._limits.reached():
+                return End.LIMIT
+            now = self._clock.monotonic()
+            self._release_due()
+            if not self._paused:
+                self._start_visits(now)
+            if self._idle():
+                # Idle twice with no append between: what was on its way has arrived and brought nothing.
+                ends = [shard.log.end for shard in self.shards]
+                await self._saver.commit()
+                if self._idle() and ends == [shard.log.end for shard in self.shards]:
+                    if quiet:
+                        return End.FINISHED
+                    quiet = True
+                    continue
+            quiet = False
+            await self._pause(now)
+
+    def _start_visits(self, now: float) -> None:
+        count = len(self.shards)
+        misses = 0
+        while len(self._visits) < self.options.visits and misses < count and self._limits.open():
+            shard = self.shards[self._next_shard]
+            self._next_shard = (self._next_shard + 1) % count
+            host = shard.frontier.begin(now)
+            if host is None:
+                misses += 1
+                continue
+            misses = 0
+            task = asyncio.create_task(self._visitor.visit(shard, host))
+            self._visits.add(task)
+            task.add_done_callback(self._visit_ended)
+
+    def _visit_ended(self, task: asyncio.Task[None]) -> None:
+        self._visits.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = self._failure or task.exception()
+        self._wake.set()
+
+    def _release_due(self) -> None:
+        now_ms = milliseconds(self._clock)
+        for shard in self.shards:
+            shard.release_due(now_ms)
+            if shard.seen.waiting and not shard.frontier.pending:
+                shard.merge()
+
+    def _idle(self) -> bool:
+        """Nothing to do, now or within the horizon."""
+        if self._visits:
+            return False
+        horizon = milliseconds(self._clock) + int(self.options.horizon * 1000)
+        for shard in self.shards:
+            due = shard.calendar.next_due()
+            if shard.frontier.pending or shard.seen.waiting or len(shard.outbox):
+                return False
+            if due is not None and due <= horizon:
+                return False
+        return True
+
+    async def _pause(self, now: float) -> None:
+        """Until something changes, or something is due."""
+        timeout = 1.0
+        if len(self._visits) < self.options.visits and not self._paused:
+            for shard in self.shards:
+                ready = shard.frontier.next_ready()
+                if ready is not None:
+                    timeout = min(timeout, ready - now)
+        now_ms = milliseconds(self._clock)
+        for shard in self.shards:
+            due = shard.calendar.next_due()
+            if due is not None:
+                timeout = min(timeout, (due - now_ms) / 1000)
+        # Never a busy loop, whatever the times say.
+        timeout = max(timeout, 0.001)
+        sleeper = asyncio.ensure_future(self._clock.sleep(timeout))
+        waker = asyncio.ensure_future(self._wake.wait())
+        try:
+            await asyncio.wait((sleeper, waker), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeper.cancel()
+            waker.cancel()
+        self._wake.clear()
+
+    async def _commit_loop(self) -> None:
+        try:
+            while True:
+                await self._clock.sleep(self.options.commit_seconds)
+                await self._saver.commit()
+                self._wake.set()
+                if self._snapshot_due():
+                    self._last_snapshot = self._clock.monotonic()
+                    await self._saver.snapshot()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._failure = self._failure or error
+            self._wake.set()
+
+    def _snapshot_due(self) -> bool:
+        wanted = self.options.snapshot
+        since = self._clock.monotonic() - self._last_snapshot
+        return self._saver.records >= wanted.records or (since >= wanted.seconds and self._saver.records > 0)
+
+    async def _wind_up(self) -> None:
+        """Let visits finish, then save everything; a failure on the way leaves what is durable."""
+        self._visitor.stopping = True
+        if self._visits:
+            await asyncio.wait(self._visits, timeout=0.0 if self._failure else _GRACE)
+        for task in list(self._visits):
+            task.cancel()
+        if self._visits:
+            await asyncio.wait(self._visits)
+        try:
+            if self._failure is None:
+                await self._saver.commit()
+                await self._saver.snapshot()
+                self._saver.end_running()
+        finally:
+            await self._visitor.close()
+            for shard in self.shards:
+                shard.log.close()
+            if self._archive is not None:
+                self._archive.close()
+
+    # -- asked from outside
+
+    def stop(self) -> bool:
+        """End the run cleanly; False if that was asked before."""
+        first = not self._stopped
+        self._stopped = True
+        self._visitor.stopping = True
+        self._wake.set()
+        return first
+
+    def pause(self) -> None:
+        """Start no more visits until `go_on`."""
+        self._paused = True
+
+    def go_on(self) -> None:
+        self._paused = False
+        self._wake.set()
+
+    def totals(self) -> Totals:
+        """The crawl in numbers, all runs together."""
+        return summed(shard.totals for shard in self.shards)
+
+    def _gauges(self) -> None:
+        gauge = self.meters.gauge
+        shards = self.shards
+        gauge("frontier.pending", lambda: sum(s.frontier.pending for s in shards))
+        gauge("frontier.in_flight", lambda: sum(s.frontier.in_flight for s in shards))
+        gauge("frontier.hosts", lambda: sum(s.frontier.hosts for s in shards))
+        gauge("frontier.bytes", lambda: sum(s.frontier.nbytes for s in shards))
+        gauge("frontier.deferred", lambda: sum(len(s.calendar) for s in shards))
+        gauge("seen.urls", lambda: sum(len(s.seen) for s in shards))
+        gauge("seen.waiting", lambda: sum(s.seen.waiting for s in shards))
+        gauge("seen.bytes", lambda: sum(s.seen.nbytes for s in shards))
+        gauge("sites.known", lambda: sum(len(s.sites) for s in shards))
+        gauge("exchange.offered", lambda: sum(s.outbox.offered for s in shards))
+        gauge("exchange.sent", lambda: sum(s.outbox.sent for s in shards))
+        gauge("log.records", lambda: sum(s.log.end for s in shards))
+        gauge("log.committed", lambda: sum(s.log.committed for s in shards))
+        gauge("visits.active", lambda: len(self._visits))

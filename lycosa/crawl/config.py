@@ -1,0 +1,151 @@
+"""The options of a crawl: each room's own, and those of the crawl as a whole.
+
+They come from a `crawl.toml`, from keywords in Python or from the command line, are read strictly (an
+unknown name is an error that names the nearest known one), and are logged whole as `Configured`: the log
+knows under which options each thing happened. What can never change in a crawl (its seed for hashing, its
+number of shards) is not here but in the manifest.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa import options
+from lycosa.archive.writer import ArchiveOptions
+from lycosa.errors import ConfigError
+from lycosa.fetch.dns import DnsOptions
+from lycosa.fetch.protocol import FetchOptions
+from lycosa.frontier.politeness import PolitenessOptions
+from lycosa.frontier.retries import RetryOptions
+from lycosa.url.parts import site_of
+from lycosa.url.scope import ScopeOptions
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """When a crawl ends before the web does; 0 means never. What is left is kept for the next run."""
+
+    pages: int = 0
+    bytes: int = 0  # of bodies as sent
+    seconds: float = 0.0  # of this run
+
+
+class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which links of a page are followed."""
+
+    requisites: bool = False  # images, scripts, styles: what a browser needs to show the page
+    nofollow: bool = False  # also those that a page asks not to be followed
+    sitemaps: bool = True  # those that robots files name
+    redirects: int = 10  # in a row
+
+
+class RobotsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How robots rules are obeyed."""
+
+    agent: str = "lycosa"  # the product token that groups are matched with
+    obey: bool = True  # False only for sites of your own: robots.txt is not even asked for
+    attempts: int = 3  # at a robots.txt that cannot be had, before the site's URLs are given up
+    first_retry: float = 60.0  # seconds; doubled after each further failure
+
+
+class SnapshotOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the state is written, so that recovery replays only what came after."""
+
+    records: int = 200_000
+    seconds: float = 600.0
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """All options of a crawl."""
+
+    visits: int = 256  # at a time
+    commit_seconds: float = 0.5
+    horizon: float = 86_400.0  # a run ends when all that is left is due later than this, and says so
+    public: bool = True  # False: a private web; no contact is demanded
+    allow: tuple[str, ...] = ()  # networks that may be asked although they are not public
+    rules: tuple[str, ...] = ()  # further URL rules, by name
+    href_cache: int = 1 << 16
+    near: tuple[str, ...] = ()  # the seeds that scope is relative to; kept by the program, not the operator
+    scope: ScopeOptions = ScopeOptions()
+    follow: FollowOptions = FollowOptions()
+    fetch: FetchOptions = FetchOptions()
+    dns: DnsOptions = DnsOptions()
+    robots: RobotsOptions = RobotsOptions()
+    politeness: PolitenessOptions = PolitenessOptions()
+    retry: RetryOptions = RetryOptions()
+    archive: ArchiveOptions = ArchiveOptions()
+    limits: Limits = Limits()
+    snapshot: SnapshotOptions = SnapshotOptions()
+
+
+def read_options(given: dict[str, Any]) -> Options:
+    """Options from a plain dictionary; raises `ConfigError` with one line."""
+    read = options.read(Options, given)
+    if read.public:
+        _demand_contact(read.fetch.user_agent)
+    if read.visits < 1:
+        raise ConfigError(f"visits must be at least 1, not {read.visits}")
+    return read
+
+
+def with_seeds(value: Options, before: Options | None, seeds: Sequence[str]) -> Options:
+    """The options with the seeds that their scope needs to know: these and those of earlier runs.
+
+    Scopes by host, site or domain need one seed a site; only include rules, from which seeds are exempt,
+    need them all. A crawl of everything from a million seeds needs none but for their schemes.
+    """
+    scope = value.scope
+    known = dict.fromkeys(before.near if before else ())
+    if scope.include_paths or scope.include_patterns:
+        known.update(dict.fromkeys(seeds))
+    elif scope.mode == "any":
+        _add_by(known, seeds, lambda url: url.partition(":")[0])
+    else:
+        _add_by(known, seeds, site_of)
+    return msgspec.structs.replace(value, near=tuple(known))
+
+
+def _add_by(known: dict[str, None], seeds: Sequence[str], part: Callable[[str], str]) -> None:
+    """Add the seeds whose part is not yet among the known ones' parts."""
+    parts = {part(url) for url in known}
+    for url in seeds:
+        if part(url) not in parts:
+            parts.add(part(url))
+            known[url] = None
+
+
+def _demand_contact(user_agent: str) -> None:
+    if "@" not in user_agent and "://" not in user_agent:
+        raise ConfigError(
+            "a public crawl must say who runs it, so that site owners can reach you: "
+            "--user-agent 'mybot/1.0 (+https://example.org/bot; bot@example.org)' "
+            "(or --private for a web of your own)"
+        )
+
+
+def read_toml(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Options and seeds of a crawl.toml, still as plain values."""
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    seeds = given.pop("seeds", [])
+    if not isinstance(seeds, list) or not all(isinstance(seed, str) for seed in seeds):
+        raise ConfigError(f"{path}: seeds is a list of URLs")
+    return given, seeds
+
+
+def encode_options(value: Options) -> bytes:
+    """Options as the log keeps them."""
+    return msgspec.json.encode(value)
+
+
+def decode_options(data: bytes) -> Options:
+    """Options from the log; names that this version does not know are ignored."""
+    return msgspec.json.decode(data, type=Options)

@@ -1,0 +1,237 @@
+"""Explain: everything the log knows about one URL. Where was it found, what was decided, and why?
+
+A fold that looks only at the blocks of the log that mention the URL. The path from a seed is walked backwards: the
+first page that linked to it, the first that linked to that one, and so on; each step is one more look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from lycosa.crawl.config import Options
+from lycosa.crawl.reading import CrawlReader
+from lycosa.crawl.shard import followed_kinds
+from lycosa.errors import ConfigError
+from lycosa.fetch.robots import RobotsRules
+from lycosa.records import (
+    FIRST_REQUISITE,
+    Deferred,
+    Fetched,
+    Link,
+    LinkKind,
+    Links,
+    Received,
+    Record,
+    Robots,
+    Seeded,
+    Skipped,
+)
+from lycosa.url.canonical import canonicalise
+from lycosa.url.parts import host_of, site_of
+from lycosa.url.rules import Rules
+from lycosa.url.scope import Scope
+
+_PATH = 50
+_SHOWN = 20
+
+
+class Discovery(msgspec.Struct, kw_only=True):
+    """A record that holds a link to the URL."""
+
+    at: int
+    source: str  # the page, "seed", or a robots.txt
+    kind: str
+    text: str
+    nofollow: bool
+    depth: int
+
+
+class RobotsView(msgspec.Struct, kw_only=True):
+    """What the site's robots.txt says about the URL."""
+
+    at: int
+    status: int
+    expires: int
+    allowed: bool
+    line: int
+    rule: str
+    detail: str
+    position: int
+    shard: int
+
+
+class Explanation(msgspec.Struct, kw_only=True):
+    """All that is known of a URL."""
+
+    url: str
+    key: str
+    shard: int
+    state: str  # fetched, skipped, deferred, pending, not followed, unknown
+    why: str
+    scope: str
+    inside: bool
+    discoveries: int = 0
+    first: Discovery | None = None
+    path: list[str] = []
+    fetches: list[Fetched] = []
+    skips: list[Skipped] = []
+    deferrals: list[Deferred] = []
+    due: int = 0
+    robots: RobotsView | None = None
+    duplicates: list[str] = []
+
+
+def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = None) -> Explanation:
+    """Explain a URL."""
+    options = crawl.options()
+    if options is None:
+        raise ConfigError(f"the crawl in {crawl.directory} has not begun yet")
+    url = canonicalise(text, None, Rules.named(options.rules)) or canonicalise(f"http://{text}")
+    if url is None:
+        raise ConfigError(f"{text!r} is not a URL")
+    told = told or (lambda _: None)
+    told(f"looking for {url}")
+    owner = crawl.splitter.shard_of(host_of(url))
+    found = list(_discoveries(crawl, url, options))
+    found.sort(key=lambda row: row.at)
+    own = [record for _, record in crawl.logs[owner].find(url.encode("ascii"))]
+    fetches = [row for row in own if isinstance(row, Fetched) and row.url == url]
+    skips = [row for row in own if isinstance(row, Skipped) and row.url == url]
+    deferrals = [row for row in own if isinstance(row, Deferred) and row.url == url]
+    first = found[0] if found else None
+    depth = fetches[0].depth if fetches else skips[0].depth if skips else first.depth if first else 0
+    verdict = Scope(options.scope, options.near, crawl.splitter.domains).judge(url, depth)
+    answer = Explanation(
+        url=url,
+        key=f"{crawl.keyer.key(url):016x}",
+        shard=owner,
+        state="unknown",
+        why="",
+        scope=verdict.rule,
+        inside=verdict.inside,
+        discoveries=len(found),
+        first=first,
+        fetches=fetches,
+        skips=skips,
+        deferrals=deferrals[-_SHOWN:],
+        robots=_robots(crawl, owner, url, options),
+    )
+    if first is not None:
+        answer.path = _path(crawl, first, options, told)
+    if fetches and fetches[-1].digest:
+        told("looking for the same content elsewhere")
+        answer.duplicates = _same_content(crawl, fetches[-1])
+    _conclude(answer, found, options)
+    return answer
+
+
+def _discoveries(crawl: CrawlReader, url: str, options: Options) -> Iterator[Discovery]:
+    """Every record, but for Received copies, that holds a link to the URL."""
+    needle = url.encode("ascii")
+    for log in crawl.logs:
+        for _, record in log.find(needle):
+            links = getattr(record, "links", None)
+            if isinstance(links, Links) and not isinstance(record, Received):
+                for link in links:
+                    if link.url == url:
+                        yield _discovery(record, link)
+
+
+def _discovery(record: Record, link: Link) -> Discovery:
+    source, depth = "seed", 0
+    if isinstance(record, Fetched):
+        source = record.url
+        depth = record.depth + (0 if link.kind is LinkKind.REDIRECT else 1)
+    elif isinstance(record, Robots):
+        source = f"{record.site}/robots.txt"
+    return Discovery(
+        at=record.at,
+        source=source,
+        kind=link.kind.name.lower(),
+        text=link.text,
+        nofollow=link.nofollow,
+        depth=depth,
+    )
+
+
+def _path(crawl: CrawlReader, first: Discovery, options: Options, told: Callable[[str], None]) -> list[str]:
+    """From a seed to the page that first linked here."""
+    path: list[str] = []
+    step: Discovery | None = first
+    follow = followed_kinds(options.follow)
+    while step is not None and len(path) < _PATH:
+        path.append(step.source)
+        if step.source == "seed" or step.source.endswith("/robots.txt") or step.source in path[:-1]:
+            break
+        told(f"who linked to {step.source} first?")
+        earlier = [row for row in _discoveries(crawl, step.source, options) if row.at <= first.at]
+        followed = [row for row in earlier if follow[LinkKind[row.kind.upper()]] and not row.nofollow]
+        step = min(followed or earlier, key=lambda row: row.at, default=None)
+    return path[::-1]
+
+
+def _robots(crawl: CrawlReader, shard: int, url: str, options: Options) -> RobotsView | None:
+    site = site_of(url)
+    last: tuple[int, Robots] | None = None
+    for position, record in crawl.logs[shard].find(site.encode("ascii")):
+        if isinstance(record, Robots) and record.site == site:
+            last = position, record
+    if last is None:
+        return None
+    position, record = last
+    unreachable = record.detail.startswith("unreachable")
+    judgement = RobotsRules.parse(record.body).judge(options.robots.agent, url)
+    return RobotsView(
+        at=record.at,
+        status=record.status,
+        expires=record.expires,
+        allowed=judgement.allowed and not unreachable,
+        line=judgement.line,
+        rule=judgement.rule,
+        detail=record.detail,
+        position=position,
+        shard=shard,
+    )
+
+
+def _same_content(crawl: CrawlReader, fetched: Fetched) -> list[str]:
+    """Other URLs whose content has the same digest."""
+    needle = msgspec.msgpack.encode(fetched.digest)
+    urls = (
+        record.url
+        for log in crawl.logs
+        for _, record in log.find(needle)
+        if isinstance(record, Fetched) and record.digest == fetched.digest and record.url != fetched.url
+    )
+    return sorted(set(urls))[:_SHOWN]
+
+
+def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> None:
+    """The state in one word, and the reason in one line."""
+    rows: list[Fetched | Skipped | Deferred] = [*answer.fetches, *answer.skips, *answer.deferrals]
+    last = max(rows, key=lambda row: row.at, default=None)
+    if isinstance(last, Fetched):
+        answer.state, answer.why = "fetched", f"status {last.status}"
+    elif isinstance(last, Skipped):
+        answer.state, answer.why = "skipped", f"{last.why}: {last.detail}" if last.detail else str(last.why)
+    elif isinstance(last, Deferred):
+        answer.state, answer.why, answer.due = "deferred", f"{last.why}: {last.detail}", last.due
+    elif not found:
+        answer.state, answer.why = "unknown", "no page of this crawl links to it, and it is no seed"
+    elif not answer.inside:
+        answer.state, answer.why = "not followed", f"out of scope: {answer.scope}"
+    else:
+        follow = followed_kinds(options.follow)
+        links = [row for row in found if follow[LinkKind[row.kind.upper()]]]
+        if not links:
+            requisite = LinkKind[found[0].kind.upper()] >= FIRST_REQUISITE
+            reason = "it is only a requisite (see --requisites)" if requisite else f"only as {found[0].kind}"
+            answer.state, answer.why = "not followed", reason
+        elif not options.follow.nofollow and all(row.nofollow for row in links):
+            answer.state, answer.why = "not followed", "every link to it says nofollow"
+        elif all(row.kind == "redirect" for row in links):
+            answer.state, answer.why = "pending", "a redirect leads to it (unless too many in a row did)"
+        else:
+            answer.state, answer.why = "pending", "found, in scope, and not yet its turn"

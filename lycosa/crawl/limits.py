@@ -1,0 +1,51 @@
+"""Limits of a run: pages, bytes, time; handed to visits as a quota, so that a limit of pages is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lycosa.clock import Clock
+from lycosa.crawl.config import Limits
+from lycosa.crawl.shard import Shard
+
+
+class RunLimits:
+    """Counts what the whole crawl has, earlier runs included, and what is under way."""
+
+    def __init__(self, limits: Limits, shards: Sequence[Shard], clock: Clock) -> None:
+        self._limits = limits
+        self._shards = shards
+        self._clock = clock
+        self._granted = sum(shard.totals.fetched for shard in shards)
+        self._started = clock.monotonic()
+
+    def start(self) -> None:
+        self._started = self._clock.monotonic()
+
+    def take(self) -> bool:
+        """Ask for one page."""
+        if not self.open():
+            return False
+        self._granted += 1
+        return True
+
+    def give_back(self) -> None:
+        """It did not become a page."""
+        self._granted -= 1
+
+    def open(self) -> bool:
+        """Whether another page may be asked for."""
+        return not self._limits.pages or self._granted < self._limits.pages
+
+    def reached(self) -> bool:
+        """Whether the run is over."""
+        limits = self._limits
+        if limits.pages and sum(shard.totals.fetched for shard in self._shards) >= limits.pages:
+            return True
+        if limits.bytes and sum(shard.totals.size for shard in self._shards) >= limits.bytes:
+            return True
+        return bool(limits.seconds) and self._clock.monotonic() - self._started >= limits.seconds
+
+    @property
+    def pages(self) -> int:
+        return self._limits.pages

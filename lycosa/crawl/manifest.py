@@ -1,0 +1,83 @@
+"""The manifest: what a directory is, and what never changes in its crawl.
+
+    DIR/
+      crawl.json          the manifest
+      public_suffix.dat   the public suffix list as it was when the crawl began
+      lock                held by the process that crawls
+      status.json         what the running process last said of itself (not durable)
+      archive/            WARC files and their index
+      shards/00/          one shard: log/ snapshots/ seen/ content/ calendar/
+
+The hash seed is drawn once per crawl: keys of URLs depend on it, and a site that does not know it cannot
+craft collisions. The number of shards is fixed, because a domain's shard is a hash modulo that number; how
+many agents run them is not.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import msgspec
+
+from lycosa.errors import ConfigError, StorageError
+from lycosa.files import Files, write_whole
+from lycosa.url.domains import Domains
+from lycosa.version import VERSION
+
+FORMAT = 1
+DEFAULT_SHARDS = 16
+NAME = "crawl.json"
+SUFFIXES = "public_suffix.dat"
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What never changes in a crawl."""
+
+    format: int = FORMAT
+    crawl: str
+    hash_seed: int
+    shards: int = DEFAULT_SHARDS
+    created: int
+    version: str = VERSION
+
+
+def create(
+    files: Files, created: int, shards: int = DEFAULT_SHARDS, hash_seed: int | None = None
+) -> Manifest:
+    """Begin a crawl in an empty directory."""
+    if not 1 <= shards <= 4096:
+        raise ConfigError(f"a crawl has 1 to 4096 shards, not {shards}")
+    manifest = Manifest(
+        crawl=secrets.token_hex(6),
+        hash_seed=secrets.randbits(63) if hash_seed is None else hash_seed,
+        shards=shards,
+        created=created,
+    )
+    write_whole(files, SUFFIXES, Domains.bundled_list())
+    write_whole(files, NAME, msgspec.json.format(msgspec.json.encode(manifest)))
+    return manifest
+
+
+def load(files: Files) -> Manifest | None:
+    """The manifest of the crawl in a directory, or None if there is no crawl in it."""
+    if not files.exists(NAME):
+        return None
+    try:
+        manifest = msgspec.json.decode(files.read(NAME), type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise StorageError(f"{NAME} is damaged ({error}): restore it from a copy") from None
+    if manifest.format != FORMAT:
+        raise ConfigError(
+            f"this crawl has format {manifest.format}, and this version of lycosa reads format {FORMAT}: "
+            f"use the version that made it ({manifest.version})"
+        )
+    return manifest
+
+
+def shard_directory(number: int) -> str:
+    return f"shards/{number:02d}"
+
+
+def domains_of(files: Files) -> Domains:
+    """The public suffix list that the crawl began with."""
+    return Domains(files.read(SUFFIXES))

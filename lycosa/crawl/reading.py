@@ -1,0 +1,72 @@
+"""Reading a crawl, running or not: its manifest, its records, its archive. Changes nothing.
+
+    crawl = CrawlReader(directory)
+    for shard, position, record in crawl.records(): ...
+
+Records come shard by shard in the order of each log, or, with `by_time`, merged by the time they carry.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from pathlib import Path
+
+from lycosa.crawl import manifest as manifests
+from lycosa.crawl.config import Options, decode_options
+from lycosa.crawl.splitting import Splitter
+from lycosa.errors import ConfigError
+from lycosa.files import DiskFiles, Files
+from lycosa.log.reader import LogReader
+from lycosa.records import Configured, Record
+from lycosa.url.key import Keyer
+
+
+class CrawlReader:
+    """A crawl's directory, for reading."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self.directory = Path(directory)
+        if not self.directory.is_dir():
+            raise ConfigError(f"{directory} is not a directory: give that of a crawl (see lycosa crawl --into)")
+        self.files: Files = DiskFiles(self.directory)
+        manifest = manifests.load(self.files)
+        if manifest is None:
+            raise ConfigError(f"{directory} holds no crawl: it has no {manifests.NAME}")
+        self.manifest = manifest
+        self.keyer = Keyer(manifest.hash_seed)
+        self.splitter = Splitter(manifest.shards, manifests.domains_of(self.files))
+        self.logs = [
+            LogReader(self.files.within(f"{manifests.shard_directory(number)}/log"))
+            for number in range(manifest.shards)
+        ]
+        self.archive_files = self.files.within("archive")
+
+    def records(self, by_time: bool = False) -> Iterator[tuple[int, int, Record]]:
+        """(shard, position, record) of the whole crawl."""
+        streams = (self._shard(number) for number in range(len(self.logs)))
+        if by_time:
+            yield from heapq.merge(*streams, key=lambda row: row[2].at)
+            return
+        for stream in streams:
+            yield from stream
+
+    def _shard(self, number: int) -> Iterator[tuple[int, int, Record]]:
+        for position, record in self.logs[number].scan():
+            yield number, position, record
+
+    def options(self) -> Options | None:
+        """The options that hold; None if the crawl never came so far as to log them."""
+        last: Configured | None = None
+        for log in self.logs:
+            for _, record in log.scan():
+                if isinstance(record, Configured):
+                    last = record
+            if last is not None:
+                return decode_options(last.options)
+        return None
+
+
+def records(directory: Path | str) -> Iterator[tuple[int, int, Record]]:
+    """(shard, position, record) of the crawl in a directory."""
+    return CrawlReader(directory).records()

@@ -1,0 +1,407 @@
+"""A shard: its log and the folds over it.
+
+Live, a record is appended and applied in one step (`append`). After a restart the same `apply` runs over the
+log's tail (`replay`), on top of the newest snapshot. The folds end in an *equivalent* state: every in-scope link
+that the log holds is exactly one of done, pending, waiting in the store, or deferred (or still on its way to
+another shard, behind that shard's cursor). What replay does differently is only this: nothing was taken, so a
+`Fetched`, `Skipped` or `Deferred` withdraws its URL from wherever the earlier records put it, and marks it known.
+
+Links take this path (Manning et al. §20.2.1, Figure 20.2): followed kinds only; those certainly known drop out
+(most); scope; then, by the registered domain, to this shard's seen set and frontier, or into the outbox for
+another shard. The outbox is delivered when the record it came from is committed (see `exchange`).
+
+Scope is judged when a link is found and again when its URL is taken, so a narrower scope acts at once; a wider
+one (a `Configured` with another scope) makes the shard read its log again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.clock import Clock
+from lycosa.crawl.config import FollowOptions, Options, decode_options
+from lycosa.crawl.exchange import Outbox
+from lycosa.crawl.sites import SiteTable
+from lycosa.crawl.splitting import Splitter
+from lycosa.crawl.totals import Totals
+from lycosa.frontier.calendar import Calendar
+from lycosa.frontier.orders import Order
+from lycosa.frontier.protocol import Frontier
+from lycosa.log.log import Log
+from lycosa.records import (
+    FIRST_REQUISITE,
+    NOFOLLOW,
+    Configured,
+    Deferred,
+    Fetched,
+    LinkKind,
+    Links,
+    Received,
+    Record,
+    Robots,
+    Seeded,
+    Skipped,
+    Stored,
+    Waiting,
+    Why,
+)
+from lycosa.seen.protocol import Keys, Seen
+from lycosa.state import Durable
+from lycosa.url.key import Keyer
+from lycosa.url.parts import host_of, site_of
+from lycosa.url.scope import Scope
+
+
+class ContentIndex:
+    """Which contents were fetched before, by 64-bit digest: partitioned by the digest, not by host.
+
+    The same content turns up on any host, so its digests cannot be split like URLs (Manning et al. §20.2.1);
+    partition *d mod n* is kept, and snapshotted, with shard *d mod n*. After a crash between the snapshots
+    of two shards a digest may be missing: then a duplicate goes unmarked, and nothing else.
+    """
+
+    def __init__(self, stores: Sequence[Seen]) -> None:
+        self._stores = stores
+
+    def knows(self, digest: int) -> bool:
+        keys = np.array([digest], np.uint64)
+        return bool(self._stores[digest % len(self._stores)].certain(keys)[0])
+
+    def mark(self, digest: int) -> None:
+        self._stores[digest % len(self._stores)].mark(np.array([digest], np.uint64))
+
+
+def followed_kinds(options: FollowOptions) -> NDArray[np.bool_]:
+    """For each byte of `Links.kinds`, whether such a link is followed."""
+    table = np.zeros(256, np.bool_)
+    for kind in LinkKind:
+        follow = kind != LinkKind.FORM and (kind < FIRST_REQUISITE or options.requisites)
+        if kind == LinkKind.SITEMAP and not options.sitemaps:
+            follow = False
+        table[kind] = follow
+        table[kind | NOFOLLOW] = follow and options.nofollow
+    return table
+
+
+class Shard:
+    """One share of the domains, with everything known about them."""
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        log: Log,
+        seen: Seen,
+        frontier: Frontier,
+        calendar: Calendar,
+        content: ContentIndex,
+        content_store: Seen,
+        order: Order,
+        keyer: Keyer,
+        splitter: Splitter,
+        scope_of: Callable[[Options], Scope],
+        clock: Clock,
+    ) -> None:
+        self.number = number
+        self.log = log
+        self.seen = seen
+        self.frontier = frontier
+        self.calendar = calendar
+        self.content_store = content_store
+        self.sites = SiteTable()
+        self.totals = Totals()
+        self.outbox = Outbox()
+        self.cursors: dict[int, int] = {}
+        """Of each sender: links it logged before this position have been received."""
+        self.archive_ends: dict[str, int] = {}
+        """Of each archive file that this shard's records point into: the end of the last one."""
+        self.options: bytes = b""
+        self._content = content
+        self._order = order
+        self._keyer = keyer
+        self._splitter = splitter
+        self._scope_of = scope_of
+        self._clock = clock
+        self._scope: Scope | None = None
+        self._follow = followed_kinds(FollowOptions())
+        self._max_hops = FollowOptions().redirects
+        self._scope_text: bytes = b""
+        self._rescoped: list[int] = []  # positions of Configured records that changed the scope
+
+    @property
+    def scope(self) -> Scope:
+        assert self._scope is not None, "the log begins with Configured"
+        return self._scope
+
+    # -- the log moves on
+
+    def append(self, record: Record) -> int:
+        """Log a record of something that happens now, and apply it."""
+        position = self.log.append(record)
+        self._apply(record, position, live=True)
+        return position
+
+    def replay(self, start: int) -> int:
+        """Apply what the log has from `start` on; returns how many records."""
+        count = 0
+        for position, record in self.log.reader.scan(start):
+            self._apply(record, position, live=False)
+            count += 1
+        self.frontier.settle_withdrawn()
+        self.calendar.settle_withdrawn()
+        return count
+
+    def _apply(self, record: Record, position: int, live: bool) -> None:
+        self.totals.apply(record)
+        if isinstance(record, Fetched):
+            self._leave(record.url, live)
+            self._count_fetch(record)
+        elif isinstance(record, Received):
+            self.cursors[record.sender] = max(self.cursors.get(record.sender, 0), record.cursor)
+            self._receive(record)
+        elif isinstance(record, Skipped):
+            self._leave(record.url, live)
+        elif isinstance(record, Deferred):
+            self._defer(record, live)
+        elif isinstance(record, Robots):
+            self._learn_robots(record, position)
+        elif isinstance(record, Configured):
+            self._configure(record, position)
+        self._offer_links(record, position)
+
+    # -- what each record means
+
+    def _leave(self, url: str, live: bool) -> None:
+        """The URL has had its answer: it is known, and nowhere pending."""
+        key = self._keyer.key(url)
+        if live:
+            self.frontier.done(key)
+            return
+        self.frontier.withdraw(url, key)
+        if len(self.calendar):
+            self.calendar.withdraw(url)
+        self.seen.mark(np.array([key], np.uint64))
+
+    def _count_fetch(self, record: Fetched) -> None:
+        site = self.sites.get(site_of(record.url))
+        site.pages += 1
+        site.last_ms = record.timing.total
+        site.asked = True
+        if record.digest:
+            self._content.mark(record.digest)
+        self._remember_end(record.stored)
+
+    def _remember_end(self, stored: Stored | None) -> None:
+        if stored is not None:
+            end = stored.offset + stored.length
+            if end > self.archive_ends.get(stored.file, 0):
+                self.archive_ends[stored.file] = end
+
+    def _defer(self, record: Deferred, live: bool) -> None:
+        seconds = max(record.due / 1000 - self._clock.wall(), 0.0)
+        if not record.url:
+            host = host_of(record.site + "/")
+            self.sites.get(host).dns_failures = record.attempt
+            self.frontier.hold(host, self._clock.monotonic() + seconds)
+            return
+        self._leave(record.url, live)
+        if record.why is Why.BUSY and not live:
+            # The site asked to be left alone; live, the visit itself sees to that.
+            self.frontier.hold(host_of(record.url), self._clock.monotonic() + seconds)
+        self.sites.get(site_of(record.url)).asked = True
+        self.calendar.add(record)
+
+    def _learn_robots(self, record: Robots, position: int) -> None:
+        site = self.sites.get(record.site)
+        site.asked = True
+        site.robots_status = record.status
+        self._remember_end(record.stored)
+        if record.detail.startswith("unreachable"):
+            site.robots_failures += 1
+            site.robots_retry = record.expires
+            return
+        site.robots_failures = 0
+        site.robots_position = position
+        site.robots_expires = record.expires
+
+    def _configure(self, record: Configured, position: int) -> None:
+        before = self._scope_text
+        self._adopt(record.options)
+        if before not in (b"", self._scope_text):
+            self._rescoped.append(position)
+            self._read_again(position)
+
+    def _adopt(self, encoded: bytes) -> None:
+        options = decode_options(encoded)
+        self.options = encoded
+        self._follow = followed_kinds(options.follow)
+        self._max_hops = options.follow.redirects
+        self._scope = self._scope_of(options)
+        self._scope_text = msgspec.json.encode((options.scope, options.follow, options.near))
+
+    def _read_again(self, position: int) -> None:
+        """The scope changed at `position`: offer every earlier link once more, as if found there.
+
+        Links of other shards thus get the position of the change, which their cursors are not past.
+        What the old scope had excluded at take comes back if the new one does not.
+        """
+        excluded: dict[str, Skipped] = {}
+        for _, record in self.log.reader.scan(0, min(position, self.log.committed)):
+            self._offer_links(record, position)
+            if isinstance(record, Received):
+                self._receive(record)
+            elif isinstance(record, Skipped) and record.why is Why.SCOPE:
+                excluded[record.url] = record
+            elif isinstance(record, Fetched | Skipped | Deferred):
+                excluded.pop(record.url, None)
+        back = [
+            Waiting(row.url, self._keyer.key(row.url), row.depth)
+            for row in excluded.values()
+            if self.scope.inside(row.url, row.depth)
+        ]
+        self._put(back)
+
+    def knows(self, url: str) -> bool:
+        """Whether a URL is certainly known here."""
+        return bool(self.seen.certain(np.array([self._keyer.key(url)], np.uint64))[0])
+
+    # -- links
+
+    def refill_outbox(self, start: int) -> int:
+        """Recovery: put the links for other shards from `start` on into the outbox; how many were read."""
+        for change in self._rescoped:
+            if change >= start:
+                for _, record in self.log.reader.scan(0, change):
+                    self._offer_links(record, change, only_others=True)
+        read = 0
+        for position, record in self.log.reader.scan(start):
+            self._offer_links(record, position, only_others=True)
+            read += 1
+        return read
+
+    def _offer_links(self, record: Record, position: int, only_others: bool = False) -> None:
+        """Offer the links that a record holds (but for Received, whose links have depths of their own)."""
+        if isinstance(record, Fetched):
+            depth = record.depth if 300 <= record.status < 400 else record.depth + 1
+            self._admit(record.links, depth, record.hops, position, only_others)
+        elif isinstance(record, Robots | Seeded):
+            self._admit(record.links, 0, 0, position, only_others)
+
+    def _admit(self, links: Links, depth: int, hops: int, position: int, only_others: bool) -> None:
+        if not links.kinds:
+            return
+        keys, hosts = self._keyer.scan(links.urls)
+        kinds = np.frombuffer(links.kinds, np.uint8)
+        wanted = self._follow[kinds]
+        wanted &= ~self.seen.certain(keys)
+        rows = np.flatnonzero(wanted).tolist()
+        if not rows:
+            return
+        urls = links.urls.split(b"\n")
+        inside = self.scope.inside
+        mine: list[int] = []
+        payloads: list[bytes] = []
+        for row in rows:
+            url = urls[row].decode("ascii")
+            redirect = kinds[row] == LinkKind.REDIRECT
+            count = hops + 1 if redirect else 0
+            if count > self._max_hops or not inside(url, depth):
+                continue
+            owner = self._splitter.shard_of_url(int(hosts[row]), url)
+            if owner != self.number:
+                self.outbox.add(owner, position, int(keys[row]), url, links.kinds[row], depth, count)
+            elif not only_others:
+                mine.append(row)
+                payloads.append(_payload(url, depth, count))
+        if mine:
+            self._offer(keys[mine], payloads)
+
+    def _receive(self, record: Received) -> None:
+        links = record.links
+        if not links.kinds:
+            return
+        keys, _ = self._keyer.scan(links.urls)
+        new = np.flatnonzero(~self.seen.certain(keys)).tolist()
+        urls = links.urls.split(b"\n")
+        mine: list[int] = []
+        payloads: list[bytes] = []
+        for row in new:
+            url = urls[row].decode("ascii")
+            if self.scope.inside(url, record.depths[row]):
+                mine.append(row)
+                payloads.append(_payload(url, record.depths[row], record.hops[row]))
+        if mine:
+            self._offer(keys[mine], payloads)
+
+    def _offer(self, keys: Keys, payloads: Sequence[bytes]) -> None:
+        answer = self.seen.offer(keys, payloads)
+        if len(answer.new):
+            self._put(_waiting(int(keys[row]), payloads[row]) for row in answer.new.tolist())
+
+    def _put(self, items: Iterable[Waiting]) -> None:
+        rows = list(items)
+        if rows:
+            level = self._order.level
+            self.frontier.put(rows, [level(row) for row in rows])
+
+    # -- snapshots
+
+    @property
+    def parts(self) -> dict[str, Durable]:
+        """Everything that a snapshot holds, by name; a part's files are in the directory of that name."""
+        return {
+            "shard": self,
+            "totals": self.totals,
+            "sites": self.sites,
+            "seen": self.seen,
+            "content": self.content_store,
+            "frontier": self.frontier,
+            "calendar": self.calendar,
+        }
+
+    def freeze(self) -> Iterator[bytes]:
+        small = (self.cursors, self.archive_ends, self.options, self._rescoped)
+        return iter([msgspec.msgpack.encode(small)])
+
+    def files(self) -> list[str]:
+        return []
+
+    def settle(self) -> None:
+        """Nothing of it lies in files of its own."""
+
+    def thaw(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            read = msgspec.msgpack.decode(piece, type=tuple[dict[int, int], dict[str, int], bytes, list[int]])
+            self.cursors, self.archive_ends, options, self._rescoped = read
+            if options:
+                self._adopt(options)
+
+    # -- what waits
+
+    def merge(self) -> None:
+        """Have the store answer some of what waits in it."""
+        self._put(_waiting(key, payload) for key, payload in self.seen.merge())
+
+    def release_due(self, now_ms: int) -> None:
+        """What is due goes back into the frontier, without asking seen."""
+        due = self.calendar.next_due()
+        if due is None or due > now_ms:
+            return
+        key = self._keyer.key
+        self._put(
+            Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt)
+            for row in self.calendar.due(now_ms)
+        )
+
+
+def _payload(url: str, depth: int, hops: int) -> bytes:
+    return f"{depth} {hops} {url}".encode("ascii")
+
+
+def _waiting(key: int, payload: bytes) -> Waiting:
+    depth, hops, url = payload.decode("ascii").split(" ", 2)
+    return Waiting(url, key, int(depth), int(hops))

@@ -1,0 +1,140 @@
+"""Status: what a running crawl says of itself, to the screen and to other processes.
+
+status.json     the last word of the process, replaced every second; not durable, may be stale
+meters.jsonl    the same, a line every ten seconds: the history of the crawl, for plots
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa.crawl.agent import Agent
+
+STATUS = "status.json"
+HISTORY = "meters.jsonl"
+HISTORY_SECONDS = 10.0
+
+
+class Status(msgspec.Struct, kw_only=True):
+    """One moment of a crawl."""
+
+    at: float  # wall time
+    pid: int
+    state: str  # "running", or why it ended
+    elapsed: float  # seconds of this run
+    pages: int  # of all runs
+    pages_run: int
+    bytes: int
+    links: int
+    duplicates: int
+    statuses: dict[str, int]
+    skipped: dict[str, int]
+    errors: dict[str, int]
+    pending: int
+    left_behind: int
+    deferred: int
+    visits: int
+    hosts: int
+    rss: int
+    memory_limit: int
+    page_limit: int
+    meters: dict[str, float]
+
+
+def resident() -> int:
+    """Bytes of RAM that this process has."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - read every second
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        # macOS has no /proc: the peak is what can be had.
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def memory_limit() -> int:
+    """Bytes of RAM that this process may have: its control group's limit, or the machine's."""
+    limits = []
+    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(name).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            limits.append(int(text))
+    limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(limits)
+
+
+class Reporter:
+    """Says how a crawl goes."""
+
+    def __init__(self, agent: Agent, directory: Path) -> None:
+        self._agent = agent
+        self._directory = directory
+        self._started = time.monotonic()
+        self._pages_before = agent.totals().fetched
+        self._written = 0.0
+        self._limit = memory_limit()
+
+    def status(self, state: str = "running") -> Status:
+        """How it goes now."""
+        meters = self._agent.meters.read()
+        totals = self._agent.totals()
+        return Status(
+            at=time.time(),
+            pid=os.getpid(),
+            state=state,
+            elapsed=time.monotonic() - self._started,
+            pages=totals.fetched,
+            pages_run=totals.fetched - self._pages_before,
+            bytes=totals.size,
+            links=totals.links,
+            duplicates=totals.duplicates,
+            statuses={f"{kind}xx": n for kind, n in sorted(totals.statuses.items())},
+            skipped=dict(sorted(totals.skipped.items())),
+            errors={
+                name.removeprefix("error."): int(n) for name, n in meters.items() if name.startswith("error.")
+            },
+            pending=int(meters["frontier.pending"]),
+            left_behind=int(meters.get("frontier.left_behind", 0)),
+            deferred=int(meters["frontier.deferred"]),
+            visits=int(meters["visits.active"]),
+            hosts=int(meters["frontier.hosts"]),
+            rss=resident(),
+            memory_limit=self._limit,
+            page_limit=self._agent.options.limits.pages,
+            meters=meters,
+        )
+
+    def write(self, status: Status) -> None:
+        """Leave it for other processes."""
+        data = msgspec.json.encode(status)
+        draft = self._directory / (STATUS + ".part")
+        draft.write_bytes(data)
+        draft.replace(self._directory / STATUS)
+        now = time.monotonic()
+        if now - self._written >= HISTORY_SECONDS or status.state != "running":
+            self._written = now
+            with (self._directory / HISTORY).open("ab") as file:
+                file.write(data + b"\n")
+
+
+def read_status(directory: Path) -> Status | None:
+    """The last word of the process that crawls, or crawled, into a directory."""
+    try:
+        return msgspec.json.decode((directory / STATUS).read_bytes(), type=Status)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def as_dict(status: Status) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(status)
+    return found

@@ -1,0 +1,74 @@
+"""Totals: the crawl in numbers, as a fold; what limits are measured by and `status` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from lycosa.records import Deferred, Fetched, Record, Robots, Skipped
+
+
+class Totals(msgspec.Struct, array_like=True):
+    """Counts over one shard's log."""
+
+    fetched: int = 0
+    size: int = 0  # bytes of bodies as sent
+    links: int = 0
+    duplicates: int = 0
+    robots: int = 0
+    deferred: int = 0
+    statuses: dict[int, int] = msgspec.field(default_factory=dict)  # by hundreds: 2, 3, 4, 5
+    skipped: dict[str, int] = msgspec.field(default_factory=dict)  # by why
+
+    def apply(self, record: Record) -> None:
+        if isinstance(record, Fetched):
+            self.fetched += 1
+            self.size += record.size
+            self.links += len(record.links)
+            self.duplicates += record.duplicate
+            kind = record.status // 100
+            self.statuses[kind] = self.statuses.get(kind, 0) + 1
+        elif isinstance(record, Skipped):
+            self.skipped[record.why] = self.skipped.get(record.why, 0) + 1
+        elif isinstance(record, Deferred):
+            self.deferred += 1
+        elif isinstance(record, Robots):
+            self.robots += 1
+
+    def add(self, other: Totals) -> None:
+        self.fetched += other.fetched
+        self.size += other.size
+        self.links += other.links
+        self.duplicates += other.duplicates
+        self.robots += other.robots
+        self.deferred += other.deferred
+        for kind, n in other.statuses.items():
+            self.statuses[kind] = self.statuses.get(kind, 0) + n
+        for why, n in other.skipped.items():
+            self.skipped[why] = self.skipped.get(why, 0) + n
+
+    # -- Durable
+
+    def freeze(self) -> Iterator[bytes]:
+        return iter([msgspec.msgpack.encode(self)])
+
+    def files(self) -> list[str]:
+        return []
+
+    def settle(self) -> None:
+        """Nothing of it lies in files of its own."""
+
+    def thaw(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            read = msgspec.msgpack.decode(piece, type=Totals)
+            for name in self.__struct_fields__:
+                setattr(self, name, getattr(read, name))
+
+
+def summed(parts: Iterable[Totals]) -> Totals:
+    """The totals of several shards."""
+    total = Totals()
+    for part in parts:
+        total.add(part)
+    return total

@@ -1,0 +1,334 @@
+"""A visit: one stay at a host, up to *c* pages over one connection, then a wait.
+
+For each URL that the frontier gives for the host, in this order, each step able to end the matter:
+
+    scope now       the scope may be narrower than when the link was found       -> Skipped(scope)
+    site limit      the site has had its pages                                   -> Skipped(site-limit)
+    address         DNS, then the guard, then the address's own turn             -> Skipped(dns), ...
+    robots          the site's rules, asked for if need be                       -> Skipped(robots), Deferred
+    quota           the run's limit of pages
+    fetch           from the address that was checked                            -> Fetched, ...
+
+Every outcome is one record in the shard's log. A URL whose turn did not come (the address was busy, the run
+stops) is put back and nothing is logged: it is still pending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from lycosa.clock import Clock, milliseconds
+from lycosa.crawl.config import Options
+from lycosa.crawl.harvest import Crop, Harvester
+from lycosa.crawl.rules import RulesKeeper
+from lycosa.crawl.shard import Shard
+from lycosa.fetch.dns import DnsFailure, Resolver
+from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, Kind, Request, Response
+from lycosa.fetch.registry import Fetchers
+from lycosa.frontier.politeness import AddressTable, pages_per_visit, wait_after
+from lycosa.frontier.retries import retry_due
+from lycosa.meters import Meters
+from lycosa.records import Deferred, Skipped, Waiting, Why
+from lycosa.url.parts import host_of, site_of
+
+_AGAIN = frozenset((429, 500, 502, 503, 504))
+"""Statuses that ask to come back later."""
+_SLOW_DOWN = frozenset((429, 503))
+
+
+class Quota(Protocol):
+    """The run's limits."""
+
+    def take(self) -> bool:
+        """Ask for one page; False if there is none left."""
+        ...
+
+    def give_back(self) -> None: ...
+
+
+class Turn:
+    """One visit's state."""
+
+    def __init__(self, shard: Shard, host: str) -> None:
+        self.shard = shard
+        self.host = host
+        self.open: Waiting | None = None  # the URL that was taken and has no record yet
+        self.address = ""
+        self.asked = 0  # requests that reached for the network
+        self.last = 0.0  # seconds that the last one took
+        self.crawl_delay = 0.0
+        self.retry_after: float | None = None
+        self.ready: float | None = None  # when to come back, if decided otherwise than by politeness
+
+
+class Visitor:
+    """Carries out visits."""
+
+    def __init__(
+        self,
+        *,
+        options: Options,
+        fetchers: Fetchers,
+        resolver: Resolver,
+        guard: AddressGuard,
+        addresses: AddressTable,
+        rules: RulesKeeper,
+        harvester: Harvester,
+        quota: Quota,
+        shard_of: Callable[[str], Shard],
+        clock: Clock,
+        meters: Meters,
+        on_crop: Callable[[Crop], Awaitable[None]] | None = None,
+    ) -> None:
+        self._options = options
+        self._fetchers = fetchers
+        self._resolver = resolver
+        self._guard = guard
+        self._addresses = addresses
+        self._rules = rules
+        self._harvester = harvester
+        self._quota = quota
+        self._shard_of = shard_of
+        self._clock = clock
+        self._on_crop = on_crop
+        self._failures = meters.counter
+        self._pages = meters.counter("fetch.pages")
+        self._bytes = meters.counter("fetch.bytes")
+        self.stopping = False
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._fetchers.close()
+        await self._resolver.close()
+
+    async def visit(self, shard: Shard, host: str) -> None:
+        """Stay at a host that the shard's frontier has begun."""
+        turn = Turn(shard, host)
+        try:
+            await self._stay(turn)
+        finally:
+            now = self._clock.monotonic()
+            if turn.address:
+                self._addresses.end(turn.address, now)
+            ready = turn.ready if turn.ready is not None else now
+            if turn.asked:
+                wait = wait_after(self._options.politeness, turn.crawl_delay, turn.retry_after, turn.last)
+                ready = max(ready, now + wait)
+            shard.frontier.end(host, ready)
+
+    async def _stay(self, turn: Turn) -> None:
+        idle = 0
+        while not self.stopping:
+            if turn.asked >= pages_per_visit(self._options.politeness, turn.crawl_delay):
+                return
+            waiting = turn.shard.frontier.take(turn.host)
+            if waiting is None:
+                return
+            before, turn.open = turn.asked, waiting
+            try:
+                go_on = await self._one(turn, waiting)
+            finally:
+                if turn.open is not None:
+                    turn.shard.frontier.put_back(waiting)
+            if not go_on or turn.retry_after is not None:
+                return
+            idle = idle + 1 if turn.asked == before else 0
+            if idle >= 50:
+                await asyncio.sleep(0)  # a long run of skips must not hold the loop
+                idle = 0
+
+    async def _one(self, turn: Turn, waiting: Waiting) -> bool:
+        """One URL; False if the visit is to end. A URL that got no record is put back."""
+        shard, url = turn.shard, waiting.url
+        verdict = shard.scope.judge(url, waiting.depth)
+        if not verdict.inside:
+            return self._skip(turn, Why.SCOPE, verdict.rule)
+        limit = self._options.scope.max_pages_per_site
+        if limit and shard.sites.get(site_of(url)).pages >= limit:
+            return self._skip(turn, Why.SITE_LIMIT, f"{limit} pages a site")
+        scheme = url[: url.index(":")]
+        fetcher = self._fetchers.get(scheme)
+        if fetcher is None:
+            return self._skip(turn, Why.SCHEME, scheme)
+        if fetcher.needs_address and not turn.address:
+            arrived = await self._arrive(turn, waiting)
+            if arrived is not None:
+                return arrived
+        if self._options.robots.obey and scheme in ("http", "https"):
+            ruled = await self._judge(turn, waiting, fetcher)
+            if ruled is not None:
+                return ruled
+        if not self._quota.take():
+            turn.ready = self._clock.monotonic() + 1.0
+            return False
+        return await self._fetch(turn, waiting, fetcher)
+
+    # -- the address
+
+    async def _arrive(self, turn: Turn, waiting: Waiting) -> bool | None:
+        """Find the host's address and get its turn. None: there; else what `_one` returns."""
+        shard = turn.shard
+        found = await self._resolver.resolve(turn.host)
+        if isinstance(found, DnsFailure):
+            return self._no_address(turn, waiting, found)
+        if (host := shard.sites.peek(turn.host)) is not None and host.dns_failures:
+            host.dns_failures = 0
+        refusals = []
+        for address in found.addresses:
+            why = self._guard.refuses(address)
+            if why is None:
+                return self._take_turn(turn, address)
+            refusals.append(f"{address} is {why}")
+        return self._skip(turn, Why.ADDRESS, "; ".join(refusals)[:200])
+
+    def _take_turn(self, turn: Turn, address: str) -> bool | None:
+        again = self._addresses.try_begin(address, self._clock.monotonic())
+        if again:
+            turn.ready = again
+            return False
+        turn.address = address
+        return None
+
+    def _no_address(self, turn: Turn, waiting: Waiting, failure: DnsFailure) -> bool:
+        shard = turn.shard
+        self._failures("error.dns").add()
+        failed = shard.sites.get(turn.host).dns_failures + 1
+        now = milliseconds(self._clock)
+        due = None if failure.final else retry_due(self._options.retry, failed, now)
+        if due is None:
+            return self._skip(turn, Why.DNS, f"{failure.kind}: {failure.detail}")
+        site = site_of(waiting.url)
+        shard.append(Deferred(now, "", site, 0, 0, failed, Why.DNS, due, f"{failure.kind}: {failure.detail}"))
+        return False
+
+    # -- robots
+
+    async def _judge(self, turn: Turn, waiting: Waiting, fetcher: Fetcher) -> bool | None:
+        """Ask the site's rules. None: allowed; else what `_one` returns."""
+        shard, site = turn.shard, site_of(waiting.url)
+        ruling = await self._rules.ruling(shard, site, lambda url: self._ask_robots(turn, url, fetcher))
+        turn.crawl_delay = shard.sites.get(site).crawl_delay
+        if ruling.rules is None:
+            if ruling.final:
+                return self._skip(turn, Why.ROBOTS_UNREACHABLE, "robots.txt could not be had")
+            if ruling.due:
+                return self._defer(turn, Why.ROBOTS_UNREACHABLE, ruling.due, waiting.attempt, "")
+            turn.ready = self._clock.monotonic() + self._options.politeness.wait
+            return False
+        judgement = ruling.rules.judge(self._options.robots.agent, waiting.url)
+        if not judgement.allowed:
+            return self._skip(turn, Why.ROBOTS, f"line {judgement.line}: {judgement.rule}"[:300])
+        if ruling.asked and pages_per_visit(self._options.politeness, turn.crawl_delay) <= turn.asked:
+            return False  # robots.txt was this visit's only request
+        return None
+
+    async def _ask_robots(self, turn: Turn, url: str, fetcher: Fetcher) -> Response | Failure | None:
+        host = host_of(url)
+        if host == turn.host:
+            turn.asked += 1
+            outcome = await fetcher.fetch(Request(url, turn.address, kind=Kind.ROBOTS))
+            turn.last = outcome.timing.total / 1000
+            return outcome
+        return await self._ask_elsewhere(host, url)
+
+    async def _ask_elsewhere(self, host: str, url: str) -> Response | Failure | None:
+        """A robots.txt that redirected to another host: it takes that host's turn, or waits for it."""
+        fetcher = self._fetchers.get(url[: url.index(":")])
+        shard = self._shard_of(host)
+        if fetcher is None:
+            return Failure(FailureKind.UNSUPPORTED, f"no fetcher for {url}", transient=False)
+        if not shard.frontier.claim(host, self._clock.monotonic()):
+            return None
+        other = Turn(shard, host)
+        try:
+            if fetcher.needs_address:
+                found = await self._resolver.resolve(host)
+                if isinstance(found, DnsFailure):
+                    return Failure(FailureKind.CONNECT, f"{host}: {found.detail}", transient=not found.final)
+                allowed = [address for address in found.addresses if self._guard.refuses(address) is None]
+                if not allowed:
+                    return Failure(FailureKind.REFUSED_ADDRESS, f"{host} has no address that may be asked")
+                if self._take_turn(other, allowed[0]) is False:
+                    return None
+            other.asked = 1
+            outcome = await fetcher.fetch(Request(url, other.address, kind=Kind.ROBOTS))
+            other.last = outcome.timing.total / 1000
+            return outcome
+        finally:
+            now = self._clock.monotonic()
+            if other.address:
+                self._addresses.end(other.address, now)
+            wait = wait_after(self._options.politeness, 0.0, None, other.last) if other.asked else 0.0
+            shard.frontier.end(host, now + wait)
+
+    # -- the fetch
+
+    async def _fetch(self, turn: Turn, waiting: Waiting, fetcher: Fetcher) -> bool:
+        turn.asked += 1
+        kept = False
+        try:
+            outcome = await fetcher.fetch(Request(waiting.url, turn.address))
+            turn.last = outcome.timing.total / 1000
+            kept = await self._record(turn, waiting, outcome)
+        finally:
+            if not kept:
+                self._quota.give_back()
+        return True
+
+    async def _record(self, turn: Turn, waiting: Waiting, outcome: Response | Failure) -> bool:
+        """Log what came of a fetch; True if it was a page."""
+        now = milliseconds(self._clock)
+        if isinstance(outcome, Failure):
+            self._failures(f"error.{outcome.kind}").add()
+            due = retry_due(self._options.retry, waiting.attempt + 1, now) if outcome.transient else None
+            detail = f"{outcome.kind}: {outcome.detail}"
+            if due is None:
+                self._skip(turn, Why.FAILED, detail)
+            else:
+                self._defer(turn, Why.RETRY, due, waiting.attempt + 1, detail)
+            return False
+        if outcome.status in _AGAIN:
+            slow = outcome.status in _SLOW_DOWN
+            wish = outcome.retry_after if slow else None
+            due = retry_due(self._options.retry, waiting.attempt + 1, now, wish)
+            if slow:
+                turn.retry_after = wish or 0.0
+            if due is not None:
+                self._failures(f"error.http-{outcome.status}").add()
+                why = Why.BUSY if slow else Why.RETRY
+                self._defer(turn, why, due, waiting.attempt + 1, f"status {outcome.status}")
+                return False
+        crop = self._harvester.harvest(waiting, outcome, now)
+        self._settle(turn)
+        turn.shard.append(crop.record)
+        self._pages.add()
+        self._bytes.add(crop.record.size)
+        if self._on_crop is not None:
+            await self._on_crop(crop)
+        return True
+
+    def _skip(self, turn: Turn, why: Why, detail: str) -> bool:
+        waiting = self._settle(turn)
+        now = milliseconds(self._clock)
+        turn.shard.append(Skipped(now, waiting.url, waiting.depth, why, detail[:300]))
+        return True
+
+    def _defer(self, turn: Turn, why: Why, due: int, attempt: int, detail: str) -> bool:
+        waiting = self._settle(turn)
+        now = milliseconds(self._clock)
+        site = site_of(waiting.url)
+        turn.shard.append(
+            Deferred(now, waiting.url, site, waiting.depth, waiting.hops, attempt, why, due, detail[:300])
+        )
+        return True
+
+    @staticmethod
+    def _settle(turn: Turn) -> Waiting:
+        """The open URL is about to get its record."""
+        waiting = turn.open
+        assert waiting is not None
+        turn.open = None
+        return waiting

@@ -1,0 +1,469 @@
+"""libcurl's multi interface on the asyncio loop: many transfers, a pool of handles, one future each.
+
+A `Transfer` is an easy handle that is set up once and used again: what never changes (limits, TLS, callbacks)
+is set when it is made, and a request sets its URL, its address, and its header lines if they differ from
+those of the last. `Transfers` drives them: libcurl asks for sockets and a timer (`socket_action`), a
+`Poller` and the loop provide them.
+
+The address. `CONNECT_TO` names it as the place to connect to. It is part of a connection's identity in
+libcurl, so a kept connection to one address is never used for a request pinned to another, and, being an
+address, it goes through no name cache. Beside that, a socket is opened only to the pinned address and only if
+the guard lets it pass (`OPENSOCKETFUNCTION`), and an answer counts only if it came from there.
+
+Time. libcurl's own timers limit the connection and the whole; the first byte has none there, so transfers
+stand in a queue by their starts (every transfer has the same limit, hence by their deadlines), and one timer
+looks at its front.
+
+Nothing here knows about HTTP's meaning: an `Outcome` is lines, pieces of body and an error code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+import pycurl
+
+from lycosa.errors import LocalError
+from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.poller import Poller, best_poller
+from lycosa.records import Timing
+
+_BATCH = 64  # sockets served before the loop gets its turn: some 5 ms
+_OK = 0
+_OPERATION_TIMEDOUT = 28
+
+
+class Outcome(NamedTuple):
+    """How a transfer ended: libcurl's code, and what came until then."""
+
+    code: int
+    message: str
+    lines: list[bytes]  # of the final head
+    whole_head: bool
+    parts: list[bytes]
+    size: int
+    stopped: str  # why *we* ended it: "", "head", "body", "first-byte", "address", "socket", "closed"
+    timing: Timing
+    address: str
+
+
+class Transfer:
+    """One easy handle with what its current transfer has received."""
+
+    __slots__ = (
+        "_guard",
+        "_header_limit",
+        "_lines_set",
+        "_pin",
+        "_proxied",
+        "_room",
+        "_spend",
+        "body_limit",
+        "curl",
+        "future",
+        "lines",
+        "message",
+        "opened",
+        "parts",
+        "serial",
+        "size",
+        "started",
+        "stopped",
+        "whole_head",
+    )
+
+    def __init__(
+        self,
+        header_limit: int,
+        guard: AddressGuard | None,
+        proxied: bool,
+        spend: Callable[[int], None] | None,
+        options: list[tuple[int, Any]],
+    ) -> None:
+        self._header_limit = header_limit
+        self._guard = guard
+        self._proxied = proxied
+        self._spend = spend
+        self._pin = ""
+        self._lines_set: list[bytes] | None = None
+        self.serial = 0
+        self.started = 0.0
+        self.future: asyncio.Future[Outcome] | None = None
+        self._clear()
+        self.curl = curl = pycurl.Curl()
+        for option, value in options:
+            curl.setopt(option, value)
+        curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
+        curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
+        curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_open)
+
+    def _clear(self) -> None:
+        self.lines: list[bytes] = []
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.whole_head = False
+        self.stopped = ""
+        self.message = ""
+        self.opened = 0
+        self._room = self._header_limit
+        self.body_limit = 0
+
+    def prepare(self, url: str, path: str, address: str, lines: list[bytes], body_limit: int) -> None:
+        """Set up the next transfer."""
+        self._clear()
+        self.body_limit = body_limit
+        curl = self.curl
+        curl.setopt(pycurl.URL, url)
+        if not self._proxied:
+            # libcurl would write %2e as %2E; a proxy needs the whole URL here, so there it does.
+            curl.setopt(pycurl.REQUEST_TARGET, path)
+        if address != self._pin:
+            self._pin = address
+            if address:
+                named = f"[{address}]" if ":" in address else address
+                curl.setopt(pycurl.CONNECT_TO, [f"::{named}:"])
+            else:
+                curl.unsetopt(pycurl.CONNECT_TO)
+        if lines is not self._lines_set:
+            self._lines_set = lines
+            curl.setopt(pycurl.HTTPHEADER, lines)
+
+    def release(self) -> None:
+        """Let go of what was received; the handle stays."""
+        self.future = None
+        self.serial += 1
+        self._clear()
+
+    # libcurl's callbacks: they must not raise, and returning 0 for a non-empty piece ends the transfer.
+
+    def _on_header(self, line: bytes) -> int | None:
+        self._room -= len(line)
+        if self._room < 0:
+            self.stopped = "head"
+            return 0
+        if self.whole_head:
+            # A trailer, unless a proxy's answer to CONNECT came before the site's own.
+            if not (self._proxied and not self.size and line.startswith(b"HTTP/")):
+                return None
+            self.whole_head = False
+            self.lines = []
+        self.lines.append(line)
+        if line in (b"\r\n", b"\n"):
+            words = self.lines[0].split(None, 2)
+            if len(words) > 1 and words[0].startswith(b"HTTP/") and words[1].isdigit():
+                if len(words[1]) == 3 and words[1].startswith(b"1"):
+                    self.lines = []  # 1xx: the answer is still to come
+                else:
+                    self.whole_head = True
+        return None
+
+    def _on_body(self, data: bytes) -> int | None:
+        self.size += len(data)
+        self.parts.append(data)
+        if self._spend is not None:
+            self._spend(len(data))
+        if self.size > self.body_limit:
+            self.stopped = "body"
+            return 0
+        return None
+
+    def _on_open(self, purpose: int, address: Any) -> Any:
+        try:
+            if not self._proxied:
+                where = str(address.addr[0])
+                refused = self._guard.refuses(where) if self._guard is not None else None
+                if refused is None and not same_address(where, self._pin):
+                    refused = f"{where} is not the address that was checked ({self._pin or 'none'})"
+                if refused is not None:
+                    self.stopped, self.message = "address", refused
+                    return pycurl.SOCKET_BAD
+            opened = socket.socket(address.family, address.socktype, address.protocol)
+        except OSError as error:
+            self.stopped, self.message = "socket", error.strerror or str(error)
+            return pycurl.SOCKET_BAD
+        self.opened += 1
+        return opened
+
+    def outcome(self, code: int, message: str, now: float) -> Outcome:
+        """What the ended transfer has to show."""
+        curl = self.curl
+        info = curl.getinfo
+        connect = info(pycurl.APPCONNECT_TIME_T) or info(pycurl.CONNECT_TIME_T)
+        total = info(pycurl.TOTAL_TIME_T)
+        if self.stopped in ("first-byte", "closed"):
+            total = int((now - self.started) * 1_000_000)  # libcurl does not know yet that it has ended
+        timing = Timing(
+            0,
+            (connect + 500) // 1000,
+            (info(pycurl.STARTTRANSFER_TIME_T) + 500) // 1000,
+            (total + 500) // 1000,
+        )
+        address = info(pycurl.PRIMARY_IP) or ""
+        if self._pin and self.lines and address != self._pin and not same_address(address, self._pin):
+            self.stopped = "address"
+            self.message = f"{address} answered, not the address that was checked ({self._pin})"
+        return Outcome(
+            code,
+            self.message or message,
+            self.lines,
+            self.whole_head,
+            self.parts,
+            self.size,
+            self.stopped,
+            timing,
+            address,
+        )
+
+
+def same_address(one: str, other: str) -> bool:
+    """Whether two texts are the same address in any spelling, IPv4-mapped forms included."""
+    if one == other:
+        return bool(one)
+    try:
+        pair = [ip_address(one), ip_address(other)]
+    except ValueError:
+        return False
+    a, b = (getattr(each, "ipv4_mapped", None) or each for each in pair)
+    return bool(a == b)
+
+
+class Transfers:
+    """All transfers of an agent, on the loop that is running when the first one starts."""
+
+    def __init__(
+        self,
+        make: Callable[[], Transfer],
+        connections: int,
+        first_byte_timeout: float,
+        poller: Callable[[], Poller] = best_poller,
+    ) -> None:
+        self._make = make
+        self._limit = self._free = max(1, connections)
+        self._first_byte_timeout = first_byte_timeout
+        self._new_poller = poller
+        self._idle: list[Transfer] = []
+        self._active: dict[pycurl.Curl, Transfer] = {}
+        self._queue: deque[asyncio.Future[None]] = deque()  # starts that wait for a free slot
+        self._watched: deque[tuple[float, Transfer, int]] = deque()
+        self._watch_timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: float | None = None
+        self._kicked = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._running = 0
+        self.opened = 0
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._active)
+
+    async def run(self, prepare: Callable[[Transfer], None]) -> Outcome:
+        """Run one transfer that `prepare` sets up; waits for a free slot first."""
+        loop = self._open()
+        if self._free > 0:
+            self._free -= 1
+        else:
+            await self._wait_for_slot(loop)
+        transfer = self._idle.pop() if self._idle else self._make()
+        try:
+            prepare(transfer)
+            future = transfer.future = loop.create_future()
+            self._multi.add_handle(transfer.curl)
+        except BaseException:
+            transfer.curl.close()
+            self._free_slot()
+            raise
+        transfer.started = loop.time()
+        self._active[transfer.curl] = transfer
+        self._watch(loop, transfer)
+        try:
+            outcome: Outcome = await future
+            return outcome
+        except asyncio.CancelledError:
+            if transfer.future is future:
+                self._retire(transfer)
+            raise
+
+    def _open(self) -> asyncio.AbstractEventLoop:
+        if self._closed:
+            raise LocalError("the fetcher is closed")
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._poller = self._new_poller()
+            self._multi = multi = pycurl.CurlMulti()
+            multi.setopt(pycurl.M_MAXCONNECTS, self._limit)
+            multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
+            multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
+            self._loop.add_reader(self._poller.fileno(), self._on_ready)
+        return self._loop
+
+    # What libcurl waits for.
+
+    def _on_socket(self, what: int, fd: int, multi: Any, data: Any) -> None:
+        if what == pycurl.POLL_REMOVE:
+            self._poller.forget(fd)
+        else:
+            self._poller.watch(fd, what & 3)
+
+    def _on_timer(self, ms: int) -> None:
+        """libcurl wants `socket_action(SOCKET_TIMEOUT)` in `ms`; -1: no longer. Not to be called in here."""
+        loop = self._loop
+        assert loop is not None
+        if ms < 0:
+            self._due = None
+        elif ms == 0:
+            self._due = None
+            if not self._kicked:
+                self._kicked = True
+                loop.call_soon(self._on_due)
+        else:
+            self._due = loop.time() + ms / 1000
+            self._arm(loop)
+
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the timer run at `_due`. One that runs earlier stays: it will look and set itself again."""
+        if self._due is None:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= self._due:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(self._due, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        self._timer = None
+        loop = self._loop
+        if loop is None or self._due is None:
+            return
+        if self._due > loop.time():
+            self._arm(loop)
+        else:
+            self._on_due()
+
+    def _on_due(self) -> None:
+        self._kicked = False
+        if self._closed:
+            return
+        self._due = None
+        self._act(pycurl.SOCKET_TIMEOUT, 0)
+        if self._due is None and not self._kicked and self._active:
+            # Should the timer have run a hair early, libcurl has nothing new to say: ask.
+            ms = self._multi.timeout()
+            if ms >= 0:
+                self._on_timer(max(1, ms))
+        self._collect()
+
+    def _on_ready(self) -> None:
+        for fd, what in self._poller.ready(_BATCH):
+            self._act(fd, what)
+        self._collect()
+
+    def _act(self, fd: int, what: int) -> None:
+        self._running = self._multi.socket_action(fd, what)[1]
+
+    def _collect(self) -> None:
+        """Settle the transfers that have ended."""
+        if self._running >= len(self._active):
+            return
+        more = 1
+        while more:
+            more, done, failed = self._multi.info_read()
+            for curl in done:
+                self._settle(curl, _OK, "")
+            for curl, code, message in failed:
+                self._settle(curl, code, message)
+
+    def _settle(self, curl: pycurl.Curl, code: int, message: str) -> None:
+        transfer = self._active.get(curl)
+        if transfer is None:
+            return
+        assert self._loop is not None
+        outcome = transfer.outcome(code, message, self._loop.time())
+        future = transfer.future
+        self._retire(transfer)
+        if future is not None and not future.done():
+            future.set_result(outcome)
+
+    def _retire(self, transfer: Transfer) -> None:
+        """Take the transfer out of libcurl and its handle back into the pool."""
+        self.opened += transfer.opened
+        del self._active[transfer.curl]
+        self._multi.remove_handle(transfer.curl)
+        transfer.release()
+        self._idle.append(transfer)
+        self._free_slot()
+
+    async def _wait_for_slot(self, loop: asyncio.AbstractEventLoop) -> None:
+        turn: asyncio.Future[None] = loop.create_future()
+        self._queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._free_slot()  # it was handed over in the same turn of the loop
+            raise
+        self._open()  # the slot may be that of a closed fetcher
+
+    def _free_slot(self) -> None:
+        """Hand the slot to whoever waits longest, so that no newcomer takes it; or keep it free."""
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    # The limit on the first byte.
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, transfer: Transfer) -> None:
+        if self._first_byte_timeout <= 0:
+            return
+        watched = self._watched
+        while watched and watched[0][1].serial != watched[0][2]:
+            watched.popleft()
+        watched.append((transfer.started + self._first_byte_timeout, transfer, transfer.serial))
+        if self._watch_timer is None:
+            self._watch_timer = loop.call_at(watched[0][0], self._on_watch)
+
+    def _on_watch(self) -> None:
+        self._watch_timer = None
+        loop = self._loop
+        watched = self._watched
+        if loop is None or self._closed:
+            return
+        now = loop.time()
+        while watched and (watched[0][0] <= now or watched[0][1].serial != watched[0][2]):
+            _, transfer, serial = watched.popleft()
+            if transfer.serial == serial and not transfer.lines and not transfer.whole_head:
+                transfer.stopped = "first-byte"
+                self._settle(transfer.curl, _OPERATION_TIMEDOUT, "")
+        if watched:
+            self._watch_timer = loop.call_at(watched[0][0], self._on_watch)
+
+    def close(self) -> None:
+        """End everything; transfers in flight end with `stopped` = "closed"."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._loop is None:
+            return
+        for transfer in list(self._active.values()):
+            transfer.stopped = "closed"
+            self._settle(transfer.curl, _OPERATION_TIMEDOUT, "")
+        while self._queue:
+            self._free_slot()
+        for timer in (self._timer, self._watch_timer):
+            if timer is not None:
+                timer.cancel()
+        self._loop.remove_reader(self._poller.fileno())
+        self._multi.close()
+        for transfer in self._idle:
+            transfer.curl.close()
+        self._idle.clear()
+        self._poller.close()

@@ -1,0 +1,295 @@
+"""Content decoding with a hard limit on what comes out.
+
+    Content-Encoding = 1#coding          RFC 9110 §8.4: listed in the order applied, undone from the right
+    coding           = gzip | x-gzip     RFC 1952, any number of members, bytes after the last ignored
+                     | deflate           RFC 1950, or bare RFC 1951, which many servers send under this name
+                     | br                RFC 7932
+                     | zstd              RFC 8878, any number of frames; windows up to 8 MiB (RFC 9659)
+                     | identity
+
+Decoding never raises and never holds more than the limit, one step of output (about `STEP`) and the body: a
+bomb costs what the limit costs. A stream that breaks gives everything before the break; the problem word says
+what happened (see `lycosa.fetch.protocol`).
+
+Work is cut in steps so that whoever decodes decides where: `Decoding.advance` does a bounded piece and
+returns, and the native libraries release the interpreter while they inflate, so a large body can go on in a
+thread. `decode` does it all at once.
+
+Inflating is ISA-L's (about three times zlib's speed on pages). Its errors, like zlib's, take the output of
+the failing call with them, so a broken stream is decoded again up to the failing slice of input and from
+there byte by byte.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, cast
+
+import brotli
+import zstandard
+from isal import isal_zlib
+
+STEP = 256 * 1024  # bytes of output per piece
+_SLICE = 64 * 1024  # bytes of input per call
+_MEMBERS = 8192  # gzip members; a member of 20 bytes and no content costs as much as one of 64 KiB
+_CODINGS = 3
+_WINDOW = 8 * 1024 * 1024
+_BLOCKS = 100_000  # zstd blocks looked at to tell a cut stream from a whole one
+
+_RAW, _ZLIB, _GZIP = -15, 15, 31
+_INFLATE_ERROR = cast(type[Exception], isal_zlib.error)  # its stub calls the class an instance
+
+
+class Decoded(NamedTuple):
+    data: bytes
+    problem: str
+
+
+class _BrokenError(Exception):
+    """The stream breaks in the slice of input that starts at `at`."""
+
+    def __init__(self, problem: str, at: int) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.at = at
+
+
+def codings(value: str) -> list[str]:
+    """The codings of a Content-Encoding value, lower case, first applied first, without `identity`."""
+    names = (part.strip().lower() for part in value.split(","))
+    return [name for name in names if name not in ("", "identity", "none")]
+
+
+class Decoding:
+    """One body on its way to being decoded."""
+
+    def __init__(self, body: bytes, encoding: str, limit: int) -> None:
+        self.data = body
+        self.problem = ""
+        self._limit = limit
+        self._steps = self._run(codings(encoding))
+
+    def advance(self, budget: int) -> bool:
+        """Decode about `budget` more bytes; True when there is nothing left to do."""
+        for size in self._steps:
+            budget -= size
+            if budget <= 0:
+                return False
+        return True
+
+    def _run(self, names: list[str]) -> Iterator[int]:
+        if len(names) > _CODINGS:
+            self.problem = "stacked"
+            names = []
+        for name in reversed(names):
+            layer = _LAYERS.get(name)
+            if layer is None:
+                self.problem = "unknown"
+                break
+            yield from self._undo(layer)
+            if self.problem == "mislabelled":
+                break
+        if len(self.data) > self._limit:
+            self.data, self.problem = self.data[: self._limit], "capped"
+
+    def _undo(self, layer: _Layer) -> Iterator[int]:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            for part in _salvaging(layer, self.data):
+                size += len(part)
+                parts.append(part)
+                if size > self._limit:
+                    parts[-1] = part[: len(part) - (size - self._limit)]
+                    self.problem = "capped"
+                    break
+                yield len(part)
+        except _BrokenError as broken:
+            if not size and broken.problem == "corrupt":
+                # Nothing of it decodes: not this coding at all. Pages labelled gzip and sent plain are
+                # common enough that every browser's parser would be shown something here.
+                self.problem = "mislabelled"
+                return
+            self.problem = self.problem or broken.problem
+        self.data = parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def decode(body: bytes, encoding: str, limit: int) -> Decoded:
+    """Undo a Content-Encoding; at most `limit` bytes come out."""
+    decoding = Decoding(body, encoding, limit)
+    while not decoding.advance(1 << 62):
+        pass
+    return Decoded(decoding.data, decoding.problem)
+
+
+# A layer yields pieces of output. Its second argument says from where on to feed the input byte by byte.
+_Layer = Callable[[bytes, int], Iterator[bytes]]
+
+
+def _salvaging(layer: _Layer, body: bytes) -> Iterator[bytes]:
+    """A layer's output; if it breaks, with what the failing call took with it."""
+    done = 0
+    try:
+        for part in layer(body, len(body)):
+            done += len(part)
+            yield part
+        return
+    except _BrokenError as broken:
+        if broken.problem != "corrupt":
+            raise
+        at = broken.at
+    for part in layer(body, at):
+        if done >= len(part):
+            done -= len(part)
+        else:
+            yield part[done:]
+            done = 0
+
+
+def _inflating(body: bytes, fine: int, bits: int) -> Iterator[bytes]:
+    """RFC 1950, 1951 or 1952 by `bits`; several members only for the last."""
+    at = 0
+    members = 1
+    stream = isal_zlib.decompressobj(bits)
+    while at < len(body):
+        start = at
+        data = body[at : at + (_SLICE if at + _SLICE <= fine or fine >= len(body) else 1)]
+        at += len(data)
+        while True:
+            try:
+                out = stream.decompress(data, STEP)
+            except _INFLATE_ERROR:
+                raise _BrokenError("corrupt", start) from None
+            if out:
+                yield out
+            if stream.eof:
+                break
+            data = stream.unconsumed_tail
+            if not data and len(out) < STEP:
+                break
+        if stream.eof:
+            at -= len(stream.unused_data)
+            if bits != _GZIP or body[at : at + 2] != b"\x1f\x8b":
+                return
+            members += 1
+            if members > _MEMBERS:
+                raise _BrokenError("capped", at)
+            stream = isal_zlib.decompressobj(bits)
+    raise _BrokenError("cut", at)
+
+
+def _gzip(body: bytes, fine: int) -> Iterator[bytes]:
+    if not body:
+        return iter(())
+    return _inflating(body, fine, _GZIP)
+
+
+def _deflate(body: bytes, fine: int) -> Iterator[bytes]:
+    if not body:
+        return
+    wrapped = len(body) > 1 and body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+    if wrapped:
+        some = False
+        try:
+            for part in _inflating(body, fine, _ZLIB):
+                some = True
+                yield part
+            return
+        except _BrokenError:
+            # One bare stream in a few hundred looks as if it had a header.
+            if some or not _starts(body):
+                raise
+    yield from _inflating(body, fine, _RAW)
+
+
+def _starts(body: bytes) -> bool:
+    """Whether the body's beginning inflates as a bare stream to anything at all."""
+    try:
+        return bool(zlib.decompressobj(_RAW).decompress(body[:_SLICE], 1))
+    except zlib.error:
+        return False
+
+
+def _brotli(body: bytes, fine: int) -> Iterator[bytes]:
+    if not body:
+        return
+    at = 0
+    stream = brotli.Decompressor()
+    while at < len(body):
+        start = at
+        data = body[at : at + (_SLICE if at + _SLICE <= fine or fine >= len(body) else 1)]
+        at += len(data)
+        while True:
+            try:
+                out = stream.process(data, output_buffer_limit=STEP)
+            except brotli.error:
+                raise _BrokenError("corrupt", start) from None
+            if out:
+                yield out
+            if stream.is_finished():
+                return
+            # It takes more input while it still holds output; at the end of the input that must be drained.
+            if stream.can_accept_more_data() and (at < len(body) or not out):
+                break
+            data = b""
+    raise _BrokenError("cut", at)
+
+
+def _zstd(body: bytes, fine: int) -> Iterator[bytes]:
+    if not body:
+        return
+    # A read that fails takes its output with it; blocks are at most 128 KiB, so small reads lose none.
+    step = STEP if fine >= len(body) else 1024
+    context = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+    with context.stream_reader(body, read_across_frames=True) as reader:
+        while True:
+            try:
+                out = reader.read(step)
+            except zstandard.ZstdError:
+                raise _BrokenError("corrupt", 0) from None
+            if not out:
+                break
+            yield out
+    if not _zstd_ends(body):
+        raise _BrokenError("cut", len(body))
+
+
+def _zstd_ends(body: bytes) -> bool:
+    """Whether the last frame is whole: the library's reader ends in silence either way (RFC 8878 §3.1)."""
+    at = 0
+    size = len(body)
+    left = _BLOCKS
+    while at < size:
+        magic = int.from_bytes(body[at : at + 4], "little")
+        if magic & 0xFFFFFFF0 == 0x184D2A50:
+            at += 8 + int.from_bytes(body[at + 4 : at + 8], "little")
+            continue
+        if magic != 0xFD2FB528 or at + 5 > size:
+            return False
+        descriptor = body[at + 4]
+        single = descriptor >> 5 & 1
+        at += 5 + (not single) + (0, 1, 2, 4)[descriptor & 3]
+        at += (single, 2, 4, 8)[descriptor >> 6]
+        last = 0
+        while not last:
+            if at + 3 > size:
+                return False
+            header = int.from_bytes(body[at : at + 3], "little")
+            last = header & 1
+            at += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+            left -= 1
+            if left < 0:
+                return True
+        at += 4 * (descriptor >> 2 & 1)
+    return at == size
+
+
+_LAYERS: dict[str, _Layer] = {
+    "gzip": _gzip,
+    "x-gzip": _gzip,
+    "deflate": _deflate,
+    "x-deflate": _deflate,
+    "br": _brotli,
+    "zstd": _zstd,
+}

@@ -1,0 +1,270 @@
+"""Kernels of the packed queues: URLs front-coded in chains of small blocks.
+
+A queue is a byte stream in a chain of blocks of `BLOCK` bytes (`links[b]` is the block after b), and a cursor
+is (block, offset); the offset may be `BLOCK`, meaning "at the start of the next block, if there is one".
+
+    queue = entry*
+    entry = tag [lcp [lcs]] length middle [depth hops attempt]
+    tag   = one byte: distance (4 bits), META, TAIL
+
+Numbers are varints (seven bits a byte, least first). The *text* of a URL is the URL without its host, which
+the host table has. An entry of distance d > 0 repeats the first `lcp` bytes (and, with TAIL, the last `lcs`
+bytes) of the text d entries before; `middle` stands between them. Distance 0 starts a *group*: it refers to
+nothing. Entries refer within their group, of at most `GROUP` entries, so that any of them is decoded by
+reading at most that many. META says that depth, hops and attempt follow; else they are those of the entry
+before.
+
+The best of the group's texts is chosen, not just the last: a page's links to navigation, to articles and to
+pictures come mixed, and each is like others of its own kind.
+
+Queues are written at the tail and read at the head only, and a block's bytes never change once written.
+Hence a frozen queue is no copy: it is two cursors, and the promise not to reuse its blocks (`packed.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from lycosa.frontier.store import (
+    ATTEMPT,
+    BLOCK,
+    BLOCKS,
+    DEPTH,
+    FREE_BLOCK,
+    FREE_BLOCKS,
+    FROZEN,
+    GROUP,
+    HOPS,
+    LIMBO,
+    META,
+    STRIDE,
+    TAIL,
+)
+
+
+@njit(cache=True, nogil=True)
+def new_block(s: Any) -> Any:
+    block = s.c[FREE_BLOCK]
+    if block >= 0:
+        s.c[FREE_BLOCK] = s.links[block]
+        s.c[FREE_BLOCKS] -= 1
+    else:
+        block = s.c[BLOCKS]
+        s.c[BLOCKS] += 1
+    s.links[block] = -1
+    return block
+
+
+@njit(cache=True, nogil=True)
+def free_chain(s: Any, first: Any, last: Any) -> None:
+    """Free the blocks from `first` to `last`, or keep them apart while a freeze may need them."""
+    if s.c[FROZEN]:
+        s.limbo[2 * s.c[LIMBO]] = first
+        s.limbo[2 * s.c[LIMBO] + 1] = last
+        s.c[LIMBO] += 1
+        return
+    n = 1
+    block = first
+    while block != last:
+        block = s.links[block]
+        n += 1
+    s.links[last] = s.c[FREE_BLOCK]
+    s.c[FREE_BLOCK] = first
+    s.c[FREE_BLOCKS] += n
+
+
+@njit(cache=True, nogil=True)
+def free_limbo(s: Any) -> None:
+    """The freeze is over."""
+    s.c[FROZEN] = 0
+    for i in range(s.c[LIMBO]):
+        free_chain(s, s.limbo[2 * i], s.limbo[2 * i + 1])
+    s.c[LIMBO] = 0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _get(s: Any, block: Any, at: Any) -> Any:
+    if at == BLOCK:
+        block = np.int64(s.links[block])
+        at = 0
+    return np.int64(s.arena[block * BLOCK + at]), block, at + 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put(s: Any, block: Any, at: Any, value: Any) -> Any:
+    if at == BLOCK:
+        fresh = new_block(s)
+        s.links[block] = fresh
+        block = np.int64(fresh)
+        at = 0
+    s.arena[block * BLOCK + at] = np.uint8(value)
+    return block, at + 1
+
+
+@njit(cache=True, nogil=True)
+def _get_number(s: Any, block: Any, at: Any) -> Any:
+    value = np.int64(0)
+    shift = 0
+    while True:
+        byte, block, at = _get(s, block, at)
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, block, at
+        shift += 7
+
+
+@njit(cache=True, nogil=True)
+def _put_number(s: Any, block: Any, at: Any, value: Any) -> Any:
+    while value >= 128:
+        block, at = _put(s, block, at, (value & 127) | 128)
+        value >>= 7
+    return _put(s, block, at, value)
+
+
+@njit(cache=True, nogil=True)
+def _decode(s: Any, k: Any, block: Any, at: Any) -> Any:
+    """Decode the entry at the cursor as the k-th of its group; the cursor after it."""
+    tag, block, at = _get(s, block, at)
+    distance = tag & 15
+    base = k * s.c[STRIDE]
+    n = np.int64(0)
+    lcs = np.int64(0)
+    ref = (k - distance) * s.c[STRIDE]
+    if distance:
+        n, block, at = _get_number(s, block, at)
+        if tag & TAIL:
+            lcs, block, at = _get_number(s, block, at)
+        for i in range(n):
+            s.texts[base + i] = s.texts[ref + i]
+    length, block, at = _get_number(s, block, at)
+    while length > 0:
+        if at == BLOCK:
+            block = np.int64(s.links[block])
+            at = 0
+        run = min(length, BLOCK - at)
+        source = block * BLOCK + at
+        for i in range(run):
+            s.texts[base + n + i] = s.arena[source + i]
+        n += run
+        at += run
+        length -= run
+    if lcs:
+        source = ref + s.lens[k - distance] - lcs
+        for i in range(lcs):
+            s.texts[base + n + i] = s.texts[source + i]
+        n += lcs
+    s.lens[k] = n
+    if tag & META:
+        s.c[DEPTH], block, at = _get_number(s, block, at)
+        s.c[HOPS], block, at = _get_number(s, block, at)
+        s.c[ATTEMPT], block, at = _get_number(s, block, at)
+    return block, at
+
+
+@njit(cache=True, nogil=True)
+def load_tail(s: Any, q: Any) -> None:
+    """Decode the last group of a queue, so that `append` can refer to it."""
+    row = s.queues[q]
+    if row.tail_count < GROUP:
+        block, at = np.int64(row.tail_block), np.int64(row.tail_at)
+        for k in range(row.tail_count):
+            block, at = _decode(s, k, block, at)
+
+
+@njit(cache=True, nogil=True)
+def append(s: Any, q: Any, n: Any, depth: Any, hops: Any, attempt: Any) -> None:
+    """Append the text that lies at the end of `texts` (slot `GROUP`), with the last group decoded before it.
+
+    DEPTH, HOPS, ATTEMPT are those of the entry before, if there is one in the group.
+    """
+    row = s.queues[q]
+    block, at = np.int64(row.end_block), np.int64(row.end_at)
+    new = GROUP * s.c[STRIDE]
+    k = np.int64(row.tail_count)
+    if row.count == 0 or k >= GROUP:
+        k = np.int64(0)
+        block, at = _put(s, block, at, META)
+        # Not where `end` was: that may be the end of a block which is freed before this group is read.
+        s.queues[q].tail_block = block
+        s.queues[q].tail_at = at - 1
+        block, at = _put_number(s, block, at, n)
+        lcp = np.int64(0)
+        lcs = np.int64(0)
+        meta = True
+    else:
+        best, distance = np.int64(-1), np.int64(1)
+        lcp = np.int64(0)
+        lcs = np.int64(0)
+        for j in range(k - 1, -1, -1):
+            ref = j * s.c[STRIDE]
+            most = min(n, s.lens[j])
+            p = np.int64(0)
+            while p < most and s.texts[ref + p] == s.texts[new + p]:
+                p += 1
+            most -= p
+            t = np.int64(0)
+            while t < most and s.texts[ref + s.lens[j] - 1 - t] == s.texts[new + n - 1 - t]:
+                t += 1
+            if t < 2:  # not worth its byte
+                t = np.int64(0)
+            gain = p + t - (1 if t else 0)
+            if gain > best:
+                best, distance, lcp, lcs = gain, np.int64(k - j), p, t
+        meta = depth != s.c[DEPTH] or hops != s.c[HOPS] or attempt != s.c[ATTEMPT]
+        tag = distance | (META if meta else 0) | (TAIL if lcs else 0)
+        block, at = _put(s, block, at, tag)
+        block, at = _put_number(s, block, at, lcp)
+        if lcs:
+            block, at = _put_number(s, block, at, lcs)
+        block, at = _put_number(s, block, at, n - lcp - lcs)
+    for i in range(lcp, n - lcs):
+        block, at = _put(s, block, at, s.texts[new + i])
+    if meta:
+        block, at = _put_number(s, block, at, depth)
+        block, at = _put_number(s, block, at, hops)
+        block, at = _put_number(s, block, at, attempt)
+    for i in range(n):
+        s.texts[k * s.c[STRIDE] + i] = s.texts[new + i]
+    s.lens[k] = n
+    s.c[DEPTH], s.c[HOPS], s.c[ATTEMPT] = depth, hops, attempt
+    s.queues[q].tail_count = k + 1
+    s.queues[q].end_block = block
+    s.queues[q].end_at = at
+    s.queues[q].count += 1
+
+
+@njit(cache=True, nogil=True)
+def read_head(s: Any, q: Any) -> Any:
+    """Decode the first entry of a queue that has one: its index in `texts`, and the cursor after it."""
+    row = s.queues[q]
+    block, at = np.int64(row.head_block), np.int64(row.head_at)
+    k = np.int64(row.skip)
+    for j in range(k + 1):
+        block, at = _decode(s, j, block, at)
+    return k, block, at
+
+
+@njit(cache=True, nogil=True)
+def drop_head(s: Any, q: Any, block: Any, at: Any) -> None:
+    """Remove the first entry, given the cursor after it; blocks that are used up are freed."""
+    s.queues[q].count -= 1
+    head = np.int64(s.queues[q].head_block)
+    if s.queues[q].count == 0:
+        free_chain(s, head, np.int64(s.queues[q].end_block))
+        return
+    tag, after, after_at = _get(s, block, at)
+    if tag & 15:
+        s.queues[q].skip += 1
+        return
+    # The next entry starts a group: nothing before it is needed any more.
+    s.queues[q].skip = 0
+    s.queues[q].head_block = after
+    s.queues[q].head_at = after_at - 1
+    if head != after:
+        last = head
+        while s.links[last] != after:
+            last = s.links[last]
+        free_chain(s, head, last)

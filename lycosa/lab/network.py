@@ -1,0 +1,89 @@
+"""A scripted network: fetches and name lookups answered by a function, without a socket.
+
+The agent crawls through the same seams as ever; only what lies behind them is a script. A script takes the
+request and how often that URL was asked before, and returns a `Reply`, or a `Failure` to play an unwell site.
+Latency passes on the crawl's own clock, so a crawl on virtual time takes no time at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from lycosa.clock import Clock
+from lycosa.fetch.dns import DnsFailure, Resolution
+from lycosa.fetch.protocol import Failure, Request, Response
+from lycosa.records import Timing
+from lycosa.url.parts import path_of
+
+
+class Reply(NamedTuple):
+    """What a scripted site answers."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = (("Content-Type", "text/html; charset=utf-8"),)
+
+
+Script = Callable[[Request, int], Reply | Failure]
+
+
+class ScriptedFetcher:
+    """Answers from a script; remembers who asked for what, and when."""
+
+    needs_address = True
+
+    def __init__(self, script: Script, clock: Clock, latency: float = 0.01) -> None:
+        self._script = script
+        self._clock = clock
+        self._latency = latency
+        self._asked: Counter[str] = Counter()
+        self.requests: list[tuple[float, float, str]] = []
+        """Start and end on the monotonic clock, and the URL, of each request."""
+
+    async def fetch(self, request: Request) -> Response | Failure:
+        start = self._clock.monotonic()
+        before = self._asked[request.url]
+        self._asked[request.url] += 1
+        await self._clock.sleep(self._latency)
+        self.requests.append((start, self._clock.monotonic(), request.url))
+        reply = self._script(request, before)
+        if isinstance(reply, Failure):
+            return reply
+        total = int((self._clock.monotonic() - start) * 1000)
+        lines = [f"HTTP/1.1 {reply.status} OK", *(f"{name}: {value}" for name, value in reply.headers)]
+        location = next((value for name, value in reply.headers if name.lower() == "location"), None)
+        retry = next((value for name, value in reply.headers if name.lower() == "retry-after"), None)
+        return Response(
+            url=request.url,
+            status=reply.status,
+            version="HTTP/1.1",
+            request_head=f"GET {path_of(request.url)} HTTP/1.1\r\n\r\n".encode("ascii"),
+            head=("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"),
+            body=reply.body,
+            decoded=reply.body,
+            timing=Timing(0, 0, total, total),
+            address=request.address,
+            location=location,
+            retry_after=float(retry) if retry is not None else None,
+        )
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class ScriptedResolver:
+    """Names from a table; others do not exist."""
+
+    def __init__(self, table: Mapping[str, str]) -> None:
+        self._table = table
+
+    async def resolve(self, host: str) -> Resolution | DnsFailure:
+        address = self._table.get(host)
+        if address is None:
+            return DnsFailure("nxdomain", f"{host} is not in the script", True)
+        return Resolution((address,), float("inf"))
+
+    async def close(self) -> None:
+        """There is nothing to close."""

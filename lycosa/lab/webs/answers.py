@@ -1,0 +1,118 @@
+"""The values of a web: what is asked, what is answered, what is expected.
+
+`Request` is all that an answer may depend on, so that an answer is a pure function of it. `Answer`
+says what to send *and how*: a page cut short or a connection reset is an answer too. `Expected` is
+what a correct crawler makes of one URL; `lycosa.lab.webs.truth` judges these under a policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import msgspec
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One request, after its host has been found."""
+
+    path: str
+    """With the query, as the request line had it."""
+    at: float = 0.0
+    """Wall time."""
+    attempt: int = 0
+    """How often this URL was asked for before; kept by the server, and only where it matters."""
+    accept: str = ""
+    """Accept-Encoding."""
+    etag: str = ""
+    """If-None-Match."""
+    since: str = ""
+    """If-Modified-Since."""
+
+
+class Sending(StrEnum):
+    """How an answer travels."""
+
+    WHOLE = "whole"  # with its length
+    CHUNKED = "chunked"
+    CLOSE = "close"  # no length; the end of the connection ends it, as in HTTP/1.0
+    DRIBBLE = "dribble"  # whole, but in pieces with pauses between
+    CUT = "cut"  # the length promises all, half comes, then the connection ends
+    CUT_CHUNKED = "cut-chunked"  # chunked, and no last chunk
+    SPILL = "spill"  # more bytes than the length said, then the connection ends
+    HANG_UP = "hang-up"  # the connection ends before a byte was sent
+    RESET = "reset"  # the same, rudely
+    GARBAGE = "garbage"  # bytes that are not HTTP
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """What the server sends. Headers do without length, connection and date: these belong to sending."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    sending: Sending = Sending.WHOLE
+    delay: float = 0.0
+    """Seconds before the first byte."""
+    wait: float = 0.0
+    """Seconds that the answer tells the asker to stay away (Retry-After)."""
+    lasting: bool = False
+    """Whether the answer depends on nothing but host, path and Accept-Encoding, hence may be cached."""
+
+
+Maker = Callable[[Request], Answer]
+"""Makes the answer for a path of which it knows everything else."""
+
+
+class Only(StrEnum):
+    """Which crawlers ask for a URL: all, or only those that do or ignore something."""
+
+    ALL = ""
+    ROBOTS = "robots"  # only those that ignore robots.txt
+    ROBOTS_OTHERS = "robots-others"  # forbidden to others than us; we may
+    ROBOTS_UNREACHABLE = "robots-unreachable"  # only those that fetch without having the rules
+    NOFOLLOW = "nofollow"  # only those that ignore nofollow
+    NOFOLLOW_OURS = "nofollow-ours"  # ... or are not called lycosa
+    SITEMAPS = "sitemaps"  # only those that read the sitemaps which robots.txt names
+    REQUISITES = "requisites"  # only those that fetch what a page embeds
+    NOT_A_LINK = "not-a-link"  # nobody should: it only looks like a link
+    OUTSIDE = "outside"  # not of this web
+    EITHER_WAY = "either-way"  # both are right
+    TRAP = "trap"  # part of something endless
+
+
+class Expected(msgspec.Struct, frozen=True, gc=False):
+    """What a correct crawler makes of one URL."""
+
+    url: str
+    only: Only = Only.ALL
+    statuses: tuple[int, ...] = (200,)
+    """Final statuses that are right; 0 stands for no answer at all."""
+    location: str = ""
+    """Where it redirects to, canonical."""
+    hops: int = 0
+    """Redirects in a row that it takes, at the fewest, to get here."""
+    fails: int = 0
+    """How many attempts fail first, here or on the only way here."""
+    via: str = ""
+    """The site without which it would not be found, if that is another one than its own."""
+    whole_site: Only = Only.ALL
+    """What holds besides, because it holds for every URL of the site."""
+    truncated: bool = False
+    """Whether what comes is less than what was promised."""
+
+
+def html(body: str | bytes, *headers: tuple[str, str], status: int = 200) -> Answer:
+    """An HTML page in UTF-8."""
+    data = body.encode() if isinstance(body, str) else body
+    return Answer(status, (("Content-Type", "text/html; charset=utf-8"), *headers), data, lasting=True)
+
+
+def leaf(title: str, *links: str, head: str = "", text: str = "") -> str:
+    """A small document. Links are written as they are given, so a caller may spell them oddly."""
+    rows = "".join(f'<li><a href="{link}">{title} {n}</a></li>' for n, link in enumerate(links, 1))
+    return (
+        f"<!DOCTYPE html><html><head><title>{title}</title>{head}</head><body>"
+        f"<h1>{title}</h1><p>{text or 'A page about ' + title + '.'}</p><ul>{rows}</ul>"
+        f'<p><a href="/">home</a></p></body></html>'
+    )

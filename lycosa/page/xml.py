@@ -1,0 +1,245 @@
+"""Links of XML: sitemaps, sitemap indexes, RSS, RDF and Atom feeds.
+
+    root            link                                    kind
+    urlset          url/loc                                 ANCHOR
+                    url/xhtml:link rel=alternate            ALTERNATE
+                    loc of other vocabularies (image:loc)   none
+    sitemapindex    sitemap/loc                             SITEMAP
+    rss, RDF        channel/link, item/link                 ANCHOR, with the item's title as its text
+                    item/guid that is a permalink           ANCHOR, if the item has no link
+                    enclosure url                           MEDIA
+                    atom:link                               as in Atom
+    feed            link rel=alternate, or without rel      ANCHOR, with the entry's title as its text
+                    rel=self, next, previous, first, last   FEED
+                    rel=enclosure                           MEDIA
+                    rel=related, via, replies               RELATED
+                    rel=hub, edit, …                        none
+    html            read as HTML
+    anything else   none
+
+Broken XML is common, and none of these formats needs more than its tags and their text; so this is a
+lenient scan over tags and no XML parser. That makes it safe as well: a document type declaration is
+skipped unread, so no entity is ever defined, expanded or fetched; the five named entities and character
+references are all that is replaced. Every regular expression here is possessive and stops at the next `<`,
+so that the time is linear in the text.
+
+Prefixes are compared as written: a sitemap's own elements bear the prefix of its root, which keeps the
+`image:loc` of an extension apart without resolving namespaces.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from lycosa.page.collect import Collected, fold
+from lycosa.page.encodings import decode
+from lycosa.page.html import HtmlParser
+from lycosa.page.protocol import LIMITS, Limits, Page
+from lycosa.page.sniff import XHTML
+from lycosa.records import LinkKind
+
+_ANCHOR = int(LinkKind.ANCHOR)
+_ALTERNATE = int(LinkKind.ALTERNATE)
+_SITEMAP = int(LinkKind.SITEMAP)
+_FEED = int(LinkKind.FEED)
+_RELATED = int(LinkKind.RELATED)
+_MEDIA = int(LinkKind.MEDIA)
+
+_NAME = r"[A-Za-z_][\w.\-]*+"
+_ATTRIBUTES = r"""(?:[^<>"']|"[^"<]*+"|'[^'<]*+')*+"""
+_ROOT = re.compile(rf"<({_NAME}:)?({_NAME})({_ATTRIBUTES})>")
+_TAG = re.compile(rf"<(/?)({_NAME}(?::{_NAME})?)({_ATTRIBUTES})>([^<]*+)")
+_ATTRIBUTE = re.compile(rf"""({_NAME}(?::{_NAME})?)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
+_SITEMAP_TAG = re.compile(
+    rf"<((?:{_NAME}:)?loc)(?:\s[^<>]*+)?>([^<]*+)|<((?:{_NAME}:)?link)\s({_ATTRIBUTES})>"
+)
+
+_ATOM_RELATIONS: dict[str, int] = {
+    "": _ANCHOR,
+    "alternate": _ANCHOR,
+    "self": _FEED,
+    "next": _FEED,
+    "prev": _FEED,
+    "previous": _FEED,
+    "first": _FEED,
+    "last": _FEED,
+    "next-archive": _FEED,
+    "prev-archive": _FEED,
+    "current": _FEED,
+    "enclosure": _MEDIA,
+    "related": _RELATED,
+    "via": _RELATED,
+    "replies": _RELATED,
+}
+
+
+def plain(text: str) -> str:
+    """The text without comments and document type, CDATA sections written as escaped text.
+
+    One pass each, and none at all for what does not occur. What is opened and never closed ends the text.
+    """
+    if "<!--" in text:
+        first, *rest = text.split("<!--")
+        text = first + "".join(part.partition("-->")[2] for part in rest)
+    if "<![CDATA[" in text:
+        first, *rest = text.split("<![CDATA[")
+        pieces = [first]
+        for part in rest:
+            data, _, after = part.partition("]]>")
+            pieces.append(data.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+            pieces.append(after)
+        text = "".join(pieces)
+    doctype = text.find("<!DOCTYPE", 0, 4096)
+    if doctype >= 0:
+        bracket = text.find("[", doctype)
+        end = text.find(">", doctype)
+        if 0 <= bracket < end:
+            end = text.find("]>", bracket) + 1 or len(text)
+        text = text[:doctype] + (text[end + 1 :] if end >= 0 else "")
+    return text
+
+
+def root_of(text: str) -> re.Match[str] | None:
+    """The first tag: groups prefix, name, attributes."""
+    return _ROOT.search(text, 0, 64 << 10)
+
+
+def attributes(text: str) -> dict[str, str]:
+    """A tag's attributes."""
+    found: dict[str, str] = {}
+    for name, double, single in _ATTRIBUTE.findall(text):
+        found.setdefault(name, unescape(double or single))
+    return found
+
+
+def _sitemap(text: str, prefix: str, kind: int, into: Collected) -> None:
+    loc = f"{prefix}loc"
+    for name, href, link, given in _SITEMAP_TAG.findall(text):
+        if name == loc:
+            into.add(unescape(href) if "&" in href else href, kind)
+        elif link and link != "link":
+            its = attributes(given)
+            if "alternate" in its.get("rel", "").lower().split():
+                into.add(its.get("href"), _ALTERNATE, its.get("hreflang", "")[:20])
+
+
+class _Feed:
+    """A feed on its way through the scan: one entry at a time."""
+
+    def __init__(self, into: Collected) -> None:
+        self._into = into
+        self._inside = ""  # the entry's tag, empty between entries
+        self._first = 0  # the entry's first link
+        self._title = ""
+        self._guid = ""
+        self._base = ""
+
+    def scan(self, text: str) -> None:
+        for closing, name, given, after in _TAG.findall(text):
+            # Most tags of a feed are none of ours: told by their last letters, before anything else.
+            handler = _FEED_TAGS.get(name.rpartition(":")[2])
+            if handler is not None:
+                handler(self, closing, name, given, after)
+        self._leave()
+
+    def entry(self, closing: str, name: str, given: str, after: str) -> None:
+        if not closing:
+            self._leave()
+            self._inside = name
+            self._first = len(self._into.hrefs)
+        elif name == self._inside:
+            self._leave()
+
+    def _leave(self) -> None:
+        into = self._into
+        if self._inside:
+            if self._guid and not any(kind == _ANCHOR for kind in into.kinds[self._first :]):
+                into.add(self._guid, _ANCHOR)
+            if self._title:
+                for i in range(self._first, len(into.hrefs)):
+                    into.texts[i] = into.texts[i] or self._title
+        self._inside = self._title = self._guid = ""
+
+    def title(self, closing: str, name: str, given: str, after: str) -> None:
+        if closing or ":" in name:  # media:title and its like are about something else
+            return
+        text = fold(unescape(unescape(after)), self._into.limits.title)
+        if not self._inside:
+            self._into.title = self._into.title or text
+        elif not self._title:
+            self._title = text[: self._into.limits.text].rstrip()
+
+    def link(self, closing: str, name: str, given: str, after: str) -> None:
+        if closing:
+            return
+        its = attributes(given) if "=" in given else {}
+        if "href" in its:
+            rel = its.get("rel", "").strip().lower()
+            if rel in ("self", "alternate", "") or rel in _ATOM_RELATIONS:
+                text = fold(its.get("title", ""), self._into.limits.text)
+                self._into.add(its["href"], _ATOM_RELATIONS[rel], text)
+        elif ":" not in name and not given.endswith("/"):
+            self._into.add(unescape(after), _ANCHOR)
+
+    def guid(self, closing: str, name: str, given: str, after: str) -> None:
+        if not closing and "false" not in given.lower():
+            guid = unescape(after).strip()
+            if guid.startswith(("http://", "https://")):
+                self._guid = guid
+
+    def enclosure(self, closing: str, name: str, given: str, after: str) -> None:
+        if not closing:
+            self._into.add(attributes(given).get("url"), _MEDIA)
+
+
+_FEED_TAGS = {
+    "item": _Feed.entry,
+    "entry": _Feed.entry,
+    "title": _Feed.title,
+    "link": _Feed.link,
+    "guid": _Feed.guid,
+    "enclosure": _Feed.enclosure,
+}
+
+
+class XmlParser:
+    """Reads XML types: sitemaps and feeds, XHTML by its root; nothing in any other XML."""
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self._limits = limits
+        self._html = HtmlParser(limits)
+
+    def parse(self, body: bytes, url: str, media: str, charset: str) -> Page:
+        """What the document lists."""
+        limits = self._limits
+        cut = len(body) > limits.listing
+        text = plain(decode(body[: limits.listing] if cut else body, charset))
+        root = root_of(text)
+        name = root[2] if root is not None else ""
+        if name.lower() == "html":
+            return self._html.parse(body, url, XHTML, charset)
+        into = Collected(limits, limits.listed)
+        base = language = ""
+        if root is not None:
+            given = attributes(root[3])
+            base = given.get("xml:base", "").strip()
+            language = given.get("xml:lang", "").strip()
+            if name == "urlset":
+                _sitemap(text, root[1] or "", _ANCHOR, into)
+            elif name == "sitemapindex":
+                _sitemap(text, root[1] or "", _SITEMAP, into)
+            elif name in ("rss", "RDF", "feed"):
+                _Feed(into).scan(text)
+        return Page(
+            type=media,
+            charset=charset,
+            title=into.title,
+            hrefs=into.hrefs,
+            kinds=into.kinds,
+            texts=into.texts,
+            base=base[: limits.href],
+            language=language[:35],
+            dropped=into.dropped,
+            cut=cut,
+        )

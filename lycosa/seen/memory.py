@@ -1,0 +1,239 @@
+"""`memory`: an exact table of keys in RAM, after Mercator's (Broder, Najork, Wiener, section 4.1).
+
+Mercator indexed by three bytes of the checksum and stored the rest. Here one byte of the mixed key names
+one of 256 pages and seven bytes are stored (see `memory_kernels`); a page is at least 15/16 x 16/17 full
+once it has some hundred keys, so a URL costs just under 8 bytes. Pages grow by a sixteenth, each by
+itself: never more than one page exists twice, and the longest pause is the copying of one page (1/256 of
+the keys).
+
+Every offer is answered at once; nothing waits, payloads are not looked at.
+
+Durability. Keys that became known are appended to a key file (see `key_file`) in blocks, so that a snapshot
+is small whatever the size of the table: the key files with the lengths that count, and the keys not yet
+in any block. The pieces of `freeze`:
+
+    head    msgpack [[name, length]..., count]
+    buffer  key:u64 x n, little endian (n may be 0)
+
+After `thaw` writing goes on in a file of a new name: a file is only ever appended to by the process that
+created it, so the prefix that an older snapshot counts on never changes.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.errors import StorageError
+from lycosa.files import Appender, Files
+from lycosa.seen import key_file
+from lycosa.seen import memory_kernels as kernels
+from lycosa.seen.protocol import Answer, Keys
+
+_NONE: NDArray[np.intp] = np.empty(0, np.intp)
+_SMALLEST = 8  # homes of a page's first array
+_MAPPED = 1 << 16
+"""From this size on a page has a mapping of its own: freed, it goes back to the system at once, where a
+heap would keep holes just too small for the next larger page."""
+
+
+class Table:
+    """A set of 64-bit keys. Grows; never forgets."""
+
+    def __init__(self) -> None:
+        self._nowhere = np.full(8, 0xFF, np.uint8)  # an empty page: one slot, always empty
+        self._pages = np.zeros((kernels.PAGES, kernels.FIELDS), np.uint64)
+        self._pages[:, kernels.ADDRESS] = self._nowhere.ctypes.data
+        self._pages[:, kernels.SLOTS] = 1
+        self._arrays: list[NDArray[np.uint8] | None] = [None] * kernels.PAGES
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return int(self._pages[:, kernels.COUNT].sum())
+
+    @property
+    def nbytes(self) -> int:
+        return self._bytes + self._pages.nbytes + 128 * kernels.PAGES  # 128: an array's object
+
+    def certain(self, keys: Keys, known: NDArray[np.bool_]) -> int:
+        """Say in `known` which keys are here; returns how many."""
+        return int(kernels.certain(self._pages, keys, known))
+
+    def insert(
+        self, keys: Keys, start: int, new: NDArray[np.intp], news: int, known: Keys, knowns: int
+    ) -> tuple[int, int, int]:
+        """Insert until the keys end or `known` is full; returns (stopped at, news, knowns)."""
+        while True:
+            start, news, knowns, why = kernels.insert(self._pages, keys, start, new, news, known, knowns)
+            if why < 0:
+                return start, news, knowns
+            self._grow(why)
+
+    def reserve(self, count: int) -> None:
+        """Make room for about `count` keys at once."""
+        homes = count // kernels.PAGES * 16 // 15
+        homes += homes // 32  # pages differ
+        for page in range(kernels.PAGES):
+            if homes > self._pages[page, kernels.CAPACITY]:
+                self._grow(page, homes)
+
+    def _grow(self, page: int, homes: int = 0) -> None:
+        old = self._pages[page]
+        new = np.zeros(kernels.FIELDS, np.uint64)
+        capacity = homes
+        while True:
+            if not homes:
+                capacity = max(capacity, int(old[kernels.CAPACITY]))
+                capacity += max(_SMALLEST, capacity // 16)
+            homes = 0
+            slots = capacity + capacity // 128 + 8
+            array = _room(7 * slots)
+            new[kernels.ADDRESS] = array.ctypes.data
+            new[kernels.CAPACITY] = capacity
+            new[kernels.SLOTS] = slots
+            if kernels.copy(old, new):
+                break
+        before = self._arrays[page]
+        self._bytes += array.nbytes - (0 if before is None else before.nbytes)
+        self._arrays[page] = array
+        self._pages[page] = new
+
+
+def _room(size: int) -> NDArray[np.uint8]:
+    if size < _MAPPED:
+        return np.empty(size, np.uint8)
+    mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(mapping, np.uint8)
+
+
+class MemorySeen:
+    """The store `memory`."""
+
+    def __init__(self, files: Files, *, prefix: str = "keys-") -> None:
+        self._files = files
+        self._prefix = prefix
+        self._table = Table()
+        self._count = 0
+        self._buffer: Keys = np.empty(key_file.BLOCK_KEYS, np.uint64)
+        self._buffered = 0
+        self._scratch = np.empty(256, np.intp)
+        self._flags = np.empty(256, np.bool_)
+        self._out: Appender | None = None
+        self._sealed: list[tuple[str, int]] = []  # files written by earlier processes
+        self._name = ""
+        self._frozen: list[str] = []
+
+    # -- the contract
+
+    def certain(self, keys: Keys) -> NDArray[np.bool_]:
+        known = np.empty(len(keys), np.bool_)
+        self._table.certain(keys, known)
+        return known
+
+    def offer(self, keys: Keys, payloads: Sequence[bytes]) -> Answer:
+        news = self._insert(keys)
+        return Answer(self._scratch[:news].copy() if news else _NONE, _NONE)
+
+    def mark(self, keys: Keys) -> None:
+        self._insert(keys)
+
+    def merge(self) -> list[tuple[int, bytes]]:
+        return []
+
+    @property
+    def waiting(self) -> int:
+        return 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        return self._table.nbytes + self._buffer.nbytes + self._scratch.nbytes + self._flags.nbytes
+
+    def __contains__(self, key: int) -> bool:
+        flag = np.empty(1, np.bool_)
+        return bool(self._table.certain(np.array([key], np.uint64), flag))
+
+    # -- durability
+
+    def freeze(self) -> Iterator[bytes]:
+        named = list(self._sealed)
+        if self._out is not None:
+            self._out.flush()
+            named.append((self._name, self._out.size))
+        self._frozen = [name for name, _ in named]
+        head = msgspec.msgpack.encode([named, self._count])
+        tail = self._buffer[: self._buffered].astype("<u8").tobytes()
+        return iter((head, tail))
+
+    def files(self) -> list[str]:
+        return list(self._frozen)
+
+    def settle(self) -> None:
+        if self._out is not None and self._name in self._frozen:
+            self._out.sync()
+            self._files.sync_dir("")
+
+    def thaw(self, pieces: Iterable[bytes]) -> None:
+        parts = list(pieces)
+        named, count = msgspec.msgpack.decode(parts[0], type=tuple[list[tuple[str, int]], int])
+        self._table.reserve(count)
+        scratch = np.empty(key_file.BLOCK_KEYS, np.intp)
+        sink: Keys = np.empty(key_file.BLOCK_KEYS, np.uint64)
+        for name, length in named:
+            for keys in key_file.read(self._files, name, length):
+                for at in range(0, len(keys), len(sink)):
+                    part = keys[at : at + len(sink)]
+                    self._count += self._table.insert(part, 0, scratch, 0, sink, 0)[1]
+        self._sealed = named
+        self._insert(np.frombuffer(b"".join(parts[1:]), "<u8").astype(np.uint64))
+        if self._count != count:
+            raise StorageError(
+                f"the key files {', '.join(name for name, _ in named)} hold {self._count} keys where the"
+                f" snapshot counted {count}: restore them, or start the crawl anew"
+            )
+
+    def close(self) -> None:
+        """Let go of the file; what the last snapshot does not name is lost, as after a crash."""
+        if self._out is not None:
+            self._out.close()
+            self._out = None
+
+    # -- inside
+
+    def _insert(self, keys: Keys) -> int:
+        if len(keys) > len(self._scratch):
+            self._scratch = np.empty(len(keys), np.intp)
+        at, news = 0, 0
+        while True:
+            at, news, self._buffered = self._table.insert(
+                keys, at, self._scratch, news, self._buffer, self._buffered
+            )
+            if self._buffered == len(self._buffer):
+                self._write()
+            if at == len(keys):
+                break
+        self._count += news
+        return news
+
+    def _write(self) -> None:
+        if self._out is None:
+            self._name = free_name(self._files, self._prefix)
+            self._out = key_file.create(self._files, self._name)
+        self._out.write(key_file.block(self._buffer[: self._buffered]))
+        self._buffered = 0
+
+
+def free_name(files: Files, prefix: str) -> str:
+    """A name that no file has: `prefix` and the next number."""
+    numbers = [
+        int(name[len(prefix) :])
+        for name in files.list("")
+        if name.startswith(prefix) and name[len(prefix) :].isdigit()
+    ]
+    return f"{prefix}{max(numbers, default=-1) + 1:06d}"

@@ -1,0 +1,193 @@
+"""Kernels of the in-memory table: an ordered scatter table in 256 pages, seven bytes a slot.
+
+A key is first mixed by a bijection of the 64-bit integers (keys share their top bits by host). The top
+8 bits of the mix name the page; the other 56, the *rest*, are what a slot stores, in two planes:
+
+    page  = high low
+    high  = u32 x slots          the upper 32 bits of each rest
+    low   = (u8 u8 u8) x slots   the lower 24 bits, least significant byte first
+
+Within a page the *home* of a rest is its upper 32 bits scaled to the page's capacity, which is monotone,
+and linear probing keeps the rests in ascending order (Amble and Knuth, Ordered hash tables, 1974). Hence:
+
+- a search ends at the first rest that is not smaller, so an absent key costs no more than a present one,
+  and loads of 15/16 are fit for use: 7 probes on average where plain linear probing takes 130;
+- a page is copied into a larger one in one sequential pass, without searching;
+- the largest rest, all ones, stands for *empty*; whether the page holds that very rest is a field apart.
+
+A page has a few slots beyond its last home for what overflows, the very last of them always empty, so
+that no search needs a bound. What a page needs is one row of `pages`:
+
+    ADDRESS CAPACITY SLOTS COUNT ONES
+
+The arrays live at addresses, not in a list, because a list of arrays costs more to hand to a kernel
+than a batch of keys costs to look up. Whoever made them keeps them alive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from lycosa.url.key_kernels import mix
+
+PAGES = 256
+ADDRESS, CAPACITY, SLOTS, COUNT, ONES = range(5)
+FIELDS = 5
+
+DONE = -1
+"""The batch is through."""
+BUFFER_FULL = -2
+"""The array for keys that became known is full. Zero and above: that page must grow."""
+
+_U1, _U16, _U24, _U32, _U56 = (np.uint64(n) for n in (1, 16, 24, 32, 56))
+_LOW_32 = np.uint64(0xFFFFFFFF)
+_LOW_24 = np.uint64(0xFFFFFF)
+_LOW_56 = np.uint64((1 << 56) - 1)
+
+
+def _as_pointer(_typing: Any, _address: Any) -> Any:
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.uint64), codegen
+
+
+_pointer: Any = intrinsic(_as_pointer)
+_view: Any = numba.carray  # type: ignore[attr-defined]  # numba's own types leave it out
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _find(high: Any, low: Any, at: Any, rest_high: Any, rest_low: Any) -> Any:
+    """The first slot from `at` on whose rest is not smaller, and whether it is equal."""
+    while high[at] < rest_high:
+        at += 1
+    while high[at] == rest_high:
+        here = np.uint32(low[3 * at]) | np.uint32(low[3 * at + 1]) << 8 | np.uint32(low[3 * at + 2]) << 16
+        if here >= rest_low:
+            return at, here == rest_low
+        at += 1
+    return at, False
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _planes(row: Any) -> Any:
+    slots = np.int64(row[SLOTS])
+    high = _view(_pointer(row[ADDRESS]), (slots,), np.uint32)
+    low = _view(_pointer(row[ADDRESS] + np.uint64(4 * slots)), (3 * slots,), np.uint8)
+    return high, low
+
+
+@njit(cache=True, nogil=True)
+def clear(row: Any) -> Any:
+    """Make every slot of a page empty."""
+    high, low = _planes(row)
+    high[:] = np.uint32(0xFFFFFFFF)
+    low[:] = np.uint8(0xFF)
+
+
+@njit(cache=True, nogil=True)
+def copy(old: Any, new: Any) -> Any:
+    """Fill a page from a smaller one, in order; False if it overflows (then a larger one is needed)."""
+    clear(new)
+    old_high, old_low = _planes(old)
+    high, low = _planes(new)
+    last = np.int64(new[SLOTS]) - 1
+    free = np.int64(0)
+    for at in range(np.int64(old[SLOTS])):
+        h = old_high[at]
+        l0, l1, l2 = old_low[3 * at], old_low[3 * at + 1], old_low[3 * at + 2]
+        if h == 0xFFFFFFFF and l0 == 0xFF and l1 == 0xFF and l2 == 0xFF:
+            continue
+        home = np.int64((np.uint64(h) * new[CAPACITY]) >> _U32)
+        if home > free:
+            free = home
+        if free >= last:
+            return False
+        high[free] = h
+        low[3 * free], low[3 * free + 1], low[3 * free + 2] = l0, l1, l2
+        free += 1
+    new[COUNT] = old[COUNT]
+    new[ONES] = old[ONES]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def certain(pages: Any, keys: Any, known: Any) -> Any:
+    """Say in `known` which keys are in the table; returns how many."""
+    found = 0
+    for i in range(keys.size):
+        mixed = mix(keys[i])
+        row = pages[mixed >> _U56]
+        rest = mixed & _LOW_56
+        if rest == _LOW_56:
+            here = row[ONES] != 0
+        else:
+            high, low = _planes(row)
+            rest_high = rest >> _U24
+            home = np.int64((rest_high * row[CAPACITY]) >> _U32)
+            _, here = _find(high, low, home, np.uint32(rest_high), np.uint32(rest & _LOW_24))
+        known[i] = here
+        found += here
+    return found
+
+
+@njit(cache=True, nogil=True)
+def insert(pages: Any, keys: Any, start: Any, new: Any, news: Any, known: Any, knowns: Any) -> Any:
+    """Insert keys from `start` on; `new[news:]` gets the indices, `known[knowns:]` the keys of the new ones.
+
+    Returns (where it stopped, news, knowns, why it stopped).
+    """
+    for i in range(start, keys.size):
+        key = keys[i]
+        mixed = mix(key)
+        page = mixed >> _U56
+        row = pages[page]
+        rest = mixed & _LOW_56
+        if rest == _LOW_56:
+            if row[ONES] != 0:
+                continue
+            if knowns == known.size:
+                return i, news, knowns, BUFFER_FULL
+            row[ONES] = _U1
+        else:
+            high, low = _planes(row)
+            rest_high = np.uint32(rest >> _U24)
+            rest_low = np.uint32(rest & _LOW_24)
+            home = np.int64((np.uint64(rest_high) * row[CAPACITY]) >> _U32)
+            at, here = _find(high, low, home, rest_high, rest_low)
+            if here:
+                continue
+            if knowns == known.size:
+                return i, news, knowns, BUFFER_FULL
+            if row[COUNT] * _U16 >= row[CAPACITY] * np.uint64(15):
+                return i, news, knowns, np.int64(page)
+            free = at
+            while not (
+                high[free] == 0xFFFFFFFF
+                and low[3 * free] == 0xFF
+                and low[3 * free + 1] == 0xFF
+                and low[3 * free + 2] == 0xFF
+            ):
+                free += 1
+            if free >= high.size - 1:
+                return i, news, knowns, np.int64(page)
+            for j in range(free, at, -1):
+                high[j] = high[j - 1]
+            for j in range(3 * free + 2, 3 * at + 2, -1):
+                low[j] = low[j - 3]
+            high[at] = rest_high
+            low[3 * at] = np.uint8(rest_low & 0xFF)
+            low[3 * at + 1] = np.uint8((rest_low >> 8) & 0xFF)
+            low[3 * at + 2] = np.uint8(rest_low >> 16)
+        row[COUNT] += _U1
+        new[news] = i
+        news += 1
+        known[knowns] = key
+        knowns += 1
+    return keys.size, news, knowns, DONE

@@ -1,0 +1,64 @@
+"""`plain`: a Python set. The oracle that every store is held to, and a store for small tools and tests.
+
+Some hundred bytes a URL, and a snapshot that holds every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.seen.protocol import Answer, Keys
+
+_PIECE = 1 << 17
+
+
+class PlainSeen:
+    """The contract in a few lines."""
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+
+    def certain(self, keys: Keys) -> NDArray[np.bool_]:
+        return np.array([key in self._known for key in keys.tolist()], np.bool_)
+
+    def offer(self, keys: Keys, payloads: Sequence[bytes]) -> Answer:
+        new = []
+        for i, key in enumerate(keys.tolist()):
+            if key not in self._known:
+                self._known.add(key)
+                new.append(i)
+        return Answer(np.array(new, np.intp), np.empty(0, np.intp))
+
+    def mark(self, keys: Keys) -> None:
+        self._known.update(keys.tolist())
+
+    def merge(self) -> list[tuple[int, bytes]]:
+        return []
+
+    @property
+    def waiting(self) -> int:
+        return 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def nbytes(self) -> int:
+        return 120 * len(self._known)
+
+    def freeze(self) -> Iterator[bytes]:
+        keys = np.fromiter(self._known, "<u8", len(self._known))
+        return (keys[at : at + _PIECE].tobytes() for at in range(0, len(keys), _PIECE))
+
+    def files(self) -> list[str]:
+        return []
+
+    def settle(self) -> None:
+        pass
+
+    def thaw(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            self._known.update(np.frombuffer(piece, "<u8").tolist())

@@ -1,0 +1,314 @@
+"""The contract of `lycosa.frontier.protocol.Frontier`, as tests that every implementation passes.
+
+A test module subclasses `FrontierContract` and says how to make one.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from lycosa.clock import ManualClock
+from lycosa.errors import LocalError, StorageError
+from lycosa.frontier.orders import LengthOrder, Order
+from lycosa.frontier.protocol import Frontier
+from lycosa.records import Waiting
+from lycosa.url.key import Keyer
+
+SEED = 12345
+KEYER = Keyer(SEED)
+
+
+def waiting(url: str, depth: int = 0, hops: int = 0, attempt: int = 0) -> Waiting:
+    return Waiting(url, KEYER.key(url), depth, hops, attempt)
+
+
+def drain(frontier: Frontier, now: float = 1e9) -> list[tuple[str, Waiting]]:
+    """Every URL, host by host, as a crawl without waits would take them."""
+    out = []
+    while (host := frontier.begin(now)) is not None:
+        while (item := frontier.take(host)) is not None:
+            out.append((host, item))
+            frontier.done(item.key)
+        frontier.end(host, now)
+    return out
+
+
+class FrontierContract:
+    def make(self, clock: ManualClock, order: Order | None = None) -> Frontier:
+        raise AssertionError("a subclass says how")
+
+    def test_levels_then_order_of_puts(self) -> None:
+        f = self.make(ManualClock())
+        urls = ["http://h/c", "http://h/a", "http://h/b", "http://h/d", "http://h/"]
+        f.put([waiting(u) for u in urls], [7, 0, 255, 7, 0])
+        assert [item.url for _, item in drain(f)] == [
+            "http://h/a",
+            "http://h/",
+            "http://h/c",
+            "http://h/d",
+            "http://h/b",
+        ]
+        assert (f.pending, f.in_flight, f.hosts) == (0, 0, 0)
+
+    def test_everything_about_a_url_comes_back(self) -> None:
+        f = self.make(ManualClock())
+        items = [
+            waiting("https://example.org:8443/a/b?x=1&y=%20", 3, 2, 1),
+            waiting("https://example.org/", 1_000_000, 20, 2),
+            waiting("http://[2001:db8::1]:8080/p"),
+            waiting("http://[2001:db8::1]/p", 0, 1, 0),
+            waiting("http://10.0.0.1:81/" + "x" * 5000, 1),
+            waiting("file:///srv/a.html"),
+            waiting("http://a/http://b/c"),
+        ]
+        f.put(items, [0] * len(items))
+        hosts = {"example.org", "[2001:db8::1]", "10.0.0.1", "", "a"}
+        assert f.hosts == len(hosts)
+        got = drain(f)
+        assert sorted(item for _, item in got) == sorted(items)
+        assert {host for host, _ in got} == hosts
+
+    def test_a_host_is_nobody_elses_and_never_early(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting("http://a/1"), waiting("http://a/2"), waiting("http://b/1")], [0, 0, 0])
+        assert f.begin(0.0) == "a"
+        assert f.begin(0.0) == "b"
+        assert f.begin(0.0) is None
+        assert f.take("a") == waiting("http://a/1")
+        f.end("a", 5.0)
+        assert f.next_ready() == 5.0
+        assert f.begin(4.999) is None
+        assert f.begin(5.0) == "a"
+        f.end("b", 6.0)  # nothing was taken
+        assert f.begin(6.0) == "b"
+
+    def test_an_empty_host_still_waits(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting("http://a/1")], [0])
+        assert f.begin(0.0) == "a"
+        item = f.take("a")
+        assert item is not None
+        assert f.take("a") is None
+        f.done(item.key)
+        f.end("a", 10.0)
+        assert f.next_ready() is None
+        f.put([waiting("http://a/2")], [0])
+        assert f.next_ready() == 10.0
+        assert f.begin(9.0) is None
+        assert f.begin(10.0) == "a"
+
+    def test_hold(self) -> None:
+        f = self.make(ManualClock())
+        f.hold("a", 10.0)  # not there yet
+        f.put([waiting("http://a/1"), waiting("http://b/1"), waiting("http://c/1")], [0, 0, 0])
+        f.hold("b", 20.0)  # there
+        f.hold("b", 15.0)  # never earlier
+        assert f.begin(0.0) == "c"
+        f.hold("c", 30.0)  # begun
+        f.end("c", 1.0)
+        assert [f.begin(t) for t in (9.0, 10.0, 19.0, 20.0, 29.0, 30.0)] == [
+            None,
+            "a",
+            None,
+            "b",
+            None,
+            "c",
+        ]
+
+    def test_longest_ready_first_and_idle_hosts_do_not_jump_the_queue(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting(f"http://{h}/1") for h in "abc"], [0, 0, 0])
+        for ready, host in ((3.0, "a"), (2.0, "b"), (1.0, "c")):
+            assert f.begin(0.0) == host
+            f.end(host, ready)
+        assert f.begin(2.5) == "c"
+        f.put([waiting("http://new/1")], [0])  # its first time is 2.5, not the beginning of time
+        assert [f.begin(4.0) for _ in range(4)] == ["b", "new", "a", None]
+
+    def test_put_back_is_first_again(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting(f"http://a/{n}") for n in range(4)], [1, 1, 1, 2])
+        assert f.begin(0.0) == "a"
+        zero, one = f.take("a"), f.take("a")
+        assert zero is not None and one is not None
+        assert (f.pending, f.in_flight) == (4, 2)
+        f.put_back(one)
+        f.put_back(zero)
+        assert (f.pending, f.in_flight) == (4, 0)
+        f.put([waiting("http://a/low")], [0])
+        f.end("a", 0.0)
+        paths = [item.url[-3:] for _, item in drain(f)]
+        assert paths == ["low", "a/0", "a/1", "a/2", "a/3"]
+
+    def test_put_back_after_the_visit(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting("http://a/1")], [0])
+        assert f.begin(0.0) == "a"
+        item = f.take("a")
+        assert item is not None
+        f.end("a", 3.0)
+        assert f.next_ready() is None
+        assert f.hosts == 1
+        f.put_back(item)
+        assert f.next_ready() == 3.0
+        assert [i for _, i in drain(f)] == [item]
+
+    def test_calls_out_of_turn(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting("http://a/1")], [0])
+        for call in (lambda: f.take("a"), lambda: f.end("a", 0.0)):
+            with pytest.raises(LocalError):
+                call()
+        with pytest.raises(LocalError):
+            f.put_back(waiting("http://a/1"))
+        f.done(99)  # nothing in flight: nothing to do
+        assert f.pending == 1
+
+    def test_withdraw_first_deep_in_flight_and_absent(self) -> None:
+        f = self.make(ManualClock())
+        items = [waiting(f"http://a/{n}") for n in range(40)]
+        f.put(items, [n % 3 for n in range(40)])
+        f.put([waiting("http://b/only")], [0])
+        for url in ("http://a/0", "http://a/20", "http://a/39", "http://nobody/", "http://a/none"):
+            f.withdraw(url, KEYER.key(url))
+        f.withdraw("http://b/only", KEYER.key("http://b/only"))
+        f.settle_withdrawn()
+        assert f.pending == 37
+        assert f.hosts == 1
+        left = [item for n, item in enumerate(items) if n not in (0, 20, 39)]
+        assert [item for _, item in drain(f)] == sorted(left, key=lambda i: int(i.url[9:]) % 3)
+
+    def test_withdraw_does_not_reach_what_is_put_later(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting(f"http://a/{n}") for n in range(5)], [0] * 5)
+        again = waiting("http://a/3", 0, 0, 1)
+        f.withdraw(again.url, again.key)
+        f.put([again], [0])
+        f.settle_withdrawn()
+        assert [item.attempt for _, item in drain(f)] == [0, 0, 0, 0, 1]
+
+    def test_withdraw_without_settling_is_skipped_at_take(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting(f"http://a/{n}") for n in range(5)], [0] * 5)
+        f.withdraw("http://a/2", KEYER.key("http://a/2"))
+        assert [item.url[-1] for _, item in drain(f)] == ["0", "1", "3", "4"]
+        f.settle_withdrawn()
+        assert f.pending == 0
+
+    def test_snapshot_restores_order_waits_and_what_was_in_flight(self) -> None:
+        clock = ManualClock()
+        f = self.make(clock)
+        rng = random.Random(7)
+        items = [waiting(f"http://h{rng.randrange(20)}/p/{n}", rng.randrange(4)) for n in range(2000)]
+        f.put(items, [item.depth for item in items])
+        clock.advance(10.0)
+        for _ in range(15):
+            host = f.begin(10.0)
+            assert host is not None
+            for _ in range(3):
+                taken = f.take(host)
+            if rng.random() < 0.5:
+                assert taken is not None
+                f.put_back(taken)
+            if rng.random() < 0.7:
+                f.end(host, 10.0 + rng.randrange(30))
+        pieces = list(f.freeze())
+        later = ManualClock()
+        later.advance(1000.0)
+        g = self.make(later)
+        g.thaw(pieces)
+        assert (g.pending, g.in_flight, g.hosts) == (2000, 0, 20)
+        waits = []
+        while (ready := g.next_ready()) is not None:
+            host = g.begin(ready)
+            assert host is not None
+            waits.append((ready - 1000.0, host))
+        assert waits[0][0] == 0.0
+        assert max(waits)[0] > 20.0
+        for _, host in waits:
+            g.end(host, 0.0)
+        assert sorted(item for _, item in drain(g)) == sorted(items)
+
+    def test_freeze_is_a_cut_whatever_happens_meanwhile(self) -> None:
+        clock = ManualClock()
+        f = self.make(clock)
+        items = [waiting(f"http://host{n % 7}.example/path/{n}/x.html") for n in range(20_000)]
+        f.put(items, [0] * len(items))
+        pieces = []
+        frozen = f.freeze()
+        n = 0
+        for piece in frozen:
+            pieces.append(piece)
+            host = f.begin(0.0)
+            if host is not None:
+                for _ in range(500):
+                    item = f.take(host)
+                    if item is not None:
+                        f.done(item.key)
+                f.end(host, 0.0)
+            more = [waiting(f"http://host{n % 9}.example/more/{n}/{i}") for i in range(300)]
+            f.put(more, [i % 3 for i in range(300)])
+            n += 1
+        g = self.make(clock)
+        g.thaw(pieces)
+        assert sorted(item for _, item in drain(g)) == sorted(items)
+        got = drain(f)
+        assert len(got) == len({item.key for _, item in got})
+
+    def test_abandoned_freeze(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting(f"http://a/{n}") for n in range(100)], [0] * 100)
+        frozen = f.freeze()
+        close = getattr(frozen, "close", None)
+        if close is not None:
+            close()
+        again = list(f.freeze())
+        g = self.make(ManualClock())
+        g.thaw(again)
+        assert len(drain(g)) == 100
+
+    def test_damaged_snapshots_are_refused(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting(f"http://a/{n}") for n in range(100)], [0] * 100)
+        pieces = list(f.freeze())
+        for bad in ([b"", *pieces[1:]], [b"\x92\x63\x01"], [pieces[0], b"\xff" * 64], [b"\x91\x63"]):
+            with pytest.raises(StorageError):
+                self.make(ManualClock()).thaw(bad)
+
+    def test_ranked_order(self) -> None:
+        f = self.make(ManualClock(), LengthOrder())
+        for host, n in (("small", 1), ("large", 5), ("middle", 3)):
+            f.put([waiting(f"http://{host}/{i}") for i in range(n)], [0] * n)
+        f.hold("large", 10.0)
+        assert f.begin(1.0) == "middle"
+        f.put([waiting(f"http://small/x{i}") for i in range(9)], [0] * 9)
+        f.end("middle", 1.0)
+        assert f.begin(1.0) == "small"
+        assert f.begin(1.0) == "middle"
+        f.end("middle", 1.0)
+        f.hold("middle", 20.0)
+        assert f.begin(1.0) is None
+        assert f.begin(20.0) == "large"
+        assert f.begin(20.0) == "middle"
+        assert f.begin(20.0) is None
+
+    def test_idle_hosts_leave(self) -> None:
+        f = self.make(ManualClock())
+        before = f.nbytes
+        for round_ in range(3):
+            now = float(round_ * 100)
+            names = [f"http://host-{round_}-{n}.example/" for n in range(2000)]
+            f.put([waiting(name) for name in names], [0] * len(names))
+            while (host := f.begin(now)) is not None:
+                item = f.take(host)
+                assert item is not None
+                f.done(item.key)
+                f.end(host, now + 50.0)
+            if round_ == 0:
+                full = f.nbytes
+        for _ in range(2000):
+            assert f.begin(1000.0) is None
+        assert f.hosts == 0
+        assert f.nbytes < before + 2 * (full - before)

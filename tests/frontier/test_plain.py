@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from lycosa.clock import ManualClock
+from lycosa.frontier.orders import Order
+from lycosa.frontier.plain import PlainFrontier
+from lycosa.frontier.protocol import Frontier
+from tests.frontier.contract import FrontierContract
+
+
+class TestPlain(FrontierContract):
+    def make(self, clock: ManualClock, order: Order | None = None) -> Frontier:
+        return PlainFrontier(clock, order)
