@@ -196,11 +196,12 @@ def _write(files: Files, name: str, lines: Iterator[bytes], durable: bool = Fals
     return count
 
 
-def _lines(files: Files, name: str, offset: int = 0) -> Iterator[bytes]:
-    """The lines of a file from `offset` on, where one must start."""
+def _lines(files: Files, name: str, offset: int = 0, first: int | None = None) -> Iterator[bytes]:
+    """The lines of a file from `offset` on, where one must start; `first` bytes are read at first."""
     rest = b""
     while True:
-        block = files.read_at(name, offset, _BLOCK)
+        block = files.read_at(name, offset, first or _BLOCK)
+        first = None
         if not block:
             if rest:
                 yield rest
@@ -232,7 +233,7 @@ class Index:
     def prefix(self, surt: str) -> Iterator[Entry]:
         """The captures whose lines start like this, in order: all of a host, of a directory ..."""
         wanted = surt.encode("utf-8", "replace")
-        for line in _lines(self._files, self._name, self._first(wanted)):
+        for line in _lines(self._files, self._name, self._first(wanted), first=_PROBE):
             if not line.startswith(wanted):
                 return
             yield Entry.of_line(line)
@@ -248,7 +249,7 @@ class Index:
                 low = start
             else:
                 high = middle
-        for line in _lines(self._files, self._name, low):
+        for line in _lines(self._files, self._name, low, first=2 * _PROBE):
             if line >= wanted:
                 break
             low += len(line)
@@ -266,4 +267,4 @@ class Index:
             offset += len(block)
 
     def _line_at(self, offset: int) -> bytes:
-        return next(_lines(self._files, self._name, offset), b"\xff")
+        return next(_lines(self._files, self._name, offset, first=_PROBE), b"\xff")

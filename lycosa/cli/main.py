@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> int:
             epilog=getattr(module, "EPILOG", None),
         )
         module.configure(parser)
-        return int(module.run(parser.parse_args(args[1:])))
+        return int(module.run(parser.parse_intermixed_args(args[1:])))
     except LycosaError as error:
         print(f"lycosa {verb}: {error}", file=sys.stderr)
         return next((code for kind, code in _CODES if isinstance(error, kind)), 5)

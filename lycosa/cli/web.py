@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from lycosa.errors import ConfigError, StorageError
-from lycosa.lab.webs.options import KINDS, PRESETS, WebOptions, preset
+from lycosa.lab.webs.options import KINDS, PRESETS, WebOptions, for_this_machine, preset
 from lycosa.lab.webs.server import WebServer
 from lycosa.lab.webs.serving import serve
 from lycosa.lab.webs.truth import lines
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--traps", action="store_true", help="add calendars, session ids and deeper paths without end"
     )
     parser.add_argument("--flat", action="store_true", help="call hosts by address: no names to resolve")
-    parser.add_argument("--single-address", action="store_true", help="all hosts at 127.0.0.1 (macOS)")
+    parser.add_argument("--single-address", action="store_true", help="all hosts at 127.0.0.1 (so on macOS)")
     parser.add_argument("--all-seeds", action="store_true", help="every home page is a seed")
     parser.add_argument("--seeds-only", action="store_true", help="print the seeds and stop")
     parser.add_argument("--write-config", type=Path, metavar="FILE", help="write a crawl.toml for this web")
@@ -82,16 +82,17 @@ def options_of(args: argparse.Namespace) -> WebOptions:
         "flat": args.flat,
         "addresses": "single" if args.single_address else start.addresses,
     }
-    return WebOptions(**options)
+    return for_this_machine(WebOptions(**options))
 
 
 def crawl_toml(web: Web, seeds: list[str]) -> str:
     """A crawl.toml that lets Lycosa crawl this web: seeds, loopback allowed, names resolved."""
     rows = ["seeds = ["]
     rows += [f'  "{seed}",' for seed in seeds]
-    rows += ["]", "public = false", 'allow = ["127.0.0.0/8"]', "", "[resolve]"]
-    rows += [f'"{name}" = "{address}"' for name, address in web.resolve().items()]
-    return "\n".join(rows) + "\n"
+    rows += ["]", "public = false", 'allow = ["127.0.0.0/8"]', ""]
+    rows += ["[scope]", 'mode = "any"', "", "[dns]", "resolve = ["]
+    rows += [f'  "{name}:{address}",' for name, address in web.resolve().items()]
+    return "\n".join([*rows, "]"]) + "\n"
 
 
 def hosts_lines(web: Web) -> str:

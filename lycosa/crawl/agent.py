@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from enum import StrEnum
 
 from lycosa.archive.writer import Archive
@@ -30,11 +29,11 @@ from lycosa.crawl.saving import Saver
 from lycosa.crawl.shard import ContentIndex, Shard
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals, summed
-from lycosa.crawl.visit import Visitor
+from lycosa.crawl.visit import FetcherTable, Visitor
 from lycosa.errors import ConfigError
 from lycosa.fetch.dns import AresResolver, OverridingResolver, Resolver
 from lycosa.fetch.guard import AddressGuard
-from lycosa.fetch.registry import Fetchers, make_fetchers
+from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.fetch.robots_policy import RobotsOptions as RobotsPolicy
 from lycosa.files import Files
 from lycosa.frontier.calendar import Calendar
@@ -72,7 +71,7 @@ def build(
     shards: int = manifests.DEFAULT_SHARDS,
     hash_seed: int | None = None,
     clock: Clock | None = None,
-    fetchers: Fetchers | None = None,
+    fetchers: FetcherTable | None = None,
     resolver: Resolver | None = None,
     meters: Meters | None = None,
     on_crop: Callable[[Crop], Awaitable[None]] | None = None,
@@ -121,17 +120,18 @@ def build(
     before = decode_options(all_shards[0].options) if all_shards[0].options else None
     options = with_seeds(options, before, canonical_seeds)
 
+    guard = AddressGuard(options.allow)
+    fetchers = fetchers or Fetchers(FetchContext(options.fetch, clock, meters, guard))
     limits = RunLimits(options.limits, all_shards, clock)
     harvester = Harvester(
         archive=archive,
-        memo=HrefMemo(options.href_cache, rules, meters),
+        memo=HrefMemo(options.href_cache, rules, meters, frozenset(fetchers.schemes)),
         seen_content=content.knows,
         agent=options.robots.agent,
     )
-    guard = AddressGuard(options.allow)
     visitor = Visitor(
         options=options,
-        fetchers=fetchers or make_fetchers(options.fetch, guard, clock, meters),
+        fetchers=fetchers,
         resolver=resolver or OverridingResolver(AresResolver(options.dns, clock, meters), options.dns.resolve),
         guard=guard,
         addresses=AddressTable(options.politeness.address_wait),
@@ -208,6 +208,7 @@ class Agent:
         self._clock = clock
         self._visits: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
+        self._ending = asyncio.Event()
         self._failure: BaseException | None = None
         self._stopped = False
         self._paused = False
@@ -257,12 +258,17 @@ class Agent:
         self._limits.start()
         committer = asyncio.create_task(self._commit_loop())
         try:
-            return await self._loop()
+            end = await self._loop()
+        except Exception as error:
+            self._failure = self._failure or error
+            raise
         finally:
-            committer.cancel()
-            with suppress(asyncio.CancelledError):
-                await committer
+            self._ending.set()
+            await committer  # never cancelled: a commit under way must end
             await self._wind_up()
+        if self._failure is not None:
+            raise self._failure
+        return end
 
     async def _loop(self) -> End:
         quiet = False
@@ -343,29 +349,29 @@ class Agent:
             due = shard.calendar.next_due()
             if due is not None:
                 timeout = min(timeout, (due - now_ms) / 1000)
-        # Never a busy loop, whatever the times say.
-        timeout = max(timeout, 0.001)
-        sleeper = asyncio.ensure_future(self._clock.sleep(timeout))
-        waker = asyncio.ensure_future(self._wake.wait())
+        await self._nap(max(timeout, 0.001), self._wake)  # never a busy loop, whatever the times say
+        self._wake.clear()
+
+    async def _nap(self, seconds: float, unless: asyncio.Event) -> None:
+        """Let time pass, but not past the event."""
+        sleeper = asyncio.ensure_future(self._clock.sleep(seconds))
+        waker = asyncio.ensure_future(unless.wait())
         try:
             await asyncio.wait((sleeper, waker), return_when=asyncio.FIRST_COMPLETED)
         finally:
             sleeper.cancel()
             waker.cancel()
-        self._wake.clear()
 
     async def _commit_loop(self) -> None:
         try:
-            while True:
-                await self._clock.sleep(self.options.commit_seconds)
+            while not self._ending.is_set():
+                await self._nap(self.options.commit_seconds, self._ending)
                 await self._saver.commit()
                 self._wake.set()
                 if self._snapshot_due():
                     self._last_snapshot = self._clock.monotonic()
                     await self._saver.snapshot()
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
+        except Exception as error:
             self._failure = self._failure or error
             self._wake.set()
 

@@ -152,9 +152,10 @@ class Saver:
         """Bring every shard to the end of its log; returns how many records were replayed."""
         replayed = 0
         spoken = self._clock.monotonic()
+        # All are thawed before any is replayed: replaying one marks contents in the indexes of others.
+        starts = [self._thaw(number, shard) for number, shard in enumerate(self._shards)]
         for number, shard in enumerate(self._shards):
-            start = self._thaw(number, shard)
-            replayed += shard.replay(start)
+            replayed += shard.replay(starts[number])
             if told is not None and self._clock.monotonic() - spoken > 2.0:
                 spoken = self._clock.monotonic()
                 told(f"recovering: shard {number + 1} of {len(self._shards)}, {replayed:,} records replayed")

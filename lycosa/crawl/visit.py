@@ -27,7 +27,6 @@ from lycosa.crawl.shard import Shard
 from lycosa.fetch.dns import DnsFailure, Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, Kind, Request, Response
-from lycosa.fetch.registry import Fetchers
 from lycosa.frontier.politeness import AddressTable, pages_per_visit, wait_after
 from lycosa.frontier.retries import retry_due
 from lycosa.meters import Meters
@@ -47,6 +46,17 @@ class Quota(Protocol):
         ...
 
     def give_back(self) -> None: ...
+
+
+class FetcherTable(Protocol):
+    """Fetchers by scheme."""
+
+    @property
+    def schemes(self) -> list[str]: ...
+
+    def for_scheme(self, scheme: str) -> Fetcher | None: ...
+
+    async def close(self) -> None: ...
 
 
 class Turn:
@@ -71,7 +81,7 @@ class Visitor:
         self,
         *,
         options: Options,
-        fetchers: Fetchers,
+        fetchers: FetcherTable,
         resolver: Resolver,
         guard: AddressGuard,
         addresses: AddressTable,
@@ -150,7 +160,7 @@ class Visitor:
         if limit and shard.sites.get(site_of(url)).pages >= limit:
             return self._skip(turn, Why.SITE_LIMIT, f"{limit} pages a site")
         scheme = url[: url.index(":")]
-        fetcher = self._fetchers.get(scheme)
+        fetcher = self._fetchers.for_scheme(scheme)
         if fetcher is None:
             return self._skip(turn, Why.SCHEME, scheme)
         if fetcher.needs_address and not turn.address:
@@ -236,7 +246,7 @@ class Visitor:
 
     async def _ask_elsewhere(self, host: str, url: str) -> Response | Failure | None:
         """A robots.txt that redirected to another host: it takes that host's turn, or waits for it."""
-        fetcher = self._fetchers.get(url[: url.index(":")])
+        fetcher = self._fetchers.for_scheme(url[: url.index(":")])
         shard = self._shard_of(host)
         if fetcher is None:
             return Failure(FailureKind.UNSUPPORTED, f"no fetcher for {url}", transient=False)

@@ -20,6 +20,7 @@ Nothing here knows about HTTP's meaning: an `Outcome` is lines, pieces of body a
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -101,6 +102,7 @@ class Transfer:
         curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
         curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_open)
+        curl.setopt(pycurl.SOCKOPTFUNCTION, _keep_from_children)
 
     def _clear(self) -> None:
         self.lines: list[bytes] = []
@@ -218,6 +220,15 @@ class Transfer:
             timing,
             address,
         )
+
+
+def _keep_from_children(fd: int, purpose: int) -> int:
+    """pycurl duplicates the socket that it is handed, and the copy would be inherited by child processes."""
+    try:
+        os.set_inheritable(fd, False)
+    except OSError:
+        return int(pycurl.SOCKOPT_ERROR)
+    return int(pycurl.SOCKOPT_OK)
 
 
 def same_address(one: str, other: str) -> bool:

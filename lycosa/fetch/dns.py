@@ -1,9 +1,9 @@
 """Names to addresses: asynchronous, cached both ways, patient.
 
 `AresResolver` asks through c-ares. An answer is kept for its TTL, held between a floor and a ceiling; a name
-that does not exist, or could not be asked for, is kept for a fixed time too, so that a page full of links to a
-dead host costs one lookup. Lookups of one name that is already on its way join it; lookups of different names
-all run at once.
+that does not exist, or could not be asked for, is kept for a fixed time too, so that a page full of links
+to a dead host costs one lookup. Lookups of one name that is already on its way join it; lookups of different
+names all run at once.
 
 Patience follows Mercator (Manning, Raghavan and Schütze, §20.2.2): five attempts, the first given a second,
 the last ninety, the waits growing by the same factor. An attempt that is *answered* badly (SERVFAIL, REFUSED)
@@ -113,12 +113,20 @@ def waits(attempts: int, first: float, last: float) -> list[float]:
 def literal(host: str) -> str | None:
     """The address that a host is, if it is one."""
     text = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not text or text[-1].isalpha() and ":" not in text:
+    if not text or (text[-1].isalpha() and ":" not in text):
         return None
     try:
         return str(ip_address(text))
     except ValueError:
         return None
+
+
+def _is_server(text: str) -> bool:
+    """Whether c-ares takes the text for a server: an address, IPv6 in brackets if a port follows."""
+    if literal(text):
+        return True
+    address, colon, port = text.rpartition(":")
+    return bool(colon and port.isascii() and port.isdigit() and 0 < int(port) < 65_536 and literal(address))
 
 
 class AresResolver:
@@ -127,6 +135,11 @@ class AresResolver:
     def __init__(self, options: DnsOptions, clock: Clock, meters: Meters) -> None:
         if options.attempts < 1 or not 0 < options.first_wait <= options.last_wait:
             raise ConfigError("dns: attempts must be at least 1 and 0 < first_wait <= last_wait")
+        for server in options.nameservers:
+            if not _is_server(server):
+                raise ConfigError(
+                    f"dns: {server!r} is not a name server: write 192.0.2.1, 192.0.2.1:53 or [2001:db8::1]:53"
+                )
         self._options = options
         self._clock = clock
         self._waits = waits(options.attempts, options.first_wait, options.last_wait)
@@ -177,7 +190,9 @@ class AresResolver:
             both = {"v4": ("127.0.0.1",), "v6": ("::1",), "prefer-v6": ("::1", "127.0.0.1")}
             return Resolution(both.get(self._options.family, ("127.0.0.1", "::1")), math.inf)
         if last in ("invalid", "onion", ""):
-            return DnsFailure(DnsKind.NXDOMAIN, f"{last or 'an empty name'} is never looked up", True, math.inf)
+            return DnsFailure(
+                DnsKind.NXDOMAIN, f"{last or 'an empty name'} is never looked up", True, math.inf
+            )
         return None
 
     async def _look_up(self, host: str) -> Resolution | DnsFailure:
@@ -203,7 +218,7 @@ class AresResolver:
                 sleeping = asyncio.ensure_future(self._clock.sleep(wait))
                 while pending and not sleeping.done():
                     done, _ = await asyncio.wait({*pending, sleeping}, return_when="FIRST_COMPLETED")
-                    for task in done & pending:
+                    for task in [task for task in pending if task in done]:
                         pending.discard(task)
                         result = task.result()
                         if isinstance(result, Resolution) or result.final:
@@ -266,7 +281,9 @@ class AresResolver:
                 addresses.append(str(record.data.addr))
         now = self._clock.monotonic()
         if not addresses:
-            return DnsFailure(DnsKind.NODATA, "an answer without an address", True, now + self._options.negative_ttl)
+            return DnsFailure(
+                DnsKind.NODATA, "an answer without an address", True, now + self._options.negative_ttl
+            )
         return Resolution(tuple(dict.fromkeys(addresses)), now + max(ttl, self._options.ttl_floor))
 
     def _channel(self, attempt: int) -> aiodns.DNSResolver:
@@ -277,14 +294,11 @@ class AresResolver:
         while len(self._channels) <= attempt:
             wait = self._waits[len(self._channels)]
             servers = list(self._options.nameservers) or None
-            try:
-                channel = aiodns.DNSResolver(
-                    nameservers=servers,
-                    timeout=min(wait, 5.0),
-                    tries=max(1, math.ceil(math.log2(wait / _SHORTEST + 1))),
-                )
-            except (ValueError, TypeError, aiodns.error.DNSError) as error:
-                raise ConfigError(f"dns: cannot use nameservers {servers}: {error}") from None
+            channel = aiodns.DNSResolver(
+                nameservers=servers,
+                timeout=min(wait, 5.0),
+                tries=max(1, math.ceil(math.log2(wait / _SHORTEST + 1))),
+            )
             self._channels.append(channel)
         return self._channels[attempt]
 

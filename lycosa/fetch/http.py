@@ -132,11 +132,11 @@ class HttpFetcher:
 
         make().curl.close()  # an option that libcurl refuses is the operator's to hear of now
         self._transfers = Transfers(make, options.connections, options.first_byte_timeout, poller)
-        self._requests = meters.counter("fetch.requests")
-        self._bytes = meters.counter("fetch.bytes")
-        self._failures = meters.counter("fetch.failures")
-        meters.gauge("fetch.in_flight", lambda: self._transfers.in_flight)
-        meters.gauge("fetch.connections", lambda: self._transfers.opened)
+        self._requests = meters.counter("http.requests")
+        self._bytes = meters.counter("http.bytes")
+        self._failures = meters.counter("http.failures")
+        meters.gauge("http.in_flight", lambda: self._transfers.in_flight)
+        meters.gauge("http.connections", lambda: self._transfers.opened)
 
     @property
     def needs_address(self) -> bool:

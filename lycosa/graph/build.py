@@ -24,15 +24,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from lycosa.errors import LocalError
 from lycosa.files import Files
-from lycosa.graph.bv_format import MOST_NODES, Parameters, preset
+from lycosa.graph.bv_format import MOST_NODES, preset
 from lycosa.graph.bv_writer import BVWriter
-from lycosa.graph.gather import REDIRECTED, Gatherer, Options, read_keys, read_run
+from lycosa.graph.gather import REDIRECTED, Answer, Gatherer, Options, read_keys, read_run
 from lycosa.graph.sorting import Arcs, ArcSorter, pack, sources_of, targets_of, write_graph
 from lycosa.graph.store import GraphStore, Ints, Manifest, NodeFacts, publish, read_manifest
 from lycosa.graph.urls import UrlTable, UrlWriter, _turned, host_of_key
@@ -59,10 +61,8 @@ def build(
 ) -> Manifest:
     """Bring the graph in `files` up to the entries; returns the manifest that now holds."""
     options = options or Options()
-    parameters = preset(options.preset)
-    scratch = files.within("scratch")
-    for name in scratch.list(""):
-        scratch.remove(name)
+    preset(options.preset)  # an unknown name is told before the work
+    scratch = _empty(files.within("scratch"))
     before = read_manifest(files)
     if before and (before.requisites, before.nofollow) != (options.requisites, options.nofollow):
         raise LocalError("links of other kinds than before are asked for: remove the graph's directory first")
@@ -73,10 +73,49 @@ def build(
             gatherer.add(record)
             positions[str(shard)] = position + 1
     gatherer.seal()
+    return _finish(files, scratch, gatherer, before, positions, options, domain_of)
+
+
+def build_from_edges(
+    files: Files,
+    edges: Iterable[tuple[bytes, bytes]],
+    options: Options | None = None,
+    domain_of: Callable[[str], str] = lambda host: host,
+) -> Manifest:
+    """A new graph from pairs of URLs, in any order, with repeats."""
+    options = options or Options()
+    preset(options.preset)
+    if read_manifest(files):
+        raise LocalError("there is a graph already: choose another directory")
+    scratch = _empty(files.within("scratch"))
+    gatherer = Gatherer(scratch, options, replace=False)
+    for source, group in groupby(edges, key=itemgetter(0)):
+        gatherer.add_answer(Answer(source, [target for _, target in group]))
+    gatherer.seal()
+    return _finish(files, scratch, gatherer, None, {}, options, domain_of, replace=False)
+
+
+def _empty(scratch: Files) -> Files:
+    for name in scratch.list(""):
+        scratch.remove(name)
+    return scratch
+
+
+def _finish(
+    files: Files,
+    scratch: Files,
+    gatherer: Gatherer,
+    before: Manifest | None,
+    positions: dict[str, int],
+    options: Options,
+    domain_of: Callable[[str], str],
+    replace: bool = True,
+) -> Manifest:
+    """From runs to a published graph: steps 2 to 5."""
     generation = before.generation + 1 if before else 1
     store = GraphStore(files, before) if before else None
     merged = _number(files, scratch, store, gatherer.runs, f"urls-{generation}")
-    arcs, facts = _choose(scratch, store, gatherer.runs, merged, options)
+    arcs, facts = _choose(scratch, store, gatherer.runs, merged, options, replace)
     resolved = _resolution(merged.count, facts.aliases, options.canonical)
     links = f"out-{generation}"
     if len(facts.aliases):
@@ -85,7 +124,7 @@ def build(
     del resolved
     table = UrlTable.open(files, f"urls-{generation}")
     hosts = _Hosts(files, table, domain_of, generation)
-    total = _write_all(files, scratch, arcs, merged.count, hosts, parameters, options.memory, generation)
+    total = _write_all(files, scratch, arcs, merged.count, hosts, options, generation)
     facts = facts._replace(domains=hosts.domain)
     out = files.create(f"nodes-{generation}")
     out.write(facts.pack())
@@ -105,8 +144,7 @@ def build(
         options.preset,
     )
     publish(files, manifest)
-    for name in scratch.list(""):
-        scratch.remove(name)
+    _empty(scratch)
     return manifest
 
 
@@ -157,7 +195,7 @@ def _numbers(scratch: Files, run: int) -> Ints:
 
 
 def _choose(
-    scratch: Files, store: GraphStore | None, runs: int, merged: _Merged, options: Options
+    scratch: Files, store: GraphStore | None, runs: int, merged: _Merged, options: Options, replace: bool
 ) -> tuple[Iterator[Arcs], NodeFacts]:
     """The links of each page's last answer, sorted, and the facts of all nodes."""
     owner = np.full(merged.count, _NONE, dtype=np.int32)
@@ -184,7 +222,7 @@ def _choose(
     for i in range(runs):
         run, number = read_run(scratch, i), _numbers(scratch, i)
         pages = number[run.pages]
-        kept = owner[pages] == i
+        kept = owner[pages] == i if replace else np.ones(len(pages), dtype=bool)
         targets = number[run.targets[np.repeat(kept, run.counts)]]
         sorter.add(pack(np.repeat(pages[kept], run.counts[kept]), targets))
         rows = run.aliases.reshape(-1, 3).copy()
@@ -280,11 +318,11 @@ def _write_all(
     arcs: Iterator[Arcs],
     nodes: int,
     hosts: _Hosts,
-    parameters: Parameters,
-    memory: int,
+    options: Options,
     generation: int,
 ) -> int:
     """Write out-links, in-links, hosts and domains; returns the number of arcs."""
+    memory, parameters = options.memory, preset(options.preset)
     back = ArcSorter(scratch, "back", memory // 2)
     between = ArcSorter(scratch, "hosts", memory // 4)
     total = 0

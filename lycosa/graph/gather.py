@@ -35,8 +35,7 @@ Ints = npt.NDArray[np.int32]
 REDIRECTED, CANONICAL = 1, 2
 """Kinds of aliases."""
 
-_ALIASING = {int(LinkKind.REDIRECT), int(LinkKind.CANONICAL)}
-_NO_ARC = _ALIASING | {int(LinkKind.SEED)}
+_NO_ARC = {int(LinkKind.REDIRECT), int(LinkKind.CANONICAL), int(LinkKind.SEED)}
 _PER_URL = 160  # bytes of memory for a URL beside its own bytes: objects, dictionary, sorting
 _PER_TARGET = 12
 _PER_PAGE = 120
@@ -55,18 +54,26 @@ class Options(msgspec.Struct, frozen=True):
 class Run(NamedTuple):
     """What a sealed run holds; pages by the ranks of their URLs in the run."""
 
-    pages: Ints  # rank of each page, ascending; a page may be an alias too
+    pages: Ints  # rank of each page
     counts: Ints  # how many targets each has
     targets: Ints  # side by side
     aliases: Ints  # rank and target's rank and kind, in threes
     seeds: Ints  # ranks
 
 
-class Gatherer:
-    """Takes records, makes runs."""
+class Answer(NamedTuple):
+    """What a record says about a page's links."""
 
-    def __init__(self, files: Files, options: Options) -> None:
-        self._files, self._options = files, options
+    url: bytes
+    targets: list[bytes]
+    alias: bytes | None = None
+    kind: int = 0  # of the alias
+
+
+class Reader:
+    """Reads answers from records, by the rules above."""
+
+    def __init__(self, options: Options) -> None:
         wanted = [
             kind
             for kind in map(int, LinkKind)
@@ -74,8 +81,43 @@ class Gatherer:
         ]
         flags = (0, NOFOLLOW) if options.nofollow else (0,)
         self._wanted = bytes(kind | flag for kind in wanted for flag in flags)
+
+    def answer(self, record: Record) -> Answer | None:
+        """The answer of a record, if it is one."""
+        if not isinstance(record, Fetched) or record.status == 304:
+            return None
+        links, url = record.links, record.url.encode()
+        if record.status in (404, 410):
+            return Answer(url, [])
+        urls = links.urls.split(b"\n") if links.kinds else []
+        if 200 <= record.status < 300:
+            alias = _first(links.kinds, urls, int(LinkKind.CANONICAL))
+            if links.kinds.translate(None, self._wanted):
+                urls = [u for u, kind in zip(urls, links.kinds, strict=True) if kind in self._wanted]
+            return Answer(url, urls, alias if alias != url else None, CANONICAL)
+        target = _first(links.kinds, urls, int(LinkKind.REDIRECT))
+        if 300 <= record.status < 400 and target is not None:
+            return Answer(url, [], target if target != url else None, REDIRECTED)
+        return None
+
+
+def _first(kinds: bytes, urls: list[bytes], kind: int) -> bytes | None:
+    """The first link of that kind."""
+    for byte in (kind, kind | NOFOLLOW):
+        at = kinds.find(byte)
+        if at >= 0:
+            return urls[at]
+    return None
+
+
+class Gatherer:
+    """Takes records, makes runs."""
+
+    def __init__(self, files: Files, options: Options, *, replace: bool = True) -> None:
+        """Without `replace`, all answers of a page count, not only the last."""
+        self._files, self._memory, self._replace = files, options.memory, replace
+        self._reader = Reader(options)
         self.runs = 0
-        self.pages = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -101,15 +143,26 @@ class Gatherer:
             if record.links.urls:
                 self._seeds.update(map(self._id, record.links.urls.split(b"\n")))
             return
-        if not isinstance(record, Fetched) or record.status == 304:
-            return
-        aliases = _aliases(record.links)
-        if 200 <= record.status < 300 or record.status in (404, 410):
-            links = record.links if record.status < 300 else Links()
-            self._answer(record.url.encode(), links, aliases.get(int(LinkKind.CANONICAL)), CANONICAL)
-        elif 300 <= record.status < 400 and int(LinkKind.REDIRECT) in aliases:
-            self._answer(record.url.encode(), Links(), aliases[int(LinkKind.REDIRECT)], REDIRECTED)
-        if len(self._ids) * _PER_URL + self._bytes + self.held > self._options.memory:
+        answer = self._reader.answer(record)
+        if answer is not None:
+            self.add_answer(answer)
+
+    def add_answer(self, answer: Answer) -> None:
+        """The next answer."""
+        page, index = self._id(answer.url), len(self._pages)
+        self._latest[page] = index
+        self._pages.append(page)
+        self._starts.append(len(self._targets))
+        if answer.alias is not None:
+            self._aliases[index] = (page, self._id(answer.alias), answer.kind)
+        ids, size = self._ids, len(self._ids)
+        for target in answer.targets:
+            found = ids.setdefault(target, size)
+            if found == size:
+                size += 1
+                self._bytes += len(target)
+            self._targets.append(found)
+        if len(ids) * _PER_URL + self._bytes + self.held > self._memory:
             self.seal()
 
     @property
@@ -155,7 +208,7 @@ class Gatherer:
         pages = np.array(self._pages, dtype=np.int32)
         starts = np.array([*self._starts, len(self._targets)], dtype=np.int64)
         targets = rank[np.array(self._targets, dtype=np.int32)]
-        last = np.zeros(len(pages), dtype=bool)
+        last = np.full(len(pages), not self._replace)
         last[list(self._latest.values())] = True
         kept = [value for index, value in self._aliases.items() if last[index]]
         aliases = np.array(kept, dtype=np.int32).reshape(-1, 3)
@@ -176,19 +229,6 @@ class Gatherer:
         out.close()
         self.runs += 1
         self._reset()
-
-
-def _aliases(links: Links) -> dict[int, bytes]:
-    """The first redirect and the first canonical link, by kind."""
-    found: dict[int, bytes] = {}
-    urls: list[bytes] | None = None
-    for kind in _ALIASING:
-        for byte in (kind, kind | NOFOLLOW):
-            at = links.kinds.find(byte)
-            if at >= 0 and kind not in found:
-                urls = urls if urls is not None else links.urls.split(b"\n")
-                found[kind] = urls[at]
-    return found
 
 
 def read_run(files: Files, number: int) -> Run:

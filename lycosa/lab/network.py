@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from lycosa.clock import Clock
-from lycosa.fetch.dns import DnsFailure, Resolution
+from lycosa.fetch.dns import DnsFailure, DnsKind, Resolution
 from lycosa.fetch.protocol import Failure, Request, Response
 from lycosa.records import Timing
 from lycosa.url.parts import path_of
@@ -73,6 +73,21 @@ class ScriptedFetcher:
         """There is nothing to close."""
 
 
+class ScriptedFetchers:
+    """One scripted fetcher for http and https."""
+
+    schemes = ["http", "https"]  # noqa: RUF012 - a constant of the double
+
+    def __init__(self, fetcher: ScriptedFetcher) -> None:
+        self._fetcher = fetcher
+
+    def for_scheme(self, scheme: str) -> ScriptedFetcher | None:
+        return self._fetcher if scheme in self.schemes else None
+
+    async def close(self) -> None:
+        await self._fetcher.close()
+
+
 class ScriptedResolver:
     """Names from a table; others do not exist."""
 
@@ -82,7 +97,7 @@ class ScriptedResolver:
     async def resolve(self, host: str) -> Resolution | DnsFailure:
         address = self._table.get(host)
         if address is None:
-            return DnsFailure("nxdomain", f"{host} is not in the script", True)
+            return DnsFailure(DnsKind.NXDOMAIN, f"{host} is not in the script", True)
         return Resolution((address,), float("inf"))
 
     async def close(self) -> None:

@@ -19,9 +19,10 @@ _STYLE = int(LinkKind.STYLE)
 
 # Quoted text ends at a newline in CSS, so that a lost quote costs one line and not the sheet.
 _STRING = r"""(?:"([^"\n\r\f]*+)"|'([^'\n\r\f]*+)')"""
+_BARE = r"""(?:\\[0-9a-fA-F]{1,6}+[ \t\n\r\f]?+|\\[^\n\r\f]|[^"'()\s\\])"""
 _LINK = re.compile(
     rf"(@import)\s{{0,99}}+(?:url\(\s{{0,99}}+)?+{_STRING}"
-    rf"|(@import\s{{0,99}}+)?+url\(\s{{0,99}}+(?:{_STRING}|([^\"'()\s]++))",
+    rf"|(@import\s{{0,99}}+)?+url\(\s{{0,99}}+(?:{_STRING}|({_BARE}++))",
     re.IGNORECASE,
 )
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\n\r\f]?|([^\n\r\f]))")

@@ -114,14 +114,13 @@ _FEED_TYPES = re.compile(
     re.IGNORECASE,
 )
 _REFRESH = re.compile(
-    r"""[\t\n\f\r ]*(?:[0-9]+[0-9.]*|\.[0-9.]*)(?=[;,\t\n\f\r ])[\t\n\f\r ]*[;,]?[\t\n\f\r ]*"""
+    r"""[\t\n\f\r ]*(?:[0-9]++[0-9.]*+|\.[0-9.]*+)(?=[;,\t\n\f\r ])[\t\n\f\r ]*[;,]?[\t\n\f\r ]*"""
     r"""(?:url[\t\n\f\r ]*=[\t\n\f\r ]*)?(?:"([^"]*)"?|'([^']*)'?|(.*))""",
     re.IGNORECASE | re.DOTALL,
 )
 _DIRECTIVE = re.compile(
     r"[\s,]*(?:all|none|(?:no)?(?:index|follow|archive|snippet|imageindex|cache|odp|ydir|translate)"
-    r"|indexifembedded|max-(?:snippet|image-preview|video-preview)\s*:|unavailable_after\s*:)"
-    r"(?![\w-])",
+    r"|indexifembedded)\s*+(?:,|;|$)|[\s,]*(?:max-(?:snippet|image-preview|video-preview)|unavailable_after)\s*+:",
     re.IGNORECASE,
 )
 _EMPTY_TAG = re.compile(

@@ -4,9 +4,9 @@
     magic = "LYCKEYS1"
     block = count:u32 check:u32 key:u64 x count     (little endian; count > 0)
 
-`check` is the CRC-32C of `count` and the keys. A reader is given the length up to which the file counts;
-bytes beyond it belong to a future that was lost and are never looked at. Within that length every block must
-be whole and its check must hold, else the file is named in a `StorageError`.
+`check` is the CRC-32C of `count` and the keys. A reader is given the length up to which the file
+counts; bytes beyond it belong to a future that was lost and are never looked at. Within that length
+every block must be whole and its check must hold, else the file is named in a `StorageError`.
 """
 
 from __future__ import annotations

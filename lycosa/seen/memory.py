@@ -1,22 +1,22 @@
 """`memory`: an exact table of keys in RAM, after Mercator's (Broder, Najork, Wiener, section 4.1).
 
-Mercator indexed by three bytes of the checksum and stored the rest. Here one byte of the mixed key names
-one of 256 pages and seven bytes are stored (see `memory_kernels`); a page is at least 15/16 x 16/17 full
-once it has some hundred keys, so a URL costs just under 8 bytes. Pages grow by a sixteenth, each by
-itself: never more than one page exists twice, and the longest pause is the copying of one page (1/256 of
-the keys).
+Mercator indexed by three bytes of the checksum and stored the rest. Here one byte of the mixed key
+names one of 256 pages and seven bytes are stored (see `memory_kernels`); a page is at least 15/16 x
+16/17 full once it has some hundred keys, so a URL costs just under 8 bytes. Pages grow by a
+sixteenth, each by itself: never more than one page exists twice, and the longest pause is the
+copying of one page (1/256 of the keys).
 
 Every offer is answered at once; nothing waits, payloads are not looked at.
 
-Durability. Keys that became known are appended to a key file (see `key_file`) in blocks, so that a snapshot
-is small whatever the size of the table: the key files with the lengths that count, and the keys not yet
-in any block. The pieces of `freeze`:
+Durability. Keys that became known are appended to a key file (see `key_file`) in blocks, so that a
+snapshot is small whatever the size of the table: the key files with the lengths that count, and the
+keys not yet in any block. The pieces of `freeze`:
 
     head    msgpack [[name, length]..., count]
     buffer  key:u64 x n, little endian (n may be 0)
 
-After `thaw` writing goes on in a file of a new name: a file is only ever appended to by the process that
-created it, so the prefix that an older snapshot counts on never changes.
+After `thaw` writing goes on in a file of a new name: a file is only ever appended to by the process
+that created it, so the prefix that an older snapshot counts on never changes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.errors import StorageError
+from lycosa.errors import LocalError, StorageError
 from lycosa.files import Appender, Files
 from lycosa.seen import key_file
 from lycosa.seen import memory_kernels as kernels
-from lycosa.seen.protocol import Answer, Keys
+from lycosa.seen.protocol import Answer, Keys, Merge
 
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
 _SMALLEST = 8  # homes of a page's first array
@@ -81,6 +81,18 @@ class Table:
             if homes > self._pages[page, kernels.CAPACITY]:
                 self._grow(page, homes)
 
+    def collect(self, low: int, high: int, pages: int = kernels.PAGES) -> Keys:
+        """The keys from `low` to `high`, sorted; of the first `pages` pages alone, a fair sample of them."""
+        room = len(self) // 8 + 1024
+        while True:
+            out: Keys = np.empty(room, np.uint64)
+            count = kernels.collect(self._pages, 0, pages, np.uint64(low), np.uint64(high), out)
+            if count <= room:
+                out = out[:count]
+                out.sort()
+                return out
+            room = count
+
     def _grow(self, page: int, homes: int = 0) -> None:
         old = self._pages[page]
         new = np.zeros(kernels.FIELDS, np.uint64)
@@ -121,11 +133,12 @@ class MemorySeen:
         self._buffer: Keys = np.empty(key_file.BLOCK_KEYS, np.uint64)
         self._buffered = 0
         self._scratch = np.empty(256, np.intp)
-        self._flags = np.empty(256, np.bool_)
         self._out: Appender | None = None
         self._sealed: list[tuple[str, int]] = []  # files written by earlier processes
         self._name = ""
         self._frozen: list[str] = []
+        self._to_sync: list[str] = []
+        self._ever: set[str] = set()  # named by some snapshot
 
     # -- the contract
 
@@ -153,11 +166,27 @@ class MemorySeen:
 
     @property
     def nbytes(self) -> int:
-        return self._table.nbytes + self._buffer.nbytes + self._scratch.nbytes + self._flags.nbytes
+        return self._table.nbytes + self._buffer.nbytes + self._scratch.nbytes
 
-    def __contains__(self, key: int) -> bool:
-        flag = np.empty(1, np.bool_)
-        return bool(self._table.certain(np.array([key], np.uint64), flag))
+    @property
+    def table(self) -> Table:
+        """The table itself, for those who move its keys elsewhere."""
+        return self._table
+
+    # -- merging: there is nothing to merge
+
+    @property
+    def due(self) -> bool:
+        return False
+
+    def plan(self) -> Merge | None:
+        return None
+
+    def apply(self, merge: Merge) -> list[tuple[int, bytes]]:
+        raise LocalError("the store `memory` plans no merges")
+
+    def abandon(self, merge: Merge) -> None:
+        raise LocalError("the store `memory` plans no merges")
 
     # -- durability
 
@@ -166,7 +195,9 @@ class MemorySeen:
         if self._out is not None:
             self._out.flush()
             named.append((self._name, self._out.size))
+            self._to_sync = [self._name]
         self._frozen = [name for name, _ in named]
+        self._ever.update(self._frozen)
         head = msgspec.msgpack.encode([named, self._count])
         tail = self._buffer[: self._buffered].astype("<u8").tobytes()
         return iter((head, tail))
@@ -175,8 +206,14 @@ class MemorySeen:
         return list(self._frozen)
 
     def settle(self) -> None:
-        if self._out is not None and self._name in self._frozen:
-            self._out.sync()
+        # Through a handle of its own: the store may have let go of the file since the freeze.
+        for name in self._to_sync:
+            out = self._files.append(name)
+            try:
+                out.sync()
+            finally:
+                out.close()
+        if self._frozen:
             self._files.sync_dir("")
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
@@ -197,6 +234,13 @@ class MemorySeen:
                 f"the key files {', '.join(name for name, _ in named)} hold {self._count} keys where the"
                 f" snapshot counted {count}: restore them, or start the crawl anew"
             )
+
+    def retire(self) -> list[str]:
+        """End the use of this store; its files that no snapshot named, which may go at once."""
+        self.close()
+        unnamed = [] if self._name in self._ever or not self._name else [self._name]
+        self._table = Table()
+        return unnamed
 
     def close(self) -> None:
         """Let go of the file; what the last snapshot does not name is lost, as after a crash."""

@@ -1,22 +1,25 @@
 """Kernels of the in-memory table: an ordered scatter table in 256 pages, seven bytes a slot.
 
-A key is first mixed by a bijection of the 64-bit integers (keys share their top bits by host). The top
-8 bits of the mix name the page; the other 56, the *rest*, are what a slot stores, in two planes:
+A key is first mixed by a bijection of the 64-bit integers (keys share their top bits by host). The
+top 8 bits of the mix name the page; the other 56, the *rest*, are what a slot stores, in two
+planes:
 
     page  = high low
     high  = u32 x slots          the upper 32 bits of each rest
     low   = (u8 u8 u8) x slots   the lower 24 bits, least significant byte first
 
-Within a page the *home* of a rest is its upper 32 bits scaled to the page's capacity, which is monotone,
-and linear probing keeps the rests in ascending order (Amble and Knuth, Ordered hash tables, 1974). Hence:
+Within a page the *home* of a rest is its upper 32 bits scaled to the page's capacity, which is
+monotone, and linear probing keeps the rests in ascending order (Amble and Knuth, Ordered hash
+tables, 1974). Hence:
 
-- a search ends at the first rest that is not smaller, so an absent key costs no more than a present one,
-  and loads of 15/16 are fit for use: 7 probes on average where plain linear probing takes 130;
+- a search ends at the first rest that is not smaller, so an absent key costs no more than a present
+  one, and loads of 15/16 are fit for use: 7 probes on average where plain linear probing takes 130;
 - a page is copied into a larger one in one sequential pass, without searching;
-- the largest rest, all ones, stands for *empty*; whether the page holds that very rest is a field apart.
+- the largest rest, all ones, stands for *empty*; whether the page holds that very rest is a field
+  apart.
 
-A page has a few slots beyond its last home for what overflows, the very last of them always empty, so
-that no search needs a bound. What a page needs is one row of `pages`:
+A page has a few slots beyond its last home for what overflows, the very last of them always empty,
+so that no search needs a bound. What a page needs is one row of `pages`:
 
     ADDRESS CAPACITY SLOTS COUNT ONES
 
@@ -34,7 +37,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from lycosa.url.key_kernels import mix
+from lycosa.url.key_kernels import mix, unmix
 
 PAGES = 256
 ADDRESS, CAPACITY, SLOTS, COUNT, ONES = range(5)
@@ -191,3 +194,34 @@ def insert(pages: Any, keys: Any, start: Any, new: Any, news: Any, known: Any, k
         known[knowns] = key
         knowns += 1
     return keys.size, news, knowns, DONE
+
+
+@njit(cache=True, nogil=True)
+def collect(pages: Any, first: Any, last: Any, low: Any, high: Any, out: Any) -> Any:
+    """The keys from `low` to `high` in the pages from `first` up to `last`, in no order.
+
+    Returns how many there are, though `out` be too small to hold them.
+    """
+    n = 0
+    for page in range(first, last):
+        row = pages[page]
+        top = np.uint64(page) << _U56
+        if row[ONES] != 0:
+            key = unmix(top | _LOW_56)
+            if low <= key <= high:
+                if n < out.size:
+                    out[n] = key
+                n += 1
+        highs, lows = _planes(row)
+        for at in range(highs.size):
+            h = highs[at]
+            rest_low = np.uint64(lows[3 * at]) | np.uint64(lows[3 * at + 1]) << np.uint64(8)
+            rest_low |= np.uint64(lows[3 * at + 2]) << _U16
+            if h == 0xFFFFFFFF and rest_low == _LOW_24:
+                continue
+            key = unmix(top | np.uint64(h) << _U24 | rest_low)
+            if low <= key <= high:
+                if n < out.size:
+                    out[n] = key
+                n += 1
+    return n

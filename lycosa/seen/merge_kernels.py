@@ -53,25 +53,28 @@ def merge(
     old: Any,
     old_states: Any,
     i: Any,
-    last: Any,
+    more_old: Any,
     keys: Any,
     states: Any,
     j: Any,
-    end: Any,
+    more_keys: Any,
     out: Any,
     out_states: Any,
     n: Any,
     known: Any,
 ) -> Any:
-    """Merge `old[i:]` with `keys[j:end]`, both ascending without repeats, into `out[n:]`; states are or-ed.
+    """Merge `old[i:]` with `keys[j:]`, both ascending without repeats, into `out[n:]`; states are or-ed.
 
-    `known[j]` says whether a key was among the old. Stops when `out` is full, or at the end of `old` unless
-    it is the last of its file or bucket. Returns the new (i, j, n).
+    `known[j]` becomes true where a key was among the old. Stops when `out` is full, when one side has ended
+    of which there is more to come, and when both have ended. Returns the new (i, j, n).
     """
+    end = keys.size
     while n < out.size:
+        if j == end and more_keys:
+            break
         if i < old.size:
             here = old[i]
-            if j >= end or here < keys[j]:
+            if j == end or here < keys[j]:
                 out[n] = here
                 out_states[n] = old_states[i]
                 i += 1
@@ -86,7 +89,7 @@ def merge(
                 out_states[n] = states[j]
                 j += 1
             n += 1
-        elif last and j < end:
+        elif j < end and not more_old:
             out[n] = keys[j]
             out_states[n] = states[j]
             j += 1

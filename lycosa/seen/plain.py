@@ -1,4 +1,5 @@
-"""`plain`: a Python set. The oracle that every store is held to, and a store for small tools and tests.
+"""`plain`: a Python set. The oracle that every store is held to, and a store for small tools and
+tests.
 
 Some hundred bytes a URL, and a snapshot that holds every key.
 """
@@ -10,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.seen.protocol import Answer, Keys
+from lycosa.errors import LocalError
+from lycosa.seen.protocol import Answer, Keys, Merge
 
 _PIECE = 1 << 17
 
@@ -37,6 +39,19 @@ class PlainSeen:
 
     def merge(self) -> list[tuple[int, bytes]]:
         return []
+
+    @property
+    def due(self) -> bool:
+        return False
+
+    def plan(self) -> Merge | None:
+        return None
+
+    def apply(self, merge: Merge) -> list[tuple[int, bytes]]:
+        raise LocalError("the store `plain` plans no merges")
+
+    def abandon(self, merge: Merge) -> None:
+        raise LocalError("the store `plain` plans no merges")
 
     @property
     def waiting(self) -> int:

@@ -1,8 +1,9 @@
 """The contract of every uniqueness store.
 
-A store answers *was this URL discovered before?* for 64-bit keys (see `lycosa.url.key`). It may answer at
-once or later: a store on disk gathers keys and answers them in a merge. Hence two ways out for a new key,
-as an index in the `Answer` to the very offer, or, with its payload, from a later `merge`.
+A store answers *was this URL discovered before?* for 64-bit keys (see `lycosa.url.key`). It may
+answer at once or later: a store on disk gathers keys and answers them in a merge. Hence two ways
+out for a new key, as an index in the `Answer` to the very offer, or, with its payload, from a later
+`merge`.
 
 The guarantee, whatever the batching, the order or the restarts:
 
@@ -68,4 +69,41 @@ class Seen(Durable, Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes of RAM held: tables and buffers."""
+        ...
+
+
+class Merge(Protocol):
+    """A merge that was planned. `run` does its reading and writing; it may run in another thread."""
+
+    def run(self) -> None:
+        """Do it. Changes nothing of the store, which may be used meanwhile."""
+        ...
+
+
+class Merging(Seen, Protocol):
+    """A store whose merges can run beside its use. Every store of this room is one.
+
+        merge = store.plan()            on the event loop, short
+        merge.run()                     in a thread
+        new = store.apply(merge)        on the event loop, short; or store.abandon(merge) if `run` failed
+
+    At most one merge is planned at a time. `merge()` does the three in a row. A snapshot in between holds the
+    state before the merge: what was planned waits, and the files that `run` writes are not named.
+    """
+
+    @property
+    def due(self) -> bool:
+        """The store would merge now: more is waiting than it likes to hold."""
+        ...
+
+    def plan(self) -> Merge | None:
+        """The next merge; None if there is nothing to merge."""
+        ...
+
+    def apply(self, merge: Merge) -> list[tuple[int, bytes]]:
+        """Take over what a merge did; the new keys, with payloads, in the order of their offers."""
+        ...
+
+    def abandon(self, merge: Merge) -> None:
+        """Forget a merge that failed; what it was to answer goes on waiting."""
         ...

@@ -1,10 +1,13 @@
-"""Recent keys: a bounded set of keys that are certainly known or waiting, in front of a store on disk.
+"""Recent keys: a bounded set of keys that are certainly known or waiting, in front of a store on
+disk.
 
-Two generations, each an open-addressed table of keys (8 bytes a slot, at most 3/4 full). When the newer is
-full it becomes the older and the older is forgotten: no deletion, no rehashing, no pause. A generation has
-twice the slots of the one before it until the limit is reached, so that a small crawl stays small.
+Two generations, each an open-addressed table of keys (8 bytes a slot, at most 3/4 full). When the
+newer is full it becomes the older and the older is forgotten: no deletion, no rehashing, no pause.
+A generation has twice the slots of the one before it until the limit is reached, so that a small
+crawl stays small.
 
-Forgetting is harmless: a key that is met again is written to a waiting file again, and the merge drops it.
+Forgetting is harmless: a key that is met again is written to a waiting file again, and the merge
+drops it.
 """
 
 from __future__ import annotations
@@ -22,14 +25,18 @@ class RecentKeys:
     """At most `limit` bytes (and at least 64 KiB) of keys."""
 
     def __init__(self, limit: int) -> None:
-        self._largest = _FIRST
-        while 2 * 8 * (2 * self._largest) <= limit:
-            self._largest *= 2
+        self.limit(limit)
         self._recent: Keys = np.zeros(_FIRST, np.uint64)
         self._older: Keys = np.zeros(1, np.uint64)
         self._zeros = np.zeros(2, np.bool_)  # does the newer, the older generation hold the key 0?
         self._room = _FIRST * 3 // 4
         self._fresh = np.empty(256, np.intp)
+
+    def limit(self, limit: int) -> None:
+        """Change the limit, in bytes; it holds from the next generation on."""
+        self._largest = _FIRST
+        while 2 * 8 * (2 * self._largest) <= limit:
+            self._largest *= 2
 
     def certain(self, keys: Keys) -> NDArray[np.bool_]:
         """Which keys are here."""

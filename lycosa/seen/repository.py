@@ -4,12 +4,12 @@
     magic  = "LYCREPO1"
     block  = count:u32 check:u32 key:u64 x count state:u8 x ceil(count / 8)      (little endian)
 
-Every block but the last has `BLOCK_KEYS` keys, so a block is found by its number. A state is one bit, the
-first key's lowest: 1 is *crawled* (marked known), 0 *uncrawled* (only discovered). `check` is the CRC-32C of
-`count`, keys and states. 8.125 bytes a key and 8 a block.
+Every block but the last has `BLOCK_KEYS` keys, so a block is found by its number. A state is one
+bit, the first key's lowest: 1 is *crawled* (marked known), 0 *uncrawled* (only discovered). `check`
+is the CRC-32C of `count`, keys and states. 8.125 bytes a key and 8 a block.
 
-A file is written by one builder, synced, and never changed; its name and the number of its keys are held
-by the store and its snapshots.
+A file is written by one builder, synced, and never changed; its name and the number of its keys are
+held by the store and its snapshots.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Repository(NamedTuple):
     """A file and what it holds."""
 
     name: str
-    count: int
+    keys: int
     crawled: int
 
     @property
     def size(self) -> int:
         """Bytes on disk."""
-        full, rest = divmod(self.count, BLOCK_KEYS)
+        full, rest = divmod(self.keys, BLOCK_KEYS)
         return len(MAGIC) + full * _block_size(BLOCK_KEYS) + (_block_size(rest) if rest else 0)
 
 
@@ -57,7 +57,7 @@ def _check(count: int, data: bytes) -> int:
 
 def read(files: Files, repository: Repository) -> Iterator[tuple[Keys, States]]:
     """The blocks of a repository: keys, and a byte of state for each."""
-    name, left = repository.name, repository.count
+    name, left = repository.name, repository.keys
     if not files.exists(name):
         raise StorageError(f"the repository {name} is missing: restore it, or start the crawl anew")
     if files.read_at(name, 0, len(MAGIC)) != MAGIC:
@@ -73,9 +73,7 @@ def read(files: Files, repository: Repository) -> Iterator[tuple[Keys, States]]:
         if count != expected or _check(count, bytes(body)) != check:
             raise _damaged(name, at, "the block's checksum does not match")
         keys = np.frombuffer(body[: 8 * count], "<u8")
-        states = np.unpackbits(
-            np.frombuffer(body[8 * count :], np.uint8), count=count, bitorder="little"
-        )
+        states = np.unpackbits(np.frombuffer(body[8 * count :], np.uint8), count=count, bitorder="little")
         yield keys, states
         at += len(data)
         left -= count

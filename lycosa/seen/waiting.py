@@ -6,8 +6,9 @@
     what     = kind << 30 | size     kind: 0 an offer, 1 a mark, 2 a check; size: the payload's
     payloads = the payloads, one after the other, `bytes` in all
 
-`check` is the CRC-32C of `count`, `bytes`, keys and whats, so that the columns can be read and trusted without
-the payloads, which only new keys need. The order of records is the order of the calls.
+`check` is the CRC-32C of `count`, `bytes`, keys and whats, so that the columns can be read and
+trusted without the payloads, which only new keys need. The order of records is the order of the
+calls.
 
 A file is appended to until a merge takes it; who reads is told the length that counts.
 """
@@ -34,7 +35,7 @@ Whats = NDArray[np.uint32]
 
 
 class Source(NamedTuple):
-    """A waiting file up to a length, with the number of its records and of the offers and checks among them."""
+    """A waiting file up to a length: its records, and the offers and checks among them."""
 
     name: str
     length: int
@@ -73,9 +74,7 @@ class Buffer:
 
     def encode(self) -> bytes:
         """The block of these records."""
-        return encode(
-            np.array(self.keys, "<u8"), np.array(self.whats, "<u4"), b"".join(self.payloads)
-        )
+        return encode(np.array(self.keys, "<u8"), np.array(self.whats, "<u4"), b"".join(self.payloads))
 
 
 def encode(keys: Keys, whats: Whats, payloads: bytes) -> bytes:

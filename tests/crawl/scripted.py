@@ -8,10 +8,9 @@ from lycosa.clock import Clock
 from lycosa.crawl.agent import Agent, End, build
 from lycosa.crawl.config import read_options
 from lycosa.fetch.protocol import Failure, FailureKind, Request
-from lycosa.fetch.registry import Fetchers
 from lycosa.files import Files
 from lycosa.lab import virtual
-from lycosa.lab.network import Reply, Script, ScriptedFetcher, ScriptedResolver
+from lycosa.lab.network import Reply, Script, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
 from lycosa.lab.virtual import VirtualClock
 from lycosa.url.parts import host_of, path_of
 
@@ -83,7 +82,7 @@ def make_agent(
         shards=4,
         hash_seed=7,
         clock=clock,
-        fetchers=Fetchers({"http": fetcher, "https": fetcher}),
+        fetchers=ScriptedFetchers(fetcher),
         resolver=ScriptedResolver(TABLE),
     )
     return agent, fetcher

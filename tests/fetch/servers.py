@@ -1,4 +1,4 @@
-"""Real servers on loopback for the tests of this room: raw bytes over TCP, with or without TLS; DNS over UDP."""
+"""Real servers on loopback for the tests of this room: raw bytes over TCP or TLS; DNS over UDP."""
 
 from __future__ import annotations
 
@@ -142,10 +142,13 @@ class NameServer(asyncio.DatagramProtocol):
         if answer.drop:
             return
         reply = self._reply(data[:2], kind, question, answer)
-        assert self._transport is not None
         if answer.delay:
-            asyncio.get_running_loop().call_later(answer.delay, self._transport.sendto, reply, addr)
+            asyncio.get_running_loop().call_later(answer.delay, self._send, reply, addr)
         else:
+            self._send(reply, addr)
+
+    def _send(self, reply: bytes, addr: tuple[str, int]) -> None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.sendto(reply, addr)
 
     @staticmethod

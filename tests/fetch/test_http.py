@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import os
 import resource
 import ssl
 import time
@@ -200,7 +201,9 @@ def test_bad_options_are_the_operators(options: dict[str, Any]) -> None:
 
 
 async def test_an_answer_is_kept_as_sent() -> None:
-    head = b"HTTP/1.1 404 Not Here\r\ncontent-TYPE: text/html\r\nX-A:1\r\nx-a:  2 \r\nContent-Length: 3\r\n\r\n"
+    head = (
+        b"HTTP/1.1 404 Not Here\r\ncontent-TYPE: text/html\r\nX-A:1\r\nx-a:  2 \r\nContent-Length: 3\r\n\r\n"
+    )
     async with serving(saying(head + b"abc")) as site, fetching() as fetcher:
         answer = await get(fetcher, site.url())
     assert (answer.status, answer.version) == (404, "HTTP/1.1")
@@ -322,11 +325,14 @@ async def test_connections_are_kept(poller: Callable[[], Poller]) -> None:
 
 
 async def test_the_address_is_the_one_that_was_asked_for_even_on_kept_connections() -> None:
-    async with serving(answering(body=b"one")) as one:
-        async with serving(answering(body=b"two"), host="127.0.0.2", port=one.port), fetching() as fetcher:
-            for address, body in (("127.0.0.1", b"one"), ("127.0.0.2", b"two")) * 3:
-                answer = await get(fetcher, one.url(), address)
-                assert (answer.body, answer.address) == (body, address)
+    async with (
+        serving(answering(body=b"one")) as one,
+        serving(answering(body=b"two"), host="127.0.0.2", port=one.port),
+        fetching() as fetcher,
+    ):
+        for address, body in (("127.0.0.1", b"one"), ("127.0.0.2", b"two")) * 3:
+            answer = await get(fetcher, one.url(), address)
+            assert (answer.body, answer.address) == (body, address)
 
 
 async def test_many_names_and_addresses_at_once_never_mix() -> None:
@@ -360,10 +366,13 @@ async def test_the_guard_is_asked_again_when_a_socket_opens() -> None:
 
 
 async def test_an_address_in_the_url_does_not_bypass_the_pin() -> None:
-    async with serving(answering(body=b"one")) as one:
-        async with serving(answering(body=b"two"), host="127.0.0.2", port=one.port), fetching() as fetcher:
-            answer = await get(fetcher, one.url(host="127.0.0.2"), "127.0.0.1")
-            assert (answer.body, answer.address) == (b"one", "127.0.0.1")
+    async with (
+        serving(answering(body=b"one")) as one,
+        serving(answering(body=b"two"), host="127.0.0.2", port=one.port),
+        fetching() as fetcher,
+    ):
+        answer = await get(fetcher, one.url(host="127.0.0.2"), "127.0.0.1")
+        assert (answer.body, answer.address) == (b"one", "127.0.0.1")
 
 
 async def test_without_an_address_nothing_is_asked() -> None:
@@ -454,6 +463,22 @@ async def test_closing_ends_what_is_in_flight() -> None:
             await fetcher.fetch(Request(site.url(), LOCAL))
 
 
+def inheritable() -> set[int]:
+    found = set()
+    for fd in range(3, 1024):
+        with contextlib.suppress(OSError):
+            if os.get_inheritable(fd):
+                found.add(fd)
+    return found
+
+
+async def test_child_processes_inherit_no_connection() -> None:
+    async with serving(answering()) as site, fetching() as fetcher:
+        before = inheritable()
+        await asyncio.gather(*(get(fetcher, site.url(host=f"h{n}.test")) for n in range(5)))
+        assert inheritable() == before
+
+
 async def test_a_kept_connection_that_died_is_replaced() -> None:
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_head(reader)
@@ -484,10 +509,10 @@ async def test_meters_count() -> None:
     await fail(fetcher, site.url())
     await fetcher.close()
     values = meters.read()
-    assert values["fetch.requests"] == 3
-    assert values["fetch.bytes"] == 10
-    assert values["fetch.failures"] == 1
-    assert values["fetch.in_flight"] == 0
+    assert values["http.requests"] == 3
+    assert values["http.bytes"] == 10
+    assert values["http.failures"] == 1
+    assert values["http.in_flight"] == 0
 
 
 # TLS -------------------------------------------------------------------------------------------------------
@@ -542,6 +567,19 @@ async def test_tls_sessions_are_resumed(authority: trustme.CA, ca_file: str) -> 
     assert any(site.resumed[1:])
 
 
+async def test_certificates_are_read_once(authority: trustme.CA, ca_file: str) -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+
+    context = server_tls(authority, "one.test", "two.test")
+    async with serving(handler, tls=context) as site, fetching(ca_file=ca_file) as fetcher:
+        await get(fetcher, site.url(host="one.test", scheme="https"))
+        await asyncio.to_thread(Path(ca_file).unlink)
+        await get(fetcher, site.url(host="two.test", scheme="https"))  # a full handshake: another name
+    assert site.resumed == [False, False]
+
+
 async def test_a_server_that_does_not_speak_tls(ca_file: str) -> None:
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
@@ -574,10 +612,12 @@ async def test_a_tls_body_that_ends_with_the_connection(
 
 async def test_through_a_proxy_no_address_is_needed() -> None:
     seen: list[bytes] = []
-    async with serving(answering(heads=seen, body=b"proxied")) as proxy:
-        async with fetching(proxy=f"http://127.0.0.1:{proxy.port}", guard=AddressGuard()) as fetcher:
-            assert not fetcher.needs_address
-            answer = await get(fetcher, "http://far.test/x", "")
+    async with (
+        serving(answering(heads=seen, body=b"proxied")) as proxy,
+        fetching(proxy=f"http://127.0.0.1:{proxy.port}", guard=AddressGuard()) as fetcher,
+    ):
+        assert not fetcher.needs_address
+        answer = await get(fetcher, "http://far.test/x", "")
     assert answer.body == b"proxied"
     assert seen[0].startswith(b"GET http://far.test/x HTTP/1.1\r\nHost: far.test\r\n")
 
@@ -599,7 +639,7 @@ async def test_a_tunnel_through_a_proxy(authority: trustme.CA, ca_file: str) -> 
             await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer), return_exceptions=True)
 
         async with serving(handler) as proxy:
-            options = {"proxy": f"http://127.0.0.1:{proxy.port}", "ca_file": ca_file}
+            options: dict[str, Any] = {"proxy": f"http://127.0.0.1:{proxy.port}", "ca_file": ca_file}
             async with fetching(**options) as fetcher:
                 answer = await get(fetcher, site.url(scheme="https"), "")
     assert answer.body == b"tunnelled"
@@ -608,9 +648,11 @@ async def test_a_tunnel_through_a_proxy(authority: trustme.CA, ca_file: str) -> 
 
 async def test_a_proxy_that_refuses_is_no_answer_of_the_site() -> None:
     refusal = b"HTTP/1.1 407 Who\r\nContent-Length: 2\r\n\r\nno"
-    async with serving(saying(refusal)) as proxy:
-        async with fetching(proxy=f"http://127.0.0.1:{proxy.port}") as fetcher:
-            assert (await fail(fetcher, "https://far.test/", "")).kind is FailureKind.PROXY
+    async with (
+        serving(saying(refusal)) as proxy,
+        fetching(proxy=f"http://127.0.0.1:{proxy.port}") as fetcher,
+    ):
+        assert (await fail(fetcher, "https://far.test/", "")).kind is FailureKind.PROXY
     async with fetching(proxy=f"http://127.0.0.1:{proxy.port}") as fetcher:
         assert (await fail(fetcher, "http://far.test/", "")).kind is FailureKind.PROXY
 

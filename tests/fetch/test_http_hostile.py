@@ -201,8 +201,17 @@ async def test_any_bytes_at_all() -> None:
 
     loop = asyncio.get_running_loop()
     fragments = st.sampled_from(
-        [b"HTTP/1.1 200 OK\r\n", b"Content-Length: 5\r\n", b"\r\n", b"5\r\n", b"hello", b"0\r\n\r\n"]
-        + [b"Transfer-Encoding: chunked\r\n", b"Content-Encoding: gzip\r\n", b"HTTP/1.1 100 C\r\n\r\n"]
+        [
+            b"HTTP/1.1 200 OK\r\n",
+            b"HTTP/1.1 100 C\r\n\r\n",
+            b"Content-Length: 5\r\n",
+            b"Transfer-Encoding: chunked\r\n",
+            b"Content-Encoding: gzip\r\n",
+            b"\r\n",
+            b"5\r\n",
+            b"hello",
+            b"0\r\n\r\n",
+        ]
     )
     anything = st.lists(fragments | st.binary(max_size=12), max_size=9).map(b"".join)
     async with serving(handler) as site, fetching(first_byte_timeout=1, total_timeout=1) as fetcher:
@@ -249,7 +258,12 @@ async def test_a_cut_body_is_decoded_as_far_as_it_goes() -> None:
 
 async def test_transfers_that_end_badly_leave_the_fetcher_well() -> None:
     """Every bad ending, many times over few handles; then a good one."""
-    endings = [b"", b"garbage", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", b"HTTP/1.1 200 OK\r\nX: \0\r\n"]
+    endings = [
+        b"",
+        b"garbage",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx",
+        b"HTTP/1.1 200 OK\r\nX: \0\r\n",
+    ]
 
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path = (await read_head(reader)).split()[1]
@@ -259,8 +273,6 @@ async def test_transfers_that_end_badly_leave_the_fetcher_well() -> None:
             writer.write(endings[int(path[1:]) % len(endings)])
 
     async with serving(handler) as site, fetching(connections=4) as fetcher:
-        results = await asyncio.gather(
-            *(fetcher.fetch(Request(site.url(f"/{n}"), LOCAL)) for n in range(80))
-        )
+        results = await asyncio.gather(*(fetcher.fetch(Request(site.url(f"/{n}"), LOCAL)) for n in range(80)))
         assert sum(isinstance(result, Response) for result in results) == 20
         assert (await get(fetcher, site.url("/good"))).body == b"ok"

@@ -9,7 +9,7 @@ violations(log, ...)                   whether the crawler was polite, seen from
 
 from lycosa.lab.webs.accesses import Access, AccessLog, Politeness, violations
 from lycosa.lab.webs.answers import Answer, Expected, Only, Request, Sending
-from lycosa.lab.webs.options import KINDS, PRESETS, WebOptions, preset
+from lycosa.lab.webs.options import KINDS, PRESETS, WebOptions, for_this_machine, preset
 from lycosa.lab.webs.server import WebServer
 from lycosa.lab.webs.serving import Served, serving
 from lycosa.lab.webs.truth import Bound, Policy, Truth, Verdict
@@ -34,6 +34,7 @@ __all__ = [
     "Web",
     "WebOptions",
     "WebServer",
+    "for_this_machine",
     "preset",
     "serving",
     "violations",

@@ -6,6 +6,7 @@ by name; the list below is complete, and the module that makes each kind says wh
 
 from __future__ import annotations
 
+import platform
 from typing import Literal
 
 import msgspec
@@ -117,6 +118,13 @@ PRESETS: dict[str, WebOptions] = {
     # Many small pages with long lists of links, without oddities: seen set and frontier.
     "million": WebOptions(hosts=1000, pages=1_000_000, page_bytes=2000, links=60, kinds=(), change_share=0.0),
 }
+
+
+def for_this_machine(options: WebOptions) -> WebOptions:
+    """The options, with one address where the system has only one on loopback (all but Linux)."""
+    if platform.system() == "Linux":
+        return options
+    return msgspec.structs.replace(options, addresses="single")
 
 
 def preset(name: str) -> WebOptions:

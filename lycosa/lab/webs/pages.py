@@ -39,7 +39,7 @@ from lycosa.lab.webs.changes import Version
 from lycosa.lab.webs.dice import WHOLE, roll, rolls
 from lycosa.lab.webs.options import WebOptions
 from lycosa.lab.webs.plan import Host
-from lycosa.lab.webs.words import Words
+from lycosa.lab.webs.words import words_of
 
 FANOUT = 8
 MOST_LINKS = 3000
@@ -64,7 +64,7 @@ class Pages:
         self._seed = options.seed
         self._hosts = hosts
         self._origins = origins
-        self._words = Words(options.seed)
+        self._words = words_of(options.seed)
         self._degrees = _log_normal(options.links, 0.7)
         self._tail = [
             min(MOST_LINKS, int(2 * options.links * (1 - k / 256) ** (-1 / _PARETO))) for k in range(256)

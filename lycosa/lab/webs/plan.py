@@ -8,7 +8,8 @@ A host has either a *role*, a way in which all of it behaves, or any number of *
 directories of oddities (`lycosa.lab.webs.sections`), or neither. Roles are dealt to the smallest
 hosts, because several make a host slow to crawl or forbid it whole; at least a quarter of the hosts
 stay plain. With too few hosts for every role, the roles at the end of the list are left out;
-`Plan.left_out` names them. When there are many hosts, roles repeat until three in ten have one.
+`Plan.left_out` names them. When there are many hosts, roles repeat until three in ten
+have one, and sections until one in ten has.
 
 Several hosts share a registered domain, and some share an address, as on real hosting: rules and
 waits per host, per domain and per address can be told apart.
@@ -102,7 +103,7 @@ def draw_plan(options: WebOptions) -> Plan:
     open_hosts = [k for k in range(1, options.hosts) if roles[k] == ""]
     wanted = [name for name in SECTIONS if options.has(name)]
     if open_hosts:
-        repeats = max(1, options.hosts * 3 // 10 // max(1, len(wanted)))
+        repeats = max(1, options.hosts // 10 // max(1, len(wanted)))
         for number in range(repeats):
             for at, name in enumerate(wanted):
                 host = open_hosts[(number * len(wanted) + at) % len(open_hosts)]

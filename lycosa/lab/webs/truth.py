@@ -162,9 +162,10 @@ class Truth:
             }
         )
         for site in sorted(cut):
-            # A trap always fills its limit. Of another site no more than one page can be promised: a
-            # page that the limit keeps out may have been the only way to others.
-            least = most if site in self._traps else min(1, sizes[site])
+            # A trap's ordinary pages all stand near its home page, and a crawl that misses one filled
+            # the limit with the trap. Of another site only one page can be promised: a page that the
+            # limit keeps out may have been the only way to others.
+            least = min(most, sizes[site]) if site in self._traps else min(1, sizes[site])
             self.bounds.append(Bound(site, least, most))
 
     def _to_may(self, urls: set[str]) -> None:

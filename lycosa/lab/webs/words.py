@@ -7,6 +7,8 @@ made once; a page picks some by its dice.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lycosa.lab.webs.dice import rolls, shorts
 
 _ONSETS = [
@@ -60,6 +62,12 @@ class Words:
         """`count` sentences."""
         sentences = self.sentences
         return [sentences[k & (SENTENCES - 1)] for k in shorts(count, seed, *parts)]
+
+
+@lru_cache(maxsize=4)
+def words_of(seed: int) -> Words:
+    """The language of that seed, made once."""
+    return Words(seed)
 
 
 def _vocabulary(seed: int, count: int) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from lycosa.lab.webs.answers import leaf
 from lycosa.lab.webs.dice import roll
 from lycosa.lab.webs.sheet import Sheet
-from lycosa.lab.webs.words import Words
+from lycosa.lab.webs.words import words_of
 
 COUNT = 5
 
@@ -17,7 +17,7 @@ COUNT = 5
 def write(sheet: Sheet) -> None:
     """Add the section."""
     seed, index = sheet.place.options.seed, sheet.place.host.number
-    words = Words(seed)
+    words = words_of(seed)
     text = "".join(words.text(60, seed, "copies", index))
     same = leaf("the same everywhere", text=text)
     for n in range(COUNT):

@@ -1,0 +1,443 @@
+"""`lycosa graph`: build the link graph of a crawl, ask it, measure it, exchange it.
+
+A PATH is a crawl's directory, a directory that `lycosa graph import` made, or the name of a BV graph (with or without
+its `.graph`). A crawl's graph lives in DIR/graph. Questions about a crawl answer from the last build and
+from what was logged since (`--no-tail`: from the build alone). Where DIR is left out it is the current one.
+
+One answer a line; with `--json` one object a line. Exit code 1: the answer is no (a URL that is not known, no path).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa.errors import ConfigError, StorageError
+from lycosa.files import DirectoryLock, DiskFiles
+from lycosa.records import Record
+
+HELP = "the link graph: build, in, out, path, common, stats, top, export, import"
+EPILOG = """\
+examples:
+  lycosa graph build crawl/                            build or bring up to date
+  lycosa graph in crawl/ https://example.org/          who links here
+  lycosa graph path crawl/ https://a.org/ https://b.org/
+  lycosa graph common crawl/ https://a.org/ https://b.org/   who links to both
+  lycosa graph stats crawl/ --json
+  lycosa graph stats cnr-2000                          any BV graph
+  lycosa graph top crawl/ --of hosts --by harmonic
+  lycosa graph export crawl/ --as parquet --to links.parquet
+  lycosa graph import edges.tsv --into mygraph
+"""
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d+)([kmg]?)(?:i?b)?", text.strip().lower())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 256M")
+    return int(found[1]) * _SIZES[found[2]]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+
+    def verb(name: str, text: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=text, description=text)
+        made.add_argument("--json", action="store_true", help="JSON, one object a line")
+        return made
+
+    def building(made: argparse.ArgumentParser) -> None:
+        made.add_argument("--memory", type=_size, default=256 << 20, metavar="SIZE", help="for sorting (256M)")
+        made.add_argument("--preset", default="default", help="fast, default or small")
+
+    made = verb("build", "build the graph of a crawl, or add what is new")
+    made.add_argument("path", metavar="DIR")
+    building(made)
+    made.add_argument("--canonical", action="store_true", help="resolve canonical links like redirects")
+    made.add_argument("--requisites", action="store_true", help="count images, scripts, styles as links")
+    for name, text in (
+        ("in", "which URLs link to these"),
+        ("out", "where these URLs link"),
+        ("path", "a shortest way along links from one URL to another"),
+        ("common", "which URLs link to all of these"),
+    ):
+        made = verb(name, text)
+        made.add_argument("words", nargs="+", metavar="[DIR] URL")
+        made.add_argument("--no-tail", action="store_true", help="answer from the last build alone")
+        if name == "common":
+            made.add_argument("--out", action="store_true", help="what all of them link to, instead")
+    made = verb("stats", "what a graph is like")
+    made.add_argument("path", metavar="PATH")
+    made.add_argument("--quick", action="store_true", help="without strong components and reach")
+    made = verb("top", "the nodes that matter most")
+    made.add_argument("path", metavar="PATH")
+    made.add_argument("--count", type=int, default=20, metavar="N")
+    made.add_argument("--by", choices=["pagerank", "harmonic", "in-degree"], help="default: pagerank")
+    made.add_argument("--of", choices=["urls", "hosts", "domains"], default="urls")
+    made = verb("export", "write the links for other tools")
+    made.add_argument("path", metavar="PATH")
+    made.add_argument("--as", dest="form", choices=["edges", "parquet", "webgraph"], default="edges")
+    made.add_argument("--to", required=True, metavar="FILE", help="- for standard output (edges only)")
+    made.add_argument("--of", choices=["urls", "hosts", "domains"], default="urls")
+    made.add_argument("--numbers", action="store_true", help="node numbers, not URLs")
+    made.add_argument("--preset", help="for webgraph: fast, default or small; else as it is")
+    made = verb("import", "take in an edge list or a BV graph")
+    made.add_argument("path", metavar="FILE", help="lines of two numbers or two URLs, or a BV graph; - for stdin")
+    made.add_argument("--into", required=True, metavar="PATH", help="a new BV graph, or for URLs a directory")
+    building(made)
+
+
+def run(args: argparse.Namespace) -> int:
+    action = {
+        "build": _build,
+        "in": _ask,
+        "out": _ask,
+        "path": _path,
+        "common": _common,
+        "stats": _stats,
+        "top": _top,
+        "export": _export,
+        "import": _import,
+    }[args.what]
+    return action(args)
+
+
+def _say(args: argparse.Namespace, row: dict[str, Any], text: str) -> None:
+    print(json.dumps(row) if args.json else text)
+
+
+def _is_crawl(path: Path) -> bool:
+    from lycosa.crawl import manifest
+
+    return (path / manifest.NAME).exists()
+
+
+def _graph_directory(path: Path) -> Path | None:
+    """Where the graph of a directory is, if it has one."""
+    for directory in (path / "graph", path):
+        if (directory / "graph.json").exists():
+            return directory
+    return None
+
+
+def _tail(path: Path, positions: dict[str, int]) -> Iterator[Record]:
+    for _, _, record in _entries(path, positions):
+        yield record
+
+
+def _entries(path: Path, positions: dict[str, int]) -> Iterator[tuple[int, int, Record]]:
+    """What a crawl has logged from these positions on."""
+    from lycosa.crawl.reading import CrawlReader
+
+    for shard, log in enumerate(CrawlReader(path).logs):
+        for position, record in log.scan(positions.get(str(shard), 0)):
+            yield shard, position, record
+
+
+def _build(args: argparse.Namespace) -> int:
+    from lycosa.crawl import manifest as manifests
+    from lycosa.crawl.reading import CrawlReader
+    from lycosa.graph.build import build
+    from lycosa.graph.gather import Options
+    from lycosa.graph.store import GraphStore, read_manifest
+
+    path = Path(args.path)
+    crawl = CrawlReader(path)  # says so if it is none
+    files = DiskFiles(path / "graph")
+    lock = DirectoryLock(path / "graph")
+    try:
+        before = read_manifest(files)
+        options = Options(
+            memory=args.memory, preset=args.preset, canonical=args.canonical, requisites=args.requisites
+        )
+        entries = _entries(path, before.positions if before else {})
+        made = build(files, entries, options, manifests.domains_of(crawl.files).domain)
+    finally:
+        lock.release()
+    graph = GraphStore(files, made).graph("out")
+    row = {
+        "nodes": made.nodes,
+        "arcs": made.arcs,
+        "hosts": made.hosts,
+        "domains": made.domains,
+        "bits_per_link": graph.bits / max(1, made.arcs),
+        "generation": made.generation,
+    }
+    text = (
+        f"{made.nodes:,} URLs on {made.hosts:,} hosts of {made.domains:,} domains, {made.arcs:,} links, "
+        f"{row['bits_per_link']:.2f} bits a link"
+    )
+    _say(args, row, text)
+    return 0
+
+
+def _server(args: argparse.Namespace) -> tuple[Any, list[str]]:
+    """The connectivity server, and the URLs asked for, in canonical form."""
+    from lycosa.graph.connectivity import Connectivity
+    from lycosa.graph.store import GraphStore
+    from lycosa.url.canonical import canonicalise
+
+    words = list(args.words)
+    path = Path()
+    if "://" not in words[0]:
+        path = Path(words.pop(0))
+        if not path.is_dir():
+            raise ConfigError(f"{path} is neither a directory nor a URL")
+    urls = []
+    for word in words:
+        url = canonicalise(word)
+        if url is None:
+            raise ConfigError(f"{word!r} is not a URL such as https://example.org/")
+        urls.append(url)
+    if not urls:
+        raise ConfigError("no URL was given")
+    store = _store(path)
+    tail: Iterator[Record] = iter(())
+    if not args.no_tail and _is_crawl(path):
+        tail = _tail(path, store.manifest.positions)
+    return Connectivity(GraphStore(DiskFiles(_must(path)), store.manifest), tail), urls
+
+
+def _must(path: Path) -> Path:
+    directory = _graph_directory(path)
+    if directory is None:
+        hint = f"run `lycosa graph build {path}` first" if _is_crawl(path) else "give that of a crawl"
+        raise ConfigError(f"{path} has no link graph: {hint}")
+    return directory
+
+
+def _store(path: Path) -> Any:
+    from lycosa.graph.store import GraphStore
+
+    return GraphStore.open(DiskFiles(_must(path)))
+
+
+def _ask(args: argparse.Namespace) -> int:
+    server, urls = _server(args)
+    answers = server.ask(urls, args.what)
+    unknown = 0
+    for i, url in enumerate(urls):
+        if answers.numbers[i] < 0:
+            unknown += 1
+            if args.json:
+                print(json.dumps({"url": url, "known": False, args.what: []}))
+            else:
+                print(f"lycosa graph: {url} is not in the graph", file=sys.stderr)
+            continue
+        found = server.urls(answers.lists[i])
+        if args.json:
+            print(json.dumps({"url": url, "known": True, args.what: found}))
+        else:
+            prefix = f"{url}\t" if len(urls) > 1 else ""
+            sys.stdout.write("".join(f"{prefix}{other}\n" for other in found))
+    return 1 if unknown else 0
+
+
+def _path(args: argparse.Namespace) -> int:
+    server, urls = _server(args)
+    if len(urls) != 2:
+        raise ConfigError("a path has two ends: give two URLs")
+    found = server.path(*urls)
+    if args.json:
+        print(json.dumps({"from": urls[0], "to": urls[1], "path": found}))
+    elif found is None:
+        print(f"lycosa graph: no links lead from {urls[0]} to {urls[1]}", file=sys.stderr)
+    else:
+        print("\n".join(found))
+    return 1 if found is None else 0
+
+
+def _common(args: argparse.Namespace) -> int:
+    server, urls = _server(args)
+    found = server.common(urls, "out" if args.out else "in")
+    if args.json:
+        print(json.dumps({"urls": urls, "common": found}))
+    else:
+        sys.stdout.write("".join(f"{url}\n" for url in found))
+    return 0 if found else 1
+
+
+def _bv(path: Path) -> Any:
+    """A BV graph by the name of its files."""
+    from lycosa.graph.bv import BVGraph
+
+    name = path.name
+    for ending in (".graph", ".properties", ".offsets"):
+        name = name.removesuffix(ending)
+    if not (path.parent / f"{name}.properties").exists():
+        raise ConfigError(f"{path} is no graph: neither a directory with one nor a BV graph ({name}.properties)")
+    return BVGraph.open(DiskFiles(path.parent), name)
+
+
+def _stats(args: argparse.Namespace) -> int:
+    from lycosa.graph.stats import measure
+
+    path = Path(args.path)
+    if path.is_dir():
+        store = _store(path)
+        seeds = store.facts.seeds
+        stats = measure(
+            store.graph("out"),
+            seeds=seeds if len(seeds) else None,
+            host_starts=store.urls.host_starts(),
+            deep=not args.quick,
+        )
+        more = {"hosts": store.manifest.hosts, "domains": store.manifest.domains}
+        more["fetched"] = int(store.facts.fetched.sum())
+        more["bytes_per_url"] = store.urls.nbytes / max(1, stats.nodes)
+    else:
+        stats, more = measure(_bv(path), deep=not args.quick), {}
+    row = {**msgspec.to_builtins(stats), **more}
+    if args.json:
+        print(json.dumps(row))
+        return 0
+    for line in _lines(row):
+        print(line)
+    return 0
+
+
+def _lines(row: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in row.items():
+        label = f"{prefix}{name.replace('_', ' ')}"
+        if isinstance(value, dict):
+            yield from _lines(value, f"{label} ")
+        elif isinstance(value, float):
+            yield f"{label:<28} {value:,.3f}"
+        elif isinstance(value, int):
+            yield f"{label:<28} {value:,}"
+        elif isinstance(value, list):
+            shown = " ".join(f"{item:,}" for item in value[:12])
+            yield f"{label:<28} {shown}{' …' if len(value) > 12 else ''}"
+
+
+def _named(path: Path, of: str) -> tuple[Any, Any]:
+    """The graph of URLs, hosts or domains, and what names its numbers (None for a plain BV graph)."""
+    if not path.is_dir():
+        if of != "urls":
+            raise ConfigError(f"a plain BV graph has no {of}")
+        return _bv(path), None
+    store = _store(path)
+    if of == "urls":
+        return store.graph("out"), store.urls.urls
+    names = store.hosts if of == "hosts" else store.domains
+    return store.graph(f"{of[:-1]}-out"), names.names
+
+
+def _top(args: argparse.Namespace) -> int:
+    import numpy as np
+
+    from lycosa.graph.pagerank import harmonic, pagerank, pieces, top
+
+    graph, names = _named(Path(args.path), args.of)
+    by = args.by or "pagerank"
+    note = ""
+    if by == "pagerank":
+        ranks = pagerank(graph)
+        values = ranks.values
+        note = f"damping 0.85, {len(ranks.history)} iterations, last change {ranks.history[-1]:.1e}" if len(values) else ""
+    elif by == "harmonic":
+        centrality = harmonic(graph)
+        values = centrality.values
+        if centrality.sampled < graph.nodes:
+            note = f"estimated from {centrality.sampled:,} of {graph.nodes:,} nodes"
+    else:
+        values = np.zeros(graph.nodes)
+        for _, lists in pieces(graph):
+            values += np.bincount(lists.nodes, minlength=graph.nodes)
+    chosen = top(values, args.count)
+    labels = names(chosen) if names is not None else [str(i) for i in chosen]
+    for label, i in zip(labels, chosen.tolist(), strict=True):
+        _say(args, {"name": label, "number": i, by: float(values[i])}, f"{values[i]:<14.8g} {label}")
+    if note and not args.json:
+        print(f"({note})", file=sys.stderr)
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from lycosa.graph.bv_format import preset
+    from lycosa.graph.exchange import copy_graph, write_edges, write_parquet
+
+    path, to = Path(args.path), Path(args.to)
+    graph, labels = _named(path, args.of)
+    if args.numbers:
+        labels = None
+    try:
+        if args.form == "webgraph":
+            parameters = preset(args.preset) if args.preset else None
+            copy_graph(graph, DiskFiles(to.parent), to.name, parameters)
+            count = graph.arcs
+        elif args.form == "parquet":
+            count = write_parquet(graph, to, labels)
+        elif args.to == "-":
+            count = write_edges(graph, sys.stdout.buffer, labels)
+            return 0
+        else:
+            with to.open("wb") as out:
+                count = write_edges(graph, out, labels)
+    except OSError as error:
+        raise StorageError(f"cannot write {to}: {error.strerror or error}") from None
+    _say(args, {"arcs": count, "to": str(to)}, f"{count:,} links written to {to}")
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    from itertools import chain, islice
+
+    from lycosa.graph.bv_format import preset
+    from lycosa.graph.exchange import copy_graph, import_numbers, parse_edges, transpose
+
+    path, into = Path(args.path), Path(args.into)
+    parameters = preset(args.preset)
+    files = DiskFiles(into.parent)
+    if args.path != "-" and (path.suffix in (".graph", ".properties") or not path.is_file()):
+        graph = _bv(path)
+        made = copy_graph(graph, files, into.name, parameters)
+    else:
+        try:
+            source = sys.stdin.buffer if args.path == "-" else path.open("rb")
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror or error}") from None
+        with source:
+            edges = parse_edges(source)
+            first = list(islice(edges, 1))
+            edges = chain(first, edges)
+            if first and not first[0][0].isdigit():
+                return _import_urls(args, edges, into)
+            made = import_numbers(edges, files, into.name, parameters, args.memory)
+    from lycosa.graph.bv import BVGraph
+
+    graph = BVGraph.open(files, into.name)
+    transpose(graph, files, f"{into.name}-t", parameters, args.memory)
+    row = {"nodes": made.nodes, "arcs": made.arcs, "bits_per_link": graph.bits / max(1, made.arcs)}
+    _say(
+        args,
+        {**row, "to": str(into)},
+        f"{made.nodes:,} nodes, {made.arcs:,} links, {row['bits_per_link']:.2f} bits a link: {into} and its "
+        f"transpose {into}-t",
+    )
+    return 0
+
+
+def _import_urls(args: argparse.Namespace, edges: Any, into: Path) -> int:
+    from lycosa.graph.build import build_from_edges
+    from lycosa.graph.gather import Options
+    from lycosa.url.domains import Domains
+
+    domains = Domains(Domains.bundled_list())
+    options = Options(memory=args.memory, preset=args.preset)
+    made = build_from_edges(DiskFiles(into), edges, options, domains.domain)
+    _say(
+        args,
+        {"nodes": made.nodes, "arcs": made.arcs, "hosts": made.hosts, "to": str(into)},
+        f"{made.nodes:,} URLs on {made.hosts:,} hosts, {made.arcs:,} links: {into}",
+    )
+    return 0

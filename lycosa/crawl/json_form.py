@@ -1,0 +1,137 @@
+"""Records as JSON: the form in which `log`, `export` and `report` hand them to other programs.
+
+    time       "2026-05-01T12:30:00.250Z", UTC, or null where the record has none (0)
+    digest     16 hexadecimal digits (JSON's numbers do not hold 64 bits), or null for an empty body
+    links      per `Shown`: their number; or a list of {"url", "kind", "nofollow", "text"}; or left out.
+               Those of Received have "depth" and "hops" too.
+    body       of Robots: the text, if its bytes are UTF-8; else "body_base64" instead
+    options    of Configured: the object itself. Passwords, cookies and headers that the operator gave are
+               replaced by "..." (logs get sent to others); the crawl's own files keep them.
+
+Every other field has the name and the value that it has in `lycosa.records`.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from lycosa.records import (
+    Configured,
+    Deferred,
+    Fetched,
+    Links,
+    Received,
+    Record,
+    Robots,
+    Seeded,
+    Skipped,
+)
+
+_SECRET = "..."
+_USERINFO = re.compile(r"(?<=://)[^/@]*@")
+
+KINDS: dict[str, type[Record]] = {
+    "configured": Configured,
+    "seeded": Seeded,
+    "received": Received,
+    "fetched": Fetched,
+    "skipped": Skipped,
+    "deferred": Deferred,
+    "robots": Robots,
+}
+"""Records by the name they have on the command line and in JSON."""
+
+
+class Shown(StrEnum):
+    """How links are shown."""
+
+    COUNT = "count"
+    LIST = "list"
+    NONE = "none"
+
+
+def iso(at: int) -> str | None:
+    """Milliseconds since the epoch as text; None for 0 and for what no calendar holds."""
+    if at <= 0:
+        return None
+    try:
+        when = datetime.fromtimestamp(at // 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return f"{when:%Y-%m-%dT%H:%M:%S}.{at % 1000:03d}Z"
+
+
+def digest_text(digest: int) -> str | None:
+    return f"{digest:016x}" if digest else None
+
+
+def plain(shard: int, position: int, record: Record, links: Shown = Shown.COUNT) -> dict[str, Any]:
+    """A record as values that JSON has."""
+    row: dict[str, Any] = {
+        "record": type(record).__name__.lower(),
+        "shard": shard,
+        "position": position,
+        "at": iso(record.at),
+    }
+    for name in record.__struct_fields__[1:]:
+        value = getattr(record, name)
+        if isinstance(value, Links):
+            if links is Shown.COUNT:
+                row["links"] = len(value)
+            elif links is Shown.LIST:
+                row["links"] = link_rows(value)
+        elif name in ("due", "expires"):
+            row[name] = iso(value)
+        elif name == "digest":
+            row[name] = digest_text(value)
+        elif name == "body":
+            row.update(body_field(value))
+        elif name not in ("options", "depths", "hops") or isinstance(record, Fetched | Deferred):
+            row[name] = msgspec.to_builtins(value)
+    if isinstance(record, Configured):
+        row["options"] = shown_options(record.options)
+    elif isinstance(record, Received) and links is Shown.LIST:
+        for link, depth, hops in zip(row["links"], record.depths, record.hops, strict=False):
+            link["depth"], link["hops"] = depth, hops
+    return row
+
+
+def link_rows(links: Links) -> list[dict[str, Any]]:
+    """Links as plain values."""
+    return [
+        {"url": link.url, "kind": link.kind.name.lower(), "nofollow": link.nofollow, "text": link.text}
+        for link in links
+    ]
+
+
+def body_field(body: bytes) -> dict[str, str]:
+    """Bytes under a name that says how they are written."""
+    try:
+        return {"body": body.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode("ascii")}
+
+
+def shown_options(encoded: bytes) -> Any:
+    """The options of a crawl without what only its operator may know."""
+    try:
+        options = msgspec.json.decode(encoded)
+    except msgspec.MsgspecError:
+        return None
+    fetch = options.get("fetch") if isinstance(options, dict) else None
+    if not isinstance(fetch, dict):
+        return options
+    if isinstance(fetch.get("auth"), dict):
+        fetch["auth"] = dict.fromkeys(fetch["auth"], _SECRET)
+    for name, mark in (("cookies", "="), ("headers", ":")):
+        if isinstance(fetch.get(name), list):
+            fetch[name] = [f"{str(row).partition(mark)[0]}{mark}{_SECRET}" for row in fetch[name]]
+    if isinstance(fetch.get("proxy"), str):
+        fetch["proxy"] = _USERINFO.sub(f"{_SECRET}@", fetch["proxy"])
+    return options

@@ -1,0 +1,277 @@
+"""Report: what happened in a crawl, as numbers and lists that fit on a page.
+
+A fold over the logs of all shards, in two passes, on a crawl that runs or has ended; torn tails are no
+errors.
+
+1. `report_fold`: counts, tables and top lists; of every broken URL, redirect and duplicate only a key.
+2. `report_links`: which pages hold links to the broken URLs, and which pages share the most frequent
+   contents. It reads no further than the first pass did, and is left out where there is nothing to find.
+
+Memory is bounded whatever the crawl's size: top lists are heaps; tables of sites belong to one shard at a
+time (a site's records all lie in one shard's log) and have a limit; sets of keys have limits. Where a limit
+was met, `notes` says so.
+
+The structs here are also the JSON document of `lycosa report --json`: field names as below, times in ISO
+8601, durations in milliseconds where named `_ms`, sizes in bytes. `pages` counts Fetched records (answers of
+any status), `urls` counts URLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from lycosa.crawl.alive import process_of
+from lycosa.crawl.json_form import iso
+from lycosa.crawl.reading import CrawlReader
+
+Told = Callable[[str, int], None]
+"""Hears, now and then, what is being done and how many records have been read."""
+
+
+class Count(msgspec.Struct, kw_only=True):
+    """One row of a table of counts."""
+
+    name: str
+    pages: int = 0
+    bytes: int = 0
+
+
+class Reason(msgspec.Struct, kw_only=True):
+    """Why URLs were skipped, or why attempts failed."""
+
+    name: str
+    count: int = 0
+    examples: list[str] = []
+
+
+class DeferredCount(msgspec.Struct, kw_only=True):
+    """Deferred URLs by why."""
+
+    name: str
+    times: int = 0
+    waiting: int = 0  # of them still waiting
+    next_due: str | None = None
+
+
+class SiteRow(msgspec.Struct, kw_only=True):
+    """One site."""
+
+    site: str
+    pages: int = 0
+    bytes: int = 0
+    errors: int = 0  # answers of status 400 and above
+    failed: int = 0  # URLs given up: no answer, no address
+    median_ms: int = 0  # of a fetch, within a tenth
+    slowest_ms: int = 0
+
+
+class PageRow(msgspec.Struct, kw_only=True):
+    """One page."""
+
+    url: str
+    status: int
+    type: str
+    bytes: int  # as sent
+    length: int  # decoded
+    total_ms: int
+    title: str = ""
+    truncated: str = ""
+
+
+class Chain(msgspec.Struct, kw_only=True):
+    """Redirects one after the other; of a loop, each member once."""
+
+    urls: list[str]
+    hops: int
+
+
+class Redirects(msgspec.Struct, kw_only=True):
+    """How redirects hang together. A chain begins at a redirect that no other one leads to."""
+
+    pages: int = 0
+    lengths: dict[int, int] = {}  # hops -> chains
+    chains: list[Chain] = []  # the longest, of two hops at least
+    loops: list[Chain] = []
+    loop_count: int = 0
+
+
+class DuplicateGroup(msgspec.Struct, kw_only=True):
+    """Pages with the very same content."""
+
+    digest: str
+    pages: int
+    bytes: int  # of one of them, decoded
+    title: str
+    urls: list[str]  # the first few
+
+
+class Duplicates(msgspec.Struct, kw_only=True):
+    """Successful pages whose content had been fetched before, at another URL."""
+
+    pages: int = 0
+    groups: int = 0
+    largest: list[DuplicateGroup] = []
+
+
+class Forbidden(msgspec.Struct, kw_only=True):
+    """A robots rule that kept URLs from being fetched."""
+
+    site: str
+    rule: str  # "line 3: Disallow: /private"
+    urls: int
+    example: str
+
+
+class RobotsPart(msgspec.Struct, kw_only=True):
+    """What robots files did."""
+
+    files: int = 0
+    statuses: list[Reason] = []
+    forbidden_urls: int = 0
+    forbidden: list[Forbidden] = []
+
+
+class Truncated(msgspec.Struct, kw_only=True):
+    """Bodies that a limit cut."""
+
+    pages: int = 0
+    by_limit: dict[str, int] = {}
+    largest: list[PageRow] = []
+
+
+class Holder(msgspec.Struct, kw_only=True):
+    """A page that holds a link."""
+
+    url: str  # or "seed", or that of a robots.txt
+    text: str
+    kind: str
+
+
+class BrokenLink(msgspec.Struct, kw_only=True):
+    """A URL that gave an error, or no answer, and who links to it."""
+
+    url: str
+    status: int  # 0: no answer
+    why: str  # "status 404", "failed: timeout ...", "dns: ..."
+    links: int  # pages that hold a link to it
+    holders: list[Holder]  # the first few
+
+
+class Broken(msgspec.Struct, kw_only=True):
+    """Broken links, most linked first."""
+
+    urls: int = 0
+    links: int = 0
+    shown: list[BrokenLink] = []
+
+
+class Moment(msgspec.Struct, kw_only=True):
+    """What happened in a stretch of time, by the log."""
+
+    at: str
+    seconds: float
+    pages: int
+    bytes: int
+
+
+class Gauge(msgspec.Struct, kw_only=True):
+    """What the process said of itself at a time (meters.jsonl)."""
+
+    at: str
+    visits: int
+    pending: int
+    left_behind: int
+    deferred: int
+    hosts: int
+    rss: int
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """The whole report."""
+
+    directory: str
+    crawl: str
+    version: str
+    shards: int
+    created: str | None
+    generated: str | None
+    running: bool
+    began: str | None = None  # first and last answer
+    ended: str | None = None
+    seconds: float = 0.0  # between them, pauses of the crawl included
+    seeds: list[str] = []
+    seed_count: int = 0
+    user_agent: str = ""
+    records: int = 0
+    pages: int = 0
+    bytes: int = 0
+    decoded: int = 0
+    links: int = 0
+    sites: int = 0
+    median_ms: int = 0
+    statuses: list[Count] = []
+    types: list[Count] = []
+    depths: list[Count] = []
+    skipped: list[Reason] = []
+    errors: list[Reason] = []
+    deferred: list[DeferredCount] = []
+    largest_sites: list[SiteRow] = []
+    troubled_sites: list[SiteRow] = []  # most errors and failures
+    slowest_sites: list[SiteRow] = []  # by median, of sites with some pages
+    slowest: list[PageRow] = []
+    largest: list[PageRow] = []
+    redirects: Redirects = msgspec.field(default_factory=Redirects)
+    duplicates: Duplicates = msgspec.field(default_factory=Duplicates)
+    robots: RobotsPart = msgspec.field(default_factory=RobotsPart)
+    truncated: Truncated = msgspec.field(default_factory=Truncated)
+    broken: Broken = msgspec.field(default_factory=Broken)
+    timeline: list[Moment] = []
+    gauges: list[Gauge] = []
+    notes: list[str] = []
+
+
+def make_report(
+    crawl: CrawlReader, *, at: int, top: int = 20, broken: int = 500, told: Told | None = None
+) -> Report:
+    """The report of a crawl as of `at`: lists of `top` rows, and of `broken` broken links."""
+    from lycosa.crawl.report_fold import FirstPass
+    from lycosa.crawl.report_links import SecondPass
+    from lycosa.crawl.report_time import read_gauges
+
+    told = told or (lambda _what, _count: None)
+    manifest = crawl.manifest
+    report = Report(
+        directory=str(crawl.directory),
+        crawl=manifest.crawl,
+        version=manifest.version,
+        shards=manifest.shards,
+        created=iso(manifest.created),
+        generated=iso(at),
+        running=process_of(crawl.directory) is not None,
+    )
+    first = FirstPass(crawl.keyer, top)
+    ends: list[int] = []
+    for shard, log in enumerate(crawl.logs):
+        end = log.start
+        for position, record in log.scan():
+            first.apply(shard, position, record)
+            end = position + 1
+            if not first.records & 0xFFF:
+                told("reading the log", first.records)
+        first.end_shard()
+        ends.append(end)
+    first.write(report)
+    second = SecondPass(crawl, first, top, broken)
+    if second.needed:
+        read = 0
+        for shard, log in enumerate(crawl.logs):
+            for position, record in log.scan(0, ends[shard]):
+                second.apply(shard, position, record)
+                read += 1
+                if not read & 0xFFF:
+                    told("finding who links to broken pages", read)
+    second.write(report)
+    report.gauges = read_gauges(crawl.directory)
+    return report

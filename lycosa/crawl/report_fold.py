@@ -1,0 +1,435 @@
+"""The report's first pass: everything that can be told record by record.
+
+Limits, all of them told in the report's notes when met:
+
+    SITES       sites of one shard in the table; those met later are one row, "others"
+    NAMES       media types, error kinds and the like: they come from sites, which can invent them
+    BROKEN      keys of broken URLs kept for the second pass
+    REDIRECTS   redirects whose chains are looked at
+    DIGESTS     duplicates that are grouped
+    WAITING     deferred URLs of one shard of which is known whether they still wait
+
+A fetch's time goes into a histogram whose steps are a quarter of an octave, so a median is known within a
+tenth and costs no list of times.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from array import array
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from lycosa.crawl.json_form import iso
+from lycosa.crawl.report import (
+    Count,
+    DeferredCount,
+    Forbidden,
+    PageRow,
+    Reason,
+    Report,
+    RobotsPart,
+    SiteRow,
+    Truncated,
+)
+from lycosa.crawl.report_time import Timeline
+from lycosa.records import Configured, Deferred, Fetched, LinkKind, Record, Robots, Seeded, Skipped, Why
+from lycosa.url.key import Keyer
+from lycosa.url.parts import site_of
+
+SITES = 100_000
+NAMES = 1_000
+BROKEN = 500_000
+REDIRECTS = 1_000_000
+DIGESTS = 4_000_000
+WAITING = 200_000
+OTHERS = "others"
+_EXAMPLES = 3
+_SEEDS = 5
+_SLOW_PAGES = 3
+"""A site's median means little below so many pages."""
+_STEPS = 72  # quarter octaves: up to 2^18 ms
+
+T = TypeVar("T")
+
+
+class Top(Generic[T]):
+    """The `size` heaviest of what it is offered; of equals, the first."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._heap: list[tuple[float, int, T]] = []
+        self._turn = count(0, -1)
+
+    def wants(self, weight: float) -> bool:
+        """Whether something so heavy would be kept: asked before it is made."""
+        return len(self._heap) < self._size or (self._size > 0 and weight > self._heap[0][0])
+
+    def offer(self, weight: float, row: T) -> None:
+        if len(self._heap) < self._size:
+            heapq.heappush(self._heap, (weight, next(self._turn), row))
+        elif self.wants(weight):
+            heapq.heapreplace(self._heap, (weight, next(self._turn), row))
+
+    def rows(self) -> list[T]:
+        """The heaviest first."""
+        return [row for _, _, row in sorted(self._heap, key=lambda row: row[:2], reverse=True)]
+
+
+class Table:
+    """Counts by name, of a bounded number of names."""
+
+    def __init__(self, limit: int = NAMES) -> None:
+        self._limit = limit
+        self.rows: dict[str, list[Any]] = {}  # name -> count, bytes, examples
+
+    def add(self, name: str, size: int = 0, example: str = "") -> None:
+        row = self.rows.get(name)
+        if row is None:
+            if len(self.rows) >= self._limit:
+                row = self.rows.setdefault(OTHERS, [0, 0, []])
+            else:
+                row = self.rows[name] = [0, 0, []]
+        row[0] += 1
+        row[1] += size
+        if example and len(row[2]) < _EXAMPLES:
+            row[2].append(example)
+
+    @property
+    def full(self) -> bool:
+        return OTHERS in self.rows
+
+    def counts(self) -> list[Count]:
+        rows = sorted(self.rows.items(), key=lambda row: -row[1][0])
+        return [Count(name=name, pages=row[0], bytes=row[1]) for name, row in rows]
+
+    def reasons(self) -> list[Reason]:
+        rows = sorted(self.rows.items(), key=lambda row: -row[1][0])
+        return [Reason(name=name, count=row[0], examples=row[2]) for name, row in rows]
+
+
+class Times:
+    """A histogram of milliseconds."""
+
+    __slots__ = ("_steps",)
+
+    def __init__(self) -> None:
+        self._steps: dict[int, int] = {}
+
+    def add(self, ms: int) -> None:
+        step = min(int(4 * math.log2(ms + 1)), _STEPS) if ms > 0 else 0
+        self._steps[step] = self._steps.get(step, 0) + 1
+
+    def median(self) -> int:
+        left = (sum(self._steps.values()) + 1) // 2
+        for step in sorted(self._steps):
+            left -= self._steps[step]
+            if left <= 0:
+                return round(2 ** ((step + 0.5) / 4) - 1) if step else 0
+        return 0
+
+
+class _Site:
+    """What is counted of a site."""
+
+    __slots__ = ("bytes", "errors", "failed", "pages", "slowest", "times")
+
+    def __init__(self) -> None:
+        self.pages = self.bytes = self.errors = self.failed = self.slowest = 0
+        self.times = Times()
+
+    def row(self, site: str) -> SiteRow:
+        return SiteRow(
+            site=site,
+            pages=self.pages,
+            bytes=self.bytes,
+            errors=self.errors,
+            failed=self.failed,
+            median_ms=self.times.median(),
+            slowest_ms=self.slowest,
+        )
+
+
+class Places:
+    """Keys of URLs and where their records are, in columns."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.keys = array("Q")
+        self.shards = array("H")
+        self.positions = array("q")
+        self.lost = 0
+
+    def add(self, key: int, shard: int, position: int) -> bool:
+        if len(self.keys) >= self.limit:
+            self.lost += 1
+            return False
+        self.keys.append(key)
+        self.shards.append(shard)
+        self.positions.append(position)
+        return True
+
+
+class FirstPass:
+    """Counts, shard by shard: `apply` each record of a shard in order, then `end_shard`."""
+
+    def __init__(self, keyer: Keyer, top: int) -> None:
+        self._key = keyer.key
+        self._top = top
+        self.records = 0
+        self._pages = self._bytes = self._decoded = self._links = 0
+        self._first = self._last = 0
+        self._statuses, self._types, self._depths = Table(), Table(), Table()
+        self._skipped, self._errors, self._robots = Table(), Table(), Table()
+        self._times = Times()
+        self._timeline = Timeline()
+        self._slowest: Top[PageRow] = Top(top)
+        self._largest: Top[PageRow] = Top(top)
+        self._cut: Top[PageRow] = Top(top)
+        self._cut_by: dict[str, int] = {}
+        self._seeds: list[str] = []
+        self._seed_count = 0
+        self._options = b""
+        self._configured = -1
+        self._deferred: dict[str, DeferredCount] = {}
+        self._due: dict[str, int] = {}
+        self._robots_files = 0
+        self.broken = Places(BROKEN)
+        self.redirects = Places(REDIRECTS)
+        self.targets = array("Q")
+        self.digests = array("Q")
+        self.digests_lost = 0
+        self._site_count = 0
+        self._sites_lost = self._waiting_lost = False
+        self._largest_sites: Top[SiteRow] = Top(top)
+        self._troubled: Top[SiteRow] = Top(top)
+        self._slow_sites: Top[SiteRow] = Top(top)
+        self._forbidden_urls = 0
+        self._forbidden: Top[Forbidden] = Top(top)
+        self._begin_shard()
+
+    def _begin_shard(self) -> None:
+        self._sites: dict[str, _Site] = {}
+        self._rules: dict[tuple[str, str], list[Any]] = {}
+        self._waiting: dict[str, tuple[str, int]] = {}
+        self._open_broken: dict[int, tuple[int, int]] = {}
+
+    # -- records
+
+    def apply(self, shard: int, position: int, record: Record) -> None:
+        self.records += 1
+        if isinstance(record, Fetched):
+            self._fetched(shard, position, record)
+        elif isinstance(record, Skipped):
+            self._skip(shard, position, record)
+        elif isinstance(record, Deferred):
+            self._defer(record)
+        elif isinstance(record, Robots):
+            self._robots_files += 1
+            name = f"status {record.status}" if record.status else "no answer"
+            self._robots.add(name, example=record.site)
+            if record.detail.startswith("unreachable"):
+                self._errors.add("robots.txt " + name, example=record.site)
+        elif isinstance(record, Seeded):
+            self._seed_count += len(record.links)
+            if len(self._seeds) < _SEEDS:
+                self._seeds += [link.url for link in record.links][: _SEEDS - len(self._seeds)]
+        elif isinstance(record, Configured) and record.at >= self._configured:
+            self._options, self._configured = record.options, record.at
+
+    def _fetched(self, shard: int, position: int, record: Fetched) -> None:
+        url, status, size, total = record.url, record.status, record.size, record.timing.total
+        self._pages += 1
+        self._bytes += size
+        self._decoded += record.length
+        self._links += len(record.links)
+        if not self._first or record.at < self._first:
+            self._first = record.at
+        self._last = max(self._last, record.at)
+        self._statuses.add(str(status), size)
+        self._types.add(record.type or "unknown", size)
+        self._depths.add(str(record.depth), size)
+        self._times.add(total)
+        self._timeline.add(record.at, size)
+        site = self._site(url)
+        site.pages += 1
+        site.bytes += size
+        site.times.add(total)
+        site.slowest = max(site.slowest, total)
+        if self._slowest.wants(total):
+            self._slowest.offer(total, _page(record))
+        if self._largest.wants(record.length):
+            self._largest.offer(record.length, _page(record))
+        if record.truncated:
+            self._cut_by[record.truncated] = self._cut_by.get(record.truncated, 0) + 1
+            if self._cut.wants(size):
+                self._cut.offer(size, _page(record))
+        if self._waiting:
+            self._waiting.pop(url, None)
+        if status >= 400:
+            site.errors += 1
+            self._break(shard, position, url)
+        elif self._open_broken:
+            self._open_broken.pop(self._key(url), None)
+        if 300 <= status < 400 and record.links.kinds[:1] == bytes([LinkKind.REDIRECT]):
+            target = record.links.urls.partition(b"\n")[0].decode("ascii")
+            if self.redirects.add(self._key(url), shard, position):
+                self.targets.append(self._key(target))
+        elif record.duplicate and 200 <= status < 300:
+            if len(self.digests) < DIGESTS:
+                self.digests.append(record.digest)
+            else:
+                self.digests_lost += 1
+
+    def _site(self, url: str) -> _Site:
+        name = site_of(url)
+        site = self._sites.get(name)
+        if site is None:
+            if len(self._sites) >= SITES:
+                self._sites_lost = True
+                name = OTHERS
+            else:
+                self._site_count += 1
+            site = self._sites.setdefault(name, _Site())
+        return site
+
+    def _break(self, shard: int, position: int, url: str) -> None:
+        """The URL's last word, so far, is an error; a later success takes it back."""
+        self._open_broken[self._key(url)] = shard, position
+        if len(self._open_broken) > BROKEN:
+            self._settle_broken()
+
+    def _settle_broken(self) -> None:
+        for key, (shard, position) in self._open_broken.items():
+            self.broken.add(key, shard, position)
+        self._open_broken.clear()
+
+    def _skip(self, shard: int, position: int, record: Skipped) -> None:
+        self._skipped.add(record.why, example=record.url)
+        self._waiting.pop(record.url, None)
+        if record.why in (Why.FAILED, Why.DNS):
+            self._errors.add(_kind(record.detail) or record.why, example=record.url)
+            self._site(record.url).failed += 1
+            self._break(shard, position, record.url)
+        elif record.why is Why.ROBOTS:
+            self._forbidden_urls += 1
+            name = site_of(record.url), record.detail
+            row = self._rules.get(name)
+            if row is not None:
+                row[0] += 1
+            elif len(self._rules) < SITES:
+                self._rules[name] = [1, record.url]
+
+    def _defer(self, record: Deferred) -> None:
+        row = self._deferred.setdefault(record.why, DeferredCount(name=record.why))
+        row.times += 1
+        if record.why in (Why.RETRY, Why.BUSY, Why.DNS):
+            self._errors.add(_kind(record.detail) or record.why, example=record.url or record.site)
+        if record.url:
+            if len(self._waiting) < WAITING or record.url in self._waiting:
+                self._waiting[record.url] = record.why, record.due
+            else:
+                self._waiting_lost = True
+
+    # -- the end of a shard, and of all
+
+    def end_shard(self) -> None:
+        """All records of a shard have been applied: its sites are complete."""
+        for name, site in self._sites.items():
+            if name == OTHERS:
+                continue
+            trouble = site.errors + site.failed
+            for top, weight in ((self._largest_sites, site.pages), (self._troubled, trouble)):
+                if weight and top.wants(weight):
+                    top.offer(weight, site.row(name))
+            if site.pages >= _SLOW_PAGES and self._slow_sites.wants(median := site.times.median()):
+                self._slow_sites.offer(median, site.row(name))
+        for (name, rule), (urls, example) in self._rules.items():
+            self._forbidden.offer(urls, Forbidden(site=name, rule=rule, urls=urls, example=example))
+        for why, due in self._waiting.values():
+            self._deferred[why].waiting += 1
+            self._due[why] = min(self._due.get(why, due), due)
+        self._settle_broken()
+        self._begin_shard()
+
+    def write(self, report: Report) -> None:
+        """Put all that this pass knows into the report."""
+        for why, due in self._due.items():
+            self._deferred[why].next_due = iso(due)
+        report.began, report.ended = iso(self._first), iso(self._last)
+        report.seconds = (self._last - self._first) / 1000
+        report.seeds, report.seed_count = self._seeds, self._seed_count
+        report.user_agent = _user_agent(self._options)
+        report.records, report.pages, report.links = self.records, self._pages, self._links
+        report.bytes, report.decoded, report.sites = self._bytes, self._decoded, self._site_count
+        report.median_ms = self._times.median()
+        report.statuses = sorted(self._statuses.counts(), key=lambda row: row.name)
+        report.types = self._types.counts()
+        report.depths = sorted(self._depths.counts(), key=lambda row: (len(row.name), row.name))
+        report.skipped, report.errors = self._skipped.reasons(), self._errors.reasons()
+        report.deferred = sorted(self._deferred.values(), key=lambda row: -row.times)
+        report.largest_sites = self._largest_sites.rows()
+        report.troubled_sites = self._troubled.rows()
+        report.slowest_sites = self._slow_sites.rows()
+        report.slowest, report.largest = self._slowest.rows(), self._largest.rows()
+        report.robots = RobotsPart(
+            files=self._robots_files,
+            statuses=self._robots.reasons(),
+            forbidden_urls=self._forbidden_urls,
+            forbidden=self._forbidden.rows(),
+        )
+        report.truncated = Truncated(
+            pages=sum(self._cut_by.values()), by_limit=self._cut_by, largest=self._cut.rows()
+        )
+        report.timeline = self._timeline.moments()
+        report.notes += self._notes()
+
+    def _notes(self) -> list[str]:
+        said = (
+            (
+                self._sites_lost,
+                f"a shard has more than {SITES:,} sites: those met later are in no table of sites",
+            ),
+            (self._types.full, f"more than {NAMES:,} media types: the rest is in {OTHERS!r}"),
+            (self._errors.full, f"more than {NAMES:,} kinds of errors: the rest is in {OTHERS!r}"),
+            (self._depths.full, f"more than {NAMES:,} depths: the rest is in {OTHERS!r}"),
+            (self.broken.lost, f"more than {BROKEN:,} broken URLs: {self.broken.lost:,} were not looked up"),
+            (
+                self.redirects.lost,
+                f"more than {REDIRECTS:,} redirects: {self.redirects.lost:,} are in no chain",
+            ),
+            (
+                self.digests_lost,
+                f"more than {DIGESTS:,} duplicates: {self.digests_lost:,} are in no group",
+            ),
+            (self._waiting_lost, f"more than {WAITING:,} deferred URLs in a shard: more wait than is said"),
+        )
+        return [text for met, text in said if met]
+
+
+def _page(record: Fetched) -> PageRow:
+    return PageRow(
+        url=record.url,
+        status=record.status,
+        type=record.type,
+        bytes=record.size,
+        length=record.length,
+        total_ms=record.timing.total,
+        title=record.title,
+        truncated=record.truncated,
+    )
+
+
+def _kind(detail: str) -> str:
+    """The word with which an error's detail begins: "timeout: no first byte ..." is "timeout"."""
+    return detail.partition(":")[0].strip()[:40]
+
+
+def _user_agent(options: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(options)["fetch"]["user_agent"]) if options else ""
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,150 @@
+"""Crash safety: whatever operation on a file the machine stops at, the next run makes the crawl whole.
+
+The disk of these tests also drops and reorders what was not synced, which SIGKILL alone never does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from lycosa.archive.reader import scan
+from lycosa.crawl.agent import Agent, End
+from lycosa.lab import virtual
+from lycosa.lab.faults import Crash, FaultyFiles
+from lycosa.lab.network import ScriptedFetcher
+from lycosa.lab.virtual import VirtualClock
+from lycosa.log.reader import LogReader
+from lycosa.records import Fetched, Skipped
+from lycosa.url.parts import host_of
+from tests.crawl.scripted import OPTIONS, crawl, expected, make_agent
+
+SHARDS = 4
+# Small segments, WARC files and snapshots, so that a short crawl rotates and snapshots several times.
+BUSY = {"snapshot": {"records": 40, "seconds": 2.0}, "archive": {"rotate_bytes": 4_000}}
+
+
+def fetched(files: FaultyFiles) -> Counter[str]:
+    """How often each URL is in the committed log."""
+    counts: Counter[str] = Counter()
+    for number in range(SHARDS):
+        log = LogReader(files.within(f"shards/{number:02d}/log"))
+        counts.update(record.url for _, record in log.scan() if isinstance(record, Fetched | Skipped))
+    return counts
+
+
+def archived(files: FaultyFiles) -> Counter[str]:
+    """How often each URL's response is in the archive; raises at a torn record."""
+    place = files.within("archive")
+    return Counter(
+        found.record.fields["warc-target-uri"].strip("<>")
+        for name in place.list("")
+        if name.endswith(".warc.gz")
+        for found in scan(place, name)
+        if found.record.kind == "response"
+    )
+
+
+class Attempt:
+    """One run that may crash."""
+
+    def __init__(self, files: FaultyFiles, start: float) -> None:
+        self.fetcher: ScriptedFetcher | None = None
+        self.until = start
+        self.end: End | None = None
+        agent: Agent | None = None
+
+        async def go(clock: VirtualClock) -> End:
+            nonlocal agent
+            try:
+                agent, self.fetcher = make_agent(files, clock, **BUSY)
+                return await agent.run()
+            finally:
+                self.until = clock.monotonic()
+
+        try:
+            self.end = virtual.run(go, start)
+        except Crash:
+            assert files.crashed
+
+    @property
+    def requests(self) -> list[tuple[float, float, str]]:
+        return self.fetcher.requests if self.fetcher else []
+
+
+def check_politeness(requests: list[tuple[float, float, str]]) -> None:
+    """Never two requests at a host at once, and the wait between visits kept; robots files included."""
+    wait, most = OPTIONS["politeness"]["wait"], 8
+    by_host: dict[str, list[tuple[float, float]]] = {}
+    for start, end, url in sorted(requests):
+        by_host.setdefault(host_of(url), []).append((start, end))
+    for host, spans in by_host.items():
+        run = 1
+        for (_, end), (start, _) in zip(spans, spans[1:], strict=False):
+            assert start >= end, f"two requests at {host} at once"
+            if start - end >= wait - 1e-6:
+                run = 1
+            else:
+                run += 1
+                assert run <= most + 1, f"more than {most} requests in one visit of {host}"
+                assert start - end < 0.02, f"{host} asked {start - end:.3f} s after a visit"
+
+
+def steps_of_a_whole_crawl() -> int:
+    files = FaultyFiles()
+    assert crawl(files, **BUSY).end is End.FINISHED
+    return files.steps
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_crash_at_every_file_operation_loses_nothing(part: int) -> None:
+    total = steps_of_a_whole_crawl()
+    assert total > 150, "the crawl must write enough to be worth crashing"
+    for crash_at in range(1 + part, total + 1, 4):
+        check_crash(crash_at, Random(crash_at))
+
+
+def check_crash(crash_at: int, random: Random) -> None:
+    files = FaultyFiles(crash_at)
+    first = Attempt(files, 0.0)
+    files = files.restart(random)
+    before = fetched(files)
+    second = Attempt(files, first.until + random.random())
+    assert second.end is End.FINISHED, f"crash at step {crash_at}"
+    after = fetched(files)
+    assert set(after) - {url for url in after if "secret" in url or "nowhere" in url} == expected() - {
+        url for url in expected() if "secret" in url
+    }
+    assert max(after.values()) == 1, f"logged twice: {after.most_common(3)}"
+    again = {url for _, _, url in second.requests} & set(before)
+    assert not again, f"fetched again although logged: {again}"
+    pages = {url: n for url, n in archived(files).items() if not url.endswith("/robots.txt")}
+    assert set(pages) == {url for url in expected()}, "the archive has every page"
+    assert max(pages.values()) == 1, "and each once"
+    check_politeness([*first.requests, *second.requests])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_crashes_in_a_row(seed: int) -> None:
+    random = Random(seed)
+    files = FaultyFiles(random.randint(20, 120))
+    requests: list[tuple[float, float, str]] = []
+    now = 0.0
+    for _ in range(60):
+        attempt = Attempt(files, now)
+        requests += attempt.requests
+        now = attempt.until + random.random()
+        if attempt.end is End.FINISHED:
+            break
+        files = files.restart(random, crash_at=random.randint(20, 200))
+    else:
+        files = files.restart(random)
+        attempt = Attempt(files, now)
+        requests += attempt.requests
+    assert attempt.end is End.FINISHED
+    counts = fetched(files)
+    assert {url for url in expected()} <= set(counts)
+    assert max(counts.values()) == 1
+    check_politeness(requests)
