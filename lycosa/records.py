@@ -184,7 +184,7 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     title: str = ""
     etag: str = ""
     modified: str = ""  # Last-Modified, as sent
-    truncated: str = ""  # "", "length" or "time": which limit cut the body
+    truncated: str = ""  # "length" or "time": our limit cut the body; "disconnect": the site did
     noindex: bool = False
     duplicate: bool = False  # the same content was fetched before, at another URL
 

@@ -1,17 +1,18 @@
 """`lycosa graph`: build the link graph of a crawl, ask it, measure it, exchange it.
 
-A PATH is a crawl's directory, a directory that `lycosa graph import` made, or the name of a BV graph (with or without
-its `.graph`). A crawl's graph lives in DIR/graph. Questions about a crawl answer from the last build and
-from what was logged since (`--no-tail`: from the build alone). Where DIR is left out it is the current one.
+A PATH is a crawl's directory, a directory that `lycosa graph import` made, or the name of a BV graph (with
+or without its `.graph`). A crawl's graph lives in DIR/graph. Questions about a crawl answer from the last
+build and from what was logged since (`--no-tail`: from the build alone). Where DIR is left out it is the
+current one.
 
-One answer a line; with `--json` one object a line. Exit code 1: the answer is no (a URL that is not known, no path).
+One answer a line; with `--json` one object a line. Exit code 1: the answer is no (a URL that is not known,
+no path).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from lycosa.cli.amounts import size
 from lycosa.errors import ConfigError, StorageError
 from lycosa.files import DirectoryLock, DiskFiles
 from lycosa.records import Record
@@ -37,66 +39,61 @@ examples:
   lycosa graph import edges.tsv --into mygraph
 """
 
-_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def _size(text: str) -> int:
-    found = re.fullmatch(r"(\d+)([kmg]?)(?:i?b)?", text.strip().lower())
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 256M")
-    return int(found[1]) * _SIZES[found[2]]
+_WORDS = {  # what is asked -> what its words are, and how many there may be
+    "build": ("DIR", 1, 1),
+    "in": ("[DIR] URL …", 1, 1 << 30),
+    "out": ("[DIR] URL …", 1, 1 << 30),
+    "path": ("[DIR] URL URL", 2, 3),
+    "common": ("[DIR] URL …", 1, 1 << 30),
+    "stats": ("PATH", 1, 1),
+    "top": ("PATH", 1, 1),
+    "export": ("PATH --to FILE", 1, 1),
+    "import": ("FILE --into PATH", 1, 1),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-
-    def verb(name: str, text: str) -> argparse.ArgumentParser:
-        made = verbs.add_parser(name, help=text, description=text)
-        made.add_argument("--json", action="store_true", help="JSON, one object a line")
-        return made
-
-    def building(made: argparse.ArgumentParser) -> None:
-        made.add_argument("--memory", type=_size, default=256 << 20, metavar="SIZE", help="for sorting (256M)")
-        made.add_argument("--preset", default="default", help="fast, default or small")
-
-    made = verb("build", "build the graph of a crawl, or add what is new")
-    made.add_argument("path", metavar="DIR")
-    building(made)
-    made.add_argument("--canonical", action="store_true", help="resolve canonical links like redirects")
-    made.add_argument("--requisites", action="store_true", help="count images, scripts, styles as links")
-    for name, text in (
-        ("in", "which URLs link to these"),
-        ("out", "where these URLs link"),
-        ("path", "a shortest way along links from one URL to another"),
-        ("common", "which URLs link to all of these"),
-    ):
-        made = verb(name, text)
-        made.add_argument("words", nargs="+", metavar="[DIR] URL")
-        made.add_argument("--no-tail", action="store_true", help="answer from the last build alone")
-        if name == "common":
-            made.add_argument("--out", action="store_true", help="what all of them link to, instead")
-    made = verb("stats", "what a graph is like")
-    made.add_argument("path", metavar="PATH")
-    made.add_argument("--quick", action="store_true", help="without strong components and reach")
-    made = verb("top", "the nodes that matter most")
-    made.add_argument("path", metavar="PATH")
-    made.add_argument("--count", type=int, default=20, metavar="N")
-    made.add_argument("--by", choices=["pagerank", "harmonic", "in-degree"], help="default: pagerank")
-    made.add_argument("--of", choices=["urls", "hosts", "domains"], default="urls")
-    made = verb("export", "write the links for other tools")
-    made.add_argument("path", metavar="PATH")
-    made.add_argument("--as", dest="form", choices=["edges", "parquet", "webgraph"], default="edges")
-    made.add_argument("--to", required=True, metavar="FILE", help="- for standard output (edges only)")
-    made.add_argument("--of", choices=["urls", "hosts", "domains"], default="urls")
-    made.add_argument("--numbers", action="store_true", help="node numbers, not URLs")
-    made.add_argument("--preset", help="for webgraph: fast, default or small; else as it is")
-    made = verb("import", "take in an edge list or a BV graph")
-    made.add_argument("path", metavar="FILE", help="lines of two numbers or two URLs, or a BV graph; - for stdin")
-    made.add_argument("--into", required=True, metavar="PATH", help="a new BV graph, or for URLs a directory")
-    building(made)
+    parser.add_argument("what", choices=list(_WORDS), metavar="WHAT", help=", ".join(_WORDS))
+    parser.add_argument(
+        "words", nargs="*", metavar="PATH or URL", help="a directory or graph; URLs to ask about"
+    )
+    parser.add_argument("--json", action="store_true", help="JSON, one object a line")
+    made = parser.add_argument_group("build, import")
+    made.add_argument(
+        "--memory", type=size, default=256 << 20, metavar="SIZE", help="for gathering and sorting (256MiB)"
+    )
+    made.add_argument(
+        "--preset", metavar="NAME", help="fast, default or small (also of export --as webgraph)"
+    )
+    made.add_argument(
+        "--canonical", action="store_true", help="build: resolve canonical links like redirects"
+    )
+    made.add_argument(
+        "--requisites", action="store_true", help="build: count images, scripts, styles as links"
+    )
+    made.add_argument("--into", metavar="PATH", help="import: a new BV graph, or for URLs a directory")
+    made = parser.add_argument_group("in, out, path, common")
+    made.add_argument("--no-tail", action="store_true", help="answer from the last build alone")
+    made.add_argument("--out", action="store_true", help="common: what all of them link to, instead")
+    made = parser.add_argument_group("stats, top, export")
+    made.add_argument("--quick", action="store_true", help="stats: without strong components and reach")
+    made.add_argument("--count", type=int, default=20, metavar="N", help="top: how many (20)")
+    made.add_argument("--by", choices=["pagerank", "harmonic", "in-degree"], default="pagerank", help="top")
+    made.add_argument("--of", choices=["urls", "hosts", "domains"], default="urls", help="top, export")
+    made.add_argument(
+        "--as", dest="form", choices=["edges", "parquet", "webgraph"], default="edges", help="export"
+    )
+    made.add_argument("--to", metavar="FILE", help="export: where to; - for standard output (edges only)")
+    made.add_argument("--numbers", action="store_true", help="export: node numbers, not URLs")
 
 
 def run(args: argparse.Namespace) -> int:
+    words, least, most = _WORDS[args.what]
+    if not least <= len(args.words) <= most:
+        raise ConfigError(f"usage: lycosa graph {args.what} {words}")
+    for option in ("to",) if args.what == "export" else ("into",) if args.what == "import" else ():
+        if getattr(args, option) is None:
+            raise ConfigError(f"usage: lycosa graph {args.what} {words}")
     action = {
         "build": _build,
         "in": _ask,
@@ -150,14 +147,17 @@ def _build(args: argparse.Namespace) -> int:
     from lycosa.graph.gather import Options
     from lycosa.graph.store import GraphStore, read_manifest
 
-    path = Path(args.path)
+    path = Path(args.words[0])
     crawl = CrawlReader(path)  # says so if it is none
     files = DiskFiles(path / "graph")
     lock = DirectoryLock(path / "graph")
     try:
         before = read_manifest(files)
         options = Options(
-            memory=args.memory, preset=args.preset, canonical=args.canonical, requisites=args.requisites
+            memory=args.memory,
+            preset=args.preset or "default",
+            canonical=args.canonical,
+            requisites=args.requisites,
         )
         entries = _entries(path, before.positions if before else {})
         made = build(files, entries, options, manifests.domains_of(crawl.files).domain)
@@ -274,14 +274,16 @@ def _bv(path: Path) -> Any:
     for ending in (".graph", ".properties", ".offsets"):
         name = name.removesuffix(ending)
     if not (path.parent / f"{name}.properties").exists():
-        raise ConfigError(f"{path} is no graph: neither a directory with one nor a BV graph ({name}.properties)")
+        raise ConfigError(
+            f"{path} is no graph: neither a directory with one nor a BV graph ({name}.properties)"
+        )
     return BVGraph.open(DiskFiles(path.parent), name)
 
 
 def _stats(args: argparse.Namespace) -> int:
     from lycosa.graph.stats import measure
 
-    path = Path(args.path)
+    path = Path(args.words[0])
     if path.is_dir():
         store = _store(path)
         seeds = store.facts.seeds
@@ -337,13 +339,17 @@ def _top(args: argparse.Namespace) -> int:
 
     from lycosa.graph.pagerank import harmonic, pagerank, pieces, top
 
-    graph, names = _named(Path(args.path), args.of)
-    by = args.by or "pagerank"
+    graph, names = _named(Path(args.words[0]), args.of)
+    by = args.by
     note = ""
     if by == "pagerank":
         ranks = pagerank(graph)
         values = ranks.values
-        note = f"damping 0.85, {len(ranks.history)} iterations, last change {ranks.history[-1]:.1e}" if len(values) else ""
+        note = (
+            f"damping 0.85, {len(ranks.history)} iterations, last change {ranks.history[-1]:.1e}"
+            if len(values)
+            else ""
+        )
     elif by == "harmonic":
         centrality = harmonic(graph)
         values = centrality.values
@@ -366,7 +372,7 @@ def _export(args: argparse.Namespace) -> int:
     from lycosa.graph.bv_format import preset
     from lycosa.graph.exchange import copy_graph, write_edges, write_parquet
 
-    path, to = Path(args.path), Path(args.to)
+    path, to = Path(args.words[0]), Path(args.to)
     graph, labels = _named(path, args.of)
     if args.numbers:
         labels = None
@@ -395,15 +401,15 @@ def _import(args: argparse.Namespace) -> int:
     from lycosa.graph.bv_format import preset
     from lycosa.graph.exchange import copy_graph, import_numbers, parse_edges, transpose
 
-    path, into = Path(args.path), Path(args.into)
-    parameters = preset(args.preset)
+    path, into = Path(args.words[0]), Path(args.into)
+    parameters = preset(args.preset or "default")
     files = DiskFiles(into.parent)
-    if args.path != "-" and (path.suffix in (".graph", ".properties") or not path.is_file()):
+    if args.words[0] != "-" and (path.suffix in (".graph", ".properties") or not path.is_file()):
         graph = _bv(path)
         made = copy_graph(graph, files, into.name, parameters)
     else:
         try:
-            source = sys.stdin.buffer if args.path == "-" else path.open("rb")
+            source = sys.stdin.buffer if args.words[0] == "-" else path.open("rb")
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror or error}") from None
         with source:
@@ -433,7 +439,7 @@ def _import_urls(args: argparse.Namespace, edges: Any, into: Path) -> int:
     from lycosa.url.domains import Domains
 
     domains = Domains(Domains.bundled_list())
-    options = Options(memory=args.memory, preset=args.preset)
+    options = Options(memory=args.memory, preset=args.preset or "default")
     made = build_from_edges(DiskFiles(into), edges, options, domains.domain)
     _say(
         args,

@@ -42,6 +42,7 @@ from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.politeness import AddressTable, wait_after
 from lycosa.log.log import Log
 from lycosa.meters import Meters
+from lycosa.page.registry import Parsers
 from lycosa.records import Configured, Link, LinkKind, Links, Seeded
 from lycosa.seen.memory import MemorySeen
 from lycosa.url.canonical import canonicalise
@@ -123,8 +124,11 @@ def build(
     guard = AddressGuard(options.allow)
     fetchers = fetchers or Fetchers(FetchContext(options.fetch, clock, meters, guard))
     limits = RunLimits(options.limits, all_shards, clock)
+    parsers = Parsers.load()
+    meters.gauge("page.failed", lambda: parsers.failed)
     harvester = Harvester(
         archive=archive,
+        parsers=parsers,
         memo=HrefMemo(options.href_cache, rules, meters, frozenset(fetchers.schemes)),
         seen_content=content.knows,
         agent=options.robots.agent,

@@ -17,7 +17,7 @@ from lycosa.fetch.protocol import Response
 from lycosa.fetch.robots_directives import NONE, Directives, directives, merge, meta_directives
 from lycosa.page.fingerprint import digest
 from lycosa.page.protocol import Page
-from lycosa.page.registry import read_page
+from lycosa.page.registry import Parsers
 from lycosa.records import (
     FIRST_REQUISITE,
     NO_LINKS,
@@ -49,11 +49,13 @@ class Harvester:
         self,
         *,
         archive: Archive | None,
+        parsers: Parsers,
         memo: HrefMemo,
         seen_content: Callable[[int], bool],
         agent: str,
     ) -> None:
         self._archive = archive
+        self._parsers = parsers
         self._memo = memo
         self._seen_content = seen_content
         self._agent = agent
@@ -88,7 +90,7 @@ class Harvester:
         if response.status in REDIRECTS and response.location is not None:
             links = self._redirect(waiting.url, response.location)
         elif response.decoded:
-            page = read_page(response.decoded, response.header("content-type"), waiting.url)
+            page = self._parsers.read(response.decoded, response.header("content-type"), waiting.url)
             said = self._directives(response, page)
             links = self._links(page, waiting.url, said.nofollow)
         found = digest(response.decoded)

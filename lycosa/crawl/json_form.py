@@ -31,6 +31,8 @@ from lycosa.records import (
     Robots,
     Seeded,
     Skipped,
+    Stored,
+    Timing,
 )
 
 _SECRET = "..."
@@ -93,7 +95,7 @@ def plain(shard: int, position: int, record: Record, links: Shown = Shown.COUNT)
         elif name == "body":
             row.update(body_field(value))
         elif name not in ("options", "depths", "hops") or isinstance(record, Fetched | Deferred):
-            row[name] = msgspec.to_builtins(value)
+            row[name] = msgspec.structs.asdict(value) if isinstance(value, Stored | Timing) else value
     if isinstance(record, Configured):
         row["options"] = shown_options(record.options)
     elif isinstance(record, Received) and links is Shown.LIST:

@@ -203,7 +203,7 @@ class FirstPass:
         self.digests = array("Q")
         self.digests_lost = 0
         self._site_count = 0
-        self._sites_lost = self._waiting_lost = False
+        self._sites_lost = self._rules_lost = self._waiting_lost = False
         self._largest_sites: Top[SiteRow] = Top(top)
         self._troubled: Top[SiteRow] = Top(top)
         self._slow_sites: Top[SiteRow] = Top(top)
@@ -322,6 +322,8 @@ class FirstPass:
                 row[0] += 1
             elif len(self._rules) < SITES:
                 self._rules[name] = [1, record.url]
+            else:
+                self._rules_lost = True
 
     def _defer(self, record: Deferred) -> None:
         row = self._deferred.setdefault(record.why, DeferredCount(name=record.why))
@@ -392,6 +394,10 @@ class FirstPass:
             (
                 self._sites_lost,
                 f"a shard has more than {SITES:,} sites: those met later are in no table of sites",
+            ),
+            (
+                self._rules_lost,
+                f"a shard has more than {SITES:,} robots rules that forbade: some are missing",
             ),
             (self._types.full, f"more than {NAMES:,} media types: the rest is in {OTHERS!r}"),
             (self._errors.full, f"more than {NAMES:,} kinds of errors: the rest is in {OTHERS!r}"),

@@ -123,20 +123,21 @@ class SecondPass:
             record = records[places.shards[at], places.positions[at]]
             if not isinstance(record, Fetched | Skipped):
                 continue
-            answered = isinstance(record, Fetched)
-            why = (
-                f"status {record.status}" if isinstance(record, Fetched) else f"{record.why}: {record.detail}"
-            )
+            if isinstance(record, Fetched):
+                status, why = record.status, f"status {record.status}"
+            else:
+                status, why = 0, f"{record.why}: {record.detail}"
             holders = [_holder(records[place], record.url) for place in self._holders_of(row)]
             shown.append(
                 BrokenLink(
                     url=record.url,
-                    status=record.status if answered and isinstance(record, Fetched) else 0,
+                    status=status,
                     why=why,
                     links=int(self._links[row]),
                     holders=[holder for holder in holders if holder is not None],
                 )
             )
+        shown.sort(key=lambda row: (-row.links, row.url))
         urls = len(self._broken) + places.lost
         return Broken(urls=urls, links=int(self._links.sum()), shown=shown)
 

@@ -71,6 +71,7 @@ class Turn:
         self.last = 0.0  # seconds that the last one took
         self.crawl_delay = 0.0
         self.retry_after: float | None = None
+        self.over = False  # the site has had enough, or the connection ended
         self.ready: float | None = None  # when to come back, if decided otherwise than by politeness
 
 
@@ -143,7 +144,7 @@ class Visitor:
             finally:
                 if turn.open is not None:
                     turn.shard.frontier.put_back(waiting)
-            if not go_on or turn.retry_after is not None:
+            if not go_on or turn.over:
                 return
             idle = idle + 1 if turn.asked == before else 0
             if idle >= 50:
@@ -241,7 +242,7 @@ class Visitor:
             turn.asked += 1
             outcome = await fetcher.fetch(Request(url, turn.address, kind=Kind.ROBOTS))
             turn.last = outcome.timing.total / 1000
-            return outcome
+            return None if isinstance(outcome, Failure) and outcome.kind is FailureKind.STALE else outcome
         return await self._ask_elsewhere(host, url)
 
     async def _ask_elsewhere(self, host: str, url: str) -> Response | Failure | None:
@@ -292,6 +293,9 @@ class Visitor:
         """Log what came of a fetch; True if it was a page."""
         now = milliseconds(self._clock)
         if isinstance(outcome, Failure):
+            turn.over = True
+            if outcome.kind is FailureKind.STALE:
+                return False  # no attempt: the next visit opens a connection of its own
             self._failures(f"error.{outcome.kind}").add()
             due = retry_due(self._options.retry, waiting.attempt + 1, now) if outcome.transient else None
             detail = f"{outcome.kind}: {outcome.detail}"
@@ -305,12 +309,15 @@ class Visitor:
             wish = outcome.retry_after if slow else None
             due = retry_due(self._options.retry, waiting.attempt + 1, now, wish)
             if slow:
-                turn.retry_after = wish or 0.0
+                turn.over = True
+                turn.retry_after = wish
             if due is not None:
                 self._failures(f"error.http-{outcome.status}").add()
                 why = Why.BUSY if slow else Why.RETRY
                 self._defer(turn, why, due, waiting.attempt + 1, f"status {outcome.status}")
                 return False
+        if outcome.truncated or (outcome.header("connection") or "").lower() == "close":
+            turn.over = True  # the connection has ended, and a visit has one
         crop = self._harvester.harvest(waiting, outcome, now)
         self._settle(turn)
         turn.shard.append(crop.record)

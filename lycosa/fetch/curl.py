@@ -10,6 +10,9 @@ libcurl, so a kept connection to one address is never used for a request pinned 
 address, it goes through no name cache. Beside that, a socket is opened only to the pinned address and only if
 the guard lets it pass (`OPENSOCKETFUNCTION`), and an answer counts only if it came from there.
 
+One request is sent once. libcurl would repeat it, at once and on a new connection, when a kept connection turns
+out to be dead; whoever fetches politely decides that for himself, so the second socket is refused ("stale").
+
 Time. libcurl's own timers limit the connection and the whole; the first byte has none there, so transfers
 stand in a queue by their starts (every transfer has the same limit, hence by their deadlines), and one timer
 looks at its front.
@@ -48,7 +51,7 @@ class Outcome(NamedTuple):
     whole_head: bool
     parts: list[bytes]
     size: int
-    stopped: str  # why *we* ended it: "", "head", "body", "first-byte", "address", "socket", "closed"
+    stopped: str  # why *we* ended it: "", "head", "body", "first-byte", "address", "socket", "stale", "closed"
     timing: Timing
     address: str
 
@@ -74,6 +77,7 @@ class Transfer:
         "serial",
         "size",
         "started",
+        "sent",
         "stopped",
         "whole_head",
     )
@@ -102,6 +106,7 @@ class Transfer:
         curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
         curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_open)
+        curl.setopt(pycurl.PREREQFUNCTION, self._on_request)
         curl.setopt(pycurl.SOCKOPTFUNCTION, _keep_from_children)
 
     def _clear(self) -> None:
@@ -112,6 +117,7 @@ class Transfer:
         self.stopped = ""
         self.message = ""
         self.opened = 0
+        self.sent = False
         self._room = self._header_limit
         self.body_limit = 0
 
@@ -174,7 +180,15 @@ class Transfer:
             return 0
         return None
 
+    def _on_request(self, *where: Any) -> int:
+        self.sent = True
+        return int(pycurl.PREREQFUNC_OK)
+
     def _on_open(self, purpose: int, address: Any) -> Any:
+        if self.sent and not self._proxied:
+            # The kept connection was dead, and libcurl would send the request again, at once, on a new one.
+            self.stopped = "stale"
+            return pycurl.SOCKET_BAD
         try:
             if not self._proxied:
                 where = str(address.addr[0])

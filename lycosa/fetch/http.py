@@ -233,6 +233,8 @@ class HttpFetcher:
             return Failure(FailureKind.REFUSED_ADDRESS, outcome.message, timing, transient=False)
         if stopped == "socket":
             return Failure(FailureKind.LOCAL, f"cannot open a socket: {outcome.message}", timing)
+        if stopped == "stale":
+            return Failure(FailureKind.STALE, "the kept connection had ended", timing)
         if stopped == "closed":
             return Failure(FailureKind.LOCAL, "the fetcher was closed", timing)
         if stopped == "head":

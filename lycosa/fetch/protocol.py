@@ -96,6 +96,7 @@ class FailureKind(StrEnum):
     TLS = "tls"  # no handshake, or a certificate that does not hold
     EMPTY = "empty"  # the connection closed without an answer
     DISCONNECT = "disconnect"  # ... or in the middle of the head
+    STALE = "stale"  # a kept connection turned out to have ended: asking again opens a new one
     PROTOCOL = "protocol"  # what came is not HTTP
     HEADER_TOO_LARGE = "header-too-large"
     REFUSED_ADDRESS = "refused-address"  # the guard forbids it, or it is not the one that was checked

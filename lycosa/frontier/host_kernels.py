@@ -56,7 +56,7 @@ from lycosa.url.key_kernels import xxh64
 _MASK_32 = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _before(s: Any, a: Any, b: Any) -> Any:
     if s.hosts[a].ready != s.hosts[b].ready:
         return s.hosts[a].ready < s.hosts[b].ready
@@ -111,7 +111,7 @@ def _remove(s: Any, heap: Any, which: Any, slot: Any) -> None:
         heap[i] = last
         s.hosts[last].pos = i
         _up(s, heap, i)
-        _down(s, s.heap, s.c[which], np.int64(s.hosts[last].pos))
+        _down(s, heap, s.c[which], np.int64(s.hosts[last].pos))
 
 
 @njit(cache=True, nogil=True)
@@ -124,7 +124,7 @@ def leave(s: Any, slot: Any) -> None:
     s.hosts[slot].where = NOWHERE
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _bucket(s: Any, digest: Any) -> Any:
     size = np.int64(1)
     while size < s.c[BUCKETS]:
@@ -284,10 +284,10 @@ def touch(s: Any, slot: Any) -> None:
 def settle_host(s: Any, now: Any, slot: Any) -> None:
     """Give a host that was changed its place in a heap, or forget it. (`PlainFrontier._enter`.)"""
     where = s.hosts[slot].where
-    if where in (BEGUN, RANKED):
+    if where == BEGUN:
         return
     if s.hosts[slot].queued > 0 or s.hosts[slot].front > 0:
-        if where != IN_HEAP:
+        if where not in (IN_HEAP, RANKED):
             leave(s, slot)
             s.hosts[slot].ready = max(s.hosts[slot].ready, now)
             s.hosts[slot].place = s.c[PLACES]
@@ -306,7 +306,7 @@ def settle_host(s: Any, now: Any, slot: Any) -> None:
         _forget(s, slot)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def is_active(s: Any, slot: Any) -> Any:
     return s.hosts[slot].queued > 0 or s.hosts[slot].front > 0 or s.hosts[slot].flying > 0
 
@@ -323,11 +323,9 @@ def set_outside(s: Any, now: Any, slot: Any, flying: Any, front: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def set_ready(s: Any, now: Any, slot: Any, ready: Any, over: Any) -> None:
-    """Let a host wait until `ready` at least; `over`: its visit is over."""
+def set_ready(s: Any, now: Any, slot: Any, ready: Any) -> None:
+    """Let a host wait until `ready` at least."""
     touch(s, slot)
-    if over:
-        s.hosts[slot].where = NOWHERE
     if ready > s.hosts[slot].ready:
         s.hosts[slot].ready = ready
         if s.hosts[slot].where == IN_HEAP:
@@ -341,8 +339,8 @@ def set_ready(s: Any, now: Any, slot: Any, ready: Any, over: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def begin(s: Any, now: Any, then: Any) -> Any:
-    """The longest ready host, which leaves the heap for `then`; -1 if there is none."""
+def begin(s: Any, now: Any, then: Any, out: Any) -> Any:
+    """The longest ready host, which leaves the heap for `then`, and its name's length in `out`; -1: none."""
     for _ in range(8):  # idle hosts go a few at a time: each call adds at most one
         if s.c[IDLE] == 0 or s.hosts[s.idle[0]].ready > now:
             break
@@ -350,14 +348,39 @@ def begin(s: Any, now: Any, then: Any) -> Any:
         touch(s, slot)
         settle_host(s, now, slot)
     if s.c[HEAP] == 0 or s.hosts[s.heap[0]].ready > now:
-        return np.int64(-1)
+        return np.int64(-1), np.int64(0)
     slot = np.int64(s.heap[0])
     touch(s, slot)
     _remove(s, s.heap, HEAP, slot)
     s.hosts[slot].where = then
     if then == BEGUN:
         s.hosts[slot].place = -1
-    return slot
+    length = np.int64(s.hosts[slot].length)
+    at = np.int64(s.hosts[slot].name)
+    for i in range(length):
+        out[i] = s.names[at + i]
+    return slot, length
+
+
+@njit(cache=True, nogil=True)
+def claim(s: Any, now: Any, slot: Any) -> Any:
+    """Begin a visit of that host, if none is under way and it is ready; 1 or 0."""
+    if s.hosts[slot].where == BEGUN or s.hosts[slot].ready > now:
+        return 0
+    touch(s, slot)
+    leave(s, slot)
+    s.hosts[slot].where = BEGUN
+    s.hosts[slot].place = -1
+    return 1
+
+
+@njit(cache=True, nogil=True)
+def end(s: Any, now: Any, slot: Any, ready: Any, flying: Any, front: Any) -> None:
+    """The visit of a host is over."""
+    touch(s, slot)
+    s.hosts[slot].where = NOWHERE
+    s.hosts[slot].ready = max(s.hosts[slot].ready, ready)
+    set_outside(s, now, slot, flying, front)
 
 
 @njit(cache=True, nogil=True)

@@ -48,10 +48,8 @@ from lycosa.frontier import freeze_kernels, host_kernels, queue_kernels, visit_k
 from lycosa.frontier.orders import LEVELS, DepthOrder, Order
 from lycosa.frontier.store import (
     ACTIVE,
-    ATTEMPT,
     BATCH,
     BEGUN,
-    DEPTH,
     EPOCH,
     FREE,
     FROZEN,
@@ -103,6 +101,8 @@ class PackedFrontier:
         self._now = NEVER
         self._floor = NEVER
         self._begun: dict[str, int] = {}
+        self._visited: set[int] = set()  # the slots of the same
+        self._empty: set[int] = set()  # those whose queues were seen empty
         self._flying: dict[int, list[_Flown]] = {}  # by key
         self._flown: dict[int, list[_Flown]] = {}  # by slot, as they were taken
         self._front: dict[int, dict[int, deque[Waiting]]] = {}  # slot, level -> URLs put back
@@ -159,16 +159,34 @@ class PackedFrontier:
         self._now = max(self._now, now)
         if now < self._floor:
             return None
-        self._before_change(16)
         if self._order.ranked:
             slot = self._best(now)
+            if slot < 0:
+                return None
+            name = self._name(slot)
         else:
-            slot = int(host_kernels.begin(s, now, BEGUN))
-        if slot < 0:
-            return None
-        name = self._name(slot)
+            self._before_change(16)
+            slot, length = host_kernels.begin(s, now, BEGUN, self._out)
+            if slot < 0:
+                return None
+            name = self._out[:length].tobytes().decode("ascii")
         self._begun[name] = slot
+        self._visited.add(slot)
         return name
+
+    def claim(self, host: str, now: float) -> bool:
+        self._now = max(self._now, now)
+        if now < self._floor:
+            return False
+        slot = self._add(host)
+        self._before_change(1)
+        if not host_kernels.claim(self._s, now, slot):
+            return False
+        self._rank_again(slot)
+        self._begun[host] = slot
+        self._visited.add(slot)
+        self._empty.add(slot)  # perhaps: then `done` looks
+        return True
 
     def take(self, host: str) -> Waiting | None:
         slot = self._begun.get(host)
@@ -181,15 +199,15 @@ class PackedFrontier:
         s = self._s
         while True:
             self._before_change(1)
-            size, level, key = visit_kernels.take(s, slot, self._out)
+            size, level, key, depth, hops, attempt, left = visit_kernels.take(s, slot, self._out)
             if size < 0:
                 return None
-            keys = self._withdrawn.get(slot)
-            if keys and key in keys:
+            if not left:
+                self._empty.add(slot)
+            if self._withdrawn and key in self._withdrawn.get(slot, ()):
                 self._settle(slot)
                 continue
             url = self._out[:size].tobytes().decode("ascii")
-            depth, hops, attempt = s.c[DEPTH : ATTEMPT + 1].tolist()
             waiting = Waiting(url, key, depth, hops, attempt)
             self._fly(_Flown(slot, level, waiting))
             return waiting
@@ -208,6 +226,7 @@ class PackedFrontier:
             if not queues:
                 del self._front[slot]
         self._fronts -= 1
+        self._empty.add(slot)  # perhaps: then `done` looks
         return _Flown(slot, level, waiting)
 
     def _fly(self, flown: _Flown) -> None:
@@ -217,22 +236,27 @@ class PackedFrontier:
 
     def done(self, key: int) -> None:
         flown = self._land(key, None)
-        if flown is not None and flown.slot not in self._flown:
-            self._settle(flown.slot)
+        if flown is None or flown.slot in self._flown:
+            return
+        if flown.slot in self._visited and flown.slot not in self._empty:
+            return  # it has more URLs, and the end of its visit will say that none is in flight
+        self._settle(flown.slot)
 
     def end(self, host: str, ready: float) -> None:
         slot = self._begun.pop(host, None)
         if slot is None:
             raise LocalError(f"no visit of {host!r} is under way")
+        self._visited.discard(slot)
+        self._empty.discard(slot)
         self._before_change(1)
-        host_kernels.set_ready(self._s, self._now, slot, float(ready), 1)
+        flying, front = int(slot in self._flown), int(slot in self._front)
+        host_kernels.end(self._s, self._now, slot, float(ready), flying, front)
+        self._compact_names()
 
     def hold(self, host: str, ready: float) -> None:
-        data = np.frombuffer(host.encode("ascii"), np.uint8)
-        reserve(self._s, 1, len(data), 0)
-        slot = int(host_kernels.find_or_add(self._s, data, 0, len(data)))
+        slot = self._add(host)
         self._before_change(1)
-        host_kernels.set_ready(self._s, self._now, slot, float(ready), 0)
+        host_kernels.set_ready(self._s, self._now, slot, float(ready))
         self._rank_again(slot)
 
     def hold_all(self, ready: float) -> None:
@@ -258,7 +282,7 @@ class PackedFrontier:
         s = self._s
         while True:
             self._before_change(16)
-            slot = int(host_kernels.begin(s, now, RANKED))
+            slot, _ = host_kernels.begin(s, now, RANKED, self._out)
             if slot < 0:
                 break
             self._rank(slot)
@@ -321,6 +345,8 @@ class PackedFrontier:
             removed += n
             if not n:
                 break
+        if slot in self._visited:
+            self._empty.add(slot)  # perhaps: then `done` looks
         if not removed and self._s.hosts[slot]["queued"]:
             self._withdrawn.setdefault(slot, set()).add(key)
         self._settle(slot)
@@ -344,15 +370,17 @@ class PackedFrontier:
         levels: list[int] = []
         while True:
             self._before_change(1)
-            size, level, key = visit_kernels.take(s, slot, self._out)
+            size, level, key, depth, hops, attempt, _ = visit_kernels.take(s, slot, self._out)
             if size < 0:
                 break
             if key not in keys:
                 url = self._out[:size].tobytes().decode("ascii")
-                kept.append(Waiting(url, key, *s.c[DEPTH : ATTEMPT + 1].tolist()))
+                kept.append(Waiting(url, key, depth, hops, attempt))
                 levels.append(level)
         # While it was empty the host kept its place in the heap, and counted as having URLs in flight.
         self.put(kept, levels)
+        if slot in self._visited:
+            self._empty.add(slot)  # perhaps: then `done` looks
         self._settle(slot)
 
     # -- counts
@@ -476,11 +504,18 @@ class PackedFrontier:
         data = np.frombuffer(name.encode("ascii"), np.uint8)
         return int(host_kernels.find_host(self._s, data))
 
+    def _add(self, name: str) -> int:
+        """The slot of a host, made if need be; the caller gives it a place or settles it."""
+        data = np.frombuffer(name.encode("ascii"), np.uint8)
+        if len(data) > MAX_URL:
+            raise LocalError(f"a host's name has {len(data)} bytes; the limit is {MAX_URL}")
+        reserve(self._s, 1, len(data), 0)
+        return int(host_kernels.find_or_add(self._s, data, 0, len(data)))
+
     def _before_change(self, hosts: int) -> None:
         """Room for what a freeze must keep of so many hosts that are about to change."""
-        s = self._s
-        if s.c[FROZEN]:
-            reserve_freeze(s, hosts)
+        if self._freezing:
+            reserve_freeze(self._s, hosts)
 
     def _land(self, key: int, waiting: Waiting | None) -> _Flown | None:
         """Take one URL of that key (that very one, if given) out of flight."""

@@ -122,6 +122,15 @@ class PlainFrontier:
             host.begun, host.place = True, -1
         return name
 
+    def claim(self, host: str, now: float) -> bool:
+        self._now = max(self._now, now)
+        known = self._hosts.get(host)
+        if now < self._floor or (known is not None and (known.begun or known.ready > now)):
+            return False
+        state = self._host(host)
+        state.begun, state.place = True, -1
+        return True
+
     def _longest_ready(self, now: float) -> str | None:
         top = self._top()
         if top is None or top[0] > now:

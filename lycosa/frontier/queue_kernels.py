@@ -85,7 +85,7 @@ def free_limbo(s: Any) -> None:
     s.c[LIMBO] = 0
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _get(s: Any, block: Any, at: Any) -> Any:
     if at == BLOCK:
         block = np.int64(s.links[block])
@@ -93,7 +93,7 @@ def _get(s: Any, block: Any, at: Any) -> Any:
     return np.int64(s.arena[block * BLOCK + at]), block, at + 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _put(s: Any, block: Any, at: Any, value: Any) -> Any:
     if at == BLOCK:
         fresh = new_block(s)
@@ -195,24 +195,27 @@ def append(s: Any, q: Any, n: Any, depth: Any, hops: Any, attempt: Any) -> None:
         lcs = np.int64(0)
         meta = True
     else:
-        best, distance = np.int64(-1), np.int64(1)
-        lcp = np.int64(0)
-        lcs = np.int64(0)
+        distance = np.int64(1)
+        lcp = np.int64(-1)
         for j in range(k - 1, -1, -1):
             ref = j * s.c[STRIDE]
             most = min(n, s.lens[j])
+            # Longer than the best so far only if it goes on like this text where the best one stopped.
+            if lcp >= 0 and (lcp >= most or s.texts[ref + lcp] != s.texts[new + lcp]):
+                continue
             p = np.int64(0)
             while p < most and s.texts[ref + p] == s.texts[new + p]:
                 p += 1
-            most -= p
-            t = np.int64(0)
-            while t < most and s.texts[ref + s.lens[j] - 1 - t] == s.texts[new + n - 1 - t]:
-                t += 1
-            if t < 2:  # not worth its byte
-                t = np.int64(0)
-            gain = p + t - (1 if t else 0)
-            if gain > best:
-                best, distance, lcp, lcs = gain, np.int64(k - j), p, t
+            if p > lcp:
+                lcp, distance = p, np.int64(k - j)
+        ref = (k - distance) * s.c[STRIDE]
+        length = np.int64(s.lens[k - distance])
+        most = min(n, length) - lcp
+        lcs = np.int64(0)
+        while lcs < most and s.texts[ref + length - 1 - lcs] == s.texts[new + n - 1 - lcs]:
+            lcs += 1
+        if lcs < 2:  # not worth its byte
+            lcs = np.int64(0)
         meta = depth != s.c[DEPTH] or hops != s.c[HOPS] or attempt != s.c[ATTEMPT]
         tag = distance | (META if meta else 0) | (TAIL if lcs else 0)
         block, at = _put(s, block, at, tag)
@@ -220,8 +223,18 @@ def append(s: Any, q: Any, n: Any, depth: Any, hops: Any, attempt: Any) -> None:
         if lcs:
             block, at = _put_number(s, block, at, lcs)
         block, at = _put_number(s, block, at, n - lcp - lcs)
-    for i in range(lcp, n - lcs):
-        block, at = _put(s, block, at, s.texts[new + i])
+    done = lcp
+    while done < n - lcs:
+        if at == BLOCK:
+            fresh = new_block(s)
+            s.links[block] = fresh
+            block, at = np.int64(fresh), np.int64(0)
+        run = min(n - lcs - done, BLOCK - at)
+        target = block * BLOCK + at
+        for i in range(run):
+            s.arena[target + i] = s.texts[new + done + i]
+        done += run
+        at += run
     if meta:
         block, at = _put_number(s, block, at, depth)
         block, at = _put_number(s, block, at, hops)

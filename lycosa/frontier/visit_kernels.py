@@ -9,7 +9,7 @@ from numba import njit
 
 from lycosa.frontier.host_kernels import find_or_add, is_active, settle_host, touch
 from lycosa.frontier.queue_kernels import append, drop_head, load_tail, new_block, read_head
-from lycosa.frontier.store import ACTIVE, FREE_QUEUE, GROUP, QUEUED, QUEUES, STRIDE
+from lycosa.frontier.store import ACTIVE, ATTEMPT, DEPTH, FREE_QUEUE, GROUP, HOPS, QUEUED, QUEUES, STRIDE
 from lycosa.url.key_kernels import xxh64
 
 _LOW_48 = np.uint64((1 << 48) - 1)
@@ -155,17 +155,20 @@ def _drop(s: Any, slot: Any, before: Any, q: Any, block: Any, at: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def take(s: Any, slot: Any, out: Any) -> Any:
-    """Take the next URL into `out`: its length (-1: none), level and key."""
+    """Take the next URL into `out`: its length (-1: none), level, key, depth, hops, attempt, and how many
+    the host's queues still have."""
     q = np.int64(s.hosts[slot].queue)
     if q < 0:
-        return np.int64(-1), np.int64(0), np.uint64(0)
+        none = np.int64(0)
+        return np.int64(-1), none, np.uint64(0), none, none, none, none
     touch(s, slot)
     level = np.int64(s.queues[q].level)
     k, block, at = read_head(s, q)
     n = _write_url(s, slot, k, out)
     _drop(s, slot, -1, q, block, at)
     s.hosts[slot].flying = 1
-    return n, level, key_of(s, out, n)
+    left = np.int64(s.hosts[slot].queued)
+    return n, level, key_of(s, out, n), s.c[DEPTH], s.c[HOPS], s.c[ATTEMPT], left
 
 
 @njit(cache=True, nogil=True)

@@ -1,17 +1,17 @@
 """Bit codes for the machine: the same codes as `lycosa.graph.bits`, compiled.
 
-A stream is read from bytes with `PADDING` bytes of zeros behind their end (`padded`). Readers take the address of
-its first byte (`data.ctypes.data`, which whoever holds the array hands in): arrays handed from kernel to
-kernel cost an atomic count up and down at each call, which was measured at three times the work of reading a
-code. They return the value and the position after it; the value is −1 if the stream ends too early or the
-value has more than 56 bits. A position handed in must be at most `end`; every reader checks the position
-that it hands out, so that the padding is never left.
+A stream is read from bytes with `PADDING` bytes of zeros behind their end (`padded`). Readers take the
+address of its first byte (`data.ctypes.data`, which whoever holds the array hands in): arrays handed from
+kernel to kernel cost an atomic count up and down at each call, which was measured at three times the work of
+reading a code. They return the value and the position after it; the value is −1 if the stream ends too early
+or the value has more than 56 bits. A position handed in must be at most `end`; every reader checks the
+position that it hands out, so that the padding is never left.
 
 The usual codes (γ and ζ, of values of up to some twenty bits) take one unaligned look at 57 bits, a count of
 leading zeros and two shifts; everything else goes through `read_any`.
 
-A stream is written to an array of 64-bit words in the machine's own order, bit 0 being the most significant bit
-of word 0; `bytes_of` makes bytes of it.
+A stream is written to an array of 64-bit words in the machine's own order, bit 0 being the most significant
+bit of word 0; `bytes_of` makes bytes of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]  # comes with numba, untyped
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -52,7 +52,7 @@ def bytes_of(words: npt.NDArray[np.uint64], bits: int) -> bytes:
 
 
 @intrinsic
-def leading_zeros(typingctx: Any, x: Any) -> Any:
+def _leading_zeros(typingctx: Any, x: Any) -> Any:
     """How many zeros come before the first one of a 64-bit word; 64 if it is zero."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -62,13 +62,18 @@ def leading_zeros(typingctx: Any, x: Any) -> Any:
 
 
 @intrinsic
-def ones(typingctx: Any, x: Any) -> Any:
+def _ones(typingctx: Any, x: Any) -> Any:
     """How many ones a 64-bit word has."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctpop(args[0])
 
     return types.uint64(types.uint64), generate
+
+
+# Numba calls an intrinsic without its first argument, which its type does not tell.
+leading_zeros: Any = _leading_zeros
+ones: Any = _ones
 
 
 @njit(cache=True, nogil=True)
@@ -78,7 +83,7 @@ def top_bit(x):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def load_word(typingctx: Any, address: Any) -> Any:
+def _load_word(typingctx: Any, address: Any) -> Any:
     """The eight bytes at an address, most significant first."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -90,7 +95,7 @@ def load_word(typingctx: Any, address: Any) -> Any:
 
 
 @intrinsic
-def load_int(typingctx: Any, address: Any, index: Any) -> Any:
+def _load_int(typingctx: Any, address: Any, index: Any) -> Any:
     """The index-th 64-bit integer of those at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -101,7 +106,7 @@ def load_int(typingctx: Any, address: Any, index: Any) -> Any:
 
 
 @intrinsic
-def load_node(typingctx: Any, address: Any, index: Any) -> Any:
+def _load_node(typingctx: Any, address: Any, index: Any) -> Any:
     """The index-th 32-bit integer of those at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -112,7 +117,7 @@ def load_node(typingctx: Any, address: Any, index: Any) -> Any:
 
 
 @intrinsic
-def store_node(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+def _store_node(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
     """Set the index-th 32-bit integer of those at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -121,6 +126,12 @@ def store_node(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
+
+
+load_word: Any = _load_word
+load_int: Any = _load_int
+load_node: Any = _load_node
+store_node: Any = _store_node
 
 
 @njit(cache=True, nogil=True)
@@ -226,7 +237,7 @@ def read_any(base, position, end, code, k):  # type: ignore[no-untyped-def]
         if q >= 0:
             x, position = _read_minimal(base, position, end, k)
             if x >= 0:
-                x = -1 if q > _MOST // k else q * k + x
+                x = np.int64(-1) if q > _MOST // k else q * k + x
     elif code == _SKEWED:
         i, position = read_unary(base, position, end)
         if i >= 0 and i + top_bit(k) + 1 <= 58:

@@ -2,18 +2,19 @@
 
     build(files, entries, options, domain_of) -> Manifest
 
-`entries` are (shard, position, record) in the order of each shard's log. A first build takes all; a later one wants
-those from `Manifest.positions` on (earlier ones are passed over) and merges them with what was built before:
+`entries` are (shard, position, record) in the order of each shard's log. A first build takes all; a later
+one wants those from `Manifest.positions` on (earlier ones are passed over) and merges them with what was
+built before:
 
 1. *Gather*: entries become runs of sorted URLs and links by rank (`gather`).
-2. *Number*: the URLs of the build before and of all runs are merged into one sorted table. Old numbers and ranks
-   ascend as new numbers do, so that a run's translation is one array, kept on disk.
+2. *Number*: the URLs of the build before and of all runs are merged into one sorted table. Old numbers and
+   ranks ascend as new numbers do, so that a run's translation is one array, kept on disk.
 3. *Choose*: of each page the last answer counts; an array tells which run has it.
 4. *Sort*: links in new numbers are sorted (`sorting`) and compressed as the pages hold them.
 5. *Resolve*: a link to a URL that redirects becomes a link to where the redirects end, and with the option
-   `canonical` a page's canonical link counts as a redirect of its. Such an alias has one link itself, to where it
-   ends; links that it holds beside belong to its end. Redirects that run in a circle are not resolved.
-   Sorted again, that gives the graph of out-links, its transpose, and those of hosts and domains.
+   `canonical` a page's canonical link counts as a redirect of its. Such an alias has one link itself, to
+   where it ends; links that it holds beside belong to its end. Redirects that run in a circle are not
+   resolved. Sorted again, that gives the graph of out-links, its transpose, and those of hosts and domains.
 
 Memory: `options.memory` for gathering and for sorting, one after the other; beside it the finished URL table
 (some 15 bytes a URL) and three arrays of 4 bytes a URL.
@@ -279,7 +280,7 @@ def _resolved(
 
 
 class _Hosts:
-    """Hosts and domains: where each host's URLs begin, and which domain it is of. Writes both tables of names."""
+    """Where each host's URLs begin, and which domain it is of. Writes the tables of names of both."""
 
     def __init__(
         self, files: Files, table: UrlTable, domain_of: Callable[[str], str], generation: int

@@ -1,7 +1,7 @@
 """Reading a BV graph: who are the successors of x, from three bits a link.
 
-`BVGraph.open(files, name)` reads the three files (`bv_format` tells their layout) into memory, the lists as they
-are and the offsets as an Elias-Fano sequence; without an offsets file they are found by a scan. Then:
+`BVGraph.open(files, name)` reads the three files (`bv_format` tells their layout) into memory, the lists as
+they are and the offsets as an Elias-Fano sequence; without an offsets file they are found by a scan. Then:
 
     graph.successors(x)        one list
     graph.lists(nodes)         many lists, as one `Lists`
@@ -9,17 +9,18 @@ are and the offsets as an Elias-Fano sequence; without an offsets file they are 
     graph.csr()                the whole graph, decoded
 
 Files of anybody can be read, damaged and hostile ones too: every operation either answers or raises a
-`StorageError` that names the file. A scan checks each list, the number of arcs and that the stream ends where the
-last list does; an access in between checks what it reads.
+`StorageError` that names the file. A scan checks each list, the number of arcs and that the stream ends
+where the last list does; an access in between checks what it reads.
 
-Work is bounded by what the file declares: a list of d successors takes O(d), and a chain of references longer
-than its `maxrefcount` is an error. (With `maxrefcount` unlimited, Exercise 20.5 of seed 003 holds: a chain can
-be as long as the graph.)
+Work is bounded by what the file declares: a list of d successors takes O(d), and a chain of references
+longer than its `maxrefcount` is an error. (With `maxrefcount` unlimited, Exercise 20.5 of seed 003 holds: a
+chain can be as long as the graph.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -34,20 +35,22 @@ from lycosa.graph.offsets import Offsets
 Nodes = npt.NDArray[np.int32]
 Starts = npt.NDArray[np.int64]
 
-_PIECE = 1 << 20  # successors in a piece of a scan
+_PIECE = 1 << 17  # successors in a piece of a scan: half a megabyte stays in the cache
 
 
-class Lists(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Lists:
     """Lists side by side: the i-th is nodes[starts[i]:starts[i+1]]."""
 
     starts: Starts
     nodes: Nodes
 
-    def __getitem__(self, i: int) -> Nodes:  # type: ignore[override]  # a list of lists, not a pair
+    def __getitem__(self, i: int) -> Nodes:
         return self.nodes[self.starts[i] : self.starts[i + 1]]
 
     @property
     def count(self) -> int:
+        """How many lists."""
         return len(self.starts) - 1
 
 
@@ -67,7 +70,9 @@ def how_of(p: Parameters) -> tuple[int, ...]:
 class BVGraph:
     """A graph in memory, compressed."""
 
-    def __init__(self, data: bytes, properties: Properties, offsets: bytes | None = None, name: str = "graph"):
+    def __init__(
+        self, data: bytes, properties: Properties, offsets: bytes | None = None, name: str = "graph"
+    ):
         self.name = name
         self.properties = properties
         self.nodes = properties.nodes
@@ -167,8 +172,18 @@ class BVGraph:
             stop = min(self.nodes, x + most - kept)
             positions = np.empty(stop - x if locate else 0, dtype=np.int64)
             after, position, status, degree = bv_kernels.scan(
-                self._data, position, self._end, self.nodes, x, stop, self._how, lists, starts, kept,
-                positions, spent,
+                self._data,
+                position,
+                self._end,
+                self.nodes,
+                x,
+                stop,
+                self._how,
+                lists,
+                starts,
+                kept,
+                positions,
+                spent,
             )
             if status == bv_kernels.CORRUPT:
                 raise self._damaged(f"the list of node {after} makes no sense")
@@ -205,7 +220,7 @@ class BVGraph:
             setattr(counts, name, int(value))
 
     def scan(self, first: int = 0, counts: Counts | None = None) -> Iterator[Piece]:
-        """All lists from node `first` on, in pieces of about a million successors.
+        """All lists from node `first` on, in pieces of some hundred thousand successors.
 
         `counts` is filled at the end (all but `chain_total`).
         """
@@ -238,8 +253,17 @@ class BVGraph:
         positions = np.empty(len(wanted), dtype=np.int64)
         o = self._offsets
         bad = bv_kernels.degrees_of(
-            self._data, self._end, self.nodes, self._how, o.low, o.width, o.high, o.samples, wanted,
-            starts[1:], positions,
+            self._data,
+            self._end,
+            self.nodes,
+            self._how,
+            o.low,
+            o.width,
+            o.high,
+            o.samples,
+            wanted,
+            starts[1:],
+            positions,
         )
         if bad >= 0:
             raise self._damaged(f"the list of node {wanted[bad]} makes no sense")
@@ -253,11 +277,24 @@ class BVGraph:
         """The successors of each of the nodes, in their order."""
         wanted, starts, positions = self._located(nodes)
         np.cumsum(starts, out=starts)
-        out = np.empty(int(starts[-1]), dtype=np.int32)
+        try:
+            out = np.empty(int(starts[-1]), dtype=np.int32)
+        except (MemoryError, ValueError):
+            raise self._damaged(f"{starts[-1]} successors of {len(wanted)} nodes are too many") from None
         o = self._offsets
         bad = bv_kernels.lists_of(
-            self._data, self._end, self.nodes, self._how, o.low, o.width, o.high, o.samples, wanted,
-            positions, starts, out,
+            self._data,
+            self._end,
+            self.nodes,
+            self._how,
+            o.low,
+            o.width,
+            o.high,
+            o.samples,
+            wanted,
+            positions,
+            starts,
+            out,
         )
         if bad >= 0:
             raise self._damaged(f"the list of node {wanted[bad]} makes no sense")

@@ -1,16 +1,17 @@
 """Reading BV graphs, compiled: a scan of consecutive lists, and lists in any order.
 
 Both are tested equal to `bv_plain`. Nothing read from the bits is believed: degrees, references, blocks,
-intervals and residuals are checked against the graph before they are used as an index, so that a hostile file ends
-in a status (`bv.StorageError`), never in a write outside an array.
+intervals and residuals are checked against the graph before they are used as an index, so that a hostile
+file ends in a status (`bv.StorageError`), never in a write outside an array.
 
 Codes and parameters travel in one tuple, `how`:
 
-    0 outdegrees  1 blocks  2 residuals  3 references  4 block count  5 k  6 window  7 shortest interval  8 chain
+    0 outdegrees  1 blocks  2 residuals  3 references  4 block count  5 k  6 window  7 shortest interval  8
+    chain
 
 A list is put together in place. What is copied is written to the front of its room; then copied successors,
-intervals and residuals are merged from the largest down. The merge can stop as soon as intervals and residuals
-are used up, since what is still to come then lies where it belongs.
+intervals and residuals are merged from the largest down. The merge can stop as soon as intervals and
+residuals are used up, since what is still to come then lies where it belongs.
 
 Inner kernels take addresses, not arrays (see `bits_kernels`).
 """
@@ -54,7 +55,7 @@ def _copy(source, at, target, to, count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _merge(out, at, copied, degree, room, intervals, missing, nodes):  # type: ignore[no-untyped-def]
-    """Merge the copied front of out[at:at+degree] with intervals and residuals; False if any node comes twice."""
+    """Merge the copied front of out[at:at+degree] with the rest; False if any node comes twice."""
     front = at + copied - 1  # the largest that was copied
     j = 2 * intervals + missing - 1
     i = intervals - 1
@@ -184,11 +185,11 @@ def scan(  # type: ignore[no-untyped-def]
 ):
     """Read the lists of x … stop−1, one after the other.
 
-    The list of x goes to lists[starts[j]:starts[j+1]] and so on; those of the nodes before x are in the entries
-    before j, at least `window` of them or as many as there are. If `positions` has places, positions[i] is
-    told where the i-th list starts. Ends early, with FULL, when `lists` has no room for the next one.
-    Returns the node after the last one read, the position, the status and, if FULL, the degree to make room for.
-    `spent` gathers the counts, in the order of `bv_format.Counts`.
+    The list of x goes to lists[starts[j]:starts[j+1]] and so on; those of the nodes before x are in the
+    entries before j, at least `window` of them or as many as there are. If `positions` has places,
+    positions[i] is told where the i-th list starts. Ends early, with FULL, when `lists` has no room for the
+    next one. Returns the node after the last one read, the position, the status and, if FULL, the degree to
+    make room for. `spent` gathers the counts, in the order of `bv_format.Counts`.
     """
     base = np.int64(data.ctypes.data)
     out = np.int64(lists.ctypes.data)
@@ -347,7 +348,8 @@ def degrees_of(  # type: ignore[no-untyped-def]
 def lists_of(  # type: ignore[no-untyped-def]
     data, end, nodes, how, low, width, high, samples, wanted, positions, starts, lists
 ):
-    """The lists of the wanted nodes into `lists`, at `starts`, after `degrees_of`. Returns the first bad one, or −1.
+    """The lists of the wanted nodes into `lists`, at `starts`, after `degrees_of`. Returns the first bad
+    one, or −1.
 
     A chain of references is first followed down, then the lists are put together on the way back up.
     """
@@ -406,8 +408,19 @@ def lists_of(  # type: ignore[no-untyped-def]
                 target = out if step == 0 else room
                 to = starts[q] if step == 0 else here
                 position, _, _, _, _ = _read_list(
-                    base, chain[step, 2], end, nodes, chain[step, 0], degree, how, room, first, there + before,
-                    target, to, room,
+                    base,
+                    chain[step, 2],
+                    end,
+                    nodes,
+                    chain[step, 0],
+                    degree,
+                    how,
+                    room,
+                    first,
+                    there + before,
+                    target,
+                    to,
+                    room,
                 )
                 if position < 0:
                     return q

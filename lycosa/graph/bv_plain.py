@@ -1,13 +1,15 @@
 """The BV format in plain Python: the reference that the kernels are tested against.
 
-Slow (some microseconds a bit) and simple. `encode` follows WebGraph's choices exactly, so that our streams have
-the length of its own: for each r from 0 to the window the list is tried as a copy of that of node x − r, except
-where that list is empty or its chain is at the limit; the strictly cheapest wins, so ties go to the smaller r.
+Slow (some microseconds a bit) and simple. `encode` follows WebGraph's choices exactly, so that our streams
+have the length of its own: for each r from 0 to the window the list is tried as a copy of that of node x −
+r, except where that list is empty or its chain is at the limit; the strictly cheapest wins, so ties go to
+the smaller r.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from lycosa.graph.bits import BitReader, BitsError, BitWriter, int2nat, nat2int
 from lycosa.graph.bv_format import UNLIMITED, Counts, Parameters
@@ -62,7 +64,7 @@ def decode_node(
             raise BitsError(f"node {x} has a successor outside the graph")
         residuals.append(successor)
     successors = sorted(copied + runs + residuals)
-    if missing < 0 or any(a == b for a, b in zip(successors, successors[1:], strict=False)):
+    if missing < 0 or any(a == b for a, b in pairwise(successors)):
         raise BitsError(f"node {x} has a successor twice")
     return successors
 

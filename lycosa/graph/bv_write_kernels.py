@@ -1,8 +1,8 @@
 """Writing BV graphs, compiled; the choices are those of `bv_plain.encode`, tested equal bit by bit.
 
-For each list the cost of every admissible reference is computed without writing, in one merge of the list with
-its candidate prototype; a candidate is given up as soon as it costs more than the best so far. `how` is that of
-`bv_kernels`.
+For each list the cost of every admissible reference is computed without writing, in one merge of the list
+with its candidate prototype; a candidate is given up as soon as it costs more than the best so far. `how` is
+that of `bv_kernels`.
 """
 
 from __future__ import annotations
@@ -176,13 +176,16 @@ def _write(words, position, x, r, how, blocks, block, extras, extra, spent):  # 
 
 @njit(cache=True, nogil=True)
 def compress(  # type: ignore[no-untyped-def]
-    lists, starts, j, count, x, how, chains, words, position, positions, spent
+    lists, starts, j, count, x, how, chains, chosen, words, position, positions, spent
 ):
     """Write the lists j … count−1 of `starts`, the first being that of node x.
 
-    Entries before j are the lists of the nodes before x, which may be referred to; chains[i] is the length of the
-    chain below list i. `words` must be zero from `position` on. positions[i] is told where list j+i ends. Stops
-    when `words` might not hold the next list. Returns the index of the next list, and the position.
+    If `chosen` has places, chosen[i] is the reference of list i; else the best is found list by list.
+
+    Entries before j are the lists of the nodes before x, which may be referred to; chains[i] is the length
+    of the chain below list i. `words` must be zero from `position` on. positions[i] is told where list j+i
+    ends. Stops when `words` might not hold the next list. Returns the index of the next list, and the
+    position.
     """
     longest = np.int64(0)
     for i in range(count):
@@ -206,10 +209,12 @@ def compress(  # type: ignore[no-untyped-def]
             spent[0] += position - begun
         else:
             best = np.int64(1) << 62
-            best_r = np.int64(0)
+            best_r = 0
             best_block = 0
             best_extra = 0
             for r in range(min(how[6], j) + 1):
+                if len(chosen) and r != chosen[j]:
+                    continue
                 if r > 0 and (
                     starts[j - r] == starts[j - r + 1] or (how[8] >= 0 and chains[j - r] >= how[8])
                 ):
@@ -220,7 +225,9 @@ def compress(  # type: ignore[no-untyped-def]
                     for i in range(degree):
                         extras[i] = lists[a + i]
                 else:
-                    block, extra = _split(lists, a, a + degree, starts[j - r], starts[j - r + 1], blocks, extras)
+                    block, extra = _split(
+                        lists, a, a + degree, starts[j - r], starts[j - r + 1], blocks, extras
+                    )
                 total = _cost(x, r, how, blocks, block, extras, extra, best)
                 if total < best:
                     best = total

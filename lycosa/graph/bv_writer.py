@@ -4,8 +4,9 @@
     writer.append(starts, nodes)      the lists of the next nodes, side by side; any number of times
     properties = writer.close(nodes)  seals the three files
 
-`.graph` and `.offsets` grow as lists come in; `.properties`, without which nobody takes the others for a graph, is
-written last and whole. Memory is the piece handed in, the lists of the window, and a buffer of a few MB.
+`.graph` and `.offsets` grow as lists come in; `.properties`, without which nobody takes the others for a
+graph, is written last and whole. Memory is the piece handed in, the lists of the window, and a buffer of a
+few MB.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import numpy.typing as npt
 
 from lycosa.errors import LocalError
 from lycosa.files import Appender, Files, write_whole
-from lycosa.graph import bits_kernels, bv_write_kernels
+from lycosa.graph import bits_kernels, bv_plan_kernels, bv_write_kernels
 from lycosa.graph.bv import Lists, Nodes, Starts, how_of
-from lycosa.graph.bv_format import MOST_NODES, Counts, Parameters, Properties
+from lycosa.graph.bv_format import MOST_NODES, UNLIMITED, Counts, Parameters, Properties
 
 _WORDS = 1 << 17  # of a buffer
-_AT_ONCE = 1 << 17  # lists compressed in one go
+_AT_ONCE = 1 << 16  # lists compressed in one go
 
 
 class _BitFile:
@@ -125,13 +126,28 @@ class BVWriter:
         all_nodes = np.concatenate([self._before.nodes, nodes])
         total = len(all_starts) - 1
         chains = np.concatenate([self._chains, np.zeros(total - kept, dtype=np.int64)])
+        chosen = np.empty(0, dtype=np.int64)
+        p = self.parameters
+        if p.thorough and p.window and p.chain != UNLIMITED:
+            chosen = np.zeros(total, dtype=np.int64)
+            bv_plan_kernels.plan(all_nodes, all_starts, kept, total, self._nodes, self._how, chains, chosen)
         at = kept
         while at < total:
             ends = np.empty(total - at, dtype=np.int64)
             begun = self._graph.position
             after, self._graph.position = bv_write_kernels.compress(
-                all_nodes, all_starts, at, total, self._nodes, self._how, chains, self._graph.words,
-                begun, ends, self._spent,
+                all_nodes,
+                all_starts,
+                at,
+                total,
+                self._nodes,
+                self._how,
+                chains,
+                chosen,
+                self._graph.words,
+                begun,
+                ends,
+                self._spent,
             )
             done = after - at
             self._nodes += done
@@ -150,7 +166,7 @@ class BVWriter:
         self._arcs += len(nodes)
 
     def close(self, nodes: int | None = None) -> tuple[Properties, Counts]:
-        """Seal the files. `nodes`, if given, says how many there are: nodes that no list came for have none."""
+        """Seal the files. `nodes`, if given, says how many there are; those without a list have none."""
         total = self._nodes if nodes is None else nodes
         if total < self._nodes or self._most >= total:
             raise LocalError(f"a graph of {total} nodes with lists of or links to others")

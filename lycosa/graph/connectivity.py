@@ -10,17 +10,18 @@
 
 Numbers are those of the build's URL table; URLs of the tail that it does not have are numbered behind.
 
-**The tail** is laid over the build: a page that the tail has answers with the tail's links, and its old links
-are taken out of what it linked to; redirects of the tail are followed. That is what the next build will say, but
-for one case, which must wait for it: a URL that the build resolved as a redirect and that has become something else
-since. Links that were resolved through it still lead to where it led. (With canonical links resolved, a page's row
-also holds the links of pages that name it as canonical; a tail that has the page anew hides those too, until the
-next build.)
+**The tail** is laid over the build: a page that the tail has answers with the tail's links, and its old
+links are taken out of what it linked to; redirects of the tail are followed. That is what the next build
+will say, but for one case, which must wait for it: a URL that the build resolved as a redirect and that has
+become something else since. Links that were resolved through it still lead to where it led. (With canonical
+links resolved, a page's row also holds the links of pages that name it as canonical; a tail that has the
+page anew hides those too, until the next build.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -129,7 +130,7 @@ class _Tail:
         return sorted(links | self.moved.get(node, set()))
 
     def predecessors(self, node: int, built: Sequence[Sequence[int]]) -> list[int]:
-        """Who links to a node; `built` is what the build has for it and for the aliases that now lead to it."""
+        """Who links to a node; `built` is what the build has for it and for aliases that now lead to it."""
         if self.end(node) != node:
             return []
         found = {source for sources in built for source in sources if source not in self.out}
@@ -154,7 +155,7 @@ class Connectivity:
         """The number of each URL, −1 for one that is not known."""
         found = self.store.urls.numbers(urls)
         if self._tail and self._tail.new:
-            for i in np.flatnonzero(found < 0):
+            for i in np.flatnonzero(found < 0).tolist():
                 found[i] = self._tail.numbers.get(urls[i], -1)
         return found
 
@@ -283,4 +284,4 @@ class _Side:
 
 def _rows(lists: Lists) -> list[list[int]]:
     nodes, starts = lists.nodes.tolist(), lists.starts.tolist()
-    return [nodes[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+    return [nodes[a:b] for a, b in pairwise(starts)]

@@ -1,8 +1,9 @@
 """Exchange with the world: edge lists, Parquet, WebGraph, SciPy, NetworkX.
 
-Edge lists are lines of a source and a target, separated by a tab or blanks; a line that begins with `#` is a comment.
-Two kinds: numbers (as in the collections of SNAP and LAW), which make a BV graph, and URLs, which make a whole
-graph directory with its table of URLs. Lines that are neither end in a `ConfigError` that tells the line.
+Edge lists are lines of a source and a target, separated by a tab or blanks; a line that begins with `#` is a
+comment. Two kinds: numbers (as in the collections of SNAP and LAW), which make a BV graph, and URLs, which
+make a whole graph directory with its table of URLs. Lines that are neither end in a `ConfigError` that tells
+the line.
 
 BV graphs are taken in by decoding and encoding anew, which checks every list on the way.
 """
@@ -54,7 +55,11 @@ def write_edges(graph: BVGraph, out: BinaryIO, labels: Labels | None = None) -> 
             right: Iterable[Any] = targets.tolist()
         else:
             left, right = _named(labels, sources), _named(labels, targets)
-        out.write("".join(f"{a}\t{b}\n" for a, b in zip(left, right, strict=True)).encode("utf-8", "surrogateescape"))
+        out.write(
+            "".join(f"{a}\t{b}\n" for a, b in zip(left, right, strict=True)).encode(
+                "utf-8", "surrogateescape"
+            )
+        )
         total += len(sources)
     return total
 
@@ -83,7 +88,9 @@ def write_parquet(graph: BVGraph, path: Path, labels: Labels | None = None) -> i
                 if labels is None
                 else [_named(labels, sources), _named(labels, targets)]
             )
-            writer.write_table(pyarrow.table(dict(zip(("source", "target"), columns, strict=True)), schema=schema))
+            writer.write_table(
+                pyarrow.table(dict(zip(("source", "target"), columns, strict=True)), schema=schema)
+            )
             total += len(sources)
     return total
 
@@ -109,7 +116,9 @@ def to_networkx(graph: BVGraph, labels: Labels | None = None) -> networkx.DiGrap
     names: list[Any] = labels(np.arange(graph.nodes)) if labels is not None else list(range(graph.nodes))
     out.add_nodes_from(names)
     for sources, targets in _edges(graph):
-        out.add_edges_from((names[a], names[b]) for a, b in zip(sources.tolist(), targets.tolist(), strict=True))
+        out.add_edges_from(
+            (names[a], names[b]) for a, b in zip(sources.tolist(), targets.tolist(), strict=True)
+        )
     return out
 
 
@@ -117,7 +126,7 @@ def copy_graph(graph: BVGraph, files: Files, name: str, parameters: Parameters |
     """Write the graph under another name, by other parameters if given."""
     writer = BVWriter(files, name, parameters or graph.parameters)
     for _, lists in graph.scan():
-        writer.append(*lists)
+        writer.append(lists.starts, lists.nodes)
     return writer.close(graph.nodes)[0]
 
 
@@ -182,4 +191,3 @@ def import_numbers(
     writer = BVWriter(files, name, parameters)
     write_graph(writer, sorter.sorted(), most + 1)
     return writer.close(most + 1)[0]
-

@@ -3,23 +3,25 @@
 Records come in the order of the log. What counts:
 
 - a `Fetched` page with status 2xx: its links replace those of any earlier fetch of it. Links are those of the
-  wanted kinds; requisites (images, scripts …) are not wanted unless asked for, a canonical link is never an arc
-  but is kept as an alias;
+  wanted kinds; requisites (images, scripts …) are not wanted unless asked for, a canonical link is never an
+  arc but is kept as an alias;
 - a `Fetched` redirect (3xx with a redirect link): the URL is an alias of its target, and has no links itself;
 - a `Fetched` 404 or 410: the page is gone, and its links with it;
 - any other answer says nothing about links: what was known stays;
 - `Seeded`: its URLs are nodes, and remembered as seeds. Other records say nothing new (what is received from
   another shard is a link of a page that the other shard fetched).
 
-URLs are numbered as they come, in a dictionary; when the memory is full, the run is *sealed*: its URLs are sorted
-by key and written, and its links are written with the URLs' ranks. No fingerprints are involved: two URLs are the
-same if and only if their bytes are.
+URLs are numbered as they come, in a dictionary; when the memory is full, the run is *sealed*: its URLs are
+sorted by key and written, and its links are written with the URLs' ranks. No fingerprints are involved: two
+URLs are the same if and only if their bytes are.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import count
 from typing import NamedTuple
 
 import msgspec
@@ -28,7 +30,7 @@ import numpy.typing as npt
 
 from lycosa.files import Files
 from lycosa.graph.urls import key_of
-from lycosa.records import FIRST_REQUISITE, NOFOLLOW, Fetched, LinkKind, Links, Record, Seeded
+from lycosa.records import FIRST_REQUISITE, NOFOLLOW, Fetched, LinkKind, Record, Seeded
 
 Ints = npt.NDArray[np.int32]
 
@@ -121,7 +123,7 @@ class Gatherer:
         self._reset()
 
     def _reset(self) -> None:
-        self._ids: dict[bytes, int] = {}
+        self._ids: defaultdict[bytes, int] = defaultdict(count().__next__)
         self._pages = array("i")
         self._starts = array("q")
         self._targets = array("i")
@@ -131,11 +133,9 @@ class Gatherer:
         self._bytes = 0
 
     def _id(self, url: bytes) -> int:
-        found = self._ids.get(url)
-        if found is None:
-            found = self._ids[url] = len(self._ids)
+        if url not in self._ids:
             self._bytes += len(url)
-        return found
+        return self._ids[url]
 
     def add(self, record: Record) -> None:
         """The next record of the log."""
@@ -155,13 +155,11 @@ class Gatherer:
         self._starts.append(len(self._targets))
         if answer.alias is not None:
             self._aliases[index] = (page, self._id(answer.alias), answer.kind)
-        ids, size = self._ids, len(self._ids)
-        for target in answer.targets:
-            found = ids.setdefault(target, size)
-            if found == size:
-                size += 1
-                self._bytes += len(target)
-            self._targets.append(found)
+        ids, targets = self._ids, answer.targets
+        before = len(ids)
+        self._targets.extend(map(ids.__getitem__, targets))  # new URLs are numbered on the way
+        if len(ids) > before:
+            self._bytes += (len(ids) - before) * sum(map(len, targets)) // len(targets)
         if len(ids) * _PER_URL + self._bytes + self.held > self._memory:
             self.seal()
 
@@ -169,27 +167,6 @@ class Gatherer:
     def held(self) -> int:
         """Bytes held for links, about."""
         return _PER_TARGET * len(self._targets) + _PER_PAGE * len(self._pages)
-
-    def _answer(self, url: bytes, links: Links, alias: bytes | None, kind: int) -> None:
-        page = self._id(url)
-        index = len(self._pages)
-        self._latest[page] = index
-        self._pages.append(page)
-        self._starts.append(len(self._targets))
-        if alias is not None and alias != url:
-            self._aliases[index] = (page, self._id(alias), kind)
-        if links.kinds:
-            urls = links.urls.split(b"\n")
-            if links.kinds.translate(None, self._wanted):
-                urls = [u for u, kind in zip(urls, links.kinds, strict=True) if kind in self._wanted]
-            ids, size = self._ids, len(self._ids)
-            for target in urls:
-                found = ids.setdefault(target, size)
-                if found == size:
-                    size += 1
-                    self._bytes += len(target)
-                self._targets.append(found)
-        self.pages += 1
 
     def seal(self) -> None:
         """Write what is held as a run, if there is anything."""

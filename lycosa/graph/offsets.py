@@ -1,12 +1,12 @@
 """Where each list of a graph starts: an ascending sequence in a few bits an entry (Elias and Fano).
 
-Of each of the m values below u, the low w = ⌊log₂(u/m)⌋ bits lie side by side in `low`. The high part h of the
-i-th value is a one at bit h + i of `high`, so that the i-th value is found by the position of the i-th one; every
-64th one's position is kept in `samples`. That is w + 2 bits an entry, one more for the samples: 8 bits for
-cnr-2000, where plain 64-bit offsets would take more memory than the graph itself.
+Of each of the m values below u, the low w = ⌊log₂(u/m)⌋ bits lie side by side in `low`. The high part h of
+the i-th value is a one at bit h + i of `high`, so that the i-th value is found by the position of the i-th
+one; every 64th one's position is kept in `samples`. That is w + 2 bits an entry, one more for the samples: 8
+bits for cnr-2000, where plain 64-bit offsets would take more memory than the graph itself.
 
-A gap of g between two values is a run of g/2^w zeros, which an access behind the gap crosses word by word; all
-runs together have at most 2m zeros.
+A gap of g between two values is a run of g/2^w zeros, which an access behind the gap crosses word by word;
+all runs together have at most 2m zeros.
 """
 
 from __future__ import annotations

@@ -1,19 +1,22 @@
 """Who matters: PageRank, and harmonic centrality.
 
-PageRank is the stationary distribution of a surfer who at each step follows one of the page's links with probability
-d (the damping), and else, or on a page without links, jumps to a page drawn from the *teleport* vector v:
+PageRank is the stationary distribution of a surfer who at each step follows one of the page's links with
+probability d (the damping), and else, or on a page without links, jumps to a page drawn from the *teleport*
+vector v:
 
     r' = d (Aᵀ D⁻¹ r + δ(r) w) + (1 − d) v        δ(r): the rank of dangling nodes
 
-v is uniform unless `personal` says otherwise; w, where dangling nodes' rank goes, is v (*strongly preferential*, as in
-NetworkX), or uniform with `dangling="uniform"`. Iteration stops when ‖r' − r‖₁ falls below `tolerance`; since the
-error shrinks by d each step, r is then within tolerance · d/(1−d) of the truth. Every step's ‖r' − r‖₁ is in `history`.
+v is uniform unless `personal` says otherwise; w, where dangling nodes' rank goes, is v (*strongly
+preferential*, as in NetworkX), or uniform with `dangling="uniform"`. Iteration stops when ‖r' − r‖₁ falls
+below `tolerance`; since the error shrinks by d each step, r is then within tolerance · d/(1−d) of the truth.
+Every step's ‖r' − r‖₁ is in `history`.
 
-It runs on the compressed graph, decoded piece by piece in each iteration (memory: two vectors), or on CSR arrays.
+It runs on the compressed graph, decoded piece by piece in each iteration (memory: two vectors), or on CSR
+arrays.
 
 Harmonic centrality of x is Σ 1/distance(y, x) over all y ≠ x that reach x (Boldi and Vigna, "Axioms for
-centrality", 2014). Exact by a breadth-first walk from every node; above a given amount of work from a random sample
-of k nodes, whose sums are scaled by n/k.
+centrality", 2014). Exact by a breadth-first walk from every node; above a given amount of work from a random
+sample of k nodes, whose sums are scaled by n/k.
 """
 
 from __future__ import annotations
@@ -99,7 +102,7 @@ def pagerank(
 def harmonic(
     graph: BVGraph | Lists, *, work: int = 2_000_000_000, rng: np.random.Generator | None = None
 ) -> Centrality:
-    """Harmonic centrality of every node; a sample is taken if all walks would look at more than `work` arcs."""
+    """Harmonic centrality of every node; from a sample if all walks would look at more than `work` arcs."""
     lists = graph.csr() if isinstance(graph, BVGraph) else graph
     n = lists.count
     out = np.zeros(n)

@@ -1,9 +1,9 @@
 """Sorting arcs in bounded memory, and writing sorted arcs as a graph.
 
-An arc is packed into one 64-bit word, the source above the target, so that the order of words is the order of arcs.
-A `ArcSorter` gathers words up to its memory, sorts and spills them; at the end the spilled runs are merged block by
-block: of the blocks at the head of each run, everything up to the smallest of their last words is final. Repeats
-disappear on the way.
+An arc is packed into one 64-bit word, the source above the target, so that the order of words is the order
+of arcs. A `ArcSorter` gathers words up to its memory, sorts and spills them; at the end the spilled runs are
+merged block by block: of the blocks at the head of each run, everything up to the smallest of their last
+words is final. Repeats disappear on the way.
 """
 
 from __future__ import annotations

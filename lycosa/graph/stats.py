@@ -1,7 +1,7 @@
 """What a graph is like: size, degrees, components, locality, reach.
 
-`measure` scans the compressed graph; strongly connected components and reach need random access to all lists, for
-which the graph is decoded (4 bytes an arc, 12 a node) unless `deep` is off.
+`measure` scans the compressed graph; strongly connected components and reach need random access to all
+lists, for which the graph is decoded (4 bytes an arc, 12 a node) unless `deep` is off.
 """
 
 from __future__ import annotations

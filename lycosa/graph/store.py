@@ -1,12 +1,13 @@
 """What a built graph is on disk: one directory, a manifest that names the files of its generation.
 
-    graph.json          the manifest, swapped atomically: all files of generation g are durable before it names them
+    graph.json          the manifest, swapped atomically once all files of generation g are durable
     urls-g              the URLs (`urls`)
     out-g.*  in-g.*     links and their transpose, redirects resolved (`bv_format`)
     links-g.*           links as the pages hold them; only where it differs from out-g
     nodes-g             what is known of the nodes beside their links, below
     hosts-g  domains-g  names of hosts and registered domains, by key, as in `urls`
-    host-out-g.*  host-in-g.*  domain-out-g.*  domain-in-g.*    who links to whom among them, without links to oneself
+    host-out-g.*  host-in-g.*  domain-out-g.*  domain-in-g.*
+                        who links to whom among them, without links to oneself
 
     nodes    := magic sizes fetched aliases seeds domains crc
     magic    := "LYNODES1"              sizes: 4 × 8 bytes, the bytes of each part
@@ -16,7 +17,8 @@
     domains  := domain*                 4 bytes a host: the number of its registered domain
     crc      := CRC32C of everything before, 4 bytes; all integers little-endian
 
-The files of the generation before the last are kept, for readers that opened the manifest just before a build.
+The files of the generation before the last are kept, for readers that opened the manifest just before a
+build.
 """
 
 from __future__ import annotations
@@ -195,7 +197,10 @@ def read_manifest(files: Files) -> Manifest | None:
         manifest = msgspec.json.decode(files.read(MANIFEST), type=Manifest)
     except msgspec.MsgspecError as error:
         raise StorageError(f"{MANIFEST} is damaged ({error}): remove it and build the graph anew") from None
-    if manifest.version != 1 or min(manifest.nodes, manifest.hosts, manifest.domains, manifest.generation) < 0:
+    if (
+        manifest.version != 1
+        or min(manifest.nodes, manifest.hosts, manifest.domains, manifest.generation) < 0
+    ):
         raise StorageError(f"{MANIFEST} is of a version that this program cannot read: build the graph anew")
     return manifest
 

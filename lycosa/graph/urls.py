@@ -7,9 +7,9 @@ what makes the graph's lists short (seed 003 §20.4):
     key  := reversed-host " " ("h" | "s") port? path
     key  := "!" url                                                for any other bytes
 
-A name is reversed label by label (`www.stanford.edu` -> `edu.stanford.www`), an address stays as it is. The mapping
-is one to one on all byte strings. No byte of a host sorts below the space, so that a host's URLs lie together,
-before those of its subdomains; other schemes' URLs come first or last, by their "!".
+A name is reversed label by label (`www.stanford.edu` -> `edu.stanford.www`), an address stays as it is. The
+mapping is one to one on all byte strings. No byte of a host sorts below the space, so that a host's URLs lie
+together, before those of its subdomains; other schemes' URLs come first or last, by their "!".
 
 The file, immutable once written, all integers little-endian:
 
@@ -21,8 +21,8 @@ The file, immutable once written, all integers little-endian:
     offsets := 8 bytes a block: where it starts in `blocks`
     tail    := CRC32C of everything before, 4 bytes
 
-Opening a table checks the CRC and then every key, so that the kernels that search it can trust it. A search goes by
-halves over the blocks' first keys, then through one block, comparing no byte twice.
+Opening a table checks the CRC and then every key, so that the kernels that search it can trust it. A search
+goes by halves over the blocks' first keys, then through one block, comparing no byte twice.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import google_crc32c
 import numpy as np
@@ -112,7 +113,7 @@ def unpacked(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> list
     """The inverse of `packed`."""
     whole = data.tobytes()
     bounds = starts.tolist()
-    return [whole[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [whole[a:b] for a, b in pairwise(bounds)]
 
 
 class UrlWriter:
@@ -153,10 +154,11 @@ class UrlWriter:
         offsets = np.concatenate(self._offsets) if self._offsets else np.empty(0, dtype=np.int64)
         draft = f"{self._name}.part"
         out = self._files.create(draft)
-        crc = google_crc32c.Checksum()
+        crc = 0
 
         def put(data: bytes) -> None:
-            crc.update(data)
+            nonlocal crc
+            crc = google_crc32c.extend(crc, data)
             out.write(data)
 
         put(MAGIC + self.count.to_bytes(8, "little") + self._block.to_bytes(4, "little"))
@@ -164,7 +166,7 @@ class UrlWriter:
         for at in range(0, size, 1 << 20):
             put(self._files.read_at(f"{self._name}.data", at, min(1 << 20, size - at)))
         put(offsets.astype("<i8").tobytes())
-        out.write(crc.digest()[::-1])
+        out.write(int(crc).to_bytes(4, "little"))
         out.sync()
         out.close()
         self._files.remove(f"{self._name}.data")
@@ -173,7 +175,7 @@ class UrlWriter:
 
 
 def write_urls(files: Files, name: str, urls: Iterable[bytes], block: int = BLOCK) -> int:
-    """Write the table of these URLs, in any order, with repeats; returns how many different ones there are."""
+    """Write the table of these URLs, in any order, with repeats; returns how many there are without."""
     writer = UrlWriter(files, name, block)
     writer.append(sorted({key_of(url) for url in urls}))
     writer.close()
@@ -201,9 +203,7 @@ class UrlTable:
             raise bad
         self._data = raw[_HEAD : _HEAD + size]
         self._offsets = np.frombuffer(data, dtype="<i8", count=blocks, offset=_HEAD + size).astype(np.int64)
-        self.longest = int(
-            urls_kernels.check(self._data, self._offsets, self.count, self.block, MOST_LENGTH)
-        )
+        self.longest = int(urls_kernels.check(self._data, self._offsets, self.count, self.block, MOST_LENGTH))
         if self.longest < 0:
             raise bad
 
@@ -247,7 +247,7 @@ class UrlTable:
         starts[0] = 0
         while True:
             done, size = urls_kernels.decode(
-                self._data, self._offsets, self.count, self.block, wanted, done, size, room, out, starts
+                self._data, self._offsets, self.block, wanted, done, size, room, out, starts
             )
             if done == len(wanted):
                 return unpacked(out[:size], starts)

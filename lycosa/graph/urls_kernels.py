@@ -1,4 +1,7 @@
-"""Front-coded keys, compiled: see `lycosa.graph.urls` for the layout. `check` trusts nothing; the others trust `check`."""
+"""Front-coded keys, compiled; `lycosa.graph.urls` has the layout.
+
+`check` trusts nothing; the others trust `check`.
+"""
 
 from __future__ import annotations
 
@@ -106,11 +109,13 @@ def check(data, offsets, count, block, most):  # type: ignore[no-untyped-def]
             previous = larger
         if i > 0:
             # Ascending: the first byte that differs is larger, or there is more where the one before ended.
-            j = np.int64(0)
-            while j < size and shared + j < length and previous[shared + j] == data[at + j]:
-                j += 1
-            if j == size or (shared + j < length and previous[shared + j] > data[at + j]):
+            same = np.int64(0)
+            while same < size and shared + same < length and previous[shared + same] == data[at + same]:
+                same += 1
+            if same == size or (shared + same < length and previous[shared + same] > data[at + same]):
                 return np.int64(-1)
+            if same > 0 and i % block != 0:
+                return np.int64(-1)  # more is shared than is said, which a search relies on
         for j in range(size):
             previous[shared + j] = data[at + j]
         length = shared + size
@@ -127,8 +132,8 @@ def search(data, offsets, count, block, keys, starts, out):  # type: ignore[no-u
         k = starts[q]
         k_end = starts[q + 1]
         out[q] = -1
-        # The last block whose first key is not above this one. What both ends of the search range share with the
-        # key, everything between them shares too.
+        # The last block whose first key is not above this one. What both ends of the search range share with
+        # the key, everything between them shares too.
         low = 0
         high = blocks
         low_shared = np.int64(0)
@@ -178,11 +183,11 @@ def search(data, offsets, count, block, keys, starts, out):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True)
-def decode(data, offsets, count, block, wanted, done, filled, room, out, starts):  # type: ignore[no-untyped-def]
+def decode(data, offsets, block, wanted, done, filled, room, out, starts):  # type: ignore[no-untyped-def]
     """The keys of the wanted numbers from index `done` on, side by side in `out` from `filled` on.
 
-    Stops when `out` is full; returns how many are done and the bytes filled. A run of consecutive numbers is read
-    in one go.
+    Stops when `out` is full; returns how many are done and the bytes filled. A run of consecutive numbers is
+    read in one go.
     """
     at = np.int64(0)
     next_number = np.int64(-1)  # the number whose entry is at `at`, if `room` holds the key before it

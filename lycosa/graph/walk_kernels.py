@@ -1,4 +1,4 @@
-"""Walks over graphs, compiled: ranks, distances, components. Graphs come as CSR (`Lists`), or in pieces of one."""
+"""Walks over graphs, compiled: ranks, distances, components. Graphs come as `Lists`, or in pieces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def push(first, starts, nodes, rank, out):  # type: ignore[no-untyped-def]
-    """Each of the nodes first … hands its rank to its successors in equal parts; returns what none could take."""
+    """The nodes first … hand their rank to their successors in equal parts; returns what none could take."""
     kept = 0.0
     for i in range(len(starts) - 1):
         a, b = starts[i], starts[i + 1]
@@ -104,7 +104,7 @@ def roots(parent):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def strong(starts, nodes, component):  # type: ignore[no-untyped-def]
-    """Number the strongly connected components (Tarjan 1972, without recursion); returns how many there are."""
+    """Number the strongly connected components (Tarjan 1972, without recursion); returns their count."""
     n = len(starts) - 1
     low = np.zeros(n, dtype=np.int32)
     index = np.zeros(n, dtype=np.int32)  # 0: not met yet
@@ -153,7 +153,7 @@ def strong(starts, nodes, component):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def gaps(first, starts, nodes, spans, logs):  # type: ignore[no-untyped-def]
-    """Gather spans[⌊log₂(|target − source| + 1)⌋] and the sum of log₂ of the gaps within lists; returns the arcs."""
+    """Gather spans[⌊log₂(|target − source| + 1)⌋], and the sum and count of log₂ of gaps within lists."""
     for i in range(len(starts) - 1):
         x = first + i
         for j in range(starts[i], starts[i + 1]):

@@ -190,9 +190,9 @@ class AutoSeen:
     def freeze(self) -> Iterator[bytes]:
         memory = list(self._memory.freeze()) if self._memory is not None else []
         disk = self._disk.freeze() if self._disk is not None else iter(())
-        self._frozen = [
-            name for store in (self._memory, self._disk) if store is not None for name in store.files()
-        ]
+        # Kept apart, since the table may be gone by the time that its file is to be settled.
+        self._to_settle = [store for store in (self._memory, self._disk) if store is not None]
+        self._frozen = [name for store in self._to_settle for name in store.files()]
         head = msgspec.msgpack.encode((self.state, sorted(self._moved), self._lows, len(memory)))
         return itertools.chain((head, *memory), disk)
 

@@ -108,24 +108,22 @@ def _scatter_free(words: Any, firsts: Any, marks: Any, low: Any, clock: Any, vic
 
 @njit(cache=True, nogil=True, inline="always")
 def _scatter_slot(words: Any, firsts: Any, marks: Any, state: Any, r: Any, low: Any, clock: Any) -> Any:
-    """Choose a slot by the policy and free it."""
-    if clock:
-        at = np.int64(state[HANDLE])
-        while True:
-            here = at
+    """A free slot: an empty one until all are filled, then one that the policy chooses and we free."""
+    at = np.int64(state[HANDLE])
+    if state[FILLED] < words.size:
+        # Nothing is ever freed while filling, so the handle meets each slot once and never turns.
+        while np.int64(words[at] & low) != at or _bit(firsts, at):
             at = (at + 1) & np.int64(low)
-            empty = np.int64(words[here] & low) == here and not _bit(firsts, here)
-            if empty or not _bit(marks, here):
-                break
-            _set(marks, here, False)
-        state[HANDLE] = at
-    else:
-        here = _roll(state, r)
-        empty = np.int64(words[here] & low) == here and not _bit(firsts, here)
-    if empty:
+        state[HANDLE] = (at + 1) & np.int64(low)
         state[FILLED] += 1
-        return here
-    return _scatter_free(words, firsts, marks, low, clock, here)
+        return at
+    if not clock:
+        return _scatter_free(words, firsts, marks, low, clock, _roll(state, r))
+    while _bit(marks, at):
+        _set(marks, at, False)
+        at = (at + 1) & np.int64(low)
+    state[HANDLE] = (at + 1) & np.int64(low)
+    return _scatter_free(words, firsts, marks, low, clock, at)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -179,7 +177,8 @@ def scatter_probe(
             if clock:
                 _set(marks, e, True)
             continue
-        if np.int64(words[home] & low) == home and not _bit(firsts, home):
+        empty = np.int64(words[home] & low) == home and not _bit(firsts, home)
+        if empty and state[FILLED] < words.size:
             state[FILLED] += 1
         else:
             slot = _scatter_slot(words, firsts, marks, state, r, low, clock)
@@ -329,3 +328,111 @@ def chain_probe(
         if clock:
             _set(marks, slot, False)
     return found
+
+
+# -- the others
+
+
+@njit(cache=True, nogil=True)
+def lru_probe(
+    keys_in: Any, chain: Any, heads: Any, newer: Any, older: Any, state: Any, shift: Any, keys: Any, hits: Any
+) -> Any:
+    """LRU: entries in a doubly linked list by last request, and in hashed lists. -1 ends a list.
+
+    `state`: 0 the newest entry, 1 how many are filled, 2 the oldest entry.
+    """
+    found = 0
+    size = keys_in.size
+    for i in range(keys.size):
+        mixed = mix(keys[i])
+        head = np.int64(mixed >> np.uint64(shift)) if shift < 64 else np.int64(0)
+        e = heads[head]
+        while e >= 0 and keys_in[e] != mixed:
+            e = chain[e]
+        hits[i] = e >= 0
+        if e >= 0:
+            found += 1
+            if state[0] == e:
+                continue
+            before, after = newer[e], older[e]
+            older[before] = after
+            if after >= 0:
+                newer[after] = before
+            else:
+                state[2] = before
+        else:
+            if state[1] < size:
+                e = np.int32(state[1])
+                state[1] += 1
+            else:
+                e = np.int32(state[2])
+                state[2] = newer[e]
+                if state[2] >= 0:
+                    older[state[2]] = -1
+                its = np.int64(keys_in[e] >> np.uint64(shift)) if shift < 64 else np.int64(0)
+                if heads[its] == e:
+                    heads[its] = chain[e]
+                else:
+                    b = heads[its]
+                    while chain[b] != e:
+                        b = chain[b]
+                    chain[b] = chain[e]
+            keys_in[e] = mixed
+            chain[e] = heads[head]
+            heads[head] = e
+        # e becomes the newest
+        newer[e] = -1
+        older[e] = np.int32(state[0]) if size > 1 and state[0] >= 0 and state[0] != e else np.int32(-1)
+        if older[e] >= 0:
+            newer[older[e]] = e
+        state[0] = e
+        if state[2] < 0 or older[e] < 0:
+            state[2] = e
+    return found
+
+
+@njit(cache=True, nogil=True)
+def min_hits(ids: Any, following: Any, distinct: Any, size: Any) -> Any:
+    """MIN (Belady): evict what is requested farthest away. `following[t]` is the time of the next request.
+
+    A heap of (next request, item), its largest first, whose outdated pairs are dropped when they surface.
+    """
+    following_of = np.full(distinct, np.int64(-1))  # of items in the cache: their next request
+    heap_time = np.empty(ids.size + 1, np.int64)
+    heap_item = np.empty(ids.size + 1, np.int64)
+    n, held, hits = 0, 0, 0
+    for t in range(ids.size):
+        item = ids[t]
+        if following_of[item] >= 0:
+            hits += 1
+        else:
+            if held == size:
+                while True:
+                    time, victim = heap_time[0], heap_item[0]
+                    n -= 1
+                    last_time, last_item = heap_time[n], heap_item[n]
+                    at = 0
+                    while True:
+                        child = 2 * at + 1
+                        if child >= n:
+                            break
+                        if child + 1 < n and heap_time[child + 1] > heap_time[child]:
+                            child += 1
+                        if heap_time[child] <= last_time:
+                            break
+                        heap_time[at], heap_item[at] = heap_time[child], heap_item[child]
+                        at = child
+                    heap_time[at], heap_item[at] = last_time, last_item
+                    if following_of[victim] == time:
+                        following_of[victim] = -1
+                        break
+            else:
+                held += 1
+        following_of[item] = following[t]
+        at = n
+        n += 1
+        while at > 0 and heap_time[(at - 1) >> 1] < following[t]:
+            heap_time[at], heap_item[at] = heap_time[(at - 1) >> 1], heap_item[(at - 1) >> 1]
+            at = (at - 1) >> 1
+        heap_time[at], heap_item[at] = following[t], item
+    return hits

@@ -355,6 +355,12 @@ class DiskSeen(ABC):
             self._files.remove(name)
         self._garbage = []
 
+    def adopt(self, index: int, repository: Repository) -> None:
+        """Take over a sorted file of known keys as that of a range which has none yet."""
+        if self._shelves[index].repository is not None:
+            raise LocalError(f"the range {index} has a repository already")
+        self._shelves[index].repository = repository
+
     def new_name(self) -> str:
         """A name for a repository, never used before."""
         return f"repo-{next(self._numbers):08d}"
@@ -382,8 +388,9 @@ class DiskSeen(ABC):
 
     def _route(self, keys: Keys, indices: NDArray[np.intp]) -> Iterator[tuple[Bucket, NDArray[np.intp]]]:
         """The buckets of some keys, each with its indices in order, some thousands at a time."""
-        for at in range(0, len(indices), _AT_ONCE):
-            part = indices[at : at + _AT_ONCE]
+        at_once = min(max(self.batch // 4, 64), _AT_ONCE)
+        for at in range(0, len(indices), at_once):
+            part = indices[at : at + at_once]
             if len(self._buckets) == 1:
                 yield self._buckets[0], part
                 continue
@@ -399,7 +406,8 @@ class DiskSeen(ABC):
 
     def _grown(self, bucket: Bucket, before: int) -> None:
         self._buffered += bucket.buffer.nbytes - before
-        if bucket.buffer.nbytes >= self._block and not bucket.held:
+        full = bucket.buffer.nbytes >= self._block or len(bucket.buffer.keys) >= self.batch // 4
+        if full and not bucket.held:
             self._flush(bucket)
 
     def _flush(self, bucket: Bucket) -> None:

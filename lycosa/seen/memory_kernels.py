@@ -21,10 +21,13 @@ tables, 1974). Hence:
 A page has a few slots beyond its last home for what overflows, the very last of them always empty,
 so that no search needs a bound. What a page needs is one row of `pages`:
 
-    ADDRESS CAPACITY SLOTS COUNT ONES
+    ADDRESS CAPACITY SLOTS COUNT ONES WARM
 
 The arrays live at addresses, not in a list, because a list of arrays costs more to hand to a kernel
 than a batch of keys costs to look up. Whoever made them keeps them alive.
+
+The homes of some keys are read ahead of the searches, together: their cache misses overlap then. What was
+read goes to WARM, a field that nobody reads, so that the compiler cannot leave the reading out.
 """
 
 from __future__ import annotations
@@ -40,8 +43,9 @@ from numba.extending import intrinsic
 from lycosa.url.key_kernels import mix, unmix
 
 PAGES = 256
-ADDRESS, CAPACITY, SLOTS, COUNT, ONES = range(5)
-FIELDS = 5
+ADDRESS, CAPACITY, SLOTS, COUNT, ONES, WARM = range(6)
+FIELDS = 6
+_AHEAD = 32
 
 DONE = -1
 """The batch is through."""
@@ -61,7 +65,17 @@ def _as_pointer(_typing: Any, _address: Any) -> Any:
     return types.voidptr(types.uint64), codegen
 
 
+def _as_move(_typing: Any, _target: Any, _source: Any, _size: Any) -> Any:
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        target, source = (builder.inttoptr(arg, cgutils.voidptr_t) for arg in args[:2])
+        cgutils.raw_memmove(builder, target, source, args[2], 1)  # type: ignore[no-untyped-call]
+        return args[2]
+
+    return types.int64(types.uint64, types.uint64, types.int64), codegen
+
+
 _pointer: Any = intrinsic(_as_pointer)
+_move: Any = intrinsic(_as_move)
 _view: Any = numba.carray  # type: ignore[attr-defined]  # numba's own types leave it out
 
 
@@ -120,11 +134,27 @@ def copy(old: Any, new: Any) -> Any:
     return True
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _read_ahead(pages: Any, keys: Any, start: Any) -> Any:
+    warm = np.uint64(0)
+    for i in range(start, min(start + _AHEAD, keys.size)):
+        mixed = mix(keys[i])
+        row = pages[mixed >> _U56]
+        home = np.int64((((mixed & _LOW_56) >> _U24) * row[CAPACITY]) >> _U32)
+        slots = np.int64(row[SLOTS])
+        high = _view(_pointer(row[ADDRESS]), (slots,), np.uint32)
+        low = _view(_pointer(row[ADDRESS] + np.uint64(4 * slots)), (3 * slots,), np.uint8)
+        warm += np.uint64(high[home]) + np.uint64(low[3 * home])
+    pages[0, WARM] = warm
+
+
 @njit(cache=True, nogil=True)
 def certain(pages: Any, keys: Any, known: Any) -> Any:
     """Say in `known` which keys are in the table; returns how many."""
     found = 0
     for i in range(keys.size):
+        if i % _AHEAD == 0 and keys.size > 4:
+            _read_ahead(pages, keys, i)
         mixed = mix(keys[i])
         row = pages[mixed >> _U56]
         rest = mixed & _LOW_56
@@ -147,6 +177,8 @@ def insert(pages: Any, keys: Any, start: Any, new: Any, news: Any, known: Any, k
     Returns (where it stopped, news, knowns, why it stopped).
     """
     for i in range(start, keys.size):
+        if (i - start) % _AHEAD == 0 and keys.size > 4:
+            _read_ahead(pages, keys, i)
         key = keys[i]
         mixed = mix(key)
         page = mixed >> _U56
@@ -180,10 +212,10 @@ def insert(pages: Any, keys: Any, start: Any, new: Any, news: Any, known: Any, k
                 free += 1
             if free >= high.size - 1:
                 return i, news, knowns, np.int64(page)
-            for j in range(free, at, -1):
-                high[j] = high[j - 1]
-            for j in range(3 * free + 2, 3 * at + 2, -1):
-                low[j] = low[j - 3]
+            from_high = row[ADDRESS] + np.uint64(4 * at)
+            from_low = row[ADDRESS] + np.uint64(4 * high.size + 3 * at)
+            _move(from_high + np.uint64(4), from_high, 4 * (free - at))
+            _move(from_low + np.uint64(3), from_low, 3 * (free - at))
             high[at] = rest_high
             low[3 * at] = np.uint8(rest_low & 0xFF)
             low[3 * at + 1] = np.uint8((rest_low >> 8) & 0xFF)

@@ -19,6 +19,7 @@ NONE = np.int64(1 << 62)
 """No record."""
 
 _ZERO = np.uint64(0)
+_AHEAD = 32
 
 
 @njit(cache=True, nogil=True)
@@ -99,12 +100,28 @@ def merge(
     return i, j, n
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _read_ahead(keys: Any, start: Any, recent: Any, older: Any, sink: Any) -> Any:
+    """Read the first slots of some keys together, so that their cache misses overlap.
+
+    What was read goes to `sink`, which nobody reads, lest the compiler leave the reading out.
+    """
+    mask, older_mask = np.int64(recent.size - 1), np.int64(older.size - 1)
+    warm = np.uint64(0)
+    for i in range(start, min(start + _AHEAD, keys.size)):
+        mixed = np.int64(mix(keys[i]))
+        warm += recent[mixed & mask] + older[mixed & older_mask]
+    sink[0] = warm
+
+
 @njit(cache=True, nogil=True)
-def probe(keys: Any, recent: Any, older: Any, zeros: Any, found: Any) -> Any:
+def probe(keys: Any, recent: Any, older: Any, zeros: Any, sink: Any, found: Any) -> Any:
     """Say in `found` which keys are in either generation."""
     mask = np.int64(recent.size - 1)
     older_mask = np.int64(older.size - 1)
     for i in range(keys.size):
+        if i % _AHEAD == 0 and keys.size > 4:
+            _read_ahead(keys, i, recent, older, sink)
         key = keys[i]
         if key == _ZERO:
             found[i] = zeros[0] or zeros[1]
@@ -124,7 +141,15 @@ def probe(keys: Any, recent: Any, older: Any, zeros: Any, found: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def remember(
-    keys: Any, start: Any, recent: Any, older: Any, zeros: Any, room: Any, fresh: Any, freshes: Any
+    keys: Any,
+    start: Any,
+    recent: Any,
+    older: Any,
+    zeros: Any,
+    sink: Any,
+    room: Any,
+    fresh: Any,
+    freshes: Any,
 ) -> Any:
     """Add keys from `start` on to the newer generation; `fresh[freshes:]` gets the indices of those added.
 
@@ -133,6 +158,8 @@ def remember(
     mask = np.int64(recent.size - 1)
     older_mask = np.int64(older.size - 1)
     for i in range(start, keys.size):
+        if (i - start) % _AHEAD == 0 and keys.size > 4:
+            _read_ahead(keys, i, recent, older, sink)
         key = keys[i]
         if key == _ZERO:
             if not (zeros[0] or zeros[1]):

@@ -31,6 +31,7 @@ class RecentKeys:
         self._zeros = np.zeros(2, np.bool_)  # does the newer, the older generation hold the key 0?
         self._room = _FIRST * 3 // 4
         self._fresh = np.empty(256, np.intp)
+        self._sink = np.zeros(1, np.uint64)
 
     def limit(self, limit: int) -> None:
         """Change the limit, in bytes; it holds from the next generation on."""
@@ -41,7 +42,7 @@ class RecentKeys:
     def certain(self, keys: Keys) -> NDArray[np.bool_]:
         """Which keys are here."""
         found = np.empty(len(keys), np.bool_)
-        kernels.probe(keys, self._recent, self._older, self._zeros, found)
+        kernels.probe(keys, self._recent, self._older, self._zeros, self._sink, found)
         return found
 
     def add(self, keys: Keys) -> NDArray[np.intp]:
@@ -51,7 +52,7 @@ class RecentKeys:
         at, count = 0, 0
         while True:
             at, count, self._room = kernels.remember(
-                keys, at, self._recent, self._older, self._zeros, self._room, self._fresh, count
+                keys, at, self._recent, self._older, self._zeros, self._sink, self._room, self._fresh, count
             )
             if at == len(keys):
                 return self._fresh[:count]

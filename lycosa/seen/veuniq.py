@@ -26,11 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lycosa.errors import ConfigError, LocalError
+from lycosa.errors import ConfigError
 from lycosa.files import Files
 from lycosa.seen.disk import DiskSeen, Shelf
 from lycosa.seen.drum import equal_ranges
-from lycosa.seen.repository import BLOCK_KEYS, Repository
+from lycosa.seen.repository import BLOCK_KEYS
 
 DEFAULT_SPLIT = 64 * BLOCK_KEYS
 
@@ -73,9 +73,3 @@ class VeuniqSeen(DiskSeen):
         # Marks alone answer nobody: they count only among equals.
         best = max(self._shelves, key=lambda shelf: (shelf.buckets[0].asked, shelf.buckets[0].records))
         return best if best.buckets[0].records else None
-
-    def adopt(self, index: int, repository: Repository) -> None:
-        """Take over a sorted file of known keys as that of a range which has none yet."""
-        if self._shelves[index].repository is not None:
-            raise LocalError(f"the range {index} has a repository already")
-        self._shelves[index].repository = repository

@@ -56,9 +56,7 @@ class MadeCrawl:
             Log(self.files.within(f"{manifests.shard_directory(number)}/log"), segment_bytes)
             for number in range(shards)
         ]
-        self.archive = Archive(
-            self.files.within("archive"), ArchiveOptions(), ManualClock(), crawl="made"
-        )
+        self.archive = Archive(self.files.within("archive"), ArchiveOptions(), ManualClock(), crawl="made")
         self.at = BEGIN
 
     def shard_of(self, url: str) -> int:
@@ -161,7 +159,9 @@ def small(directory: Path) -> MadeCrawl:
     crawl.configure()
     crawl.seed("http://a.test/")
     crawl.robots("http://a.test", b"User-agent: *\nDisallow: /private\n")
-    links = anchors("http://a.test/1", ("http://a.test/gone", "a dead page"), "http://b.test/", "http://a.test/old")
+    links = anchors(
+        "http://a.test/1", ("http://a.test/gone", "a dead page"), "http://b.test/", "http://a.test/old"
+    )
     body = b"<title>Home</title><p>The home page of a site that was never there, in some words.</p>"
     crawl.fetch("http://a.test/", 200, links, body, keep=True, title="Home")
     crawl.fetch("http://a.test/1", 200, anchors("http://a.test/gone"), b"<p>one</p>", depth=1, keep=True)

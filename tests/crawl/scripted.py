@@ -48,7 +48,9 @@ def script(request: Request, before: int) -> Reply | Failure:
     page = int(path[2:] or 0) if path == "/" or path.startswith("/p") else -1
     if page < 0:
         return Reply(b"no such page", 404)
-    extra = ["/moved", "/flaky", "/busy", "/secret/x", "/missing", "http://nowhere.test/"] if page == 0 else []
+    extra = (
+        ["/moved", "/flaky", "/busy", "/secret/x", "/missing", "http://nowhere.test/"] if page == 0 else []
+    )
     anchors = "".join(f'<a href="{href}">to {href}</a>' for href in [*links_of(host, page), *extra])
     return Reply(f"<title>{host} {page}</title>{anchors}".encode())
 

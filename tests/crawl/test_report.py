@@ -80,14 +80,18 @@ def test_broken_links_and_who_holds_them(made: MadeCrawl) -> None:
     made.seed("http://seed.test/missing")
     for number in range(7):
         text = f"see <{number}>"
-        made.fetch(f"http://a.test/{number}", links=anchors(("http://b.test/404", text), "http://c.test/fine"))
+        made.fetch(
+            f"http://a.test/{number}", links=anchors(("http://b.test/404", text), "http://c.test/fine")
+        )
     made.fetch("http://b.test/404", 404, anchors("http://b.test/404"))
     made.fetch("http://c.test/fine")
     made.fetch("http://seed.test/missing", 410)
     made.fetch("http://d.test/", links=anchors("http://nowhere.test/"))
     made.skip("http://nowhere.test/", Why.DNS, "nxdomain: no such name")
     made.fetch("http://lonely.test/x", 500)
-    made.robots("http://e.test", b"", links=Links.pack([Link("http://e.test/map", LinkKind.SITEMAP, False, "")]))
+    made.robots(
+        "http://e.test", b"", links=Links.pack([Link("http://e.test/map", LinkKind.SITEMAP, False, "")])
+    )
     made.skip("http://e.test/map", Why.FAILED, "connect: refused")
     made.skip("http://a.test/out", Why.SCOPE, "not broken, only not ours")
     broken = report_of(made).broken
@@ -200,15 +204,16 @@ def test_limits_are_said(made: MadeCrawl, monkeypatch: pytest.MonkeyPatch) -> No
         made.redirect(f"{site}/r", f"{site}/")
         made.fetch(f"{site}/same", body=b"same", duplicate=number > 0)
         made.defer(f"{site}/later", Why.RETRY, NOW, "tls: x")
+        made.skip(f"{site}/secret", Why.ROBOTS, "line 1: Disallow: /")
     report = report_of(made)
     assert report.pages == 120
     assert report.sites <= 6
     assert report.broken.urls == 40
     assert len(report.broken.shown) == 3
     assert (report.redirects.pages, report.duplicates.pages) == (40, 39)
-    assert len(report.notes) == 5
+    assert len(report.notes) == 6
     text = " ".join(report.notes)
-    for word in ("sites", "broken", "redirects", "duplicates", "deferred"):
+    for word in ("sites", "rules", "broken", "redirects", "duplicates", "deferred"):
         assert word in text
 
 
@@ -257,7 +262,9 @@ def test_a_timeline_is_bounded_and_loses_nothing() -> None:
 
 
 def test_gauges_are_thinned_and_bad_lines_passed_over(tmp_path: Path) -> None:
-    lines = [b'{"at": %d.5, "pending": %d, "visits": 3, "news": 1}' % (BEGIN / 1000 + n, n) for n in range(3000)]
+    lines = [
+        b'{"at": %d.5, "pending": %d, "visits": 3, "news": 1}' % (BEGIN / 1000 + n, n) for n in range(3000)
+    ]
     lines[5] = b"\xff{"
     lines[6] = b'{"at": 1e308}'
     (tmp_path / "meters.jsonl").write_bytes(b"\n".join(lines) + b'\n{"at": 17')
@@ -312,7 +319,7 @@ def test_the_page_is_safe_and_needs_nothing_else(made: MadeCrawl) -> None:
     evil = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m"
     hostile = "http://a.test/'%22><script>alert(3)</script>"
     made.seed("http://a.test/")
-    made.fetch("http://a.test/", links=anchors((hostile, evil)), title=evil, type="text/<b>", body=b"x" * 500)
+    made.fetch("http://a.test/", links=anchors((hostile, evil)), title=evil, type="text/<u>", body=b"x" * 500)
     made.fetch("http://a.test/copy", title=evil, body=b"x" * 500, duplicate=True, truncated="length")
     made.fetch(hostile, 404, body=b"y")
     made.redirect("http://a.test/r1", "http://a.test/r2")
@@ -320,12 +327,12 @@ def test_the_page_is_safe_and_needs_nothing_else(made: MadeCrawl) -> None:
     made.robots("http://a.test", b"")
     made.skip("http://a.test/p", Why.ROBOTS, "line 1: Disallow: <script>")
     made.skip("http://a.test/q", Why.FAILED, "tls: <script>")
-    made.defer("http://a.test/z", Why.RETRY, NOW, "tls: <b>")
+    made.defer("http://a.test/z", Why.RETRY, NOW, "tls: <u>")
     page = render(report_of(made))
     reader = Reader()
     reader.feed(page)
     names = [tag for tag, _ in reader.tags]
-    assert not {"script", "img", "link", "iframe", "object", "b"} & set(names)
+    assert not {"script", "img", "link", "iframe", "object", "u"} & set(names)
     for tag, attributes in reader.tags:
         assert not any(name.startswith("on") for name in attributes)
         assert "src" not in attributes
@@ -335,7 +342,6 @@ def test_the_page_is_safe_and_needs_nothing_else(made: MadeCrawl) -> None:
     assert "url(" not in page and "@import" not in page
     assert "\x1b" not in page
     assert any("alert(1)" in text for text in reader.text)  # shown, as text
-    assert any("see who" in text or "1 page" in text for text in reader.text)
 
 
 def test_no_link_leads_anywhere_but_the_web(made: MadeCrawl) -> None:

@@ -276,3 +276,21 @@ async def test_transfers_that_end_badly_leave_the_fetcher_well() -> None:
         results = await asyncio.gather(*(fetcher.fetch(Request(site.url(f"/{n}"), LOCAL)) for n in range(80)))
         assert sum(isinstance(result, Response) for result in results) == 20
         assert (await get(fetcher, site.url("/good"))).body == b"ok"
+
+
+async def test_a_dead_kept_connection_is_told_and_the_request_is_not_repeated() -> None:
+    """libcurl would send it again at once on a new connection; when to ask again is the visit's to decide."""
+    asked: list[bytes] = []
+
+    async def once_then_hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with serving(once_then_hang_up) as site, fetching() as fetcher:
+        await get(fetcher, site.url("/"))
+        again = await fail(fetcher, site.url("/"))
+        assert again.kind is FailureKind.STALE and again.transient
+        assert len(asked) == 2, "two requests were made, none repeated"
+        await get(fetcher, site.url("/"))  # the next one opens a connection of its own

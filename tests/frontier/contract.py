@@ -117,6 +117,36 @@ class FrontierContract:
             "c",
         ]
 
+    def test_claim(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting("http://a/1"), waiting("http://b/1")], [0, 0])
+        assert f.claim("b", 0.0)
+        assert not f.claim("b", 0.0)
+        assert f.claim("unknown", 0.0)
+        assert f.take("unknown") is None
+        assert f.take("b") == waiting("http://b/1")
+        assert f.begin(0.0) == "a"
+        assert not f.claim("a", 0.0)
+        f.end("unknown", 7.0)
+        assert not f.claim("unknown", 6.0)
+        f.put([waiting("http://unknown/1")], [0])
+        assert f.next_ready() == 7.0
+        f.end("a", 3.0)
+        assert f.claim("a", 3.0)
+        assert f.begin(7.0) == "unknown"
+        f.hold_all(20.0)
+        assert not f.claim("new", 19.0)
+        assert f.claim("new", 20.0)
+
+    def test_hold_all(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting("http://a/1")], [0])
+        f.hold_all(5.0)
+        f.hold_all(4.0)
+        assert f.next_ready() == 5.0
+        assert f.begin(4.5) is None
+        assert f.begin(5.0) == "a"
+
     def test_longest_ready_first_and_idle_hosts_do_not_jump_the_queue(self) -> None:
         f = self.make(ManualClock())
         f.put([waiting(f"http://{h}/1") for h in "abc"], [0, 0, 0])
@@ -238,8 +268,7 @@ class FrontierContract:
         f.put(items, [0] * len(items))
         pieces = []
         frozen = f.freeze()
-        n = 0
-        for piece in frozen:
+        for n, piece in enumerate(frozen):
             pieces.append(piece)
             host = f.begin(0.0)
             if host is not None:
@@ -250,7 +279,6 @@ class FrontierContract:
                 f.end(host, 0.0)
             more = [waiting(f"http://host{n % 9}.example/more/{n}/{i}") for i in range(300)]
             f.put(more, [i % 3 for i in range(300)])
-            n += 1
         g = self.make(clock)
         g.thaw(pieces)
         assert sorted(item for _, item in drain(g)) == sorted(items)

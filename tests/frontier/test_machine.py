@@ -78,6 +78,15 @@ class Machine(RuleBasedStateMachine):
             assert host not in self.begun
             self.begun.append(host)
 
+    @rule(host=st.sampled_from(["a", "b.example", "[::1]", "robots.example"]))
+    def claim(self, host: str) -> None:
+        now = self.clock.monotonic()
+        granted = self.plain.claim(host, now)
+        assert self.packed.claim(host, now) == granted
+        if granted:
+            assert host not in self.begun
+            self.begun.append(host)
+
     @rule(which=st.integers(0, 9), times=st.integers(1, 30))
     def take(self, which: int, times: int) -> None:
         if not self.begun:
@@ -228,7 +237,7 @@ class RankedMachine(Machine):
 @pytest.mark.parametrize("machine", [Machine, RankedMachine])
 def test_packed_is_plain(machine: type[Machine]) -> None:
     quick = settings(
-        max_examples=60,
+        max_examples=80,
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -189,7 +189,11 @@ def test_arcs_in_little_memory_sort_as_in_much(
         part = arcs[i : i + 5]
         sorter.add(pack([a for a, _ in part], [b for _, b in part]))
     pieces = list(sorter.sorted())
-    out = [pair for piece in pieces for pair in zip(sources_of(piece).tolist(), targets_of(piece).tolist(), strict=True)]
+    out = [
+        pair
+        for piece in pieces
+        for pair in zip(sources_of(piece).tolist(), targets_of(piece).tolist(), strict=True)
+    ]
     assert out == sorted(set(arcs))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import networkx as nx
@@ -31,7 +32,9 @@ def check(server: Connectivity, nodes: set[str], arcs: set[tuple[str, str]]) -> 
                 assert len(answers.lists[i]) == 0
                 continue
             got = server.urls(answers.lists[i])
-            expected = {b for a, b in arcs if a == url} if direction == "out" else {a for a, b in arcs if b == url}
+            expected = (
+                {b for a, b in arcs if a == url} if direction == "out" else {a for a, b in arcs if b == url}
+            )
             assert set(got) == expected, (direction, url)
             assert len(got) == len(expected)
 
@@ -94,7 +97,7 @@ def test_paths_are_shortest(tmp_path_factory: pytest.TempPathFactory, seed: int,
                 continue
             assert path is not None
             assert (path[0], path[-1], len(path)) == (a, b, lengths[b] + 1)
-            assert all(step in arcs for step in zip(path, path[1:], strict=False))
+            assert all(step in arcs for step in pairwise(path))
 
 
 def test_common(tmp_path: Path) -> None:

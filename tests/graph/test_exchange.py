@@ -72,7 +72,11 @@ def test_edge_lists_of_urls(tmp_path: Path, store: GraphStore) -> None:
     backwards = reversed(out.getvalue().splitlines())
     for memory in (1, 1 << 20):
         files = DiskFiles(tmp_path / f"made{memory}")
-        build_from_edges(files, parse_edges(backwards if memory == 1 else out.getvalue().splitlines()), Options(memory=memory))
+        build_from_edges(
+            files,
+            parse_edges(backwards if memory == 1 else out.getvalue().splitlines()),
+            Options(memory=memory),
+        )
         again = GraphStore.open(files)
         text = io.BytesIO()
         write_edges(again.graph("out"), text, again.urls.urls)
@@ -92,7 +96,9 @@ def test_parquet(tmp_path: Path, graph: BVGraph, store: GraphStore, rows: list[l
 def test_scipy_and_networkx(graph: BVGraph, store: GraphStore, rows: list[list[int]]) -> None:
     matrix = to_scipy(graph)
     assert matrix.shape == (len(rows), len(rows))
-    assert [matrix.indices[matrix.indptr[x] : matrix.indptr[x + 1]].tolist() for x in range(len(rows))] == rows
+    assert [
+        matrix.indices[matrix.indptr[x] : matrix.indptr[x + 1]].tolist() for x in range(len(rows))
+    ] == rows
     plain = to_networkx(graph)
     assert isinstance(plain, nx.DiGraph)
     assert sorted(plain.edges) == [(x, y) for x, row in enumerate(rows) for y in row]

@@ -80,7 +80,13 @@ def test_pagerank_limits() -> None:
     lists = as_lists([[1], [0]])
     assert pagerank(as_lists([])).values.tolist() == []
     assert not pagerank(as_lists([[1], [], [0]]), iterations=1).converged
-    for wrong in ({"damping": 1.0}, {"damping": -0.1}, {"personal": [1]}, {"personal": [0, 0]}, {"personal": [-1, 2]}):
+    for wrong in (
+        {"damping": 1.0},
+        {"damping": -0.1},
+        {"personal": [1]},
+        {"personal": [0, 0]},
+        {"personal": [-1, 2]},
+    ):
         with pytest.raises(ConfigError):
             pagerank(lists, **wrong)  # type: ignore[arg-type]  # wrong on purpose
 

@@ -31,7 +31,14 @@ def test_keys_are_one_to_one(given_url: bytes) -> None:
 
 
 def test_order_of_figure_20_5() -> None:
-    paths = ["alchemy", "biology", "biology/plant", "biology/plant/copyright", "biology/plant/people", "chemistry"]
+    paths = [
+        "alchemy",
+        "biology",
+        "biology/plant",
+        "biology/plant/copyright",
+        "biology/plant/people",
+        "chemistry",
+    ]
     urls = [f"http://www.stanford.edu/{path}".encode() for path in paths]
     urls.append(b"http://stanford.edu/")  # the domain comes before its subdomains
     assert sorted(urls, key=key_of) == [urls[-1], *urls[:-1]]
@@ -68,9 +75,19 @@ def test_the_table_is_a_sorted_list(
 
 
 def realistic(count: int) -> list[bytes]:
-    """URLs as documentation sites have them: sections of long names, each with its numbered and named pages."""
+    """URLs as documentation sites have them: sections of long names, each with numbered and named pages."""
     rng = np.random.default_rng(4)
-    words = ["library", "reference", "tutorial", "function", "datatype", "postgres", "release", "admin", "index"]
+    words = [
+        "library",
+        "reference",
+        "tutorial",
+        "function",
+        "datatype",
+        "postgres",
+        "release",
+        "admin",
+        "index",
+    ]
     out: set[bytes] = set()
     while len(out) < count:
         section = "/".join(words[int(w)] for w in rng.integers(0, len(words), size=rng.integers(1, 6)))

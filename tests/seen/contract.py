@@ -17,9 +17,11 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from lycosa.files import DiskFiles, Files
+from lycosa.lab.faults import Crash, FaultyFiles
 from lycosa.seen.protocol import Seen
 
 Factory = Callable[[Files], Seen]
@@ -55,7 +57,8 @@ class Bench:
         answer = self.store.offer(np.array(keys, np.uint64), payloads)
         new, waiting = answer.new.tolist(), answer.waiting.tolist()
         assert new == sorted(set(new)) and waiting == sorted(set(waiting))
-        assert not set(new) & set(waiting)
+        new, waiting = set(new), set(waiting)
+        assert not new & waiting
         for i, key in enumerate(keys):
             met = key in self.known or key in self.pending
             if i in new:
@@ -139,6 +142,37 @@ class Bench:
                 break
             self.store.merge()
         assert len(self.store) == len(self.known)
+
+
+class PowerBench(Bench):
+    """A bench whose machine loses its power: only what was synced is sure to be there afterwards."""
+
+    def __init__(self, factory: Factory, dice: random.Random) -> None:
+        self.dice = dice
+        super().__init__(factory, Path("/nowhere"))
+
+    def __post_init__(self) -> None:
+        self.serial = itertools.count()
+        self.files = FaultyFiles()
+        self.store = self.factory(self.files)
+        self.snapshot = Snapshot([], {}, set(), {})
+
+    def crash(self, tails: str = "", calm: bool = False) -> None:
+        """Restart, on a disk that will fail again, unless calm; it may fail while we recover."""
+        while True:
+            crash_at = None if calm else self.dice.randrange(2, 400)
+            self.files = self.files.restart(self.dice, crash_at)
+            try:
+                for name in self.files.list(""):
+                    if name not in self.snapshot.sizes:
+                        self.files.remove(name)
+                self.store = self.factory(self.files)
+                if self.snapshot.pieces:
+                    self.store.thaw(self.snapshot.pieces)
+                break
+            except Crash:
+                continue
+        self.known, self.pending = set(self.snapshot.known), dict(self.snapshot.pending)
 
 
 EDGES = [0, 1, 2**64 - 1, 2**64 - 2, 2**63, 2**48, 2**48 - 1, 255, 256]
@@ -241,6 +275,36 @@ class Contract:
                 bench.freeze(lambda: bench.offer([dice.getrandbits(64), 3, HOST | 9]))
             if turn % 60 == 59:
                 bench.crash(("keep", "cut", "garble")[turn // 60 % 3])
+        bench.finish()
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_power_cuts(self, seed: int) -> None:
+        """The power fails at random file operations, in merges, freezes and settling too."""
+        dice = random.Random(seed)
+        bench = PowerBench(type(self).factory, dice)
+        batches = list(stream(seed, 4000))
+        bench.freeze()
+        bench.crash()
+        turn, committed = 0, 0
+        for _ in range(60):
+            try:
+                while turn < len(batches):
+                    bench.offer(batches[turn])
+                    if dice.random() < 0.3:
+                        bench.mark(dice.sample(batches[turn], 1))
+                    if dice.random() < 0.4:
+                        bench.merge()
+                    turn += 1
+                    if dice.random() < 0.2:
+                        bench.freeze(lambda: bench.offer([dice.getrandbits(64)]))
+                        committed = turn
+                break
+            except Crash:
+                bench.crash()
+                turn = committed
+        bench.crash(calm=True)
+        for batch in batches[committed:]:
+            bench.offer(batch)
         bench.finish()
 
     def test_edges_and_repeats(self, tmp_path: Path) -> None:

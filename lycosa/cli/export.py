@@ -1,0 +1,145 @@
+"""`lycosa export`: pages and links of a crawl as JSON lines or Parquet; the index of its archive as CDXJ.
+
+The columns are listed in `lycosa.crawl.export`. A running crawl is exported as far as it is committed. The
+file appears when it is whole; JSON lines named .gz or .zst are compressed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from lycosa.cli.streams import Progress, replacing
+from lycosa.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lycosa.crawl.reading import CrawlReader
+
+HELP = "write pages or links as JSON lines or Parquet, or the archive's CDXJ index"
+EPILOG = """\
+examples:
+  lycosa export crawls/example pages | jq .url
+  lycosa export crawls/example pages --text --to pages.jsonl.zst
+  lycosa export crawls/example links --to links.parquet
+  lycosa export crawls/example cdxj
+
+Pages: one row for each answer. Links: source, target, kind, nofollow, text, status of the source.
+cdxj goes to DIR/archive/index.cdxj unless --to says otherwise; pywb replays the archive with it.
+"""
+
+_INDEX = "index.cdxj"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("directory", type=Path, metavar="DIR", help="the crawl's directory")
+    add("what", choices=("pages", "links", "cdxj"), help="what to export")
+    add("--format", choices=("jsonl", "parquet"), help="by the name of the file, or else jsonl")
+    add("--to", metavar="FILE", help="instead of standard output")
+    add("--text", action="store_true", help="pages: with their main text, from the archive")
+    add("--body", action="store_true", help="pages: with their decoded bodies, from the archive")
+    # Positionals may come after options: export DIR --text pages.
+    parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]  # as in `lycosa robots`
+
+
+def run(args: argparse.Namespace) -> int:
+    from lycosa.crawl.reading import CrawlReader
+
+    crawl = CrawlReader(args.directory)
+    if (args.text or args.body) and args.what != "pages":
+        raise ConfigError("--text and --body belong to pages: lycosa export DIR pages --text")
+    if args.what == "cdxj":
+        if args.format is not None:
+            raise ConfigError("cdxj is a format of its own: leave --format out")
+        return _cdxj(crawl, args)
+    return _rows(crawl, args)
+
+
+def _rows(crawl: CrawlReader, args: argparse.Namespace) -> int:
+    from lycosa.crawl import export
+
+    to = None if args.to in (None, "-") else Path(args.to)
+    form = args.format or ("parquet" if to is not None and to.suffix == ".parquet" else "jsonl")
+    if form == "parquet":
+        export.parquet_modules()
+        if to is None:
+            raise ConfigError("Parquet is written to a file: add --to pages.parquet")
+    with Progress("export") as told:
+        if args.what == "pages":
+            rows = export.pages(crawl, text=args.text, body=args.body, told=told)
+        else:
+            rows = export.links(crawl, told)
+        if to is None:
+            count = export.write_jsonl(rows, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        elif form == "jsonl":
+            with _compressed(to) as out:
+                count = export.write_jsonl(rows, out)
+        else:
+            with replacing(to) as draft:
+                count = export.write_parquet(rows, str(draft), args.what, text=args.text, body=args.body)
+    if to is not None:
+        print(f"wrote {count:,} {args.what} to {to}", file=sys.stderr)
+    return 0
+
+
+@contextmanager
+def _compressed(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to; compressed if its name says so."""
+    with replacing(path) as draft, draft.open("wb") as file:
+        if path.suffix == ".gz":
+            import gzip
+
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as out:
+                yield cast(BinaryIO, out)
+        elif path.suffix == ".zst":
+            import zstandard
+
+            with zstandard.ZstdCompressor(level=6).stream_writer(file, closefd=False) as packed:
+                yield cast(BinaryIO, packed)
+        else:
+            yield file
+
+
+# -- the index
+
+
+def _cdxj(crawl: CrawlReader, args: argparse.Namespace) -> int:
+    from lycosa.archive.cdxj import write_index
+    from lycosa.files import DiskFiles
+
+    if args.to == "-":
+        raise ConfigError("the index is sorted in files: give --to a file")
+    to = crawl.directory / "archive" / _INDEX if args.to is None else Path(args.to)
+    if to.is_dir():
+        raise ConfigError(f"cannot write {to}: it is a directory")
+    with Progress("export") as told:
+        lines = _lines(crawl, told)
+        first = next(lines, None)
+        if first is None:
+            raise ConfigError(f"{crawl.directory} has nothing to index: nothing fetched, or no archive kept")
+        if not os.access(to.parent, os.W_OK):
+            raise ConfigError(f"cannot write {to}: there is no directory {to.parent} that may be written to")
+        count = write_index(DiskFiles(to.parent), to.name, chain((first,), lines))
+    print(f"wrote {count:,} captures to {to}", file=sys.stderr)
+    return 0
+
+
+def _lines(crawl: CrawlReader, told: Progress) -> Iterator[bytes]:
+    """A line for each exchange that the log knows: what is not committed does not count."""
+    from lycosa.archive.cdxj import entry_at
+    from lycosa.records import Fetched, Robots
+
+    for number, (_, _, record) in enumerate(crawl.records(), 1):
+        if isinstance(record, Fetched | Robots) and record.stored is not None:
+            found = entry_at(crawl.archive_files, record.stored)
+            if found is not None:
+                yield found.line()
+        if not number & 0x3FF:
+            told("indexing", number)

@@ -1,0 +1,211 @@
+"""`lycosa log`: the records of a crawl as JSON lines, filtered.
+
+One object a line, in the form of `lycosa.crawl.json_form`: "record" (the kind), "shard", "position", "at",
+and the record's fields. Shard by shard, in the order of each log; with `--by-time`, merged by the time they
+carry. `--follow` goes on with what is committed, and ends when the crawl does.
+
+`--url TEXT` and `--host HOST` ask about a record's own URL (or site); of records that have none but hold
+links (seeded, received) about those. Blocks of the log that do not hold the text are not even decoded, and a
+host's records all lie in one shard, so both are much faster than reading everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lycosa.cli.amounts import duration
+from lycosa.errors import ConfigError, StorageError
+
+if TYPE_CHECKING:
+    from lycosa.crawl.reading import CrawlReader
+    from lycosa.records import Record
+
+HELP = "print the records of a crawl as JSON lines"
+EPILOG = """\
+kinds: configured, seeded, received, fetched, skipped, deferred, robots
+times: 2026-05-01, 2026-05-01T12:30 (local, unless they end in Z or +02:00), or 15m, 2h, 3d (ago)
+
+examples:
+  lycosa log crawls/example --kind skipped,deferred --since 1h
+  lycosa log crawls/example --url /private/ --kind fetched --links list
+  lycosa log crawls/example --host www.example.org --follow
+"""
+
+_POLL = 0.5
+
+Row = tuple[int, int, "Record"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("directory", type=Path, metavar="DIR", help="the crawl's directory")
+    add("--kind", metavar="A,B", help="only records of these kinds")
+    add("--url", metavar="TEXT", help="only records of URLs that hold this text")
+    add("--host", metavar="HOST", help="only records of this host")
+    add("--since", metavar="TIME", help="only records from this time on")
+    add("--until", metavar="TIME", help="only records before this time")
+    add("--shard", type=int, metavar="N", help="only this shard")
+    add(
+        "--from",
+        dest="start",
+        type=int,
+        default=0,
+        metavar="POSITION",
+        help="from this position of a shard on",
+    )
+    add("--links", choices=("count", "list", "none"), default="count", help="how links are shown (count)")
+    add("--by-time", action="store_true", help="merge the shards by time")
+    add("--follow", action="store_true", help="go on with what a running crawl commits")
+    add("--limit", type=int, metavar="N", help="stop after N records")
+
+
+def run(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from lycosa.crawl.json_form import Shown, plain
+    from lycosa.crawl.reading import CrawlReader
+
+    crawl = CrawlReader(args.directory)
+    wanted, needle = _filter(args)
+    shards = _shards(args, crawl)
+    if args.start < 0 or (args.limit is not None and args.limit < 0):
+        raise ConfigError("--from and --limit take a number: 0 or more")
+    rows = _follow(crawl, shards, args) if args.follow else _all(crawl, shards, args, needle)
+    encode = msgspec.json.Encoder().encode
+    links = Shown(args.links)
+    out = sys.stdout.buffer
+    left = args.limit
+    for shard, position, record in rows:
+        if left == 0:
+            break
+        if wanted(record):
+            out.write(encode(plain(shard, position, record, links)) + b"\n")
+            if args.follow:
+                out.flush()
+            left = None if left is None else left - 1
+            if left == 0:
+                break
+    out.flush()
+    return 0
+
+
+def _shards(args: argparse.Namespace, crawl: CrawlReader) -> list[int]:
+    count = len(crawl.logs)
+    if args.shard is not None:
+        if not 0 <= args.shard < count:
+            raise ConfigError(f"--shard {args.shard}: this crawl has shards 0 to {count - 1}")
+        return [args.shard]
+    if args.host:
+        return [crawl.splitter.shard_of(args.host.lower())]
+    return list(range(count))
+
+
+def _all(crawl: CrawlReader, shards: list[int], args: argparse.Namespace, needle: bytes) -> Iterator[Row]:
+    def one(shard: int) -> Iterator[Row]:
+        log = crawl.logs[shard]
+        for position, record in log.find(needle) if needle and not args.start else log.scan(args.start):
+            yield shard, position, record
+
+    yield from _merged([one(shard) for shard in shards], args.by_time)
+
+
+def _merged(streams: list[Iterator[Row]], by_time: bool) -> Iterator[Row]:
+    if by_time:
+        return heapq.merge(*streams, key=lambda row: row[2].at)
+    return chain.from_iterable(streams)
+
+
+def _follow(crawl: CrawlReader, shards: list[int], args: argparse.Namespace) -> Iterator[Row]:
+    """Everything, and then what comes, until nobody crawls any more."""
+    from lycosa.crawl.alive import process_of
+    from lycosa.crawl.manifest import shard_directory
+    from lycosa.crawl.tail import Tail
+
+    tails = {n: Tail(crawl.files.within(f"{shard_directory(n)}/log"), args.start) for n in shards}
+
+    def fresh(shard: int) -> Iterator[Row]:
+        for position, record in tails[shard].more():
+            yield shard, position, record
+
+    failed = False
+    while True:
+        running = process_of(crawl.directory) is not None  # asked first: its last words come before its end
+        try:
+            yield from _merged([fresh(shard) for shard in shards], args.by_time)
+            failed = False
+        except StorageError:
+            # A block that was being written when it was read may look like damage; but damage stays.
+            if failed:
+                raise
+            failed = True
+        if not running and not failed:
+            return
+        time.sleep(_POLL)
+
+
+def _filter(args: argparse.Namespace) -> tuple[Callable[[Record], bool], bytes]:
+    """Which records are wanted, and bytes that each of them holds."""
+    from lycosa.crawl.json_form import KINDS
+    from lycosa.url.parts import host_of
+
+    tests: list[Callable[[Record], bool]] = []
+    needle = ""
+    if args.kind:
+        kinds = []
+        for name in args.kind.split(","):
+            if name.strip() not in KINDS:
+                raise ConfigError(f"--kind {name.strip()!r}: known are {', '.join(KINDS)}")
+            kinds.append(KINDS[name.strip()])
+        some = tuple(kinds)
+        tests.append(lambda record: isinstance(record, some))
+    if args.since:
+        since = read_time(args.since, "--since")
+        tests.append(lambda record: record.at >= since)
+    if args.until:
+        until = read_time(args.until, "--until")
+        tests.append(lambda record: record.at < until)
+    if args.host:
+        host = needle = args.host.lower()
+        tests.append(lambda record: any(host_of(url) == host for url in _urls(record)))
+    if args.url:
+        text = needle = args.url
+        tests.append(lambda record: any(text in url for url in _urls(record)))
+    return lambda record: all(test(record) for test in tests), needle.encode("utf-8", "surrogateescape")
+
+
+def _urls(record: Record) -> Iterator[str]:
+    """The URL that a record is about; of a site, its root; of links without a page, all of them."""
+    from lycosa.records import Received, Seeded
+
+    url = getattr(record, "url", "")
+    site = getattr(record, "site", "")
+    if url:
+        yield url
+    elif site:
+        yield f"{site}/"
+    elif isinstance(record, Seeded | Received):
+        yield from record.links.urls.decode("ascii").split("\n")
+
+
+def read_time(text: str, where: str) -> int:
+    """A time in milliseconds since the epoch: a date, a date and time, or so long ago."""
+    try:
+        return int((time.time() - duration(text)) * 1000) if text[:1].isdigit() else _fail(text, where)
+    except argparse.ArgumentTypeError:
+        pass
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return _fail(text, where)
+
+
+def _fail(text: str, where: str) -> int:
+    raise ConfigError(f"{where} {text!r} is no time: write 2026-05-01, 2026-05-01T12:30 or 2h (ago)")

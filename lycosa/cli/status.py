@@ -1,0 +1,259 @@
+"""`lycosa status`: how a crawl goes, or how it ended, and how to go on.
+
+A running crawl leaves a status.json every second; whether its process lives is asked of the lock. Where
+there is no status.json (it is not durable) the totals come from the log. With `--json`:
+
+    directory, crawl, shards    which crawl
+    state                       "running", "finished", "limit", "stopped", "failed", "killed" or "unknown"
+    process                     the number of the running process, or null
+    age                         seconds since status.json was written, or null
+    last_commit                 time of the last write to a log, or null
+    status                      the fields of `lycosa.crawl.status.Status`, or null
+    totals                      without a status: the fields of `lycosa.crawl.totals.Totals`
+    caches                      by name: asked, hits, rate
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lycosa.cli.amounts import show_count, show_duration, show_size
+from lycosa.cli.streams import Progress
+from lycosa.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lycosa.crawl.reading import CrawlReader
+    from lycosa.crawl.status import Status
+    from lycosa.crawl.totals import Totals
+
+HELP = "show how a crawl goes, or how it ended"
+EPILOG = """\
+examples:
+  lycosa status crawls/example
+  lycosa status crawls/example --watch
+  lycosa status crawls/example --json | jq .status.pages
+"""
+
+_STALE = 10.0
+"""Seconds: a process that lives and has not said anything for so long is stuck, or its disk is."""
+_CACHES = {
+    "hrefs": ("url.hrefs", "url.href_hits"),
+    "seen": ("seen.probes", "seen.hits"),
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
+    parser.add_argument("--json", action="store_true", help="one JSON document (with --watch: one a second)")
+    parser.add_argument("--watch", action="store_true", help="go on showing it until the crawl ends")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lycosa.crawl.reading import CrawlReader
+
+    crawl = CrawlReader(args.directory)
+    if args.watch:
+        _watch(crawl, args.json)
+    found = View(crawl)
+    if args.json:
+        import msgspec
+
+        document = msgspec.json.encode(found.as_plain())
+        sys.stdout.buffer.write((document if args.watch else msgspec.json.format(document)) + b"\n")
+    else:
+        print("\n".join(found.lines(time.time())))
+    sys.stdout.flush()
+    return 0
+
+
+def _watch(crawl: CrawlReader, as_json: bool) -> None:
+    """Show the crawl while it runs."""
+    import msgspec
+
+    from lycosa.cli.screen import Screen, choose_mode
+    from lycosa.crawl.alive import process_of
+    from lycosa.crawl.status import read_status
+
+    if process_of(crawl.directory) is None:
+        return
+    with Screen("quiet" if as_json else choose_mode(False, False), f"lycosa · {crawl.directory}") as screen:
+        while process_of(crawl.directory) is not None:
+            if as_json:
+                sys.stdout.buffer.write(msgspec.json.encode(View(crawl).as_plain()) + b"\n")
+                sys.stdout.flush()
+            elif (status := read_status(crawl.directory)) is not None:
+                screen.show(status)
+            time.sleep(1.0)
+
+
+class View:
+    """What can be known of a crawl from outside."""
+
+    def __init__(self, crawl: CrawlReader) -> None:
+        from lycosa.crawl.alive import process_of
+        from lycosa.crawl.status import read_status
+
+        self.crawl = crawl
+        self.process = process_of(crawl.directory)
+        self.status: Status | None = read_status(crawl.directory)
+        self.totals: Totals | None = None if self.status is not None else _totals(crawl)
+        self.last_commit = _last_commit(crawl)
+
+    @property
+    def state(self) -> str:
+        """One word."""
+        if self.process is not None:
+            return "running"
+        unclean = self.crawl.files.exists("running")
+        if self.status is None:
+            return "killed" if unclean else "unknown"
+        if self.status.state == "running":
+            return "killed"
+        return self.status.state
+
+    def caches(self) -> dict[str, dict[str, float]]:
+        """How often each cache was asked and had the answer."""
+        meters = self.status.meters if self.status is not None else {}
+        found = {}
+        for name, (asked, hits) in _CACHES.items():
+            if meters.get(asked):
+                rate = meters.get(hits, 0) / meters[asked]
+                found[name] = {"asked": meters[asked], "hits": meters.get(hits, 0), "rate": round(rate, 4)}
+        return found
+
+    def as_plain(self) -> dict[str, Any]:
+        import msgspec
+
+        from lycosa.crawl.json_form import iso
+
+        return {
+            "directory": str(self.crawl.directory),
+            "crawl": self.crawl.manifest.crawl,
+            "shards": self.crawl.manifest.shards,
+            "state": self.state,
+            "process": self.process,
+            "age": None if self.status is None else round(max(time.time() - self.status.at, 0.0), 3),
+            "last_commit": iso(int(self.last_commit * 1000)),
+            "status": None if self.status is None else msgspec.to_builtins(self.status),
+            "totals": None if self.totals is None else msgspec.structs.asdict(self.totals),
+            "caches": self.caches(),
+        }
+
+    def lines(self, now: float) -> list[str]:
+        """For people."""
+        lines = [f"{self.crawl.directory}: {self._headline(now)}"]
+        if self.status is not None:
+            lines += self._status_lines(self.status)
+        elif self.totals is not None:
+            lines += _total_lines(self.totals)
+        if self.last_commit:
+            ago = show_duration(now - self.last_commit)
+            lines.append(f"last commit  {_when(self.last_commit)} ({ago} ago)")
+        lines.append(self._advice())
+        return lines
+
+    def _headline(self, now: float) -> str:
+        status = self.status
+        age = now - status.at if status is not None else 0.0
+        if self.state == "running":
+            if status is None or status.pid != self.process:
+                return f"running (process {self.process}), recovering or just begun"
+            stale = f"; silent for {show_duration(age)}" if age > _STALE else ""
+            return f"running for {show_duration(status.elapsed)} (process {self.process}){stale}"
+        if self.state == "killed":
+            when = f" after {_when(status.at)}" if status is not None else ""
+            return f"killed{when}: nothing that was committed is lost"
+        if status is None:
+            return "not running; it left no status"
+        return f"{self.state}, {_when(status.at)} ({show_duration(age)} ago)"
+
+    def _status_lines(self, status: Status) -> list[str]:
+        speed = status.pages_run / status.elapsed if status.elapsed else 0.0
+        kinds = ", ".join(f"{name} {n:,}" for name, n in status.statuses.items())
+        kinds = f" ({kinds})" if kinds else ""
+        lines = [
+            f"pages        {show_count(status.pages)}{kinds}, {speed:,.1f}/s in {self._run}",
+            f"bytes        {show_size(status.bytes)}, {show_count(status.links)} links,"
+            f" {show_count(status.duplicates)} duplicates",
+            f"waiting      {show_count(status.pending)} pending, {show_count(status.left_behind)} left"
+            f" behind, {show_count(status.deferred)} deferred",
+        ]
+        if self.state == "running":
+            lines.append(f"visits       {status.visits:,} at a time, {show_count(status.hosts)} hosts known")
+        if status.page_limit:
+            lines.append(f"limit        {status.pages:,} of {status.page_limit:,} pages")
+        for name, counts in (("skipped", status.skipped), ("errors", status.errors)):
+            if counts:
+                lines.append(f"{name:<12} {_pairs(counts)}")
+        lines.append(f"memory       {show_size(status.rss)} of {show_size(status.memory_limit)}")
+        caches = self.caches()
+        if caches:
+            told = (f"{name} {100 * row['rate']:.1f}% of {row['asked']:,.0f}" for name, row in caches.items())
+            lines.append(f"cache hits   {', '.join(told)}")
+        return lines
+
+    @property
+    def _run(self) -> str:
+        return "this run" if self.state == "running" else "the last run"
+
+    def _advice(self) -> str:
+        where = self.crawl.directory
+        if self.state == "running":
+            return f"look closer: lycosa status {where} --watch    lycosa report {where}"
+        left = self.status is None or self.status.pending + self.status.left_behind + self.status.deferred
+        if self.state == "finished" and not left:
+            return f"nothing is left to do; look at it: lycosa report {where}"
+        return f"go on: run the same lycosa crawl command again (--into {where})"
+
+
+def _totals(crawl: CrawlReader) -> Totals:
+    """The crawl in numbers, from its log."""
+    from lycosa.crawl.totals import Totals
+
+    totals = Totals()
+    with Progress("status") as told:
+        for number, (_, _, record) in enumerate(crawl.records(), 1):
+            totals.apply(record)
+            if not number & 0xFFF:
+                told("adding up the log", number)
+    return totals
+
+
+def _total_lines(totals: Totals) -> list[str]:
+    kinds = ", ".join(f"{kind}xx {n:,}" for kind, n in sorted(totals.statuses.items()))
+    lines = [
+        f"pages        {show_count(totals.fetched)}{f' ({kinds})' if kinds else ''}",
+        f"bytes        {show_size(totals.size)}, {show_count(totals.links)} links,"
+        f" {show_count(totals.duplicates)} duplicates",
+    ]
+    if totals.skipped:
+        lines.append(f"skipped      {_pairs(totals.skipped)}")
+    return lines
+
+
+def _last_commit(crawl: CrawlReader) -> float:
+    """When a log was last written to; 0 if never."""
+    segments = (crawl.directory / "shards").glob("*/log/*.seg")
+    last = 0.0
+    for path in segments:
+        try:
+            last = max(last, path.stat().st_mtime)
+        except OSError:
+            continue  # a segment may go while we look
+    return last
+
+
+def _pairs(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {n:,}" for name, n in sorted(counts.items(), key=lambda pair: -pair[1]))
+
+
+def _when(at: float) -> str:
+    try:
+        return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError("status.json holds a time that is none: remove the file") from None

@@ -1,0 +1,114 @@
+"""`lycosa export`, run as users run it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from lycosa.archive.cdxj import Index
+from lycosa.archive.reader import read_head
+from lycosa.cli.main import main
+from lycosa.files import DiskFiles
+from tests.crawl.made import MadeCrawl, small
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Path:
+    return small(tmp_path / "crawl").directory
+
+
+def test_to_standard_output(crawl: Path, capsys: Capture) -> None:
+    assert main(["export", str(crawl), "pages"]) == 0
+    found = capsys.readouterr()
+    assert [json.loads(line)["status"] for line in found.out.splitlines()] == [200, 200, 404, 301, 200]
+    assert found.err == ""
+    assert main(["export", str(crawl), "--text", "pages", "--to", "-"]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first["text"].startswith("Home\nThe home page")
+
+
+def test_to_files_by_name(crawl: Path, tmp_path: Path, capsys: Capture) -> None:
+    import pyarrow.parquet
+
+    assert main(["export", str(crawl), "links"]) == 0
+    expected = capsys.readouterr().out.encode()
+    assert expected.count(b"\n") == 8
+    names = ("l.jsonl", "l.jsonl.gz", "l.jsonl.zst", "l.parquet")
+    for name in names:
+        assert main(["export", str(crawl), "links", "--to", str(tmp_path / name)]) == 0
+        assert capsys.readouterr().err == f"wrote 8 links to {tmp_path / name}\n"
+    assert (tmp_path / "l.jsonl").read_bytes() == expected
+    assert gzip.decompress((tmp_path / "l.jsonl.gz").read_bytes()) == expected
+    with zstandard.open(tmp_path / "l.jsonl.zst", "rb") as file:
+        assert file.read() == expected
+    assert pyarrow.parquet.read_table(tmp_path / "l.parquet").num_rows == 8
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == sorted(names)
+
+
+def test_the_index_of_the_archive(crawl: Path, tmp_path: Path, capsys: Capture) -> None:
+    for to in (crawl / "archive" / "index.cdxj", tmp_path / "other.cdxj"):
+        args = [] if to.parent.name == "archive" else ["--to", str(to)]
+        assert main(["export", str(crawl), "cdxj", *args]) == 0
+        assert capsys.readouterr().err == f"wrote 3 captures to {to}\n"
+        index = Index(DiskFiles(to.parent), to.name)
+        assert [entry.url for entry in index] == ["http://a.test/", "http://a.test/1", "http://a.test/gone"]
+        (gone,) = index.lookup("http://a.test/gone")
+        assert gone.status == "404"
+        record = read_head(DiskFiles(crawl / "archive"), gone.filename, gone.offset, gone.length)
+        assert record.kind == "response" and record.fields["warc-target-uri"] == "http://a.test/gone"
+
+
+def test_a_reader_that_leaves(tmp_path: Path) -> None:
+    made = MadeCrawl(tmp_path / "crawl")
+    for number in range(3000):
+        made.fetch(f"http://a.test/{number}", title="x" * 100)
+    made.close()
+    command = f"{sys.executable} -m lycosa.cli.main export {tmp_path / 'crawl'} pages | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, timeout=60)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == b""
+
+
+def test_mistakes(crawl: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = MadeCrawl(tmp_path / "bare")
+    bare.fetch("http://a.test/")
+    bare.close()
+    for args, message in (
+        ([str(tmp_path), "pages"], "holds no crawl"),
+        ([str(crawl), "links", "--text"], "belong to pages"),
+        ([str(crawl), "pages", "--format", "parquet"], "add --to pages.parquet"),
+        ([str(crawl), "pages", "--to", str(tmp_path / "no/x.jsonl")], "cannot write"),
+        ([str(crawl), "pages", "--to", str(tmp_path / "no/x.parquet")], "cannot write"),
+        ([str(crawl), "pages", "--to", str(tmp_path)], "it is a directory"),
+        ([str(crawl), "cdxj", "--to", str(tmp_path / "no/x.cdxj")], "cannot write"),
+        ([str(crawl), "cdxj", "--to", str(tmp_path)], "it is a directory"),
+        ([str(crawl), "cdxj", "--to", "-"], "give --to a file"),
+        ([str(crawl), "cdxj", "--format", "jsonl"], "leave --format out"),
+        ([str(tmp_path / "bare"), "cdxj"], "nothing to index"),
+    ):
+        assert main(["export", *args]) == 2, args
+        found = capsys.readouterr()
+        assert message in found.err
+        assert found.err.count("\n") == 1
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["export", str(crawl), "pages", "--to", str(tmp_path / "x.parquet")]) == 2
+    assert "pip install 'lycosa[parquet]'" in capsys.readouterr().err
+    assert not any(path.name.endswith((".part", ".parquet")) for path in tmp_path.iterdir())
+
+
+def test_a_damaged_archive_is_said(crawl: Path, tmp_path: Path, capsys: Capture) -> None:
+    (file,) = (crawl / "archive").glob("*.warc.gz")
+    os.truncate(file, file.stat().st_size - 30)
+    assert main(["export", str(crawl), "pages", "--text", "--to", str(tmp_path / "x.jsonl")]) == 3
+    found = capsys.readouterr().err
+    assert "damaged archive" in found and found.count("\n") == 1
+    assert not (tmp_path / "x.jsonl").exists()

@@ -1,0 +1,92 @@
+"""SIGKILL at random moments, 25 times: the crawl ends as if nothing had happened.
+
+The crawl is the command itself, in a process of its own, over real sockets and a real disk.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from lycosa.lab.webs import Politeness, Web, preset, serving, violations
+from tests.crawl.served import options, outcomes
+from tests.crawl.test_truth import check_archive, none
+
+KILLS = 25
+WAIT = 0.4
+
+
+def command(web: Web, directory: Path) -> list[str]:
+    toml = directory.parent / "crawl.toml"
+    politeness = {"wait": WAIT, "address_wait": 0.02, "factor": 0.0, "pages_per_visit": 3}
+    given = options(web, politeness=politeness, snapshot={"records": 150, "seconds": 600.0})
+    given["archive"] = {"rotate_bytes": 200_000}
+    toml.write_text(as_toml({"seeds": web.seeds(), **given}))
+    return [
+        sys.executable,
+        "-m",
+        "lycosa.cli.main",
+        "crawl",
+        "--config",
+        str(toml),
+        "--into",
+        str(directory),
+        "--json",
+    ]
+
+
+def as_toml(given: dict[str, Any]) -> str:
+    """Plain values, then tables; JSON's scalars and lists are TOML's."""
+    plain = [f"{name} = {json.dumps(value)}" for name, value in given.items() if not isinstance(value, dict)]
+    for table, values in given.items():
+        if isinstance(values, dict):
+            plain.append(f"[{table}]")
+            plain += [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    return "\n".join(plain)
+
+
+def start(args: list[str]) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if b'"pages"' in line:  # it runs
+            return process
+    assert process.stderr is not None
+    raise AssertionError(process.stderr.read().decode())
+
+
+def test_killed_at_random_moments_the_crawl_still_ends_whole(tmp_path: Path) -> None:
+    random = Random(2026)
+    directory = tmp_path / "crawl"
+    committed: set[str] = set()
+    with serving(preset("tiny")) as served:
+        args = command(served.web, directory)
+        for _ in range(KILLS):
+            process = start(args)
+            time.sleep(random.uniform(0.0, 0.6))
+            assert process.poll() is None, "the crawl ended before it could be killed: make it longer"
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            now = set(outcomes(directory))
+            assert committed <= now, "a logged fetch was lost"
+            committed = now
+        done = subprocess.run(args, capture_output=True, timeout=180, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+    found = outcomes(directory)
+    none(served.web.truth().compare(found))
+    check_archive(directory, found)
+    rules = Politeness(
+        wait=WAIT,
+        pages=3,
+        address_wait=0.02,
+        factor=0.0,
+        delays=served.web.delays(),
+        same_connection=False,
+    )
+    none([str(row) for row in violations(served.log(), rules)])
