@@ -25,7 +25,6 @@ from lycosa.records import (
     Received,
     Record,
     Robots,
-    Seeded,
     Skipped,
 )
 from lycosa.url.canonical import canonicalise
@@ -88,7 +87,10 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
     options = crawl.options()
     if options is None:
         raise ConfigError(f"the crawl in {crawl.directory} has not begun yet")
-    url = canonicalise(text, None, Rules.named(options.rules)) or canonicalise(f"http://{text}")
+    rules = Rules.named(options.rules)
+    url = canonicalise(text, None, rules)
+    if url is None and "://" not in text:
+        url = canonicalise(f"http://{text}", None, rules)
     if url is None:
         raise ConfigError(f"{text!r} is not a URL")
     told = told or (lambda _: None)
@@ -217,7 +219,7 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
     elif isinstance(last, Skipped):
         answer.state, answer.why = "skipped", f"{last.why}: {last.detail}" if last.detail else str(last.why)
     elif isinstance(last, Deferred):
-        answer.state, answer.why, answer.due = "deferred", f"{last.why}: {last.detail}", last.due
+        answer.state, answer.why, answer.due = "deferred", f"{last.why}: {last.detail}".rstrip(": "), last.due
     elif not found:
         answer.state, answer.why = "unknown", "no page of this crawl links to it, and it is no seed"
     elif not answer.inside:

@@ -11,11 +11,12 @@ import resource
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lycosa.crawl.agent import Agent
+if TYPE_CHECKING:
+    from lycosa.crawl.agent import Agent
 
 STATUS = "status.json"
 HISTORY = "meters.jsonl"

@@ -12,14 +12,7 @@ descriptor of a hundred bytes, written when the host is first touched after the 
 turn comes. Until the freeze is over, blocks that were used up are kept apart (in *limbo*) instead of being
 used again.
 
-    snapshot = head, piece*, fronts
-    head     = [version, longest URL]                                         MessagePack
-    piece    = n, words (n x f64), bytes                                      n: u64; little-endian
-    words    = (host | queue | run)*
-    host     = 0, wait seconds, place, length of the name     the name is next in the bytes
-    queue    = 1, level, URLs, URLs to skip                   of the host before
-    run      = 2, length                                      bytes of the queue before
-    fronts   = {name: [[level, URL]*]}                        MessagePack: URLs in flight and put back
+The bytes of a snapshot are in `packed_snapshot.py`.
 
 Withdrawals are for replay, where a URL to withdraw is nearly always the first of its level: hosts are asked
 for one URL at a time, in the order of their queues, and the log has them in that order. Such a one is dropped
@@ -46,6 +39,7 @@ from lycosa.clock import Clock
 from lycosa.errors import LocalError, StorageError
 from lycosa.frontier import freeze_kernels, host_kernels, queue_kernels, visit_kernels
 from lycosa.frontier.orders import LEVELS, DepthOrder, Order
+from lycosa.frontier.packed_snapshot import COUNT, VERSION, Freeze, Fronts, Head, with_last
 from lycosa.frontier.store import (
     ACTIVE,
     BATCH,
@@ -60,7 +54,6 @@ from lycosa.frontier.store import (
     QUEUED,
     RANKED,
     SIDE,
-    STRIDE,
     Store,
     grow,
     new_store,
@@ -70,17 +63,8 @@ from lycosa.frontier.store import (
 from lycosa.records import Waiting
 from lycosa.url.parts import host_of
 
-VERSION = 1
 MAX_URL = 65_535
-PIECE = 1 << 18
 NEVER = float("-inf")
-
-_COUNT = struct.Struct("<Q")
-
-
-class _Head(msgspec.Struct, array_like=True):
-    version: int
-    longest: int
 
 
 class _Flown(NamedTuple):
@@ -414,14 +398,14 @@ class PackedFrontier:
         s.c[EPOCH] += 1
         s.c[FROZEN] = 1
         s.c[SIDE] = 0
-        fronts: dict[str, list[tuple[int, Waiting]]] = {}
+        fronts: Fronts = {}
         for slot, flowns in self._flown.items():
             fronts[self._name(slot)] = [(flown.level, flown.waiting) for flown in flowns]
         for slot, queues in self._front.items():
             row = fronts.setdefault(self._name(slot), [])
             row.extend((level, waiting) for level, queue in queues.items() for waiting in queue)
         self._freezing = True
-        return _Freeze(self, fronts, self._clock.monotonic())
+        return Freeze(lambda: self._s, fronts, self._clock.monotonic(), self._thawed)
 
     def files(self) -> list[str]:
         return []
@@ -435,7 +419,7 @@ class PackedFrontier:
         now = self._clock.monotonic()
         self._now = max(self._now, now)
         try:
-            self._load(_with_last(pieces), now)
+            self._load(with_last(pieces), now)
         except (msgspec.MsgspecError, struct.error, ValueError, StopIteration) as error:
             raise StorageError(f"the snapshot's frontier is not readable: {error}") from None
         s = self._s
@@ -450,7 +434,7 @@ class PackedFrontier:
 
     def _load(self, pieces: Iterator[tuple[bytes, bool]], now: float) -> None:
         s = self._s
-        head = msgspec.msgpack.decode(next(pieces)[0], type=_Head)
+        head = msgspec.msgpack.decode(next(pieces)[0], type=Head)
         if head.version != VERSION:
             raise StorageError(f"the snapshot's frontier has version {head.version}, not {VERSION}")
         if not 0 <= head.longest <= MAX_URL:
@@ -462,16 +446,16 @@ class PackedFrontier:
             if last:
                 self._load_fronts(piece)
                 return
-            (n,) = _COUNT.unpack_from(piece)
-            words = np.frombuffer(piece, np.float64, n, _COUNT.size)
-            data = np.frombuffer(piece, np.uint8, -1, _COUNT.size + 8 * n)
+            (n,) = COUNT.unpack_from(piece)
+            words = np.frombuffer(piece, np.float64, n, COUNT.size)
+            data = np.frombuffer(piece, np.uint8, -1, COUNT.size + 8 * n)
             reserve(s, n // 2, len(data), 0)
             if not freeze_kernels.load(s, words, data, state, now):
                 raise ValueError("a piece is not sound")
         raise ValueError("its last piece is missing")
 
     def _load_fronts(self, piece: bytes) -> None:
-        fronts = msgspec.msgpack.decode(piece, type=dict[str, list[tuple[int, Waiting]]])
+        fronts = msgspec.msgpack.decode(piece, type=Fronts)
         for name, rows in fronts.items():
             slot = self._find(name)
             if slot < 0:
@@ -554,54 +538,3 @@ def _drop(table: dict[int, list[_Flown]], key: int, flown: _Flown) -> None:
             break
     if not rows:
         del table[key]
-
-
-def _with_last(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each piece, and whether it is the last."""
-    iterator = iter(pieces)
-    for piece in iterator:
-        for after in iterator:
-            yield piece, False
-            piece = after
-        yield piece, True
-
-
-class _Freeze:
-    """The pieces of a frozen frontier; closing it, or coming to its end, lets blocks be used again."""
-
-    def __init__(
-        self, frontier: PackedFrontier, fronts: dict[str, list[tuple[int, Waiting]]], now: float
-    ) -> None:
-        self._frontier: PackedFrontier | None = frontier
-        self._fronts = fronts
-        self._now = now
-        self._state = np.array([0, frontier._s.c[HOSTS], 0, -1, 0, 0, 0], np.int64)
-        self._words = np.zeros(PIECE // 16, np.float64)
-        self._out = np.zeros(PIECE, np.uint8)
-        self._begun = False
-        self._longest = int(frontier._s.c[STRIDE])
-
-    def __iter__(self) -> _Freeze:
-        return self
-
-    def __next__(self) -> bytes:
-        frontier = self._frontier
-        if frontier is None:
-            raise StopIteration
-        if not self._begun:
-            self._begun = True
-            return msgspec.msgpack.encode(_Head(VERSION, self._longest))
-        frontier._before_change(1)
-        n, size = freeze_kernels.emit(frontier._s, self._state, self._words, self._out, self._now)
-        if n:
-            return _COUNT.pack(n) + self._words[:n].tobytes() + self._out[:size].tobytes()
-        self.close()
-        return msgspec.msgpack.encode(self._fronts)
-
-    def close(self) -> None:
-        frontier, self._frontier = self._frontier, None
-        if frontier is not None:
-            frontier._thawed()
-
-    def __del__(self) -> None:
-        self.close()

@@ -125,12 +125,12 @@ def _room(size: int) -> NDArray[np.uint8]:
 class MemorySeen:
     """The store `memory`."""
 
-    def __init__(self, files: Files, *, prefix: str = "keys-") -> None:
+    def __init__(self, files: Files, *, prefix: str = "keys-", block_keys: int = key_file.BLOCK_KEYS) -> None:
         self._files = files
         self._prefix = prefix
         self._table = Table()
         self._count = 0
-        self._buffer: Keys = np.empty(key_file.BLOCK_KEYS, np.uint64)
+        self._buffer: Keys = np.empty(block_keys, np.uint64)
         self._buffered = 0
         self._scratch = np.empty(256, np.intp)
         self._out: Appender | None = None

@@ -23,20 +23,6 @@ class TestPacked(FrontierContract):
 
 
 WORDS = ["about", "news", "article", "category", "blog", "post", "archive", "docs", "guide", "forum"]
-    "about",
-    "news",
-    "article",
-    "product",
-    "category",
-    "blog",
-    "post",
-    "archive",
-    "gallery",
-    "docs",
-    "guide",
-    "forum",
-    "topic",
-]
 
 
 def pages(hosts: int, per_host: int) -> Iterator[list[Waiting]]:

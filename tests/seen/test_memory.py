@@ -23,6 +23,12 @@ class TestMemory(Contract):
     factory = staticmethod(lambda files: MemorySeen(files))
 
 
+class TestMemoryInSmallBlocks(Contract):
+    """Blocks of 50 keys: most of what is known lies in the key file."""
+
+    factory = staticmethod(lambda files: MemorySeen(files, block_keys=50))
+
+
 def _insert(table: Table, keys: np.ndarray) -> int:
     return table.insert(keys, 0, np.empty(len(keys), np.intp), 0, np.empty(len(keys), np.uint64), 0)[1]
 

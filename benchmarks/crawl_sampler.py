@@ -1,0 +1,120 @@
+"""A sampling profiler that knows rooms: where the CPU time of a process goes, all its threads.
+
+Every millisecond of CPU time (ITIMER_PROF) the stacks of all Python threads are looked at. Each thread's own CPU
+clock says how much it has used since the last look; that much is charged to its stack: to the innermost frame of
+`lycosa.<room>`, and to that frame's function. Time in a library that a room called (libcurl, the HTML parser,
+compression) is charged to the room's function that called it; what no room called is the event loop's.
+
+Charging CPU time rather than counting samples matters twice: the handler runs only between two bytecodes, so a
+long call into C gets one late look that must stand for all of it; and threads that compress and sync run beside
+the loop. Garbage collections are timed apart (they strike wherever an object happens to be made) and taken out
+of whatever they interrupted.
+
+The cost is some 2% of the run (about 20 microseconds a look). Only for Linux and macOS, main thread only.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from types import FrameType
+from typing import NamedTuple
+
+_EVERY = 0.001
+_LOOP = "event loop"
+
+
+class Profile(NamedTuple):
+    """CPU seconds by who spent them."""
+
+    total: float
+    rooms: dict[str, float]
+    functions: dict[str, float]  # "room.module:function"
+    lines: dict[str, float]  # "room.module:line"
+    collecting: float  # of the garbage collector; in no room
+
+
+class Sampler:
+    """Samples between `start` and `stop`."""
+
+    def __init__(self) -> None:
+        self._rooms: Counter[str] = Counter()
+        self._functions: Counter[str] = Counter()
+        self._lines: Counter[str] = Counter()
+        self._last: dict[int, float] = {}
+        self._main = threading.get_ident()
+        self._names: dict[str, tuple[str, str]] = {}
+        self._collecting = self._collected = 0.0
+        self._began = 0.0
+
+    def start(self) -> None:
+        gc.callbacks.append(self._on_collection)
+        signal.signal(signal.SIGPROF, self._look)
+        self._look(0, None)
+        self._rooms.clear()
+        self._functions.clear()
+        self._lines.clear()
+        signal.setitimer(signal.ITIMER_PROF, _EVERY, _EVERY)
+
+    def stop(self) -> Profile:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, signal.SIG_IGN)
+        gc.callbacks.remove(self._on_collection)
+        total = sum(self._rooms.values()) + self._collected
+        return Profile(
+            total,
+            dict(self._rooms.most_common()),
+            dict(self._functions.most_common()),
+            dict(self._lines.most_common()),
+            self._collected,
+        )
+
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = time.thread_time()
+            return
+        spent = time.thread_time() - self._began
+        self._collected += spent
+        me = threading.get_ident()
+        if me in self._last:
+            self._last[me] += spent
+
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        for ident, current in sys._current_frames().items():
+            # A thread that is listed is alive while we hold the interpreter's lock, so its clock is there.
+            clock = time.thread_time() if ident == self._main else _cpu_of(ident)
+            before = self._last.get(ident)
+            self._last[ident] = clock
+            if before is None:
+                before = clock if ident == self._main else 0.0
+            spent = clock - before
+            if spent > 0:
+                self._charge(frame if ident == self._main and frame is not None else current, spent)
+
+    def _charge(self, frame: FrameType | None, spent: float) -> None:
+        while frame is not None:
+            room, module = self._names_of(frame.f_globals.get("__name__", ""))
+            if room:
+                self._rooms[room] += spent
+                self._functions[f"{module}:{frame.f_code.co_qualname}"] += spent
+                self._lines[f"{module}:{frame.f_lineno}"] += spent
+                return
+            frame = frame.f_back
+        self._rooms[_LOOP] += spent
+        self._functions[_LOOP] += spent
+
+    def _names_of(self, name: str) -> tuple[str, str]:
+        known = self._names.get(name)
+        if known is None:
+            parts = name.split(".")
+            known = (parts[1], ".".join(parts[1:])) if parts[0] == "lycosa" and len(parts) > 1 else ("", "")
+            self._names[name] = known
+        return known
+
+
+def _cpu_of(ident: int) -> float:
+    return time.clock_gettime(time.pthread_getcpuclockid(ident))
