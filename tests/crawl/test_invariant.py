@@ -1,0 +1,206 @@
+"""The invariant of recovery, at every prefix of a log.
+
+Each in-scope link that a shard's log holds is exactly one of: done, pending, deferred; or, if it belongs to
+another shard, on its way there. With a snapshot taken at any earlier position, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+import pytest
+
+from lycosa.clock import Clock, ManualClock
+from lycosa.crawl import manifest as manifests
+from lycosa.crawl.config import Options
+from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
+from lycosa.crawl.splitting import Splitter
+from lycosa.files import Files
+from lycosa.frontier.calendar import Calendar
+from lycosa.frontier.orders import DepthOrder
+from lycosa.frontier.packed import PackedFrontier
+from lycosa.frontier.plain import PlainFrontier
+from lycosa.frontier.protocol import Frontier
+from lycosa.lab.faults import FaultyFiles
+from lycosa.log import snapshot
+from lycosa.log.log import Log
+from lycosa.log.reader import LogReader
+from lycosa.log.snapshot import SnapshotWriter
+from lycosa.records import Deferred, Fetched, LinkKind, Links, Received, Record, Skipped
+from lycosa.seen.memory import MemorySeen
+from lycosa.seen.plain import PlainSeen
+from lycosa.seen.protocol import Seen
+from lycosa.url.key import Keyer
+from lycosa.url.parts import host_of
+from lycosa.url.scope import Scope
+from tests.crawl.scripted import crawl
+
+SHARDS = 4
+Make = Callable[[Files, Clock, int], tuple[Frontier, Seen]]
+
+
+def packed(files: Files, clock: Clock, seed: int) -> tuple[Frontier, Seen]:
+    return PackedFrontier(clock, DepthOrder(), seed), MemorySeen(files.within("seen"))
+
+
+def plain(files: Files, clock: Clock, seed: int) -> tuple[Frontier, Seen]:
+    return PlainFrontier(clock), PlainSeen()
+
+
+class World:
+    """A whole crawl's logs, and what a shard needs to be replayed."""
+
+    def __init__(self) -> None:
+        self.files = FaultyFiles()
+        crawl(self.files)
+        manifest = manifests.load(self.files)
+        assert manifest is not None
+        self.domains = manifests.domains_of(self.files)
+        self.splitter = Splitter(SHARDS, self.domains)
+        self.keyer = Keyer(manifest.hash_seed)
+        self.records = [
+            [record for _, record in LogReader(self.files.within(f"shards/{n:02d}/log")).scan()]
+            for n in range(SHARDS)
+        ]
+
+    def scope_of(self, options: Options) -> Scope:
+        return Scope(options.scope, options.near, self.domains)
+
+    def shard(self, number: int, files: Files, make: Make) -> Shard:
+        clock = ManualClock()
+        frontier, seen = make(files, clock, self.keyer.seed)
+        content = PlainSeen()
+        return Shard(
+            number,
+            log=Log(files.within("log")),
+            seen=seen,
+            frontier=frontier,
+            calendar=Calendar(files.within("calendar")),
+            content=ContentIndex([content]),
+            content_store=content,
+            order=DepthOrder(),
+            keyer=self.keyer,
+            splitter=self.splitter,
+            scope_of=self.scope_of,
+            clock=clock,
+        )
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World()
+
+
+def write_log(files: Files, records: list[Record]) -> None:
+    log = Log(files.within("log"))
+    for record in records:
+        log.append(record)
+    log.commit()
+    log.close()
+
+
+def state_of(shard: Shard) -> tuple[list[str], list[str], set[str]]:
+    """What is pending, what is deferred, what is on its way."""
+    pending: list[str] = []
+    while (host := shard.frontier.begin(1e15)) is not None:
+        while (waiting := shard.frontier.take(host)) is not None:
+            pending.append(waiting.url)
+            shard.frontier.done(waiting.key)
+        shard.frontier.end(host, 0.0)
+    deferred = [row.url for row in shard.calendar.due(10**16, 10**6)]
+    away = {row[1] for owner in range(SHARDS) for row in shard.outbox.take(owner, 10**9)}
+    return pending, deferred, away
+
+
+def check(world: World, number: int, shard: Shard, records: list[Record]) -> None:
+    pending, deferred, away = state_of(shard)
+    done: set[str] = set()
+    waiting: set[str] = set()
+    for record in records:
+        if isinstance(record, Fetched | Skipped):
+            done.add(record.url)
+            waiting.discard(record.url)
+        elif isinstance(record, Deferred) and record.url:
+            waiting.add(record.url)
+    assert len(pending) == len(set(pending)), "pending twice"
+    assert len(deferred) == len(set(deferred)), "deferred twice"
+    assert set(deferred) == waiting
+    assert not set(pending) & done and not set(pending) & set(deferred)
+    for url in found_links(world, shard, records):
+        if world.splitter.shard_of(host_of(url)) == number:
+            places = [url in done, url in pending, url in deferred]
+            assert sum(places) == 1, f"{url} is in {places} (done, pending, deferred)"
+            key = np.array([world.keyer.key(url)], np.uint64)
+            assert shard.seen.certain(key)[0], f"{url} is not known"
+        else:
+            assert url in away, f"{url} of another shard is lost"
+
+
+def found_links(world: World, shard: Shard, records: list[Record]) -> set[str]:
+    """Every link that the log holds, is followed, and is in scope."""
+    if shard.options == b"":
+        return set()
+    from lycosa.crawl.config import decode_options
+
+    options = decode_options(shard.options)
+    follow, scope = followed_kinds(options.follow), world.scope_of(options)
+    found = set()
+    for record in records:
+        links = getattr(record, "links", None)
+        if not isinstance(links, Links):
+            continue
+        for link, byte in zip(links, links.kinds, strict=True):
+            hops = record.hops if isinstance(record, Fetched) and link.kind is LinkKind.REDIRECT else 0
+            if (isinstance(record, Received) or follow[byte]) and hops < 10 and scope.inside(link.url, 0):
+                found.add(link.url)
+    return found
+
+
+@pytest.mark.parametrize("make", [packed, plain])
+@pytest.mark.parametrize("number", range(SHARDS))
+def test_every_prefix_of_the_log_replays_to_a_whole_state(world: World, number: int, make: Make) -> None:
+    records = world.records[number]
+    for end in range(len(records) + 1):
+        files = FaultyFiles()
+        write_log(files, records[:end])
+        shard = world.shard(number, files, make)
+        assert shard.replay(0) == end
+        check(world, number, shard, records[:end])
+
+
+@pytest.mark.parametrize("make", [packed, plain])
+@pytest.mark.parametrize("number", range(SHARDS))
+def test_a_snapshot_at_any_position_and_the_tail_replay_to_the_same(
+    world: World, number: int, make: Make
+) -> None:
+    random = Random(number)
+    records = world.records[number]
+    for end in range(1, len(records) + 1, 2):
+        start = random.randint(0, end)
+        files = FaultyFiles()
+        write_log(files, records[:start])
+        early = world.shard(number, files, make)
+        early.replay(0)
+        writer = SnapshotWriter(files.within("snapshots"), start)
+        for name, part in early.parts.items():
+            for piece in part.freeze():
+                writer.add(name, piece)
+            part.settle()
+        writer.seal({})
+        early.log.close()
+        log = Log(files.within("log"))
+        for record in records[start:end]:
+            log.append(record)
+        log.commit()
+        log.close()
+        late = world.shard(number, files, make)
+        found = snapshot.newest(files.within("snapshots"))
+        assert found is not None and found.position == start
+        for name, part in late.parts.items():
+            part.thaw(found.pieces.get(name, []))
+        assert late.replay(start) == end - start
+        late.outbox.clear()
+        late.refill_outbox(0)
+        check(world, number, late, records[:end])
