@@ -34,6 +34,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+
 class Package(NamedTuple):
     """A Debian package of HTML."""
 
@@ -218,7 +219,7 @@ def _nginx(cache: Path, packages: dict[Package, Path], core: int | None, extra: 
         text = _CONFIGURATION.format(place=place, servers=servers, user=user)
         (place / "nginx.conf").write_text(text, encoding="ascii")
         command = [binary, "-p", str(place), "-e", str(place / "error.log"), "-c", str(place / "nginx.conf")]
-        process = subprocess.Popen(command, preexec_fn=lambda: pin(core))  # noqa: PLW1509
+        process = subprocess.Popen(command, preexec_fn=lambda: pin(core))
         try:
             _wait_for(process, hosts[0], ports["http"], place)
             said = subprocess.run([binary, "-v"], capture_output=True, text=True, check=False).stderr

@@ -22,11 +22,6 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-PAPER = {  # millions of URLs stored: seconds per cycle of 1M URLs, DRUM and VEUNIQ, as far as the slides' axis is legible
-    "first": (16.28, 1.38),
-    350: (82.85, 9.26),
-}
-
 
 def say(text: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
@@ -49,14 +44,16 @@ def simulation(args: argparse.Namespace, place: Path) -> dict[str, Any]:
 
 
 def rivals(args: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
-    from seen_rivals import NAMES
+    from seen_rivals import NAMES, write_stream
 
     rows = []
+    stream = place / "stream.npy"
+    write_stream(stream, args.urls, args.urls * 4)
     for name in NAMES:
         with tempfile.TemporaryDirectory(dir=place) as where:
             command = [
                 sys.executable, str(HERE / "seen_rivals.py"),
-                name, str(args.urls), str(args.urls * 4), str(args.cap), where,
+                name, str(stream), str(args.cap), where,
             ]  # fmt: skip
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -85,7 +82,7 @@ def report(result: dict[str, Any], out: Path) -> None:
     lines = [
         "# Uniqueness: measurements",
         "",
-        "Made by `make bench-seen` (`benchmarks/seen.py`); the streams are stated in `benchmarks/seen_stream.py`.",
+        "Made by `make bench-seen` (`benchmarks/seen.py`); `benchmarks/seen_stream.py` states the streams.",
         f"Machine: {result['machine']}. Time: {result['when']}.",
         "",
     ]
@@ -97,7 +94,8 @@ def report(result: dict[str, Any], out: Path) -> None:
             f"Cycles of 100,000 crawled and 900,000 extracted URLs, {sim['ranges']} ranges, payloads of "
             f"{sim['url_bytes']} bytes, {sim['memory'] >> 20} MiB of RAM for the store; syncs included.",
             "",
-            "| stored | store | s per 1M | slowest | MB read | MB written | overhead | model | RAM, MB | disk B/URL |",
+            "| stored | store | s per 1M | slowest | MB read | MB written | overhead | model "
+            "| RAM, MB | disk B/URL |",
             "|--:|:--|--:|--:|--:|--:|--:|--:|--:|--:|",
         ]
         lines += [
@@ -136,7 +134,8 @@ def report(result: dict[str, Any], out: Path) -> None:
         lines += [
             "## Against what people use instead",
             "",
-            f"{result['urls']:,} links in batches of 60, memory cap {result['cap'] >> 20} MiB, one process each.",
+            f"{result['urls']:,} links in batches of 60, memory cap {result['cap'] >> 20} MiB, "
+            "one process each.",
             "",
             "| store | checks/s | unique | lost | RAM B/URL | disk B/URL | |",
             "|:--|--:|--:|--:|--:|--:|:--|",

@@ -1,4 +1,4 @@
-"""The URL caches: probes per second, bits per entry, and miss rates by size, on the stream of `seen_stream`."""
+"""The URL caches: probes per second, bits per entry, and miss rates by size, on a trace like a crawl's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import numpy as np
-from seen_stream import Web
+from seen_stream import Keys
 
 from lycosa.seen.cache import (
     ChainedCache,
@@ -16,6 +16,7 @@ from lycosa.seen.cache import (
     infinite_hits,
     min_hits,
 )
+from lycosa.url.key import mix_array
 
 MAKERS: dict[str, Any] = {
     "CLOCK, scatter table": lambda n: ScatterCache(n),
@@ -26,27 +27,42 @@ MAKERS: dict[str, Any] = {
 }
 
 
-def trace(count: int, visits: int = 100) -> np.ndarray:
-    """Links in the order a crawl meets them: `visits` hosts at a time, pages of one host near each other."""
-    web = Web(20_000_000, 16)
-    dice = np.random.default_rng(3)
-    parts = []
-    number = 0
-    while count > 0:
-        keys = web.cycle(number).extracted
-        number += 1
-        # The cycle's links are in no order: bring those of a source host together, hosts in turns.
-        hosts = keys >> np.uint64(48)
-        turn = dice.permutation(1 << 16)[hosts.astype(np.int64)]
-        rounds = np.argsort(
-            turn // (65536 // visits * 4) * 10_000_000 + dice.integers(0, 9_999_999, len(keys))
-        )
-        parts.append(keys[rounds][:count])
-        count -= len(parts[-1])
-    return np.concatenate(parts)
+def trace(count: int, visits: int = 200, seed: int = 3) -> Keys:
+    """Links in the order in which a crawl meets them, after the model of section 5.2.
+
+    `visits` hosts are crawled at a time, a page of each in turn, each for 300 pages on average. A page has 60
+    links: 30% repeat one of the same page; of the others 81% stay on the host, half of them to its 20 most
+    popular pages (the set L'), half to its pages by popularity (L''); 5% lead to 1,000 pages popular everywhere
+    (G); and 14% lead anywhere.
+    """
+    dice = np.random.default_rng(seed)
+    sizes = (50 + dice.pareto(1.1, 200_000) * 300).astype(np.int64)
+    hosts = dice.integers(0, len(sizes), visits)
+    rounds = []
+    for _ in range(-(-count // (60 * visits))):
+        ended = dice.random(visits) < 1 / 300
+        hosts = np.where(ended, dice.integers(0, len(sizes), visits), hosts)
+        shape = (visits, 60)
+        here = np.broadcast_to(hosts[:, None], shape)
+        anywhere = dice.integers(0, len(sizes), shape)
+        kind = dice.random(shape)
+        host = np.select([kind < 0.81, kind < 0.86], [here, np.full(shape, -1)], anywhere)
+        known = sizes[np.maximum(host, 0)]
+        page = (known * dice.random(shape) ** 3).astype(np.int64)
+        page = np.where(kind < 0.405, dice.integers(0, 20, shape), page)
+        page = np.where(host < 0, dice.integers(0, 1000, shape), page)
+        prefix = mix_array((host + 2).astype(np.uint64)) & np.uint64(0xFFFF << 48)
+        name = (host + 2).astype(np.uint64) * np.uint64(1 << 32) + page.astype(np.uint64)
+        keys = prefix | (mix_array(name) & np.uint64((1 << 48) - 1))
+        column = np.broadcast_to(np.arange(60), shape)
+        earlier = (dice.random(shape) * column).astype(np.int64)
+        repeats = (dice.random(shape) < 0.3) & (column > 0)
+        copied = np.take_along_axis(keys, earlier, axis=1)
+        rounds.append(np.where(repeats, copied, keys).ravel())
+    return np.concatenate(rounds)[:count]
 
 
-def speeds(keys: np.ndarray, orders: tuple[int, ...] = (16, 20), repeats: int = 3) -> list[dict[str, Any]]:
+def speeds(keys: Keys, orders: tuple[int, ...] = (16, 20), repeats: int = 3) -> list[dict[str, Any]]:
     """Probes per second, the best of some runs; bits measured from the arrays."""
     rows = []
     hits = np.empty(len(keys), np.bool_)
@@ -71,7 +87,7 @@ def speeds(keys: np.ndarray, orders: tuple[int, ...] = (16, 20), repeats: int = 
     return rows
 
 
-def misses(keys: np.ndarray, orders: range) -> dict[str, list[float]]:
+def misses(keys: Keys, orders: range) -> dict[str, list[float]]:
     """Miss rates by policy, for caches of 2^order entries."""
     hits = np.empty(len(keys), np.bool_)
     values, counts = np.unique(keys, return_counts=True)

@@ -1,6 +1,7 @@
 """What people use instead, on the same stream under the same memory cap, each in a process of its own.
 
-Run as `python seen_rivals.py NAME COUNT STORED CAP PLACE`: prints one JSON object. A rival whose process grows past
+Run as `python seen_rivals.py NAME STREAM CAP PLACE`: prints one JSON object. STREAM is a file of keys, mapped, so
+that making the stream leaves no free memory behind in which a rival could hide. A rival whose process grows past
 the cap (over what it had before the first URL) is stopped there, and says after how many URLs. Rivals that need a
 package which is not installed say so.
 
@@ -223,8 +224,14 @@ def rss() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def run(name: str, count: int, stored: int, cap: int, place: Path) -> dict[str, Any]:
-    batches = list(links(stored, count))
+def write_stream(path: Path, count: int, stored: int) -> None:
+    """The stream as a file."""
+    np.save(path, np.concatenate(list(links(stored, count))))
+
+
+def run(name: str, stream: Path, cap: int, place: Path) -> dict[str, Any]:
+    keys = np.asarray(np.load(stream, mmap_mode="c"))
+    batches = [keys[at : at + 60] for at in range(0, len(keys), 60)]
     try:
         check, finish = MAKERS[name](cap, place)
     except ImportError as error:
@@ -248,7 +255,7 @@ def run(name: str, count: int, stored: int, cap: int, place: Path) -> dict[str, 
     new += finish()
     seconds += time.perf_counter() - started
     disk = sum(path.stat().st_blocks * 512 for path in place.rglob("*") if path.is_file())
-    exact = len(np.unique(np.concatenate(batches[: number + 1])))
+    exact = len(np.unique(keys[:offered]))
     return {
         "rival": name,
         "offered": offered,
@@ -263,5 +270,5 @@ def run(name: str, count: int, stored: int, cap: int, place: Path) -> dict[str, 
 
 
 if __name__ == "__main__":
-    _, chosen, urls, known, most, where = sys.argv
-    print(json.dumps(run(chosen, int(urls), int(known), int(most), Path(where))))
+    _, chosen, keys_file, most, where = sys.argv
+    print(json.dumps(run(chosen, Path(keys_file), int(most), Path(where))))

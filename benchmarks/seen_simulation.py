@@ -1,11 +1,11 @@
 """The crawl simulation of the VEUNIQ slides: cycles of 1M URLs against repositories of growing size.
 
-Both stores get the same cycles (see `seen_stream`) on repositories that were preloaded with the same keys. A
-cycle is timed whole: 100,000 marks, 900,000 offers with payloads of about 60 bytes, the merge, and a snapshot with its
-syncs. VEUNIQ runs in the paper's mode (N equal ranges, by turns) and is timed for one whole rotation after one
-untimed rotation, so that what waits for other repositories is in its steady state. DRUM merges in every cycle, as
-the slides' measurement does; a second row lets it gather 16 cycles before it merges, which is what it is
-built for, and delays every answer as long.
+Both stores get the same cycles (see `seen_stream`) on repositories that were preloaded with the same
+keys. A cycle is timed whole: 100,000 marks, 900,000 offers with payloads of about 60 bytes, the merge,
+and a snapshot with its syncs. VEUNIQ runs in the paper's mode (N equal ranges, by turns) and is timed
+for one whole rotation after one untimed rotation, so that what waits for other repositories is in its
+steady state. DRUM merges in every cycle, as the slides' measurement does; a second row lets it gather 16
+cycles before it merges, which is what it is built for, and delays every answer as long.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def simulate(
         began = time.perf_counter()
         count = preload(web, files, store, parts)
         say(f"{name}: {count:,} URLs preloaded in {time.perf_counter() - began:.0f} s")
-        measure(web, store, files, range(warm), every, say)
+        if warm:
+            measure(web, store, files, range(warm), every, say)
         row = measure(web, store, files, range(warm, warm + timed), every, say)
         row |= {"store": name, "size": stored, "waiting": store.waiting}
         row["peak_rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (

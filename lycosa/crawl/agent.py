@@ -94,7 +94,8 @@ def build(
 
     archive = None
     if options.archive.keep:
-        info = {"http-header-user-agent": options.fetch.user_agent, "robots": "obeyed" if options.robots.obey else "ignored"}
+        obeyed = "obeyed" if options.robots.obey else "ignored"
+        info = {"http-header-user-agent": options.fetch.user_agent, "robots": obeyed}
         archive = Archive(files.within("archive"), options.archive, clock, crawl=manifest.crawl, info=info)
     places = [files.within(manifests.shard_directory(n)) for n in range(manifest.shards)]
     contents = [MemorySeen(place.within("content")) for place in places]
@@ -136,7 +137,8 @@ def build(
     visitor = Visitor(
         options=options,
         fetchers=fetchers,
-        resolver=resolver or OverridingResolver(AresResolver(options.dns, clock, meters), options.dns.resolve),
+        resolver=resolver
+        or OverridingResolver(AresResolver(options.dns, clock, meters), options.dns.resolve),
         guard=guard,
         addresses=AddressTable(options.politeness.address_wait),
         rules=RulesKeeper(

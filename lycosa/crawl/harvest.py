@@ -143,19 +143,21 @@ def pack_links(
 ) -> Links:
     """Columns of links as a record has them; each URL once, under the kind that is most worth following."""
     rows: dict[str, int] = {}
-    kept_kinds: list[int] = []
+    kept_kinds = bytearray()
     kept_texts: list[str] = []
     for url, kind, text in zip(urls, kinds, texts, strict=True):
         if url is None:
             continue
-        row = rows.setdefault(url, len(kept_kinds))
-        if row == len(kept_kinds):
+        row = rows.get(url)
+        if row is None:
+            rows[url] = len(kept_kinds)
             kept_kinds.append(kind | flags)
             kept_texts.append(text)
-        elif _worth(kind | flags) < _worth(kept_kinds[row]):
+            continue
+        if kind | flags != kept_kinds[row] and _worth(kind | flags) < _worth(kept_kinds[row]):
             kept_kinds[row] = kind | flags
             kept_texts[row] = text or kept_texts[row]
-        elif not kept_texts[row]:
+        elif text and not kept_texts[row]:
             kept_texts[row] = text
     if not rows:
         return NO_LINKS

@@ -56,6 +56,9 @@ from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
 
 
+_REDIRECT = int(LinkKind.REDIRECT)
+
+
 class ContentIndex:
     """Which contents were fetched before, by 64-bit digest: partitioned by the digest, not by host.
 
@@ -295,28 +298,27 @@ class Shard:
         if not links.kinds:
             return
         keys, hosts = self._keyer.scan(links.urls)
-        kinds = np.frombuffer(links.kinds, np.uint8)
-        wanted = self._follow[kinds]
+        wanted = self._follow[np.frombuffer(links.kinds, np.uint8)]
         wanted &= ~self.seen.certain(keys)
-        rows = np.flatnonzero(wanted).tolist()
-        if not rows:
+        rows = np.flatnonzero(wanted)
+        if not len(rows):
             return
         urls = links.urls.split(b"\n")
-        inside = self.scope.inside
+        inside, shard_of_url = self.scope.inside, self._splitter.shard_of_url
         mine: list[int] = []
         payloads: list[bytes] = []
-        for row in rows:
+        for row, host in zip(rows.tolist(), hosts[rows].tolist(), strict=True):
             url = urls[row].decode("ascii")
-            redirect = kinds[row] == LinkKind.REDIRECT
-            count = hops + 1 if redirect else 0
+            kind = links.kinds[row]
+            count = hops + 1 if kind == _REDIRECT else 0
             if count > self._max_hops or not inside(url, depth):
                 continue
-            owner = self._splitter.shard_of_url(int(hosts[row]), url)
+            owner = shard_of_url(host, url)
             if owner != self.number:
-                self.outbox.add(owner, position, int(keys[row]), url, links.kinds[row], depth, count)
+                self.outbox.add(owner, position, int(keys[row]), url, kind, depth, count)
             elif not only_others:
                 mine.append(row)
-                payloads.append(_payload(url, depth, count))
+                payloads.append(b"%d %d %s" % (depth, count, urls[row]))
         if mine:
             self._offer(keys[mine], payloads)
 
@@ -333,7 +335,7 @@ class Shard:
             url = urls[row].decode("ascii")
             if self.scope.inside(url, record.depths[row]):
                 mine.append(row)
-                payloads.append(_payload(url, record.depths[row], record.hops[row]))
+                payloads.append(b"%d %d %s" % (record.depths[row], record.hops[row], urls[row]))
         if mine:
             self._offer(keys[mine], payloads)
 
@@ -398,10 +400,7 @@ class Shard:
         )
 
 
-def _payload(url: str, depth: int, hops: int) -> bytes:
-    return f"{depth} {hops} {url}".encode("ascii")
-
-
 def _waiting(key: int, payload: bytes) -> Waiting:
+    """A payload as the store kept it: depth, hops and URL, with spaces between."""
     depth, hops, url = payload.decode("ascii").split(" ", 2)
     return Waiting(url, key, int(depth), int(hops))

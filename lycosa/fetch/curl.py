@@ -74,10 +74,10 @@ class Transfer:
         "message",
         "opened",
         "parts",
+        "sent",
         "serial",
         "size",
         "started",
-        "sent",
         "stopped",
         "whole_head",
     )

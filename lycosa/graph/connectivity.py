@@ -10,12 +10,12 @@
 
 Numbers are those of the build's URL table; URLs of the tail that it does not have are numbered behind.
 
-**The tail** is laid over the build: a page that the tail has answers with the tail's links, and its old
-links are taken out of what it linked to; redirects of the tail are followed. That is what the next build
-will say, but for one case, which must wait for it: a URL that the build resolved as a redirect and that has
-become something else since. Links that were resolved through it still lead to where it led. (With canonical
-links resolved, a page's row also holds the links of pages that name it as canonical; a tail that has the
-page anew hides those too, until the next build.)
+**The tail** is laid over the build: a page that the tail has answers with the tail's links, and its old links
+are taken out of what it linked to; redirects of the tail are followed. That is what the next build will say,
+but for what the build has already resolved, which must wait for it: links that were resolved through a
+redirect still lead to where it led, if it has become something else since, or is now part of a circle. (With
+canonical links resolved, a page's row also holds the links of pages that name it as canonical; a tail that has
+the page anew hides those too, until the next build.)
 """
 
 from __future__ import annotations

@@ -15,11 +15,15 @@ The file, immutable once written, all integers little-endian:
 
     file    := magic count block data-length blocks offsets tail
     magic   := "LYURLS1\\n"       count, data-length: 8 bytes; block: 4 bytes, keys in a block
-    blocks  := the keys, `block` at a time; the first of a block whole, the others by what they share
+    blocks  := the keys, `block` at a time: whole (other* | zstd frame of other*)
     whole   := length bytes                       lengths are varints: seven bits a byte, low first
     other   := shared length bytes                `shared` bytes as the key before, then `length` others
-    offsets := 8 bytes a block: where it starts in `blocks`
+    offsets := 8 bytes a block: where it starts in `blocks`; the top bit is set if it has a zstd frame
     tail    := CRC32C of everything before, 4 bytes
+
+A block's tail is compressed where that pays: where URLs carry long queries (programs for a playground, say),
+which would take most of the room. Ordinary URLs are left as they are, some 13 bytes each, because a search in
+a compressed block costs its decompression.
 
 Opening a table checks the CRC and then every key, so that the kernels that search it can trust it. A search
 goes by halves over the blocks' first keys, then through one block, comparing no byte twice.
@@ -35,6 +39,7 @@ from itertools import pairwise
 import google_crc32c
 import numpy as np
 import numpy.typing as npt
+import zstandard
 
 from lycosa.errors import LocalError, StorageError
 from lycosa.files import Files
@@ -47,6 +52,12 @@ BLOCK = 64
 MOST_LENGTH = 1 << 20
 """Bytes of a key, at most."""
 
+_PAYS = 1024  # bytes of a block's tail from which compression is tried
+_SHARE = 0.6  # of its size, at most, for a compressed tail to be kept
+_LEVEL = 9
+_MOST_TAIL = 1 << 28  # bytes of a decompressed tail
+_GROUP = 256  # blocks decompressed at a time
+_PACKED = np.int64(-(1 << 63))
 _HEAD = len(MAGIC) + 8 + 4 + 8
 _AT_ONCE = 1 << 14
 
@@ -116,6 +127,18 @@ def unpacked(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> list
     return [whole[a:b] for a, b in pairwise(bounds)]
 
 
+def _whole_end(data: bytes, at: int) -> int:
+    """The place behind the whole key at `at` of good data."""
+    length = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        length |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return at + length
+
+
 class UrlWriter:
     """Writes a table from strictly ascending keys."""
 
@@ -125,30 +148,59 @@ class UrlWriter:
         self._files, self._name, self._block = files, name, block
         self._data = files.create(f"{name}.data")
         self._offsets: list[npt.NDArray[np.int64]] = []
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
+        self._pending: list[bytes] = []  # keys that do not fill a block yet
         self._last = b""
-        self.count = 0
+        self._written = 0
+
+    @property
+    def count(self) -> int:
+        """How many keys were appended."""
+        return self._written + len(self._pending)
 
     def append(self, keys: Sequence[bytes]) -> None:
         """The next keys."""
-        for i in range(0, len(keys), _AT_ONCE):
-            self._append(keys[i : i + _AT_ONCE])
+        self._pending += keys
+        step = max(1, _AT_ONCE // self._block) * self._block
+        whole = len(self._pending) // self._block * self._block
+        for i in range(0, whole, step):
+            self._write(self._pending[i : min(i + step, whole)])
+        del self._pending[:whole]
 
-    def _append(self, keys: Sequence[bytes]) -> None:
+    def _write(self, keys: list[bytes]) -> None:
         if max(map(len, keys)) > MOST_LENGTH:
             raise LocalError(f"a URL is longer than {MOST_LENGTH} bytes")
         data, starts = packed([self._last, *keys])
         out = np.empty(len(data) + 20 * len(keys), dtype=np.uint8)
-        offsets = np.empty(len(keys) // self._block + 1, dtype=np.int64)
-        size, blocks = urls_kernels.encode(data, starts, self.count, self._block, out, offsets)
+        offsets = np.empty(len(keys) // self._block + 2, dtype=np.int64)
+        size, blocks = urls_kernels.encode(data, starts, self._written, self._block, out, offsets)
         if size < 0:
             raise LocalError("URLs that do not ascend strictly")
-        self._offsets.append(offsets[:blocks] + self._data.size)
-        self._data.write(out[:size].tobytes())
-        self.count += len(keys)
+        offsets[blocks] = size
+        self._put(out[:size].tobytes(), offsets[: blocks + 1])
+        self._written += len(keys)
         self._last = keys[-1]
+
+    def _put(self, coded: bytes, bounds: npt.NDArray[np.int64]) -> None:
+        """Write coded blocks, with compressed tails where that pays."""
+        places = np.empty(len(bounds) - 1, dtype=np.int64)
+        for i, (a, b) in enumerate(pairwise(bounds.tolist())):
+            places[i] = self._data.size
+            if b - a >= _PAYS:
+                tail = _whole_end(coded, a)
+                frame = self._compressor.compress(coded[tail:b])
+                if b - tail >= _PAYS and len(frame) <= _SHARE * (b - tail):
+                    self._data.write(coded[a:tail] + frame)
+                    places[i] |= _PACKED
+                    continue
+            self._data.write(coded[a:b])
+        self._offsets.append(places)
 
     def close(self) -> None:
         """Seal the table."""
+        if self._pending:
+            self._write(self._pending)
+            self._pending = []
         size = self._data.size
         self._data.close()
         offsets = np.concatenate(self._offsets) if self._offsets else np.empty(0, dtype=np.int64)
@@ -202,10 +254,62 @@ class UrlTable:
         if _HEAD + size + 8 * blocks + 4 != len(raw):
             raise bad
         self._data = raw[_HEAD : _HEAD + size]
-        self._offsets = np.frombuffer(data, dtype="<i8", count=blocks, offset=_HEAD + size).astype(np.int64)
-        self.longest = int(urls_kernels.check(self._data, self._offsets, self.count, self.block, MOST_LENGTH))
-        if self.longest < 0:
-            raise bad
+        offsets = np.frombuffer(data, dtype="<i8", count=blocks, offset=_HEAD + size).astype(np.int64)
+        self._packed = offsets < 0
+        self._bounds = np.append(offsets & ~_PACKED, size)
+        self._offsets = self._bounds[:-1]
+        self._decompressor = zstandard.ZstdDecompressor()
+        self.longest = 0
+        try:
+            self._check()
+        except (ValueError, zstandard.ZstdError):
+            raise bad from None
+
+    def _check(self) -> None:
+        """`ValueError` or `ZstdError` if these are not ascending keys in blocks at their offsets."""
+        bounds = self._bounds
+        if bounds[0] != 0 or np.any(bounds[1:] <= bounds[:-1]):
+            raise ValueError("offsets")
+        before = np.empty(0, dtype=np.uint8)
+        for first in range(0, len(self._offsets), _GROUP):
+            blocks = np.arange(first, min(first + _GROUP, len(self._offsets)))
+            if self._packed[blocks].any():
+                for b in blocks[self._packed[blocks]].tolist():  # what `_flat` relies on
+                    if urls_kernels.whole_end(self._data, bounds[b], bounds[b + 1]) < 0:
+                        raise ValueError("a key")
+            data, offsets, count = self._flat(blocks)
+            longest = int(urls_kernels.check(data, offsets, count, self.block, MOST_LENGTH, before))
+            if longest < 0:
+                raise ValueError("keys")
+            self.longest = max(self.longest, longest)
+            last = self._decoded(data, offsets, np.array([count - 1]))
+            before = np.frombuffer(last[0], dtype=np.uint8)
+
+    def _flat(
+        self, blocks: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], int]:
+        """Ascending blocks, decompressed and side by side, where each starts, and how many keys they hold."""
+        count = self.block * len(blocks)
+        if len(blocks) and blocks[-1] == len(self._offsets) - 1:
+            count -= self.block * len(self._offsets) - self.count
+        ends = self._bounds
+        if not self._packed[blocks].any() and len(blocks) and blocks[-1] - blocks[0] == len(blocks) - 1:
+            start = self._offsets[blocks[0]]
+            return self._data[start : ends[blocks[-1] + 1]], self._offsets[blocks] - start, count
+        parts = []
+        for b in blocks.tolist():
+            a, end = int(ends[b]), int(ends[b + 1])
+            if not self._packed[b]:
+                parts.append(self._data[a:end].tobytes())
+                continue
+            coded = self._data[a:end].tobytes()
+            tail = _whole_end(coded, 0)
+            frame = coded[tail:]
+            if zstandard.frame_content_size(frame) > _MOST_TAIL:
+                raise ValueError("a block")
+            parts.append(coded[:tail] + self._decompressor.decompress(frame, max_output_size=_MOST_TAIL))
+        data, starts = packed(parts)
+        return data, starts[:-1], count
 
     @classmethod
     def open(cls, files: Files, name: str) -> UrlTable:
@@ -217,13 +321,30 @@ class UrlTable:
     @property
     def nbytes(self) -> int:
         """Memory taken."""
-        return int(self._data.nbytes + self._offsets.nbytes)
+        return int(self._data.nbytes + self._bounds.nbytes + self._packed.nbytes)
 
     def numbers_of_keys(self, keys: Sequence[bytes]) -> npt.NDArray[np.int64]:
         """The number of each key, −1 where there is none."""
         data, starts = packed(keys)
         out = np.empty(len(keys), dtype=np.int64)
-        urls_kernels.search(self._data, self._offsets, self.count, self.block, data, starts, out)
+        urls_kernels.search(
+            self._data, self._offsets, self._packed, self.count, self.block, data, starts, out
+        )
+        # Keys that belong in compressed blocks are told by the block, from −2 down.
+        later = np.flatnonzero(out <= -2)
+        if len(later):
+            blocks = -2 - out[later]
+            different = np.unique(blocks)
+            for i in range(0, len(different), _GROUP):
+                group = different[i : i + _GROUP]
+                here = later[(blocks >= group[0]) & (blocks <= group[-1])]
+                flat, offsets, count = self._flat(group)
+                plain = np.zeros(len(group), dtype=bool)
+                data, starts = packed([keys[q] for q in here.tolist()])
+                found = np.empty(len(here), dtype=np.int64)
+                urls_kernels.search(flat, offsets, plain, count, self.block, data, starts, found)
+                moved = group[found // self.block] * self.block + found % self.block
+                out[here] = np.where(found >= 0, moved, -1)
         return out
 
     def numbers(self, urls: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -240,15 +361,33 @@ class UrlTable:
         wanted = np.ascontiguousarray(numbers, dtype=np.int64)
         if len(wanted) and (wanted.min() < 0 or wanted.max() >= self.count):
             raise IndexError(f"URLs are numbered 0 … {self.count - 1}")
+        blocks = wanted // self.block
+        if not self._packed[blocks].any():
+            return self._decoded(self._data, self._offsets, wanted)
+        order = np.argsort(wanted, kind="stable")
+        keys: list[bytes] = [b""] * len(wanted)
+        different = np.unique(blocks)
+        for i in range(0, len(different), _GROUP):
+            group = different[i : i + _GROUP]
+            low, high = np.searchsorted(blocks[order], [group[0], group[-1] + 1])
+            here = order[low:high]
+            data, offsets, _ = self._flat(group)
+            local = np.searchsorted(group, blocks[here]) * self.block + wanted[here] % self.block
+            for q, key in zip(here.tolist(), self._decoded(data, offsets, local), strict=True):
+                keys[q] = key
+        return keys
+
+    def _decoded(
+        self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]
+    ) -> list[bytes]:
+        """Keys by number from blocks that are not compressed."""
         room = np.empty(max(1, self.longest), dtype=np.uint8)
         starts = np.empty(len(wanted) + 1, dtype=np.int64)
         out = np.empty(max(4096, 100 * len(wanted)), dtype=np.uint8)
         done, size = 0, 0
         starts[0] = 0
         while True:
-            done, size = urls_kernels.decode(
-                self._data, self._offsets, self.block, wanted, done, size, room, out, starts
-            )
+            done, size = urls_kernels.decode(data, offsets, self.block, wanted, done, size, room, out, starts)
             if done == len(wanted):
                 return unpacked(out[:size], starts)
             larger = np.empty(2 * len(out) + self.longest, dtype=np.uint8)
@@ -270,11 +409,16 @@ class UrlTable:
 
     def host_starts(self) -> npt.NDArray[np.int64]:
         """The first number of each host, and the count: hosts lie together."""
-        out = np.empty(1024, dtype=np.int64)
+        found: list[npt.NDArray[np.int64]] = []
         room = np.empty(max(1, self.longest), dtype=np.uint8)
-        while True:
-            hosts = urls_kernels.hosts(self._data, self._offsets, self.count, self.block, room, out)
-            if hosts <= len(out) - 1:
-                out[hosts] = self.count
-                return out[: hosts + 1]
-            out = np.empty(hosts + 1, dtype=np.int64)
+        last: bytes | None = None
+        for first in range(0, len(self._offsets), _GROUP):
+            blocks = np.arange(first, min(first + _GROUP, len(self._offsets)))
+            data, offsets, count = self._flat(blocks)
+            out = np.empty(count, dtype=np.int64)
+            hosts = int(urls_kernels.hosts(data, count, self.block, room, out))
+            ends = self._decoded(data, offsets, np.array([0, count - 1]))
+            same = last is not None and host_of_key(last) == host_of_key(ends[0])
+            found.append(out[1 if same else 0 : hosts] + first * self.block)
+            last = ends[1]
+        return np.concatenate([*found, np.array([self.count], dtype=np.int64)])

@@ -86,11 +86,22 @@ def encode(keys, starts, count, block, out, offsets):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True)
-def check(data, offsets, count, block, most):  # type: ignore[no-untyped-def]
-    """Are these `count` ascending keys in blocks at these offsets? The longest length, or −1."""
+def whole_end(data, at, end):  # type: ignore[no-untyped-def]
+    """The place behind a whole key at `at`, or −1 if it does not end before `end`."""
+    size, at = _try(data, at, end)
+    return at + size if size >= 0 and at + size < end else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def check(data, offsets, count, block, most, before):  # type: ignore[no-untyped-def]
+    """Are these `count` keys, ascending from `before`, in blocks at these offsets? The longest length, or −1.
+
+    `before` is empty at the beginning of a table.
+    """
     end = len(data)
-    previous = np.empty(256, dtype=np.uint8)
-    length = np.int64(0)
+    previous = np.empty(max(256, len(before)), dtype=np.uint8)
+    length = np.int64(len(before))
+    previous[:length] = before
     longest = np.int64(0)
     at = np.int64(0)
     for i in range(count):
@@ -107,7 +118,7 @@ def check(data, offsets, count, block, most):  # type: ignore[no-untyped-def]
             larger = np.empty(2 * (shared + size), dtype=np.uint8)
             larger[:length] = previous[:length]
             previous = larger
-        if i > 0:
+        if i > 0 or len(before) > 0:
             # Ascending: the first byte that differs is larger, or there is more where the one before ended.
             same = np.int64(0)
             while same < size and shared + same < length and previous[shared + same] == data[at + same]:
@@ -125,8 +136,8 @@ def check(data, offsets, count, block, most):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def search(data, offsets, count, block, keys, starts, out):  # type: ignore[no-untyped-def]
-    """The number of each key, or −1."""
+def search(data, offsets, packed, count, block, keys, starts, out):  # type: ignore[no-untyped-def]
+    """The number of each key, or −1; −2−b if it can only be in block b, which is compressed."""
     blocks = len(offsets)
     for q in range(len(starts) - 1):
         k = starts[q]
@@ -157,6 +168,9 @@ def search(data, offsets, count, block, keys, starts, out):  # type: ignore[no-u
                 high = middle
                 high_shared = shared
         if exact or low == 0:
+            continue
+        if packed[low - 1]:
+            out[q] = -2 - (low - 1)
             continue
         number = (low - 1) * block
         size, at = _get(data, offsets[low - 1])
@@ -218,7 +232,7 @@ def decode(data, offsets, block, wanted, done, filled, room, out, starts):  # ty
 
 
 @njit(cache=True, nogil=True)
-def hosts(data, offsets, count, block, room, out):  # type: ignore[no-untyped-def]
+def hosts(data, count, block, room, out):  # type: ignore[no-untyped-def]
     """The numbers at which a new host begins, as far as `out` holds them; returns how many there are.
 
     A key's host ends at its space; all keys that begin with "!" count as of one host.

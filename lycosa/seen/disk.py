@@ -13,8 +13,8 @@ An offer goes through the recent keys (see `recent`), which drop what is certain
 into the buffer of its bucket, and from there to the bucket's waiting file (see `waiting`). Marks go
 the same way. Nothing is answered before a merge (see `merging`).
 
-Memory is held to the `memory` given: half for recent keys, a quarter for buffers, a quarter for a
-merge. What a bucket has beyond one merge's share stays in its files and is merged by the merges
+Memory is held to the `memory` given: half for recent keys, an eighth for buffers (16 MiB at
+most), a quarter for a merge. What a bucket has beyond one merge's share stays in its files and is merged by the merges
 that follow.
 
 Durability. Files are written once under names that only grow, and are named by the snapshot:
@@ -50,7 +50,7 @@ from lycosa.seen.waiting import KIND_SHIFT, Buffer, Source
 _PREFIXES = ("repo-", "wait-")
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
 _SMALLEST_BLOCK = 1 << 12
-_LARGEST_BLOCK = 1 << 20
+_LARGEST_BLOCK = 1 << 18
 _AT_ONCE = 1 << 15
 
 
@@ -375,7 +375,8 @@ class DiskSeen(ABC):
     def _lay_out(self) -> None:
         self._buckets = [bucket for shelf in self._shelves for bucket in shelf.buckets]
         self._lows: Keys = np.array([bucket.low for bucket in self._buckets], np.uint64)
-        block = self._memory // 8 // len(self._buckets)
+        # A freeze encodes all buffers at once, on the event loop: 16 MiB of them are some 75,000 records.
+        block = min(self._memory // 8, 16 << 20) // len(self._buckets)
         self._block = min(max(block, _SMALLEST_BLOCK), _LARGEST_BLOCK)
 
     def _ask(self, kind: int, keys: Keys, indices: NDArray[np.intp], payloads: Sequence[bytes]) -> None:

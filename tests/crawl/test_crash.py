@@ -6,6 +6,7 @@ The disk of these tests also drops and reorders what was not synced, which SIGKI
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -82,7 +83,7 @@ def check_politeness(requests: list[tuple[float, float, str]]) -> None:
         by_host.setdefault(host_of(url), []).append((start, end))
     for host, spans in by_host.items():
         run = 1
-        for (_, end), (start, _) in zip(spans, spans[1:], strict=False):
+        for (_, end), (start, _) in pairwise(spans):
             assert start >= end, f"two requests at {host} at once"
             if start - end >= wait - 1e-6:
                 run = 1
@@ -121,7 +122,7 @@ def check_crash(crash_at: int, random: Random) -> None:
     again = {url for _, _, url in second.requests} & set(before)
     assert not again, f"fetched again although logged: {again}"
     pages = {url: n for url, n in archived(files).items() if not url.endswith("/robots.txt")}
-    assert set(pages) == {url for url in expected()}, "the archive has every page"
+    assert set(pages) == expected(), "the archive has every page"
     assert max(pages.values()) == 1, "and each once"
     check_politeness([*first.requests, *second.requests])
 
@@ -145,6 +146,6 @@ def test_many_crashes_in_a_row(seed: int) -> None:
         requests += attempt.requests
     assert attempt.end is End.FINISHED
     counts = fetched(files)
-    assert {url for url in expected()} <= set(counts)
+    assert expected() <= set(counts)
     assert max(counts.values()) == 1
     check_politeness(requests)

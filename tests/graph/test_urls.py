@@ -98,6 +98,57 @@ def realistic(count: int) -> list[bytes]:
     return sorted(out)
 
 
+def playground(count: int) -> list[bytes]:
+    """URLs that carry a program each."""
+    rng = np.random.default_rng(7)
+    words = [
+        "let+mut+",
+        "%0A++++",
+        "assert_eq!(",
+        "std::collections::",
+        "vec!%5B",
+        "println!(%22",
+        "fn+main()+%7B",
+    ]
+    code = [
+        "".join(words[int(w)] for w in rng.integers(0, 7, size=rng.integers(20, 90))) for _ in range(count)
+    ]
+    return sorted({f"https://play.example.org/?code={text}".encode() for text in code})
+
+
+def test_long_queries_are_compressed(tmp_path: Path) -> None:
+    files = DiskFiles(tmp_path)
+    long, short = playground(1500), realistic(3000)
+    write_urls(files, "t", long + short)
+    table = UrlTable.open(files, "t")
+    assert table._packed.any() and not table._packed.all()
+    assert table.nbytes < 0.25 * sum(map(len, long)) + 20 * len(short)
+    urls = sorted([*long, *short], key=key_of)
+    assert list(table.iterate()) == [key_of(u) for u in urls]
+    asked = [u.decode() for u in urls[::-1]]
+    missing = [u + "x" for u in asked[::7]]
+    assert table.numbers(asked + missing).tolist() == [*range(len(urls) - 1, -1, -1), *[-1] * len(missing)]
+    order = np.random.default_rng(0).permutation(len(urls))
+    assert table.urls(order) == [urls[i].decode() for i in order]
+    starts = table.host_starts()
+    assert len(starts) == len({u.split(b"/")[2] for u in urls}) + 1
+    # Damage in a compressed block, under a checksum that fits, is found.
+    import google_crc32c
+
+    whole = bytearray(files.read("t"))
+    b = int(np.flatnonzero(table._packed)[3])
+    at = 28 + int(table._offsets[b + 1]) - 9
+    for value in (0, 255):
+        whole[at] = value
+        fitting = bytes(whole[:-4]) + google_crc32c.value(bytes(whole[:-4])).to_bytes(4, "little")
+        try:
+            again = UrlTable(fitting, "t")
+        except StorageError:
+            continue
+        keys = list(again.iterate())
+        assert keys == sorted(set(keys))
+
+
 def test_at_most_twenty_bytes_a_url(tmp_path: Path) -> None:
     urls = realistic(20_000)
     files = DiskFiles(tmp_path)
@@ -146,8 +197,11 @@ def test_limits(tmp_path: Path) -> None:
     files = DiskFiles(tmp_path)
     writer = UrlWriter(files, "t")
     writer.append([b"b"])
-    for keys in ([b"b"], [b"a"], [b"c", b"c"], [b"x" * ((1 << 20) + 1)]):
+    writer.close()
+    for keys in ([b"b", b"b"], [b"b", b"a"], [b"a", b"c", b"c"], [b"x" * ((1 << 20) + 1)]):
+        writer = UrlWriter(files, "t")
         with pytest.raises(LocalError):
             writer.append(keys)
+            writer.close()
     with pytest.raises(LocalError):
         UrlWriter(files, "t", 0)
