@@ -141,17 +141,20 @@ class Broad(scrapy.Spider):
     async def start(self) -> Any:
         self._totals["began"] = _usage()
         for url in self.start_urls:
-            yield scrapy.Request(url, errback=self.failed)
+            # Scrapy reads these bit by bit; one that a page linked before must not fall to the filter.
+            yield scrapy.Request(url, errback=self.failed, dont_filter=True)
 
     def failed(self, failure: Any) -> None:
         self._totals["failed"] += 1
         self._count(failure.request)
 
     def _count(self, request: Any) -> None:
+        totals = self._totals
         if not request.meta.get("depth"):
             self._left -= 1
-            if self._left == 0:
-                self._totals["ended"] = _usage()
+        enough = totals["pages"] + totals["failed"] >= 2 * len(self.start_urls)
+        if (self._left == 0 or enough) and "ended" not in totals:
+            totals["ended"] = _usage()
 
     def parse(self, response: Any) -> Any:
         totals = self._totals

@@ -5,8 +5,9 @@ that making the stream leaves no free memory behind in which a rival could hide.
 the cap (over what it had before the first URL) is stopped there, and says after how many URLs. Rivals that need a
 package which is not installed say so.
 
-All get 64-bit keys in batches of 60, in the order of the stream, and must say which are new. Scrapy's filter takes
-requests, so it gets URLs made of the keys; making them is not timed, fingerprinting is, as it is part of it.
+All get 64-bit keys in batches of 60, in the order of the stream, and must say which are new. Scrapy's
+filter takes requests, so it gets URLs made of the keys; making requests of them is timed with it, as
+it is what a crawl pays.
 """
 
 from __future__ import annotations

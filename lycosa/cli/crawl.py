@@ -25,6 +25,10 @@ Ctrl-C stops cleanly; the same command resumes.
 """
 
 
+_FEW = 3
+"""A run of so few pages wants an explanation."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("seeds", nargs="*", metavar="SEED", help="URLs (or hosts) to begin with")
@@ -268,6 +272,25 @@ def _interrupted(crawl: Any, screen: Any) -> None:
         screen.note("stopping: what is under way may finish (a few seconds) ...")
 
 
+def _left_scope(into: Path) -> tuple[str, str] | None:
+    """A redirect that led out of scope, in a crawl of a few pages: the usual reason for so few."""
+    from lycosa.crawl.reading import CrawlReader
+    from lycosa.records import Fetched, LinkKind
+    from lycosa.url.scope import Scope
+
+    crawl = CrawlReader(into)
+    options = crawl.options()
+    if options is None:
+        return None
+    scope = Scope(options.scope, options.near, crawl.splitter.domains)
+    for _, _, record in crawl.records():
+        if isinstance(record, Fetched) and record.depth == 0:
+            for link in record.links:
+                if link.kind is LinkKind.REDIRECT and not scope.inside(link.url, 0):
+                    return record.url, link.url
+    return None
+
+
 def _summary(status: Any, end: str, into: Path) -> str:
     speed = status.pages_run / status.elapsed if status.elapsed else 0.0
     lines = [
@@ -282,5 +305,7 @@ def _summary(status: Any, end: str, into: Path) -> str:
         )
     if status.skipped:
         lines.append("skipped: " + ", ".join(f"{why} {n:,}" for why, n in status.skipped.items()))
+    if status.pages_run <= _FEW and (left := _left_scope(into)) is not None:
+        lines.append(f"note: {left[0]} redirects to {left[1]}, out of scope: crawl that, or widen --scope")
     lines.append(f"look at it: lycosa report {into}    lycosa explain {into} URL")
     return "\n".join(lines)

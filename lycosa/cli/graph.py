@@ -183,7 +183,6 @@ def _build(args: argparse.Namespace) -> int:
 def _server(args: argparse.Namespace) -> tuple[Any, list[str]]:
     """The connectivity server, and the URLs asked for, in canonical form."""
     from lycosa.graph.connectivity import Connectivity
-    from lycosa.graph.store import GraphStore
     from lycosa.url.canonical import canonicalise
 
     words = list(args.words)
@@ -204,7 +203,7 @@ def _server(args: argparse.Namespace) -> tuple[Any, list[str]]:
     tail: Iterator[Record] = iter(())
     if not args.no_tail and _is_crawl(path):
         tail = _tail(path, store.manifest.positions)
-    return Connectivity(GraphStore(DiskFiles(_must(path)), store.manifest), tail), urls
+    return Connectivity(store, tail), urls
 
 
 def _must(path: Path) -> Path:

@@ -9,28 +9,53 @@
             await crawl.stop()
 
 Options are those of `crawl.toml`, as keywords; tables are dictionaries. Pages come in the order in which they were
-logged; the crawl waits for a consumer that is slow. Without a loop over pages: `await crawl.start()`, then
+logged, each once; the crawl waits for a consumer that is slow, so that at most `_ROOM` pages and one a visit wait
+for it. `stop` drops those; nothing else does. Without a loop over pages: `await crawl.start()`, then
 `await crawl.wait()`. The same call with the same directory goes on where the last one stopped.
+
+A directory that holds something else is refused: a crawl has many files, and must not scatter them in a home.
+What the operator must change (a seed that is no URL, a cookie file that is not there) is said before
+anything is written.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from lycosa.clock import SystemClock
+from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import Agent, End, build
-from lycosa.crawl.config import Options, read_options
+from lycosa.crawl.config import Options, canonical_seeds, read_options
 from lycosa.crawl.harvest import Crop
 from lycosa.crawl.status import Reporter, Status
-from lycosa.errors import ConfigError
+from lycosa.errors import ConfigError, LycosaError
+from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.files import DirectoryLock, DiskFiles
+from lycosa.meters import Meters
 from lycosa.records import Fetched, Link
+from lycosa.url.rules import Rules
 
-_QUEUE = 100
+_ROOM = 100
+_BESIDES = frozenset(
+    (
+        "lock",
+        manifests.SUFFIXES,
+        manifests.SUFFIXES + ".part",
+        manifests.NAME + ".part",
+        "crawl.toml",
+        "lost+found",
+        ".DS_Store",
+    )
+)
+"""What a directory may hold in which a crawl begins: what a start that was cut short leaves, the crawl's own
+options, and what systems put into any directory or fresh volume."""
 
 
 class FetchedPage:
@@ -68,6 +93,58 @@ class FetchedPage:
         return f"<{self.status} {self.url}>"
 
 
+class Pages:
+    """Pages between a crawl and its consumer: in order, bounded, none lost when their visit is cut short."""
+
+    def __init__(self, room: int = _ROOM) -> None:
+        self._room = room
+        self._rows: deque[FetchedPage] = deque()
+        self._changed = asyncio.Event()  # set whenever a waiter may have something to do
+        self._closed = False
+        self._dropping = False
+        self.read = False
+        """Whether anybody has begun to read."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    async def put(self, page: FetchedPage) -> None:
+        """Add a page at once; return when there is room again."""
+        if self._dropping:
+            return
+        self._rows.append(page)
+        self._wake()
+        while len(self._rows) > self._room and not self._closed and not self._dropping:
+            await self._changed.wait()
+
+    async def get(self) -> FetchedPage | None:
+        """The next page; None after the last."""
+        self.read = True
+        while not self._rows:
+            if self._closed:
+                return None
+            await self._changed.wait()
+        page = self._rows.popleft()
+        self._wake()
+        return page
+
+    def drop(self) -> None:
+        """Nobody reads any more."""
+        self._dropping = True
+        self._rows.clear()
+        self._wake()
+
+    def close(self) -> None:
+        """No more pages come."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let every waiter look again: set wakes those that wait now, and clear lets them wait anew."""
+        self._changed.set()
+        self._changed.clear()
+
+
 class Crawl:
     """A crawl in a directory of its own."""
 
@@ -78,11 +155,12 @@ class Crawl:
         self._into = Path(into)
         self._shards = shards
         self._options: Options = read_options(options)
-        self._queue: asyncio.Queue[FetchedPage | None] | None = None
+        self._pages: Pages | None = None
         self._task: asyncio.Task[End] | None = None
         self._agent: Agent | None = None
         self._lock: DirectoryLock | None = None
         self._reporter: Reporter | None = None
+        self._state = "running"
 
     async def start(self, *, pages: bool = False, told: Callable[[str], None] | None = None) -> None:
         """Open the crawl and begin; with `pages`, somebody will iterate over it.
@@ -91,9 +169,11 @@ class Crawl:
         """
         if self._task is not None:
             raise ConfigError("this crawl has been started; make a new Crawl to go on with it")
+        self._demand_room()
+        await self._check()
         self._lock = DirectoryLock(self._into)
         try:
-            self._queue = asyncio.Queue(_QUEUE) if pages else None
+            self._pages = Pages() if pages else None
             self._agent = build(
                 DiskFiles(self._into),
                 self._options,
@@ -108,21 +188,53 @@ class Crawl:
             self._lock.release()
             raise
 
+    def _demand_room(self) -> None:
+        """A crawl goes into a directory of its own."""
+        try:
+            names = {path.name for path in self._into.iterdir()}
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ConfigError(f"cannot crawl into {self._into}: {error.strerror}") from None
+        others = sorted(names - _BESIDES)
+        if manifests.NAME not in names and others:
+            raise ConfigError(
+                f"{self._into} holds something else ({', '.join(others[:3])}{', ...' if others[3:] else ''}) "
+                f"and no crawl: choose a new or empty directory"
+            )
+
+    async def _check(self) -> None:
+        """Hear now what the operator must change, and not when the crawl has a directory."""
+        seeds = canonical_seeds(self._seeds, Rules.named(self._options.rules))
+        guard = AddressGuard(self._options.allow)
+        fetchers = Fetchers(FetchContext(self._options.fetch, SystemClock(), Meters(), guard))
+        try:
+            for scheme in dict.fromkeys(seed.partition(":")[0] for seed in seeds):
+                fetchers.for_scheme(scheme)
+        except LycosaError:
+            raise
+        except Exception as error:  # libcurl's, and those of fetchers that other packages bring
+            raise ConfigError(f"the options of fetch cannot be used: {error}") from error
+        finally:
+            await fetchers.close()
+
     async def _run(self, agent: Agent) -> End:
         writer = asyncio.create_task(self._write_status())
-        state = "failed"
         try:
             end = await agent.run()
-            state = str(end)
+            self._state = str(end)
             return end
+        except BaseException:
+            self._state = "failed"
+            raise
         finally:
             assert self._lock is not None and self._reporter is not None
             writer.cancel()
             with suppress(OSError):
-                self._reporter.write(self._reporter.status(state))
+                self._reporter.write(self._reporter.status(self._state))
             self._lock.release()
-            if self._queue is not None:
-                await self._queue.put(None)
+            if self._pages is not None:
+                self._pages.close()
 
     async def _write_status(self) -> None:
         assert self._reporter is not None
@@ -132,14 +244,16 @@ class Crawl:
             await asyncio.sleep(1.0)
 
     async def _offer(self, crop: Crop) -> None:
-        assert self._queue is not None
-        await self._queue.put(FetchedPage(crop))
+        assert self._pages is not None
+        await self._pages.put(FetchedPage(crop))
 
     async def wait(self) -> End:
-        """Until the crawl ends; why it did."""
+        """Until the crawl ends; why it did. If nobody has begun to iterate, nobody will: pages are dropped."""
         if self._task is None:
             await self.start()
         assert self._task is not None
+        if self._pages is not None and not self._pages.read:
+            self._pages.drop()
         return await self._task
 
     def pause(self) -> None:
@@ -157,19 +271,14 @@ class Crawl:
         """How the crawl goes, for people."""
         if self._reporter is None:
             raise ConfigError("the crawl has not been started")
-        return self._reporter.status()
+        return self._reporter.status(self._state)
 
     async def stop(self) -> End:
-        """End cleanly; the next crawl in this directory goes on from here."""
+        """End cleanly; the next crawl in this directory goes on from here. A loop over pages ends, too."""
         self._opened().stop()
         assert self._task is not None
-        while self._queue is not None and not self._task.done():
-            # A visit may be waiting for room in the queue; what nobody reads any more is dropped.
-            while not self._queue.empty():
-                self._queue.get_nowait()
-            await asyncio.wait((self._task,), timeout=0.05)
-        if self._queue is not None:
-            self._queue.put_nowait(None)
+        if self._pages is not None:
+            self._pages.drop()  # a visit may be waiting for room
         return await self._task
 
     def stats(self) -> dict[str, float]:
@@ -184,9 +293,9 @@ class Crawl:
     async def __aiter__(self) -> AsyncIterator[FetchedPage]:
         if self._task is None:
             await self.start(pages=True)
-        if self._queue is None:
+        if self._pages is None:
             raise ConfigError("iterate over the crawl from the start, or start(pages=True)")
-        while (page := await self._queue.get()) is not None:
+        while (page := await self._pages.get()) is not None:
             yield page
         assert self._task is not None
         await self._task
@@ -199,5 +308,8 @@ class Crawl:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._task is not None and not self._task.done():
+        assert self._task is not None
+        if not self._task.done():
             await self.stop()
+        elif error is None:
+            self._task.result()  # a failure that no loop over pages has heard of

@@ -8,6 +8,8 @@ number of shards) is not here but in the manifest.
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,12 +20,20 @@ import msgspec
 from lycosa import options
 from lycosa.archive.writer import ArchiveOptions
 from lycosa.errors import ConfigError
-from lycosa.fetch.dns import DnsOptions
+from lycosa.fetch.dns import DnsOptions, parse_override
+from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import FetchOptions
 from lycosa.frontier.politeness import PolitenessOptions
 from lycosa.frontier.retries import RetryOptions
-from lycosa.url.parts import site_of
-from lycosa.url.scope import ScopeOptions
+from lycosa.url.canonical import canonicalise
+from lycosa.url.domains import Domains
+from lycosa.url.parts import host_of, site_of
+from lycosa.url.rules import Rules
+from lycosa.url.scope import Scope, ScopeOptions
+
+_HOST = re.compile(r"(?:[^\s/:@?#\[\]]+|\[[0-9a-fA-F:.]+\])(?::\d+)?(?:[/?#]|$)")
+"""What is no URL but begins like one without its scheme: `example.org/x`, not `mailto:me@example.org`."""
+_PROXIES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +42,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     pages: int = 0
     bytes: int = 0  # of bodies as sent
     seconds: float = 0.0  # of this run
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            _demand(self, name, 0)
 
 
 class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +56,9 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     sitemaps: bool = True  # those that robots files name
     redirects: int = 10  # in a row
 
+    def __post_init__(self) -> None:
+        _demand(self, "redirects", 0, 255)  # records count them in a byte
+
 
 class RobotsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How robots rules are obeyed."""
@@ -51,12 +68,30 @@ class RobotsOptions(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 3  # at a robots.txt that cannot be had, before the site's URLs are given up
     first_retry: float = 60.0  # seconds; doubled after each further failure
 
+    def __post_init__(self) -> None:
+        _demand(self, "attempts", 1)
+        _demand(self, "first_retry", 0)
+        if not self.agent.strip():
+            raise ValueError("agent is the word that robots files call this crawler by, and not empty")
+
 
 class SnapshotOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How often the state is written, so that recovery replays only what came after."""
 
     records: int = 200_000
     seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        _demand(self, "records", 1)
+        _demand(self, "seconds", 0)
+
+
+def _demand(given: msgspec.Struct, name: str, least: float, most: float = math.inf) -> None:
+    """Refuse a number outside its range (and what is no number) in words for the operator."""
+    value = getattr(given, name)
+    if not (math.isfinite(value) and least <= value <= most):
+        upper = "" if most == math.inf else f" and at most {most}"
+        raise ValueError(f"{name} is at least {least}{upper}, not {value}")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,15 +116,59 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     snapshot: SnapshotOptions = SnapshotOptions()
 
+    def __post_init__(self) -> None:
+        _demand(self, "visits", 1)
+        _demand(self, "commit_seconds", 0.001)
+        _demand(self, "horizon", 0)
+        _demand(self, "href_cache", 0)
+
 
 def read_options(given: dict[str, Any]) -> Options:
     """Options from a plain dictionary; raises `ConfigError` with one line."""
     read = options.read(Options, given)
     if read.public:
         _demand_contact(read.fetch.user_agent)
-    if read.visits < 1:
-        raise ConfigError(f"visits must be at least 1, not {read.visits}")
+    check(read)
     return read
+
+
+def check(value: Options) -> None:
+    """Raise the `ConfigError` that some room would raise later, when the crawl already has a directory."""
+    AddressGuard(value.allow)
+    Rules.named(value.rules)
+    # Any list of suffixes will do: rules are read here, and no host is judged.
+    Scope(value.scope, (), Domains(b"test"))
+    for text in value.dns.resolve:
+        parse_override(text)
+    _check_proxy(value.fetch.proxy)
+
+
+def _check_proxy(proxy: str) -> None:
+    """libcurl takes any text for a proxy; that it is none would only show in every fetch failing."""
+    if not proxy:
+        return
+    scheme, colons, _ = proxy.partition("://")
+    url = canonicalise(f"http://{proxy.partition('://')[2]}") if colons else None
+    if scheme.lower() not in _PROXIES or url is None or not host_of(url):
+        raise ConfigError(
+            f"{proxy!r} is not a proxy: write it like http://host:3128 or socks5h://host:1080 "
+            f"(known: {', '.join(_PROXIES)})"
+        )
+
+
+def canonical_seeds(seeds: Sequence[str], rules: Rules) -> list[str]:
+    """Seeds as the crawl knows them, each once; a `ConfigError` names one that is no URL."""
+    found: dict[str, None] = {}
+    for seed in seeds:
+        url = canonicalise(seed, None, rules)
+        if url is None and _HOST.match(seed):
+            url = canonicalise(f"http://{seed}", None, rules)  # people type hosts, too
+        if url is None:
+            raise ConfigError(
+                f"{seed!r} is not a URL that can be crawled; write it like https://example.org/"
+            )
+        found[url] = None
+    return list(found)
 
 
 def with_seeds(value: Options, before: Options | None, seeds: Sequence[str]) -> Options:

@@ -9,6 +9,7 @@ is an anchor; one that is anywhere followed is followed), and packed. A redirect
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ from lycosa.records import (
 from lycosa.url.canonical import canonicalise
 from lycosa.url.hrefs import HrefMemo
 
+_LARGE = 1 << 18
+"""Bodies up to this size are read in a few milliseconds."""
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
@@ -83,14 +86,18 @@ class Harvester:
             truncated=response.truncated,
         )
 
-    def harvest(self, waiting: Waiting, response: Response, at: int) -> Crop:
-        """Store, read and record an answer."""
+    async def harvest(self, waiting: Waiting, response: Response, at: int) -> Crop:
+        """Store, read and record an answer. A large body is read in a thread: it must not hold the loop."""
         page: Page | None = None
         links, said = NO_LINKS, NONE
         if response.status in REDIRECTS and response.location is not None:
             links = self._redirect(waiting.url, response.location)
         elif response.decoded:
-            page = self._parsers.read(response.decoded, response.header("content-type"), waiting.url)
+            read, declared = self._parsers.read, response.header("content-type")
+            if len(response.decoded) < _LARGE:
+                page = read(response.decoded, declared, waiting.url)
+            else:
+                page = await asyncio.to_thread(read, response.decoded, declared, waiting.url)
             said = self._directives(response, page)
             links = self._links(page, waiting.url, said.nofollow)
         found = digest(response.decoded)

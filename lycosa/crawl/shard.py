@@ -257,7 +257,7 @@ class Shard:
             self._offer_links(record, position)
             if isinstance(record, Received):
                 self._receive(record)
-            elif isinstance(record, Skipped) and record.why is Why.SCOPE:
+            elif isinstance(record, Skipped) and record.why in (Why.SCOPE, Why.BLOCKED):
                 excluded[record.url] = record
             elif isinstance(record, Fetched | Skipped | Deferred):
                 excluded.pop(record.url, None)

@@ -156,7 +156,7 @@ class Visitor:
         shard, url = turn.shard, waiting.url
         verdict = shard.scope.judge(url, waiting.depth)
         if not verdict.inside:
-            return self._skip(turn, Why.SCOPE, verdict.rule)
+            return self._skip(turn, verdict.why, verdict.rule)
         limit = self._options.scope.max_pages_per_site
         if limit and shard.sites.get(site_of(url)).pages >= limit:
             return self._skip(turn, Why.SITE_LIMIT, f"{limit} pages a site")
@@ -318,7 +318,7 @@ class Visitor:
                 return False
         if outcome.truncated or (outcome.header("connection") or "").lower() == "close":
             turn.over = True  # the connection has ended, and a visit has one
-        crop = self._harvester.harvest(waiting, outcome, now)
+        crop = await self._harvester.harvest(waiting, outcome, now)
         self._settle(turn)
         turn.shard.append(crop.record)
         self._pages.add()

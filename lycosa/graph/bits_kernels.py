@@ -10,6 +10,9 @@ position that it hands out, so that the padding is never left.
 The usual codes (γ and ζ, of values of up to some twenty bits) take one unaligned look at 57 bits, a count of
 leading zeros and two shifts; everything else goes through `read_any`.
 
+(Numba's cache watches only the file that a kernel is in: whoever changes this one removes
+`__pycache__/*.nb?` beside it, or kernels elsewhere go on with the old code inside them.)
+
 A stream is written to an array of 64-bit words in the machine's own order, bit 0 being the most significant
 bit of word 0; `bytes_of` makes bytes of it.
 """

@@ -38,7 +38,7 @@ from lycosa.graph.bv_writer import BVWriter
 from lycosa.graph.gather import REDIRECTED, Answer, Gatherer, Options, read_keys, read_run
 from lycosa.graph.sorting import Arcs, ArcSorter, pack, sources_of, targets_of, write_graph
 from lycosa.graph.store import GraphStore, Ints, Manifest, NodeFacts, publish, read_manifest
-from lycosa.graph.urls import UrlTable, UrlWriter, _turned, host_of_key
+from lycosa.graph.urls import UrlTable, UrlWriter, host_of_key, turned_host
 from lycosa.records import Record
 
 Entry = tuple[int, int, Record]
@@ -292,9 +292,12 @@ class _Hosts:
         writer.append(keys)
         writer.close()
         names = [
-            domain_of("" if key == b"!" else _turned(key).decode("utf-8", "surrogateescape")) for key in keys
+            domain_of("" if key == b"!" else turned_host(key).decode("utf-8", "surrogateescape"))
+            for key in keys
         ]
-        domain_keys = [_turned(name.encode("utf-8", "surrogateescape")) if name else b"!" for name in names]
+        domain_keys = [
+            turned_host(name.encode("utf-8", "surrogateescape")) if name else b"!" for name in names
+        ]
         different = sorted(set(domain_keys))
         rank = {key: i for i, key in enumerate(different)}
         self.domain = np.array([rank[key] for key in domain_keys], dtype=np.int32)
@@ -310,7 +313,7 @@ class _Hosts:
 
 def _host_key(key: bytes) -> bytes:
     host = host_of_key(key)
-    return _turned(host) if host else b"!"
+    return turned_host(host) if host else b"!"
 
 
 def _write_all(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from lycosa.graph.bv_write_kernels import _cost, _split
+from lycosa.graph.bv_write_kernels import list_cost, split_list
 
 
 @njit(cache=True, nogil=True)
@@ -38,14 +38,14 @@ def _savings(lists, starts, j, count, x, how, saving, chosen):  # type: ignore[n
             continue
         for e in range(degree):
             extras[e] = lists[a + e]
-        alone = _cost(x + i, 0, how, blocks, 0, extras, degree, np.int64(1) << 40)
+        alone = list_cost(x + i, 0, how, blocks, 0, extras, degree, np.int64(1) << 40)
         most = 0
         for r in range(1, min(how[6], j + i) + 1):
             b = starts[j + i - r]
             if b == starts[j + i - r + 1]:
                 continue
-            block, extra = _split(lists, a, a + degree, b, starts[j + i - r + 1], blocks, extras)
-            cost = _cost(x + i, r, how, blocks, block, extras, extra, alone)
+            block, extra = split_list(lists, a, a + degree, b, starts[j + i - r + 1], blocks, extras)
+            cost = list_cost(x + i, r, how, blocks, block, extras, extra, alone)
             if cost < alone:
                 saving[i, r] = min(alone - cost, np.int64(2147483647))
                 if saving[i, r] > most:

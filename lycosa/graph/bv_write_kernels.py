@@ -21,7 +21,7 @@ def _nat(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _split(lists, a, a_end, b, b_end, blocks, extras):  # type: ignore[no-untyped-def]
+def split_list(lists, a, a_end, b, b_end, blocks, extras):  # type: ignore[no-untyped-def]
     """Express lists[a:a_end] by the prototype lists[b:b_end]: how many blocks, and how many extras."""
     block = 0
     extra = 0
@@ -63,7 +63,7 @@ def _split(lists, a, a_end, b, b_end, blocks, extras):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True)
-def _cost(x, r, how, blocks, block, extras, extra, best):  # type: ignore[no-untyped-def]
+def list_cost(x, r, how, blocks, block, extras, extra, best):  # type: ignore[no-untyped-def]
     """Bits of the list apart from its degree; gives up above `best`."""
     total = np.int64(0)
     if how[6] > 0:
@@ -225,10 +225,10 @@ def compress(  # type: ignore[no-untyped-def]
                     for i in range(degree):
                         extras[i] = lists[a + i]
                 else:
-                    block, extra = _split(
+                    block, extra = split_list(
                         lists, a, a + degree, starts[j - r], starts[j - r + 1], blocks, extras
                     )
-                total = _cost(x, r, how, blocks, block, extras, extra, best)
+                total = list_cost(x, r, how, blocks, block, extras, extra, best)
                 if total < best:
                     best = total
                     best_r = r

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from lycosa.errors import ConfigError, StorageError
 from lycosa.files import Files, write_whole
 from lycosa.graph.bv import BVGraph
-from lycosa.graph.urls import UrlTable, _turned
+from lycosa.graph.urls import UrlTable, turned_host
 
 Ints = npt.NDArray[np.int32]
 
@@ -116,11 +116,11 @@ class Names:
     def names(self, numbers: npt.ArrayLike) -> list[str]:
         """The names of these numbers; that of URLs without a host is empty."""
         keys = self._table.keys(numbers)
-        return ["" if key == b"!" else _turned(key).decode("utf-8", "surrogateescape") for key in keys]
+        return ["" if key == b"!" else turned_host(key).decode("utf-8", "surrogateescape") for key in keys]
 
     def number(self, name: str) -> int | None:
         """The number of a name, if it has one."""
-        key = _turned(name.encode("utf-8", "surrogateescape")) if name else b"!"
+        key = turned_host(name.encode("utf-8", "surrogateescape")) if name else b"!"
         found = int(self._table.numbers_of_keys([key])[0])
         return found if found >= 0 else None
 

@@ -67,7 +67,8 @@ _SITE = re.compile(
 _ADDRESS = re.compile(rb"[0-9.]+|\[.*")
 
 
-def _turned(host: bytes) -> bytes:
+def turned_host(host: bytes) -> bytes:
+    """A name with its labels reversed, an address as it is; its own inverse."""
     return host if _ADDRESS.fullmatch(host) else b".".join(host.split(b".")[::-1])
 
 
@@ -78,7 +79,7 @@ def _head_of(site: bytes) -> bytes:
     if cut is None:
         return b""
     secure, host, port = cut.groups()
-    turned = _turned(host)
+    turned = turned_host(host)
     return b"" if turned[:1] == b"!" else b"%b %b%b" % (turned, b"s" if secure else b"h", port or b"")
 
 
@@ -94,7 +95,7 @@ def _site_of(head: bytes) -> bytes:
     host, _, rest = head.partition(b" ")
     return b"http%b://%b%b%b" % (
         b"s" if rest[:1] == b"s" else b"",
-        _turned(host),
+        turned_host(host),
         b":" if len(rest) > 1 else b"",
         rest[1:],
     )
@@ -110,7 +111,7 @@ def url_of(key: bytes) -> bytes:
 
 def host_of_key(key: bytes) -> bytes:
     """The host of a key's URL; empty for URLs of other schemes."""
-    return b"" if key[:1] == b"!" else _turned(key.partition(b" ")[0])
+    return b"" if key[:1] == b"!" else turned_host(key.partition(b" ")[0])
 
 
 def packed(keys: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:

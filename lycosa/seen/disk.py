@@ -13,9 +13,9 @@ An offer goes through the recent keys (see `recent`), which drop what is certain
 into the buffer of its bucket, and from there to the bucket's waiting file (see `waiting`). Marks go
 the same way. Nothing is answered before a merge (see `merging`).
 
-Memory is held to the `memory` given: half for recent keys, an eighth for buffers (16 MiB at
-most), a quarter for a merge. What a bucket has beyond one merge's share stays in its files and is merged by the merges
-that follow.
+Memory is held to the `memory` given: half for recent keys, an eighth for buffers (16 MiB at most), a
+quarter for a merge. What a bucket has beyond one merge's share stays in its files and is merged by
+the merges that follow.
 
 Durability. Files are written once under names that only grow, and are named by the snapshot:
 
