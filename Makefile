@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test test-slow check bench clean
+.PHONY: setup demo test test-slow check bench bench-memory bench-seen bench-graph clean
 
 setup: $(STAMP)
 
@@ -34,6 +34,15 @@ check: setup
 
 bench: setup
 	$(BIN)/python benchmarks/crawl.py
+
+bench-memory: setup
+	$(BIN)/python benchmarks/crawl_memory.py
+
+bench-seen: setup
+	$(BIN)/python benchmarks/seen.py
+
+bench-graph: setup
+	$(BIN)/python benchmarks/graph.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -140,9 +140,14 @@ class Broad(scrapy.Spider):
 
     async def start(self) -> Any:
         self._totals["began"] = _usage()
-        for url in self.start_urls:
-            # Scrapy reads these bit by bit; one that a page linked before must not fall to the filter.
-            yield scrapy.Request(url, errback=self.failed, dont_filter=True)
+        first, *rest = (
+            # Not filtered: one that another page links must still be fetched as part of the sample.
+            scrapy.Request(url, errback=self.failed, dont_filter=True)
+            for url in self.start_urls
+        )
+        for request in rest:
+            self.crawler.engine.crawl(request)  # at once: Scrapy reads what is yielded here bit by bit
+        yield first
 
     def failed(self, failure: Any) -> None:
         self._totals["failed"] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
@@ -21,7 +22,8 @@ examples:
   lycosa crawl http://intranet/ --into crawls/intranet --private --allow 10.0.0.0/8
 
 Every option can be set in crawl.toml; --set table.option=value sets any of them here.
-Ctrl-C stops cleanly; the same command resumes.
+Ctrl-C (or SIGTERM) stops cleanly within seconds, exit code 0; the same command resumes.
+A second Ctrl-C ends at once, exit code 130; that loses the last second and costs the next start a moment.
 """
 
 
@@ -30,6 +32,7 @@ _FEW = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "lycosa crawl SEED ... --into DIR [option ...]"  # a mistake must not print forty options
     add = parser.add_argument
     add("seeds", nargs="*", metavar="SEED", help="URLs (or hosts) to begin with")
     add("--into", type=Path, metavar="DIR", help="the crawl's directory, made if need be")
@@ -136,16 +139,18 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     def put(where: str, value: Any) -> None:
         if value is None or value is False:
             return
-        *tables, name = where.split(".")
-        place = given
-        for table in tables:
-            place = place.setdefault(table, {})
+        place, name = _place(given, where)
         if isinstance(value, list) and isinstance(place.get(name), list):
             value = place[name] + value
         place[name] = value
 
-    if args.private:
-        given["public"] = False
+    def put_off(where: str, flag: bool) -> None:
+        """A flag whose option is then false."""
+        if flag:
+            place, name = _place(given, where)
+            place[name] = False
+
+    put_off("public", args.private)
     put("fetch.user_agent", args.user_agent)
     put("fetch.headers", args.header)
     put("fetch.cookies", args.cookie)
@@ -153,8 +158,7 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     put("fetch.auth", _pairs(args.auth, "=", "--auth HOST=USER:PASSWORD"))
     put("fetch.proxy", args.proxy)
     put("fetch.bandwidth", args.bandwidth)
-    if args.insecure:
-        given.setdefault("fetch", {})["verify_tls"] = False
+    put_off("fetch.verify_tls", args.insecure)
     put("scope.mode", args.scope)
     put("scope.include_hosts", args.include_host)
     put("scope.include_domains", args.include_domain)
@@ -169,8 +173,7 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     for path in args.blocklist or []:
         put("scope.blocklist", list(_blocklist(path)))
     put("follow.requisites", args.requisites)
-    if args.no_sitemaps:
-        given.setdefault("follow", {})["sitemaps"] = False
+    put_off("follow.sitemaps", args.no_sitemaps)
     put("rules", args.rules.split(",") if args.rules else None)
     put("limits.pages", args.max_pages)
     put("limits.bytes", args.max_bytes)
@@ -182,8 +185,18 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     put("dns.resolve", args.resolve)
     if args.resolve_file is not None:
         put("dns.resolve", read_resolve(args.resolve_file))
-    if args.no_archive:
-        given.setdefault("archive", {})["keep"] = False
+    put_off("archive.keep", args.no_archive)
+
+
+def _place(given: dict[str, Any], where: str) -> tuple[dict[str, Any], str]:
+    """The table that an option is in, made if need be, and the option's own name."""
+    *tables, name = where.split(".")
+    place: Any = given
+    for table in tables:
+        place = place.setdefault(table, {})
+        if not isinstance(place, dict):
+            raise ConfigError(f"option {table!r} is a table of options, not {place!r}")
+    return place, name
 
 
 def _pairs(given: list[str] | None, mark: str, form: str) -> dict[str, str] | None:
@@ -233,12 +246,7 @@ def _set(given: dict[str, Any], text: str) -> None:
         read: Any = tomllib.loads(f"x = {value}")["x"]
     except tomllib.TOMLDecodeError:
         read = value
-    *tables, last = name.strip().split(".")
-    place = given
-    for table in tables:
-        place = place.setdefault(table, {})
-        if not isinstance(place, dict):
-            raise ConfigError(f"--set {name}: {table} is not a table of options")
+    place, last = _place(given, name.strip())
     place[last] = read
 
 
@@ -249,8 +257,8 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
     resumed = (into / "crawl.json").exists()
     crawl = Crawl(seeds, into=into, shards=args.shards, **given)
     with Screen(choose_mode(args.json, args.quiet), f"lycosa · {into}") as screen:
-        screen.note(f"{'resuming' if resumed else 'crawling into'} {into}")
         await crawl.start(told=screen.note)
+        screen.note(f"{'resuming' if resumed else 'crawling into'} {into}")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, _interrupted, crawl, screen)
@@ -269,7 +277,12 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
 
 def _interrupted(crawl: Any, screen: Any) -> None:
     if crawl.stop_soon():
-        screen.note("stopping: what is under way may finish (a few seconds) ...")
+        screen.note("stopping: what is under way may finish (a few seconds; again to end at once) ...")
+        return
+    # Nothing is lost but what was not committed, half a second at most: the next start recovers the crawl.
+    screen.__exit__()
+    print("lycosa crawl: ended at once; run the same command to go on", file=sys.stderr, flush=True)
+    os._exit(130)
 
 
 def _left_scope(into: Path) -> tuple[str, str] | None:

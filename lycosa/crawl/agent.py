@@ -44,7 +44,9 @@ from lycosa.log.log import Log
 from lycosa.meters import Meters
 from lycosa.page.registry import Parsers
 from lycosa.records import Configured, Link, LinkKind, Links, Seeded
+from lycosa.seen.cache import CachedSeen, ScatterCache
 from lycosa.seen.memory import MemorySeen
+from lycosa.seen.stores import open_store
 from lycosa.url.canonical import canonicalise
 from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer
@@ -54,6 +56,11 @@ from lycosa.url.scope import Scope
 
 _GRACE = 5.0
 """Seconds that visits under way are given to finish when the crawl stops."""
+
+_LOW_WATER = 1_000
+"""A shard with fewer pending URLs has its store answer what waits, or a small crawl would look finished."""
+_LEAST_CACHE = 1 << 10
+"""The exchange has a URL cache before it even if the stores have none."""
 
 
 class End(StrEnum):
@@ -98,13 +105,19 @@ def build(
         info = {"http-header-user-agent": options.fetch.user_agent, "robots": obeyed}
         archive = Archive(files.within("archive"), options.archive, clock, crawl=manifest.crawl, info=info)
     places = [files.within(manifests.shard_directory(n)) for n in range(manifest.shards)]
+    cache = ScatterCache(options.seen.cache or _LEAST_CACHE)
+    memory = options.seen.memory // manifest.shards
+
+    stores = [open_store(options.seen.store, place.within("seen"), memory) for place in places]
     contents = [MemorySeen(place.within("content")) for place in places]
     content = ContentIndex(contents)
     all_shards = [
         Shard(
             number,
             log=Log(place.within("log")),
-            seen=MemorySeen(place.within("seen")),
+            seen=CachedSeen(cache, stores[number], meters) if options.seen.cache else stores[number],
+            store=stores[number],
+            cache=cache,
             frontier=PackedFrontier(clock, order, manifest.hash_seed),
             calendar=Calendar(place.within("calendar")),
             content=content,
@@ -213,6 +226,7 @@ class Agent:
         self._archive = archive
         self._clock = clock
         self._visits: set[asyncio.Task[None]] = set()
+        self._merges: dict[int, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
         self._failure: BaseException | None = None
@@ -326,12 +340,30 @@ class Agent:
         now_ms = milliseconds(self._clock)
         for shard in self.shards:
             shard.release_due(now_ms)
-            if shard.seen.waiting and not shard.frontier.pending:
-                shard.merge()
+            low = shard.seen.waiting and shard.frontier.pending < _LOW_WATER
+            if (low or shard.seen.due) and shard.number not in self._merges:
+                self._merges[shard.number] = asyncio.create_task(self._merge(shard))
+
+    async def _merge(self, shard: Shard) -> None:
+        """Have the store of a shard answer some of what waits in it, in a thread."""
+        try:
+            merge = shard.seen.plan()
+            if merge is not None:
+                try:
+                    await asyncio.to_thread(merge.run)
+                except BaseException:
+                    shard.seen.abandon(merge)
+                    raise
+                shard.merged(merge)
+        except Exception as error:
+            self._failure = self._failure or error
+        finally:
+            del self._merges[shard.number]
+            self._wake.set()
 
     def _idle(self) -> bool:
         """Nothing to do, now or within the horizon."""
-        if self._visits:
+        if self._visits or self._merges:
             return False
         horizon = milliseconds(self._clock) + int(self.options.horizon * 1000)
         for shard in self.shards:
@@ -395,6 +427,8 @@ class Agent:
             task.cancel()
         if self._visits:
             await asyncio.wait(self._visits)
+        if self._merges:
+            await asyncio.wait(list(self._merges.values()))
         try:
             if self._failure is None:
                 await self._saver.commit()

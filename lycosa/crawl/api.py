@@ -94,12 +94,13 @@ class FetchedPage:
 
 
 class Pages:
-    """Pages between a crawl and its consumer: in order, bounded, none lost when their visit is cut short."""
+    """Pages between a crawl and its consumer: in order, bounded, none lost when its visit is cut short."""
 
     def __init__(self, room: int = _ROOM) -> None:
         self._room = room
         self._rows: deque[FetchedPage] = deque()
-        self._changed = asyncio.Event()  # set whenever a waiter may have something to do
+        self._filled = asyncio.Event()
+        self._writers: deque[asyncio.Future[None]] = deque()  # one for each page beyond the room
         self._closed = False
         self._dropping = False
         self.read = False
@@ -109,13 +110,15 @@ class Pages:
         return len(self._rows)
 
     async def put(self, page: FetchedPage) -> None:
-        """Add a page at once; return when there is room again."""
+        """Add a page at once; return when there is room for it."""
         if self._dropping:
             return
         self._rows.append(page)
-        self._wake()
-        while len(self._rows) > self._room and not self._closed and not self._dropping:
-            await self._changed.wait()
+        self._filled.set()
+        if len(self._rows) > self._room:
+            turn = asyncio.get_running_loop().create_future()
+            self._writers.append(turn)
+            await turn
 
     async def get(self) -> FetchedPage | None:
         """The next page; None after the last."""
@@ -123,26 +126,29 @@ class Pages:
         while not self._rows:
             if self._closed:
                 return None
-            await self._changed.wait()
+            self._filled.clear()
+            await self._filled.wait()
         page = self._rows.popleft()
-        self._wake()
+        self._let_in(1)
         return page
 
     def drop(self) -> None:
         """Nobody reads any more."""
         self._dropping = True
         self._rows.clear()
-        self._wake()
+        self._let_in(len(self._writers))
 
     def close(self) -> None:
         """No more pages come."""
         self._closed = True
-        self._wake()
+        self._filled.set()
 
-    def _wake(self) -> None:
-        """Let every waiter look again: set wakes those that wait now, and clear lets them wait anew."""
-        self._changed.set()
-        self._changed.clear()
+    def _let_in(self, count: int) -> None:
+        while count and self._writers:
+            turn = self._writers.popleft()
+            if not turn.done():  # a visit that was cut short waits no more
+                turn.set_result(None)
+                count -= 1
 
 
 class Crawl:
@@ -209,7 +215,7 @@ class Crawl:
         guard = AddressGuard(self._options.allow)
         fetchers = Fetchers(FetchContext(self._options.fetch, SystemClock(), Meters(), guard))
         try:
-            for scheme in dict.fromkeys(seed.partition(":")[0] for seed in seeds):
+            for scheme in dict.fromkeys(seed.partition(":")[0] for seed in seeds or ["http:"]):
                 fetchers.for_scheme(scheme)
         except LycosaError:
             raise
@@ -313,3 +319,5 @@ class Crawl:
             await self.stop()
         elif error is None:
             self._task.result()  # a failure that no loop over pages has heard of
+        elif not self._task.cancelled():
+            self._task.exception()  # heard: what the body raised goes on

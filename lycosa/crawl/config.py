@@ -25,6 +25,7 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import FetchOptions
 from lycosa.frontier.politeness import PolitenessOptions
 from lycosa.frontier.retries import RetryOptions
+from lycosa.seen.stores import SeenOptions
 from lycosa.url.canonical import canonicalise
 from lycosa.url.domains import Domains
 from lycosa.url.parts import host_of, site_of
@@ -110,6 +111,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fetch: FetchOptions = FetchOptions()
     dns: DnsOptions = DnsOptions()
     robots: RobotsOptions = RobotsOptions()
+    seen: SeenOptions = SeenOptions()
     politeness: PolitenessOptions = PolitenessOptions()
     retry: RetryOptions = RetryOptions()
     archive: ArchiveOptions = ArchiveOptions()

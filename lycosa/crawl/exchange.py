@@ -7,9 +7,9 @@ receiver's log says how far it has come (`Received.cursor`, a position in the se
 - after a crash, what each sender logged from the receiver's cursor on is delivered (again, or at last):
   links that come twice are known to the receiver's seen set, and nothing is forgotten.
 
-A link that was sent a moment ago is sent again only when it has left a cache of recent keys (Broder, Najork and
-Wiener's cross sub-trace: most links across hosts repeat). The cache may forget, never invent, so a hit means
-that the same link is already on its way from a position no later than this one.
+A link that was sent a moment ago is sent again only when it has left the agent's URL cache (Broder, Najork and
+Wiener's cross sub-trace: most links across hosts repeat). The cache may forget, never invent, so a hit means that
+the link is known to its owner, or already on its way from a position no later than this one.
 
 A receiver's cursor also moves without links, every `HEARTBEAT` positions, so that recovery never has far to
 read back.
@@ -20,51 +20,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lycosa.records import Links, Received
+from lycosa.seen.cache import Cache
+from lycosa.seen.protocol import Keys
 
 if TYPE_CHECKING:
     from lycosa.crawl.shard import Shard
 
 HEARTBEAT = 5_000
-_RECENT = 1 << 16
 _MOST = 5_000
 """Links in one Received record."""
-
-
-class RecentKeys:
-    """A set of recently added keys, of bounded size: two generations, the older one dropped whole."""
-
-    def __init__(self, size: int = _RECENT) -> None:
-        self._size = size
-        self._young: set[int] = set()
-        self._old: set[int] = set()
-
-    def add(self, key: int) -> bool:
-        """Remember the key; False if it was there."""
-        if key in self._young:
-            return False
-        fresh = key not in self._old
-        self._young.add(key)
-        if len(self._young) >= self._size:
-            self._old, self._young = self._young, set()
-        return fresh
 
 
 class Outbox:
     """Links of one shard that wait to be delivered to others."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: Cache) -> None:
         self._rows: dict[int, list[tuple[int, str, int, int, int]]] = {}
-        self._recent = RecentKeys()
+        self._cache = cache
         self.offered = 0
         self.sent = 0
 
-    def add(self, owner: int, position: int, key: int, url: str, kind: int, depth: int, hops: int) -> None:
-        """A link found at `position` of the sender's log."""
-        self.offered += 1
-        if self._recent.add(key):
-            self.sent += 1
-            self._rows.setdefault(owner, []).append((position, url, kind, depth, hops))
+    def add(self, keys: Keys, rows: list[tuple[int, tuple[int, str, int, int, int]]]) -> None:
+        """Links, each with its owner: (position in the sender's log, URL, kind, depth, hops)."""
+        known = np.empty(len(rows), np.bool_)
+        self.offered += len(rows)
+        self.sent += len(rows) - self._cache.probe(keys, known)
+        for hit, (owner, row) in zip(known.tolist(), rows, strict=True):
+            if not hit:
+                self._rows.setdefault(owner, []).append(row)
 
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
@@ -84,7 +70,7 @@ class Outbox:
     def clear(self) -> None:
         """Forget everything, what was sent included: recovery finds out what to send."""
         self._rows.clear()
-        self._recent = RecentKeys()
+        self._cache.clear()
 
 
 def deliver(shards: Sequence[Shard], at: int) -> int:

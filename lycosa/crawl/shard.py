@@ -49,12 +49,12 @@ from lycosa.records import (
     Waiting,
     Why,
 )
-from lycosa.seen.protocol import Keys, Seen
+from lycosa.seen.cache import Cache
+from lycosa.seen.protocol import Keys, Merge, Merging, Seen
 from lycosa.state import Durable
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
-
 
 _REDIRECT = int(LinkKind.REDIRECT)
 
@@ -98,7 +98,9 @@ class Shard:
         number: int,
         *,
         log: Log,
-        seen: Seen,
+        seen: Merging,
+        store: Merging,
+        cache: Cache,
         frontier: Frontier,
         calendar: Calendar,
         content: ContentIndex,
@@ -112,12 +114,14 @@ class Shard:
         self.number = number
         self.log = log
         self.seen = seen
+        """The uniqueness store, with the agent's URL cache before it: for links found here."""
+        self._store = store
         self.frontier = frontier
         self.calendar = calendar
         self.content_store = content_store
         self.sites = SiteTable()
         self.totals = Totals()
-        self.outbox = Outbox()
+        self.outbox = Outbox(cache)
         self.cursors: dict[int, int] = {}
         """Of each sender: links it logged before this position have been received."""
         self.archive_ends: dict[str, int] = {}
@@ -307,6 +311,8 @@ class Shard:
         inside, shard_of_url = self.scope.inside, self._splitter.shard_of_url
         mine: list[int] = []
         payloads: list[bytes] = []
+        others: list[int] = []
+        leaving: list[tuple[int, tuple[int, str, int, int, int]]] = []
         for row, host in zip(rows.tolist(), hosts[rows].tolist(), strict=True):
             url = urls[row].decode("ascii")
             kind = links.kinds[row]
@@ -315,19 +321,23 @@ class Shard:
                 continue
             owner = shard_of_url(host, url)
             if owner != self.number:
-                self.outbox.add(owner, position, int(keys[row]), url, kind, depth, count)
+                others.append(row)
+                leaving.append((owner, (position, url, kind, depth, count)))
             elif not only_others:
                 mine.append(row)
                 payloads.append(b"%d %d %s" % (depth, count, urls[row]))
+        if others:
+            self.outbox.add(keys[others], leaving)
         if mine:
-            self._offer(keys[mine], payloads)
+            self._offer(self.seen, keys[mine], payloads)
 
     def _receive(self, record: Received) -> None:
         links = record.links
         if not links.kinds:
             return
+        # Past the cache, to the store itself: the sender put these keys into the cache when it sent them.
         keys, _ = self._keyer.scan(links.urls)
-        new = np.flatnonzero(~self.seen.certain(keys)).tolist()
+        new = np.flatnonzero(~self._store.certain(keys)).tolist()
         urls = links.urls.split(b"\n")
         mine: list[int] = []
         payloads: list[bytes] = []
@@ -337,10 +347,10 @@ class Shard:
                 mine.append(row)
                 payloads.append(b"%d %d %s" % (record.depths[row], record.hops[row], urls[row]))
         if mine:
-            self._offer(keys[mine], payloads)
+            self._offer(self._store, keys[mine], payloads)
 
-    def _offer(self, keys: Keys, payloads: Sequence[bytes]) -> None:
-        answer = self.seen.offer(keys, payloads)
+    def _offer(self, seen: Merging, keys: Keys, payloads: Sequence[bytes]) -> None:
+        answer = seen.offer(keys, payloads)
         if len(answer.new):
             self._put(_waiting(int(keys[row]), payloads[row]) for row in answer.new.tolist())
 
@@ -384,9 +394,9 @@ class Shard:
 
     # -- what waits
 
-    def merge(self) -> None:
-        """Have the store answer some of what waits in it."""
-        self._put(_waiting(key, payload) for key, payload in self.seen.merge())
+    def merged(self, merge: Merge) -> None:
+        """A merge of the store has run: what it found new goes into the frontier."""
+        self._put(_waiting(key, payload) for key, payload in self.seen.apply(merge))
 
     def release_due(self, now_ms: int) -> None:
         """What is due goes back into the frontier, without asking seen."""

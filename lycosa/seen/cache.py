@@ -251,7 +251,13 @@ class CachedSeen:
         self._counted = len(keys) - found
         if found < len(keys):
             missing = np.flatnonzero(~known)
-            known[missing] = self._store.certain(keys[missing])
+            asked = keys[missing]
+            there = self._store.certain(asked)
+            known[missing] = there
+            if there.any():
+                # Requested and certainly known: they enter, as if they had been offered.
+                enter = asked[there]
+                self._cache.probe(enter, np.empty(len(enter), np.bool_))
         return known
 
     def offer(self, keys: Keys, payloads: Sequence[bytes]) -> Answer:

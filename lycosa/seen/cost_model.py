@@ -3,18 +3,21 @@
 The *overhead* of a method is the number of times that b n bytes, the n URLs that are checked at b bytes
 each, are written to or read from disk (the VEUNIQ slides; the measure is IRLbot's).
 
-DRUM, with RAM R, disk D, arrays of M bytes, hash H, pointer P, U URLs known at the start and a share p of the
-n that is unique:
+DRUM, with RAM R, disk D, arrays of M bytes, hash H, pointer P, U URLs known at the start and a share
+p of the n that is unique:
 
     k = R / 4M                              buckets: two sets of two arrays of M bytes each
     D = R^2 (H + b) / (8 M (H + P))         the disk that k buckets can fill, each sorted in RAM
     overhead = 2 + p + 2H/b + (H + b)(2UH + pHn) / (bD)
 
 that is: every URL goes to its bucket and comes back (2), its key as well (2H/b), the unique ones are
-written out (p), and for every D bytes in buckets the repository of hashes is read and written once. With b
-= 110, H = 8, P = 4, M = 256,000, U = 100 million and p = 1/9 (IRLbot's setting) this gives the slides' D
-and k for all four R, and 19 of their 20 overheads of DRUM to the last digit; the remaining one is 2.2646
-where they have 2.27.
+written out (p), and for every D bytes in buckets the repository of hashes is read and written once.
+
+Where this comes from: the slides give no formula, and IRLbot's text was not at hand. The form is a
+reconstruction, and its constants are fitted to the slides: M = 256,000 to their k, b = 110 with H = 8
+and P = 4 to their D, and the constant terms with p = 1/9 to their 2.26; U = 100 million hardly matters.
+So k, D and the 2.26 are no test of it. What it was not fitted to is how the overhead grows with n and
+shrinks with R: there it agrees in all cells but one (2.2646, where the slides have 2.27).
 
 VEUNIQ. The slides give results and N, but no formula; this one is derived from the algorithm, not quoted:
 
@@ -23,8 +26,9 @@ VEUNIQ. The slides give results and N, but no formula; this one is derived from 
 A URL of the repository in turn, the share s, goes through RAM alone. The others are written to the waiting
 file of their repository and read back in its turn, with their keys. Unique ones are written out. A cycle
 holds R / (H + b) URLs and reads and writes one of N repositories. The locality s is not in the slides
-either: s = 0.765 gives their limit for large R (0.62). What is left, up to 0.06 at R = 2 GB and shrinking
-as 1/R, is a cost of small memory that their model has and this one lacks."""
+either, and is fitted: s = 0.765 gives their limit for large R (0.62). What is left, up to
+0.06 at R = 2 GB and shrinking as 1/R, is a cost of small memory that their model has and this one lacks.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`drum`: Disk Repository with Update Management (Lee, Leonard, Wang, Loguinov: IRLbot, 2008,
-section 4).
+"""`drum`: Disk Repository with Update Management (Lee, Leonard, Wang, Loguinov: IRLbot, 2008),
+as the VEUNIQ slides describe it.
 
 One central repository of all keys in order, and k buckets for k equal ranges of keys. A bucket has
 an array in memory for pairs of key and value and one for what belongs to them (the *auxiliary*,

@@ -29,23 +29,24 @@ from lycosa.log.log import Log
 from lycosa.log.reader import LogReader
 from lycosa.log.snapshot import SnapshotWriter
 from lycosa.records import Deferred, Fetched, LinkKind, Links, Received, Record, Skipped
+from lycosa.seen.cache import ScatterCache
 from lycosa.seen.memory import MemorySeen
 from lycosa.seen.plain import PlainSeen
-from lycosa.seen.protocol import Seen
+from lycosa.seen.protocol import Merging
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of
 from lycosa.url.scope import Scope
 from tests.crawl.scripted import crawl
 
 SHARDS = 4
-Make = Callable[[Files, Clock, int], tuple[Frontier, Seen]]
+Make = Callable[[Files, Clock, int], tuple[Frontier, Merging]]
 
 
-def packed(files: Files, clock: Clock, seed: int) -> tuple[Frontier, Seen]:
+def packed(files: Files, clock: Clock, seed: int) -> tuple[Frontier, Merging]:
     return PackedFrontier(clock, DepthOrder(), seed), MemorySeen(files.within("seen"))
 
 
-def plain(files: Files, clock: Clock, seed: int) -> tuple[Frontier, Seen]:
+def plain(files: Files, clock: Clock, seed: int) -> tuple[Frontier, Merging]:
     return PlainFrontier(clock), PlainSeen()
 
 
@@ -76,6 +77,8 @@ class World:
             number,
             log=Log(files.within("log")),
             seen=seen,
+            store=seen,
+            cache=ScatterCache(1 << 10),
             frontier=frontier,
             calendar=Calendar(files.within("calendar")),
             content=ContentIndex([content]),

@@ -1,4 +1,4 @@
-"""The cost model against the slides' figures (seed paper: VEUNIQ)."""
+"""The cost model against the slides' figures, to which its constants were fitted (see its docstring)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,354 @@
+"""Robots and politeness as a whole crawl keeps them, on virtual time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from lycosa.crawl.agent import End
+from lycosa.fetch.protocol import Failure, FailureKind
+from lycosa.lab.faults import FaultyFiles
+from lycosa.lab.network import Reply
+from lycosa.records import Why
+from tests.crawl.little import PowerCut, crawl, html, moved, rules
+
+DAY = 86_400.0
+ROOT = "http://a.test/"
+ROBOTS = "http://a.test/robots.txt"
+
+
+def many(count: int, host: str = "a.test") -> dict[str, Reply]:
+    """A home page that links `count` others."""
+    return {f"http://{host}/": html(*(f"/p{n}" for n in range(count)))}
+
+
+def gaps(spans: list[tuple[float, float]]) -> list[float]:
+    """From the end of each request to the start of the next."""
+    return [after[0] - before[1] for before, after in pairwise(spans)]
+
+
+# -- robots
+
+
+def test_rules_are_obeyed_and_robots_is_asked_once_a_site() -> None:
+    pages = {
+        ROOT: html("/open", "/secret/a", "/secret/b"),
+        ROBOTS: rules("User-agent: *\nDisallow: /secret\n\nUser-agent: other\nDisallow: /open"),
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT])
+    assert set(ran.fetched) == {ROOT, "http://a.test/open"}
+    assert ran.skipped == {"http://a.test/secret/a": Why.ROBOTS, "http://a.test/secret/b": Why.ROBOTS}
+    assert ran.urls.count(ROBOTS) == 1
+    assert ran.urls[0] == ROBOTS, "before anything else"
+
+
+def test_the_group_of_our_own_name_holds_alone() -> None:
+    text = "User-agent: *\nDisallow: /\n\nUser-agent: spider\nDisallow: /x"
+    pages = {ROOT: html("/x", "/y"), ROBOTS: rules(text)}
+    ran = crawl(FaultyFiles(), pages, [ROOT], robots={"agent": "spider"})
+    assert set(ran.fetched) == {ROOT, "http://a.test/y"}
+
+
+def test_ignoring_robots_asks_for_none() -> None:
+    ran = crawl(FaultyFiles(), {ROBOTS: rules("User-agent: *\nDisallow: /")}, [ROOT], robots={"obey": False})
+    assert ran.urls == [ROOT]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
+def test_a_client_error_means_no_rules(status: int) -> None:
+    ran = crawl(FaultyFiles(), {ROOT: html(), ROBOTS: Reply(b"Disallow: /", status)}, [ROOT])
+    assert ran.fetched == {ROOT: 200}
+    assert [row.status for row in ran.robots] == [status]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [Reply(b"", 500), Reply(b"", 503), Reply(b"", 429), Failure(FailureKind.TIMEOUT, "no answer")],
+    ids=["500", "503", "429", "unreachable"],
+)
+def test_robots_that_fail_once_hold_the_site_back_until_they_do_not(trouble: Reply | Failure) -> None:
+    pages = {
+        ROOT: html("/secret"),
+        ROBOTS: lambda before: trouble if before == 0 else rules("User-agent: *\nDisallow: /secret"),
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT], robots={"first_retry": 60.0})
+    assert ran.end is End.FINISHED
+    assert ran.fetched == {ROOT: 200}
+    assert ran.skipped == {"http://a.test/secret": Why.ROBOTS}
+    (first, second) = ran.times(url=ROBOTS)
+    assert second[0] - first[1] >= 60, "no sooner than the first retry"
+    assert ran.times(url=ROOT)[0][0] >= second[1], "and nothing was fetched without rules"
+    assert [row.why for row in ran.deferred] == [Why.ROBOTS_UNREACHABLE]
+
+
+def test_robots_that_stay_unreachable_give_the_site_up() -> None:
+    pages = {ROBOTS: Reply(b"", 500), "http://b.test/": html()}
+    ran = crawl(FaultyFiles(), pages, [ROOT, "http://a.test/2", "http://b.test/"], robots={"attempts": 3})
+    assert ran.end is End.FINISHED
+    assert set(ran.fetched) == {"http://b.test/"}
+    assert ran.skipped == {
+        ROOT: Why.ROBOTS_UNREACHABLE,
+        "http://a.test/2": Why.ROBOTS_UNREACHABLE,
+    }
+    asked = ran.times(url=ROBOTS)
+    assert len(asked) == 3
+    waits = gaps(asked)
+    assert waits[0] >= 60 and waits[1] >= 120, "one minute, then two"
+
+
+def test_retry_after_of_robots_is_waited_for() -> None:
+    pages = {
+        ROOT: html(),
+        ROBOTS: lambda before: (
+            Reply(b"", 503, (("Retry-After", "900"),)) if before == 0 else rules("User-agent: *\nAllow: /")
+        ),
+    }
+    first, second = crawl(FaultyFiles(), pages, [ROOT]).times(url=ROBOTS)
+    assert 900 <= second[0] - first[1] < 960
+
+
+def test_robots_may_be_elsewhere() -> None:
+    """A redirected robots.txt holds for the site that was asked first, and takes the other host's turn."""
+    pages = {
+        ROOT: html("/secret"),
+        ROBOTS: moved("http://rules.test/common"),
+        "http://rules.test/common": rules("User-agent: *\nDisallow: /secret"),
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT])
+    assert ran.fetched == {ROOT: 200}
+    assert ran.skipped == {"http://a.test/secret": Why.ROBOTS}
+    assert [row.site for row in ran.robots] == ["http://a.test"], "not the rules of rules.test"
+
+
+def test_rules_expire_after_a_day_and_the_new_ones_are_judged_by() -> None:
+    """A Crawl-delay of five minutes and 400 pages make the crawl last longer than rules hold."""
+    text = "User-agent: *\nCrawl-delay: 300\n"
+    pages = {
+        **many(400),
+        ROBOTS: lambda before: rules(text + ("Disallow: /\n" if before else "")),
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT])
+    assert ran.end is End.FINISHED
+    first, second = ran.times(url=ROBOTS)
+    assert DAY <= second[0] - first[1] <= DAY + 700
+    last = max(end for _, end, url, _ in ran.sent if url != ROBOTS)
+    assert last <= second[0], "nothing was fetched under the new rules"
+    assert len(ran.fetched) == pytest.approx(DAY / 300, abs=3)
+    assert list(ran.skipped.values()) == [Why.ROBOTS] * (401 - len(ran.fetched))
+
+
+def test_rules_are_judged_at_the_fetch_and_not_at_the_link() -> None:
+    """The link is found on another site long before its own site's rules are known."""
+    pages = {
+        "http://b.test/": html("http://a.test/secret"),
+        ROBOTS: lambda before: Reply(b"", 500) if before == 0 else rules("User-agent: *\nDisallow: /secret"),
+    }
+    ran = crawl(FaultyFiles(), pages, ["http://b.test/"])
+    assert ran.skipped == {"http://a.test/secret": Why.ROBOTS}
+
+
+# -- what pages ask for
+
+
+def test_meta_nofollow_keeps_the_links_in_the_log_and_follows_none() -> None:
+    pages = {ROOT: html("/x", head='<meta name="robots" content="nofollow,noindex">')}
+    ran = crawl(FaultyFiles(), pages, [ROOT])
+    assert ran.fetched == {ROOT: 200}
+    (record,) = [row for row in ran.records if getattr(row, "url", "") == ROOT]
+    assert [(link.url, link.nofollow) for link in record.links] == [("http://a.test/x", True)]
+    assert record.noindex
+
+
+def test_robots_tags_for_us_hold_and_those_for_others_do_not() -> None:
+    def page(*tags: str) -> Reply:
+        return html("/of" + str(len(tags)) + tags[0][:1], headers=tuple(("X-Robots-Tag", t) for t in tags))
+
+    pages = {
+        ROOT: html("/ours", "/others", "/all"),
+        "http://a.test/ours": page("lycosa: nofollow"),
+        "http://a.test/others": page("otherbot: nofollow"),
+        "http://a.test/all": page("nofollow", "otherbot: follow"),
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT])
+    assert set(ran.fetched) - {ROOT} == {
+        "http://a.test/ours",
+        "http://a.test/others",
+        "http://a.test/all",
+        "http://a.test/of1o",
+    }
+
+
+def test_rel_nofollow_is_honoured_link_by_link_unless_told_otherwise() -> None:
+    pages = {ROOT: Reply(b'<a rel="nofollow" href="/no">n</a><a rel="noopener" href="/yes">y</a>')}
+    assert set(crawl(FaultyFiles(), pages, [ROOT]).fetched) == {ROOT, "http://a.test/yes"}
+    told = crawl(FaultyFiles(), pages, [ROOT], follow={"nofollow": True})
+    assert set(told.fetched) == {ROOT, "http://a.test/yes", "http://a.test/no"}
+
+
+def test_requisites_only_if_asked_for() -> None:
+    pages = {
+        ROOT: Reply(
+            b'<link rel=stylesheet href=/s.css><img src=/i.png srcset="/j.png 2x"><script src=/x.js></script>'
+            b'<a href="/next">n</a>'
+        )
+    }
+    assert set(crawl(FaultyFiles(), pages, [ROOT]).fetched) == {ROOT, "http://a.test/next"}
+    told = crawl(FaultyFiles(), pages, [ROOT], follow={"requisites": True})
+    assert set(told.fetched) == {
+        f"http://a.test/{name}" for name in ("", "next", "s.css", "i.png", "j.png", "x.js")
+    }
+
+
+# -- politeness
+
+
+def visits(spans: list[tuple[float, float]], wait: float) -> list[int]:
+    """How many requests each visit had; a gap below the wait is within a visit."""
+    sizes = [1]
+    for gap in gaps(spans):
+        if gap >= wait - 1e-6:
+            sizes.append(1)
+        else:
+            assert gap < 0.01, f"neither within a visit nor after the wait: {gap:.3f} s"
+            sizes[-1] += 1
+    return sizes
+
+
+def test_a_visit_has_its_pages_and_then_the_host_is_left_alone() -> None:
+    ran = crawl(FaultyFiles(), many(30), [ROOT], politeness={"wait": 3.0, "pages_per_visit": 5, "factor": 0.0})
+    sizes = visits(ran.times("a.test"), 3.0)
+    assert sum(sizes) == 32  # robots.txt, the home page, and thirty others
+    assert max(sizes) == 5, "robots.txt counts, too"
+    assert len(sizes) <= 9
+
+
+def test_the_wait_is_ten_times_the_last_fetch() -> None:
+    politeness = {"wait": 1.0, "pages_per_visit": 1, "factor": 10.0, "max_wait": 60.0}
+    ran = crawl(FaultyFiles(), many(5), [ROOT], latency=2.0, politeness=politeness)
+    assert all(20 - 1e-3 <= gap < 21 for gap in gaps(ran.times("a.test")))
+    ran = crawl(FaultyFiles(), many(5), [ROOT], latency=30.0, politeness=politeness)
+    assert all(60 - 1e-3 <= gap < 61 for gap in gaps(ran.times("a.test"))), "up to max_wait"
+
+
+def test_a_crawl_delay_is_kept_between_pages() -> None:
+    pages = {**many(6), ROBOTS: rules("User-agent: *\nCrawl-delay: 7")}
+    ran = crawl(FaultyFiles(), pages, [ROOT])
+    assert len(ran.fetched) == 7
+    assert all(7 - 1e-6 <= gap < 8.1 for gap in gaps(ran.times("a.test"))), gaps(ran.times("a.test"))
+
+
+def test_a_crawl_delay_is_kept_across_a_crash() -> None:
+    """The next process must not ask within the delay, though it finds the rules only in the log."""
+    pages = {**many(6), ROBOTS: rules("User-agent: *\nCrawl-delay: 50")}
+    cut = PowerCut(FaultyFiles(), 70.0)
+    first = crawl(cut.files, pages, [ROOT], during=cut)
+    assert first.end is None
+    assert 2 <= len(first.sent) < 5
+    second = crawl(cut.after, pages, [ROOT], start=first.until + 1.0)
+    assert second.end is End.FINISHED
+    assert len(second.fetched) == 7
+    spans = sorted([*first.times("a.test"), *second.times("a.test")])
+    assert min(gaps(spans)) >= 50 - 1e-6
+
+
+def test_the_wait_is_kept_across_a_clean_stop() -> None:
+    files = FaultyFiles()
+    politeness = {"wait": 40.0, "factor": 0.0, "pages_per_visit": 2}
+    first = crawl(files, many(6), [ROOT], limits={"pages": 1}, politeness=politeness)
+    assert first.end is End.LIMIT
+    second = crawl(files, many(6), [ROOT], start=first.until + 0.5, politeness=politeness)
+    spans = sorted([*first.times("a.test"), *second.times("a.test")])
+    assert max(visits(spans, 40.0)) == 2
+
+
+def test_a_machine_that_was_restarted_does_not_wait_for_its_old_uptime() -> None:
+    """The monotonic clock of the second run begins at zero, that of the first ended at a million seconds."""
+    files = FaultyFiles()
+    crawl(files, many(6), [ROOT], start=1e6, limits={"pages": 1})
+    second = crawl(files, many(6), [ROOT], start=0.0)
+    assert second.end is End.FINISHED
+    assert second.until < 100
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_holds_the_whole_host(status: int) -> None:
+    pages = {
+        **many(4),
+        "http://a.test/p0": lambda before: (
+            Reply(b"", status, (("Retry-After", "500"),)) if before == 0 else html()
+        ),
+    }
+    retry = {"first": 1.0, "growth": 1.0}
+    ran = crawl(FaultyFiles(), pages, [ROOT], retry=retry, politeness={"wait": 1.0, "factor": 0.0})
+    assert ran.fetched["http://a.test/p0"] == 200
+    busy = ran.times(url="http://a.test/p0")[0][1]
+    later = [start for start, _ in ran.times("a.test") if start > busy]
+    assert len(later) == 4 and min(later) >= busy + 500 - 0.01
+
+
+def test_three_attempts_and_no_more() -> None:
+    pages = {ROOT: Failure(FailureKind.TIMEOUT, "no answer"), "http://a.test/b": Reply(b"broken", 500)}
+    ran = crawl(FaultyFiles(), pages, [ROOT, "http://a.test/b"], retry={"first": 100.0, "growth": 5.0})
+    assert ran.urls.count(ROOT) == 3
+    assert ran.skipped == {ROOT: Why.FAILED}
+    assert ran.urls.count("http://a.test/b") == 3
+    assert ran.fetched == {"http://a.test/b": 500}, "a site that answers, answers: the last one counts"
+    waits = gaps(ran.times(url=ROOT))
+    assert waits[0] >= 100 and waits[1] >= 500
+
+
+def test_a_failure_that_will_not_mend_is_not_tried_again() -> None:
+    broken = Failure(FailureKind.TLS, "a certificate of somebody else", transient=False)
+    ran = crawl(FaultyFiles(), {ROOT: broken}, [ROOT])
+    assert ran.urls.count(ROOT) == 1
+    assert ran.skipped == {ROOT: Why.FAILED}
+
+
+def test_a_name_that_does_not_exist_is_final() -> None:
+    ran = crawl(FaultyFiles(), {ROOT: html("http://nowhere.test/x")}, [ROOT])
+    assert ran.skipped == {"http://nowhere.test/x": Why.DNS}
+    assert ran.until < 30
+
+
+SHARED = "127.9.9.9"
+
+
+@pytest.mark.parametrize("shards", [1, 16])
+def test_two_hosts_at_one_address_take_turns(shards: int) -> None:
+    """Hosts of different shards included: the address table is the agent's."""
+    hosts = [f"h{n}.test" for n in range(6)]
+    pages = {key: value for host in hosts for key, value in many(3, host).items()}
+    seeds = [f"http://{host}/" for host in hosts]
+    politeness = {"wait": 0.1, "factor": 0.0, "address_wait": 0.5, "pages_per_visit": 2}
+    ran = crawl(
+        FaultyFiles(),
+        pages,
+        seeds,
+        shards=shards,
+        latency=0.2,
+        names=dict.fromkeys(hosts, SHARED),
+        politeness=politeness,
+    )
+    assert len(ran.fetched) == 24
+    if shards > 1:
+        used = {shard.number for shard in ran.agent.shards if shard.totals.fetched}
+        assert len(used) > 1, "the hosts must lie in several shards for this to mean anything"
+    turns: list[tuple[str, float, float]] = []  # host, begin and end of each stay at the address
+    for start, end, url, address in sorted(ran.sent):
+        assert address == SHARED
+        host = url.split("/")[2]
+        if turns and turns[-1][0] == host and start - turns[-1][2] < 0.01:
+            turns[-1] = (host, turns[-1][1], end)
+        else:
+            turns.append((host, start, end))
+    assert min(gaps([(start, end) for _, start, end in turns])) >= 0.5 - 1e-6
+
+
+def test_hosts_at_different_addresses_do_not_wait_for_each_other() -> None:
+    hosts = [f"h{n}.test" for n in range(6)]
+    pages = {key: value for host in hosts for key, value in many(3, host).items()}
+    ran = crawl(FaultyFiles(), pages, [f"http://{host}/" for host in hosts], latency=1.0)
+    assert len(ran.fetched) == 24
+    starts = [ran.times(host)[0][0] for host in hosts]
+    assert max(starts) - min(starts) < 1.0
