@@ -198,6 +198,8 @@ class Shard:
         site.pages += 1
         site.last_ms = record.timing.total
         site.asked = True
+        if (host := self.sites.peek(host_of(record.url))) is not None:
+            host.dns_failures = 0
         if record.digest:
             self._content.mark(record.digest)
         self._remember_end(record.stored)

@@ -125,7 +125,7 @@ class Visitor:
             if turn.address:
                 self._addresses.end(turn.address, now)
             ready = turn.ready if turn.ready is not None else now
-            if turn.asked:
+            if turn.asked and host:  # files have no host to spare
                 wait = wait_after(self._options.politeness, turn.crawl_delay, turn.retry_after, turn.last)
                 ready = max(ready, now + wait)
             shard.frontier.end(host, ready)
