@@ -1,14 +1,15 @@
 """A sampling profiler that knows rooms: where the CPU time of a process goes, all its threads.
 
-Every millisecond of CPU time (ITIMER_PROF) the stacks of all Python threads are looked at. Each thread's own CPU
-clock says how much it has used since the last look; that much is charged to its stack: to the innermost frame of
-`lycosa.<room>`, and to that frame's function. Time in a library that a room called (libcurl, the HTML parser,
-compression) is charged to the room's function that called it; what no room called is the event loop's.
+Every millisecond of CPU time (ITIMER_PROF) the stacks of all Python threads are looked at. Each thread's own
+CPU clock says how much it has used since the last look; that much is charged to its stack: to the innermost
+frame of `lycosa.<room>`, and to that frame's function. Time in a library that a room called (libcurl, the
+HTML parser, compression) is charged to the room's function that called it; what no room called is the event
+loop's, or that of "threads": what a thread of a commit or snapshot used up before it was looked at.
 
-Charging CPU time rather than counting samples matters twice: the handler runs only between two bytecodes, so a
-long call into C gets one late look that must stand for all of it; and threads that compress and sync run beside
-the loop. Garbage collections are timed apart (they strike wherever an object happens to be made) and taken out
-of whatever they interrupted.
+Charging CPU time rather than counting samples matters twice: the handler runs only between two bytecodes, so
+a long call into C gets one late look that must stand for all of it; and threads that compress and sync run
+beside the loop. Garbage collections are timed apart (they strike wherever an object happens to be made) and
+taken out of whatever they interrupted.
 
 The cost is some 2% of the run (about 20 microseconds a look). Only for Linux and macOS, main thread only.
 """
@@ -25,7 +26,7 @@ from types import FrameType
 from typing import NamedTuple
 
 _EVERY = 0.001
-_LOOP = "event loop"
+_LOOP, _THREADS = "event loop", "threads"
 
 
 class Profile(NamedTuple):
@@ -92,10 +93,12 @@ class Sampler:
             if before is None:
                 before = clock if ident == self._main else 0.0
             spent = clock - before
-            if spent > 0:
-                self._charge(frame if ident == self._main and frame is not None else current, spent)
+            if spent > 0 and ident == self._main:
+                self._charge(frame or current, spent, _LOOP)
+            elif spent > 0:
+                self._charge(current, spent, _THREADS)
 
-    def _charge(self, frame: FrameType | None, spent: float) -> None:
+    def _charge(self, frame: FrameType | None, spent: float, otherwise: str) -> None:
         while frame is not None:
             room, module = self._names_of(frame.f_globals.get("__name__", ""))
             if room:
@@ -104,8 +107,8 @@ class Sampler:
                 self._lines[f"{module}:{frame.f_lineno}"] += spent
                 return
             frame = frame.f_back
-        self._rooms[_LOOP] += spent
-        self._functions[_LOOP] += spent
+        self._rooms[otherwise] += spent
+        self._functions[otherwise] += spent
 
     def _names_of(self, name: str) -> tuple[str, str]:
         known = self._names.get(name)

@@ -4,20 +4,23 @@
         found.seeds("http")         one index page a host
 
 The packages are downloaded (`apt-get download`) and unpacked (`dpkg-deb -x`) into the cache directory, once.
-Every address 127.0.0.1 ... 127.0.0.N is a host; each serves the same tree, the packages as they are, with a robots.txt,
-and an index page of its own that links the roots of one package or of some (`LAYOUT`). So a package that several
-hosts link is met on each: URLs are distinct, bodies repeat, which costs every contestant the same. Listening, each on a port of its own:
+Every address 127.0.0.1 ... 127.0.0.N is a host; each serves the same tree, the packages as they are, with a
+robots.txt and an index page of its own that links the roots of one package or of some (`LAYOUT`). So a
+package that several hosts link is met on each: URLs are distinct, bodies repeat, which costs every contestant
+the same. Listening, each on a port of its own:
 
     http        HTTP/1.1, connections kept
     tls         the same over TLS
     h2          HTTP/2 over TLS
     closing     HTTP/1.1 over TLS, every connection closed after one answer, no TLS session resumed
 
-nginx gets one worker, pinned to one core, and a configuration, certificate and pid file in a temporary directory;
-it runs in the foreground as our child, so that it ends with us. Nothing of the system's nginx is touched.
+nginx gets one worker, pinned to one core, and a configuration, certificate and pid file in a temporary
+directory; it runs in the foreground as our child, so that it ends with us. Nothing of the system's nginx is
+touched.
 
-Without nginx or without the packages the embedded web (`lycosa.lab.webs`) serves instead, over plain HTTP only:
-numbers from it compare contestants with each other, but pages and server are not those of the published ones.
+Without nginx or without the packages the embedded web (`lycosa.lab.webs`) serves instead, over plain HTTP
+only: numbers from it compare contestants with each other, but pages and server are not those of the published
+ones.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,8 +57,8 @@ PACKAGES = (
     Package("debian-reference-en", "usr/share/debian-reference", "debian", "index.en.html"),
 )
 LAYOUT = (
-    # How many hosts link which packages from their index. A page should weigh some 20 KB in the mean: those of
-    # the first three packages do (28 at most), those of Qt, Python and Rust that one meets first do not
+    # How many hosts link which packages from their index. A page should weigh some 20 KB in the mean: those
+    # of the first three packages do (28 at most), those of Qt, Python and Rust that one meets first do not
     # (38, 107 and 102), and so share one host.
     (7, ("java",)),
     (6, ("postgresql",)),
@@ -112,22 +115,21 @@ class Site(NamedTuple):
         return [f"{scheme}://{host}:{self.ports[way]}/" for host in self.hosts]
 
 
-class Missing(Exception):
+class SiteError(Exception):
     """What keeps nginx from serving; one line."""
 
 
 @contextmanager
-def site(cache: Path, core: int | None, extra: dict[str, bytes] | None = None) -> Iterator[Site]:
-    """Serve while the block runs; `extra` are further files by name, the same on every host."""
-    try:
-        packages = unpack(cache)
-        with _nginx(cache, packages, core, extra or {}) as served:
-            yield served
-    except Missing as missing:
-        if extra:
-            raise
-        with _embedded(str(missing), core) as served:
-            yield served
+def site(cache: Path, core: int | None, demand: bool = False) -> Iterator[Site]:
+    """Serve while the block runs. What keeps nginx from serving is raised if it is in demand."""
+    with ExitStack() as stack:
+        try:
+            served = stack.enter_context(_nginx(cache, unpack(cache), core))
+        except SiteError as missing:
+            if demand:
+                raise
+            served = stack.enter_context(_embedded(str(missing), core))
+        yield served
 
 
 def unpack(cache: Path) -> dict[Package, Path]:
@@ -142,7 +144,7 @@ def unpack(cache: Path) -> dict[Package, Path]:
         else:
             troubles.append(f"{package.debian}: {trouble or 'its documents are elsewhere'}")
     if len(found) < 3:
-        raise Missing("too few documentation packages could be had (" + "; ".join(troubles) + ")")
+        raise SiteError("too few documentation packages could be had (" + "; ".join(troubles) + ")")
     for trouble in troubles:
         print(f"left out: {trouble}")
     return found
@@ -186,7 +188,7 @@ def free_ports(count: int, hosts: tuple[str, ...], first: int = FIRST_PORT) -> l
                 break
         else:
             return list(range(base, base + count))
-    raise Missing(f"no free ports from {first} on")
+    raise SiteError(f"no free ports from {first} on")
 
 
 def _is_free(host: str, port: int) -> bool:
@@ -200,19 +202,19 @@ def _is_free(host: str, port: int) -> bool:
 
 
 @contextmanager
-def _nginx(cache: Path, packages: dict[Package, Path], core: int | None, extra: dict[str, bytes]) -> Iterator[Site]:
+def _nginx(cache: Path, packages: dict[Package, Path], core: int | None) -> Iterator[Site]:
     binary = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if binary is None:
-        raise Missing("nginx is not installed")
+        raise SiteError("nginx is not installed")
     hosts = tuple(f"127.0.0.{n}" for n in range(1, HOSTS + 1))
     if not _is_free(hosts[-1], 0):
-        raise Missing(f"{hosts[-1]} is not an address of this machine")
+        raise SiteError(f"{hosts[-1]} is not an address of this machine")
     ports = dict(zip(WAYS, free_ports(len(WAYS), hosts), strict=True))
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         place = Path(folder)
         place.chmod(0o755)
         root = place / "root"
-        _lay_out(root, hosts, packages, extra)
+        _lay_out(root, hosts, packages)
         _certify(place, hosts)
         servers = "".join(_server(way, port, hosts, root) for way, port in ports.items())
         user = "user root;" if os.geteuid() == 0 else ""
@@ -238,7 +240,7 @@ def _versions(cache: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _lay_out(root: Path, hosts: tuple[str, ...], packages: dict[Package, Path], extra: dict[str, bytes]) -> None:
+def _lay_out(root: Path, hosts: tuple[str, ...], packages: dict[Package, Path]) -> None:
     root.mkdir()
     for package, directory in packages.items():
         (root / package.name).symlink_to(directory.resolve())
@@ -249,9 +251,6 @@ def _lay_out(root: Path, hosts: tuple[str, ...], packages: dict[Package, Path], 
         index = f"<!doctype html><title>{host}</title><h1>Documentation</h1>{links}\n"
         (root / f"index.{host}.html").write_text(index, encoding="ascii")
     (root / "robots.txt").write_text("User-agent: *\nDisallow: /private/\nAllow: /\n", encoding="ascii")
-    for name, data in extra.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(data)
 
 
 def _certify(place: Path, hosts: tuple[str, ...]) -> None:
@@ -272,7 +271,11 @@ def _server(way: str, port: int, hosts: tuple[str, ...], root: Path) -> str:
         lines += ["    keepalive_timeout 0;", "    ssl_session_cache off;", "    ssl_session_tickets off;"]
     elif way != "http":
         lines += ["    ssl_session_cache shared:bench:4m;"]
-    lines += [f"    root {root};", "    location = / { index index.$server_addr.html; }", "    index index.html;"]
+    lines += [
+        f"    root {root};",
+        "    location = / { index index.$server_addr.html; }",
+        "    index index.html;",
+    ]
     return "  server {\n" + "\n".join(lines) + "\n  }\n"
 
 
@@ -281,12 +284,12 @@ def _wait_for(process: subprocess.Popen[bytes], host: str, port: int, place: Pat
         if process.poll() is not None:
             log = place / "error.log"
             said = log.read_text("utf-8", "replace").strip() if log.exists() else ""
-            raise Missing(f"nginx does not start: {said.splitlines()[-1] if said else process.returncode}")
+            raise SiteError(f"nginx does not start: {said.splitlines()[-1] if said else process.returncode}")
         with socket.socket() as probe:
             if probe.connect_ex((host, port)) == 0:
                 return
         time.sleep(0.05)
-    raise Missing(f"nginx does not answer at {host}:{port}")
+    raise SiteError(f"nginx does not answer at {host}:{port}")
 
 
 @contextmanager

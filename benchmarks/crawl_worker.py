@@ -7,11 +7,13 @@ final commit and snapshot included. Before that the process crawls a few pages i
 modules are imported and kernels loaded; how long that took is told apart (`startup`).
 
     lycosa      the crawl as `lycosa crawl` runs it
-    floor       fetch and parse only: the same fetcher and parser over a list of URLs, one request at a time per
-                host as in the crawl; no log, archive, seen set, frontier, scope, robots, or resolving of links
+    floor       fetch and parse only: the same fetcher and parser over a list of URLs, one request at a time
+    per
+                host as in the crawl; no log, archive, seen set, frontier, scope, robots, or resolving of
+                links
 
-`without` takes a part out of the crawl: "archive" by its option; "log" by a log that forgets: nothing is encoded,
-compressed, written or synced, everything else (positions, commits of the archive, deliveries) stays.
+`without` takes a part out of the crawl: "archive" by its option; "log" by a log that forgets: nothing is
+encoded, compressed, written or synced, everything else (positions, commits of the archive, deliveries) stays.
 """
 
 from __future__ import annotations
@@ -36,16 +38,18 @@ class Task(msgspec.Struct, kw_only=True):
 
     kind: str  # "lycosa", "floor"
     seeds: list[str] = []
-    pages: int = 1000
+    pages: int = 0
     into: str = ""
     core: int | None = None
     without: str = ""  # "", "log", "archive"
     ca_file: str = ""
     http2: bool = False
     pages_per_visit: int = 1_000_000_000
-    urls: str = ""  # for the floor: a file of URLs; for lycosa: where to write those it fetched
+    urls: str = ""  # for the floor: a file of lines `size URL`; for lycosa: where to write what it fetched
     profile: bool = False
     warm: int = 64
+    pending: int = 0  # for crawl_memory: go on until so many URLs are pending
+    root: str = ""  # of what the site serves
     options: dict[str, Any] = {}
 
 
@@ -177,13 +181,21 @@ async def crawl(task: Task, into: Path, pages: int) -> Result:
     )
 
 
-def fetched_urls(into: Path) -> list[str]:
-    """What a crawl fetched, in the order of its fetches."""
+def write_urls(into: Path, out: Path) -> None:
+    """What a crawl fetched, in the order of its fetches, as lines `size URL`."""
     from lycosa.crawl.reading import CrawlReader
     from lycosa.records import Fetched
 
-    rows = (record for _, _, record in CrawlReader(into).records(by_time=True))
-    return [record.url for record in rows if isinstance(record, Fetched)]
+    with out.open("w", encoding="ascii") as lines:
+        for _, _, record in CrawlReader(into).records(by_time=True):
+            if isinstance(record, Fetched):
+                lines.write(f"{record.size} {record.url}\n")
+
+
+def read_urls(path: Path) -> list[tuple[int, str]]:
+    """Sizes and URLs of such a file."""
+    rows = (line.split() for line in path.read_text(encoding="ascii").splitlines())
+    return [(int(size), url) for size, url in rows]
 
 
 async def floor(task: Task, urls: list[str]) -> Result:
@@ -231,7 +243,7 @@ def main() -> None:
     task = msgspec.json.decode(sys.argv[1].encode(), type=Task)
     pin(task.core)
     if task.kind == "floor":
-        urls = Path(task.urls).read_text(encoding="ascii").split()[: task.pages]
+        urls = [url for _, url in read_urls(Path(task.urls))][: task.pages]
         asyncio.run(floor(task, urls[: task.warm]))
         startup = time.monotonic() - _BEGAN
         gc.collect()
@@ -245,7 +257,7 @@ def main() -> None:
         gc.collect()
         result = asyncio.run(crawl(task, Path(task.into), task.pages))
         if task.urls:
-            Path(task.urls).write_text("\n".join(fetched_urls(Path(task.into))), encoding="ascii")
+            write_urls(Path(task.into), Path(task.urls))
     result.startup = startup
     print(msgspec.json.encode(result).decode())
 

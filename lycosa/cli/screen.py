@@ -131,10 +131,10 @@ def _line(status: Status, speed: float) -> str:
     return " · ".join(parts)
 
 
-def choose_mode(json: bool, quiet: bool, is_terminal: Callable[[], bool] = sys.stderr.isatty) -> str:
-    """How to show progress here."""
+def choose_mode(json: bool, quiet: bool, is_terminal: Callable[[], bool] | None = None) -> str:
+    """How to show progress here; by default, whether standard error is a terminal now decides."""
     if json:
         return "json"
     if quiet:
         return "quiet"
-    return "live" if is_terminal() else "lines"
+    return "live" if (is_terminal or sys.stderr.isatty)() else "lines"

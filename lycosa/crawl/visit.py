@@ -154,8 +154,8 @@ class Visitor:
     async def _one(self, turn: Turn, waiting: Waiting) -> bool:
         """One URL; False if the visit is to end. A URL that got no record is put back."""
         shard, url = turn.shard, waiting.url
-        verdict = shard.scope.judge(url, waiting.depth)
-        if not verdict.inside:
+        if not shard.scope.inside(url, waiting.depth):
+            verdict = shard.scope.judge(url, waiting.depth)
             return self._skip(turn, verdict.why, verdict.rule)
         limit = self._options.scope.max_pages_per_site
         if limit and shard.sites.get(site_of(url)).pages >= limit:

@@ -113,7 +113,8 @@ class Ran(NamedTuple):
     sent: list[Sent]
     until: float
     agent: Agent
-    files: Files
+    records: list[Record]
+    """The whole log at the end of the run, by time; empty if the machine stopped."""
 
     def times(self, host: str = "", url: str = "") -> list[tuple[float, float]]:
         """Start and end of the requests at a host or URL, in order."""
@@ -126,10 +127,6 @@ class Ran(NamedTuple):
     @property
     def urls(self) -> list[str]:
         return [row.url for row in self.sent]
-
-    @property
-    def records(self) -> list[Record]:
-        return records(self.files)
 
     @property
     def fetched(self) -> dict[str, int]:
@@ -204,6 +201,6 @@ def crawl(
             assert beside is not None and beside.done(), "a crash that nobody asked for"
         if beside is not None:
             beside.cancel()
-        return Ran(end, net.sent, clock.monotonic(), agent, files)
+        return Ran(end, net.sent, clock.monotonic(), agent, records(files) if end is not None else [])
 
     return virtual.run(go, start)

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple
+from random import Random
+from typing import Any, NamedTuple
 
 from lycosa.crawl.reading import CrawlReader
 from lycosa.records import Fetched, Record
@@ -68,16 +69,20 @@ def pages(table: Mapping[str, Said]) -> Answer:
 
 
 def chain(length: int, size: int = 0) -> Answer:
-    """/, /1, /2 ...: each links the next two; `size` bytes of padding each."""
+    """/, /1, /2 ...: each links the next two; `size` bytes of padding each, which do not compress well."""
 
     def answer(asked: Asked) -> Said:
         if not asked.path.strip("/").isdigit() and asked.path != "/":
             return MISSING
         number = int(asked.path[1:] or 0)
         hrefs = [f"/{n}" for n in (number + 1, number + 2) if n < length]
-        return page(f"page {number}", *hrefs, extra=f"<!--{'x' * size}-->" if size else "")
+        return page(f"page {number}", *hrefs, extra=f"<!--{noise(number, size)}-->" if size else "")
 
     return answer
+
+
+def noise(seed: int, size: int) -> str:
+    return Random(seed).randbytes(size // 2).hex()
 
 
 @contextmanager
@@ -128,7 +133,7 @@ def serving(answer: Answer, address: str = "127.0.0.1", port: int = 0) -> Iterat
         thread.join()
 
 
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "public": False,
     "allow": ["127.0.0.0/8"],
     "politeness": {"wait": 0.0, "address_wait": 0.0, "factor": 0.0},

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from lycosa.crawl.agent import End
+from lycosa.clock import Clock
+from lycosa.crawl.agent import Agent, End
 from lycosa.fetch.protocol import Failure, FailureKind
 from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.network import Reply
@@ -122,20 +123,33 @@ def test_robots_may_be_elsewhere() -> None:
 
 
 def test_rules_expire_after_a_day_and_the_new_ones_are_judged_by() -> None:
-    """A Crawl-delay of five minutes and 400 pages make the crawl last longer than rules hold."""
-    text = "User-agent: *\nCrawl-delay: 300\n"
     pages = {
-        **many(400),
-        ROBOTS: lambda before: rules(text + ("Disallow: /\n" if before else "")),
+        **many(6),
+        ROBOTS: lambda before: rules("User-agent: *\nDisallow: /p5" if before == 0 else ""),
     }
-    ran = crawl(FaultyFiles(), pages, [ROOT])
-    assert ran.end is End.FINISHED
+    changed = {**pages, ROBOTS: rules("User-agent: *\nDisallow: /p3\nDisallow: /p4")}
+    files = FaultyFiles()
+    first = crawl(files, pages, [ROOT], limits={"pages": 2})
+    asked = first.times(url=ROBOTS)[0][1]
+    second = crawl(files, changed, [ROOT], start=asked + DAY - 60, limits={"pages": 4})
+    assert ROBOTS not in second.urls, "a minute before the day is over they still hold"
+    third = crawl(files, changed, [ROOT], start=asked + DAY + 1)
+    assert third.urls[0] == ROBOTS and third.urls.count(ROBOTS) == 1
+    assert third.end is End.FINISHED
+    assert set(third.fetched) == {ROOT, *(f"http://a.test/p{n}" for n in (0, 1, 2, 5))}
+    assert third.skipped == {f"http://a.test/p{n}": Why.ROBOTS for n in (3, 4)}
+
+
+def test_a_shorter_life_of_rules_is_observed_within_a_run() -> None:
+    """max-age may shorten the day to an hour; a Crawl-delay of five minutes makes the crawl last longer."""
+    headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=60"))
+    text = b"User-agent: *\nCrawl-delay: 300\n"
+    pages = {**many(20), ROBOTS: lambda before: Reply(text + b"Disallow: /" * bool(before), 200, headers)}
+    ran = crawl(FaultyFiles(), pages, [ROOT], commit_seconds=5.0)
     first, second = ran.times(url=ROBOTS)
-    assert DAY <= second[0] - first[1] <= DAY + 700
-    last = max(end for _, end, url, _ in ran.sent if url != ROBOTS)
-    assert last <= second[0], "nothing was fetched under the new rules"
-    assert len(ran.fetched) == pytest.approx(DAY / 300, abs=3)
-    assert list(ran.skipped.values()) == [Why.ROBOTS] * (401 - len(ran.fetched))
+    assert 3600 <= second[0] - first[1] <= 3600 + 601
+    assert max(end for _, end, url, _ in ran.sent if url != ROBOTS) <= second[0], "judged by the new rules"
+    assert list(ran.skipped.values()) == [Why.ROBOTS] * (21 - len(ran.fetched))
 
 
 def test_rules_are_judged_at_the_fetch_and_not_at_the_link() -> None:
@@ -216,7 +230,9 @@ def visits(spans: list[tuple[float, float]], wait: float) -> list[int]:
 
 
 def test_a_visit_has_its_pages_and_then_the_host_is_left_alone() -> None:
-    ran = crawl(FaultyFiles(), many(30), [ROOT], politeness={"wait": 3.0, "pages_per_visit": 5, "factor": 0.0})
+    ran = crawl(
+        FaultyFiles(), many(30), [ROOT], politeness={"wait": 3.0, "pages_per_visit": 5, "factor": 0.0}
+    )
     sizes = visits(ran.times("a.test"), 3.0)
     assert sum(sizes) == 32  # robots.txt, the home page, and thirty others
     assert max(sizes) == 5, "robots.txt counts, too"
@@ -287,6 +303,19 @@ def test_retry_after_holds_the_whole_host(status: int) -> None:
     assert len(later) == 4 and min(later) >= busy + 500 - 0.01
 
 
+def test_retry_after_is_kept_across_a_crash() -> None:
+    pages = {
+        **many(4),
+        "http://a.test/p0": lambda before: Reply(b"", 503, (("Retry-After", "500"),)),
+    }
+    cut = PowerCut(FaultyFiles(), 20.0)
+    first = crawl(cut.files, pages, [ROOT], during=cut)
+    busy = first.times(url="http://a.test/p0")[0][1]
+    second = crawl(cut.after, {**pages, "http://a.test/p0": html()}, [ROOT], start=first.until + 1.0)
+    assert len(second.fetched) == 5
+    assert second.times("a.test")[0][0] >= busy + 500 - 1.0
+
+
 def test_three_attempts_and_no_more() -> None:
     pages = {ROOT: Failure(FailureKind.TIMEOUT, "no answer"), "http://a.test/b": Reply(b"broken", 500)}
     ran = crawl(FaultyFiles(), pages, [ROOT, "http://a.test/b"], retry={"first": 100.0, "growth": 5.0})
@@ -352,3 +381,34 @@ def test_hosts_at_different_addresses_do_not_wait_for_each_other() -> None:
     assert len(ran.fetched) == 24
     starts = [ran.times(host)[0][0] for host in hosts]
     assert max(starts) - min(starts) < 1.0
+
+
+# -- stopping
+
+
+def test_a_fetch_that_never_ends_does_not_hold_the_stop() -> None:
+    files = FaultyFiles()
+
+    async def stop(agent: Agent, clock: Clock) -> None:
+        await clock.sleep(100.0)
+        assert agent.stop() and not agent.stop(), "the second time says that it was asked before"
+
+    first = crawl(files, many(3), [ROOT], latency=1000.0, during=stop)
+    assert first.end is End.STOPPED
+    assert 100 <= first.until < 110, "some seconds for what is under way, and no more"
+    assert first.fetched == {}
+    second = crawl(files, many(3), [ROOT], start=first.until)
+    assert len(second.fetched) == 4, "it was still pending"
+
+
+def test_a_fetch_that_ends_soon_is_waited_for() -> None:
+    files = FaultyFiles()
+
+    async def stop(agent: Agent, clock: Clock) -> None:
+        await clock.sleep(4.5)
+        agent.stop()
+
+    ran = crawl(files, many(3), [ROOT], latency=2.0, politeness={"factor": 0.0, "wait": 0.0}, during=stop)
+    assert ran.end is End.STOPPED
+    assert len(ran.fetched) == 2
+    assert 6.0 <= ran.until < 6.5

@@ -1,0 +1,132 @@
+"""The front door: verbs, codes, and errors as one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lycosa.cli import main as front
+from lycosa.cli.main import main, verbs
+from lycosa.errors import ConfigError, LocalError, LycosaError, RemoteError, StorageError
+from lycosa.version import VERSION
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_every_verb_has_one_line_of_help(capsys: Capture) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    for verb in verbs():
+        (line,) = [line for line in shown if line.split()[:1] == [verb]]
+        assert len(line.split()) > 2, f"{verb} has no help"
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_every_verb_explains_itself(verb: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([verb, "--help"])
+    assert caught.value.code == 0
+    assert f"lycosa {verb}" in capsys.readouterr().out
+
+
+def test_nothing_said_is_a_mistake_that_shows_the_verbs(capsys: Capture) -> None:
+    assert main([]) == 2
+    assert "first steps: lycosa demo" in capsys.readouterr().out
+
+
+def test_version(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"lycosa {VERSION}\n"
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"), [("crwal", "did you mean 'crawl'?"), ("zzzz", "lycosa --help lists the verbs")]
+)
+def test_an_unknown_verb_names_the_nearest(verb: str, words: str, capsys: Capture) -> None:
+    assert main([verb]) == 2
+    error = capsys.readouterr().err
+    assert words in error and len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("change it"), 2),
+        (StorageError("see to the disk"), 3),
+        (RemoteError("ask later"), 4),
+        (LocalError("our fault"), 5),
+        (LycosaError("something"), 5),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_errors_become_codes(
+    error: BaseException, code: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr("lycosa.cli.url.run", run)
+    assert main(["url"]) == code
+    said = capsys.readouterr().err
+    assert said == (f"lycosa url: {error}\n" if isinstance(error, LycosaError) else "")
+
+
+def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("lycosa.cli.url.run", run)
+    with pytest.raises(ZeroDivisionError):
+        main(["url"])
+
+
+def test_a_reader_that_has_had_enough() -> None:
+    """`lycosa url ... | head -1` ends without a word."""
+    command = [sys.executable, "-m", "lycosa.cli.main", "url"]
+    lines = b"http://example.org/\n" * 200_000
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin and process.stdout and process.stderr
+    pid = os.fork()
+    if pid == 0:  # feed it from a process of its own: it stops reading when we stop
+        try:
+            process.stdin.write(lines)
+        except OSError:
+            pass
+        finally:
+            os._exit(0)
+    process.stdin.close()
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(30) == 0
+    os.waitpid(pid, 0)
+
+
+def test_a_small_verb_does_not_load_the_crawl() -> None:
+    """The small tools start fast because they import nothing that they do not use."""
+    code = (
+        "import sys, io; sys.stdin = io.TextIOWrapper(io.BytesIO(b''));"
+        "from lycosa.cli.main import main; main(['url']);"
+        "print([name for name in sys.modules if name in ('numba', 'pycurl', 'lycosa.crawl.agent')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.splitlines()[-1] == "[]", ran.stdout + ran.stderr
+
+
+def test_help_is_read_without_importing_the_verbs() -> None:
+    code = (
+        "import sys; from lycosa.cli.main import main; main(['--help']);"
+        "print(sum(name.startswith('lycosa.cli.') for name in sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.splitlines()[-1] == "1", ran.stdout
+
+
+def test_modules_that_are_no_verbs_are_named(tmp_path: Path) -> None:
+    assert {"crawl", "demo", "fetch", "report", "url"} <= set(verbs())
+    assert not set(verbs()) & front._NOT_VERBS
