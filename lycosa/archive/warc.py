@@ -34,7 +34,6 @@ ISO 28500:2017; https://iipc.github.io/warc-specifications/specifications/warc-f
 from __future__ import annotations
 
 import re
-from base64 import b32encode
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -62,9 +61,15 @@ _CONTROLS = {i: f"%{i:02X}" for i in [*range(0x20), 0x7F]}
 Fields = Iterable[tuple[str, str]]
 
 
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_PAIRS = [high + low for high in _LETTERS for low in _LETTERS]
+_SHIFTS = range(150, -1, -10)
+
+
 def digest(data: bytes) -> str:
-    """A digest as WARC writes it."""
-    return "sha1:" + b32encode(sha1(data, usedforsecurity=False).digest()).decode("ascii")
+    """A digest as WARC writes it: SHA-1 in base 32, two letters at a time (the library takes one)."""
+    number = int.from_bytes(sha1(data, usedforsecurity=False).digest(), "big")
+    return "sha1:" + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 def record_id(random: bytes) -> str:

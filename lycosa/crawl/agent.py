@@ -42,6 +42,7 @@ from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.politeness import AddressTable, wait_after
 from lycosa.log.log import Log
 from lycosa.meters import Meters
+from lycosa.page.protocol import Limits as PageLimits
 from lycosa.page.registry import Parsers
 from lycosa.records import Configured, Link, LinkKind, Links, Seeded
 from lycosa.seen.cache import CachedSeen, ScatterCache
@@ -138,7 +139,7 @@ def build(
     guard = AddressGuard(options.allow)
     fetchers = fetchers or Fetchers(FetchContext(options.fetch, clock, meters, guard))
     limits = RunLimits(options.limits, all_shards, clock)
-    parsers = Parsers.load()
+    parsers = Parsers.load(PageLimits(repeats=False))
     meters.gauge("page.failed", lambda: parsers.failed)
     harvester = Harvester(
         archive=archive,

@@ -114,11 +114,14 @@ class PackedFrontier:
         if longest > MAX_URL:
             raise LocalError(f"a URL of {longest} bytes was put; the limit is {MAX_URL}")
         data = "".join([waiting.url for waiting in items]).encode("ascii")
-        rows = [(level, *waiting[2:]) for waiting, level in zip(items, levels, strict=True)]
-        metas = np.array(rows, np.int64)
-        low, high = metas[:, 0].min(), metas[:, 0].max()
-        if low < 0 or high >= LEVELS or metas.min() < 0:
-            raise LocalError(f"levels are 0 to {LEVELS - 1}, and no number of a URL is below 0")
+        if min(levels) < 0 or max(levels) >= LEVELS:
+            raise LocalError(f"levels are 0 to {LEVELS - 1}, not {min(levels)} to {max(levels)}")
+        flat: list[int] = []
+        for waiting, level in zip(items, levels, strict=True):
+            flat += (level, waiting.depth, waiting.hops, waiting.attempt)
+        if min(flat) < 0:
+            raise LocalError("no number of a URL is below 0")
+        metas = np.array(flat, np.int64).reshape(-1, 4)
         reserve(s, len(items), len(data), longest)
         if longest > len(self._out):
             grow(self._out, 2 * longest)

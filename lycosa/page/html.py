@@ -362,6 +362,7 @@ class HtmlParser:
         into = Collected(limits, limits.links)
         hrefs, kinds, texts = into.hrefs, into.kinds, into.texts
         wants = into.wants
+        once: dict[str, int] | None = None if limits.repeats else {}  # target of an anchor -> its row
         large = len(text) > _LARGE
         for element in document.iter_elements(_TAGS):
             tag = element.tag
@@ -375,8 +376,17 @@ class HtmlParser:
                 if href is None:
                     continue
             href = href.strip(WHITE)
+            if once is not None:
+                mark = href.find("#")
+                if mark > 0:
+                    href = href[:mark]
+                row = once.get(href)
+                if row is not None and texts[row] and not kinds[row] & NOFOLLOW:
+                    continue
             if not wants(href):
                 continue
+            if once is not None:
+                once[href] = len(hrefs)
             rel = element.attr("rel")
             hrefs.append(href)
             kinds.append(NOFOLLOW if rel is not None and "nofollow" in rel.lower().split() else ANCHOR)

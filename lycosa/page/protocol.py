@@ -1,7 +1,7 @@
 """What a page gives to the crawl, and the seam behind which parsers of content types sit.
 
 A `Page` is what one body says, before any URL is resolved: links are the hrefs as the author wrote them
-(white space around them removed), in document order, repeats kept. Resolving is the crawl's business,
+(white space around them removed), in document order, repeats kept (but see `Limits.repeats`). Resolving is the crawl's business,
 because some 80% of raw hrefs repeat and a memo in front of the URL parser answers those; a parser that
 resolved would pay for each of them.
 
@@ -44,6 +44,10 @@ class Limits(msgspec.Struct, frozen=True):
 
     text: int = 100
     """Characters of a link's text; longer ones are cut."""
+
+    repeats: bool = True
+    """False: of several anchors to one page (fragments aside) only the first that has a text and is followed.
+    A crawl logs each target once, and pages of reference manuals hold each of theirs several times."""
 
     title: int = 300
     """Characters of the title; a longer one is cut."""

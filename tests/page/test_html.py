@@ -298,3 +298,17 @@ def check(found: Page) -> None:
 )
 def test_any_bytes(body: bytes, charset: str, media: str) -> None:
     check(HtmlParser().parse(body, "http://h/", media, charset))
+
+
+def test_without_repeats_each_target_comes_once_and_the_better_anchor_stays() -> None:
+    body = (
+        b'<a href="x.html" rel=nofollow>first</a><a href="x.html#a">second</a><a href="x.html#b">third</a>'
+        b'<a href="y.html"></a><a href="y.html">why</a><a href="y.html">again</a><a href="#top">up</a>'
+    )
+    page = HtmlParser(Limits(repeats=False)).parse(body, "http://a.test/", "text/html", "utf-8")
+    assert list(zip(page.hrefs, page.kinds, page.texts, strict=True)) == [
+        ("x.html", NOFOLLOW, "first"),
+        ("x.html", 0, "second"),
+        ("y.html", 0, ""),
+        ("y.html", 0, "why"),
+    ]
