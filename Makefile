@@ -14,6 +14,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "installing lycosa into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m lycosa.crawl.warming
 	@touch $(STAMP)
 
 demo: setup

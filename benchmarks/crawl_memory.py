@@ -218,7 +218,7 @@ MEASURES = {
 
 
 def paths(root: str, count: int, neighbours: int = RUN) -> list[str]:
-    """`count` paths of the documentation (again under other prefixes where it has too few), in shuffled runs."""
+    """`count` paths of the documentation, in shuffled runs; where it has too few, under other prefixes."""
     found = sorted(path.relative_to(root).as_posix() for path in Path(root, "java").rglob("*.html"))
     in_order = [f"/edition-{n // len(found)}/{found[n % len(found)]}" for n in range(count)]
     runs = [in_order[at : at + neighbours] for at in range(0, count, neighbours)]
@@ -364,16 +364,10 @@ def main() -> None:
     if args.write:
         body = "".join("| " + " | ".join(row) + " |\n" for row in rows)
         about = f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {platform.system()}"
-        intro = (
-            "Written by `benchmarks/crawl_memory.py --write`; [how to run it](../../benchmarks/README.md)."
-        )
-        RESULTS.write_text(
-            f"# The crawl's memory and recovery\n\n{intro}\n\n{about}{
-                ', A SMOKE RUN' if args.quick else ''
-            }\n\n"
-            f"| | measured | target |\n|---|---:|---|\n{body}",
-            encoding="utf-8",
-        )
+        intro = "Written by `benchmarks/crawl_memory.py --write`; [how to run it](../../benchmarks/README.md)."
+        smoke = ", A SMOKE RUN" if args.quick else ""
+        head = f"# The crawl's memory and recovery\n\n{intro}\n\n{about}{smoke}\n\n"
+        RESULTS.write_text(f"{head}| | measured | target |\n|---|---:|---|\n{body}", encoding="utf-8")
         print(f"written: {RESULTS.relative_to(PROJECT)}")
 
 

@@ -1,5 +1,4 @@
-"""What the crawl benchmark found, in words: a table of contestants, ratios against their targets, the
-profile.
+"""What the crawl benchmark found, in words: contestants, ratios against their targets, the profile.
 
 Ratios are taken between contestants of the same round, which met the machine in the same mood; the median of
 the rounds counts, and the extremes are shown. A single time is never given without what it is to be compared
@@ -121,7 +120,7 @@ COLUMNS = (
 
 def rows(results: Results) -> list[tuple[str, ...]]:
     """One row a contestant: medians of the rounds."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for name, runs in results.items():
 
         def middle(of: Callable[[Result], float], runs: Sequence[Result] = runs) -> float:
@@ -169,7 +168,7 @@ NOTES = """\
 - Pages are served uncompressed. Links lead to the page's own host but for few: what it costs to pass links
   between shards is hardly in these numbers.
 - The profile charges CPU time to the innermost function of ours on the stack; the libraries that it calls
-  (libcurl, the HTML parser, compression) are in it. One run under the sampler, which slows it by a few per cent."""
+  (libcurl, the HTML parser, compression) are in it. One run under the sampler."""
 
 
 def _heading(about: Setting) -> list[str]:

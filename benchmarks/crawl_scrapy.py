@@ -30,8 +30,8 @@ from typing import Any
 _BEGAN = time.monotonic()
 
 import scrapy  # noqa: E402
+from scrapy.core.scheduler import Scheduler  # noqa: E402
 from scrapy.crawler import CrawlerProcess  # noqa: E402
-from scrapy.exceptions import CloseSpider  # noqa: E402
 from scrapy.linkextractors import LinkExtractor  # noqa: E402
 
 _OFF: dict[str, dict[str, None]] = {
@@ -98,6 +98,7 @@ def settings(task: dict[str, Any]) -> dict[str, Any]:
         "LOG_ENABLED": False,
         "LOG_LEVEL": "ERROR",
         "STATS_DUMP": False,
+        "SCHEDULER": Gated,
         "DEPTH_PRIORITY": 1,
         "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
         "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
@@ -125,6 +126,20 @@ def settings(task: dict[str, Any]) -> dict[str, Any]:
 def _usage() -> tuple[float, float, float]:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return time.perf_counter(), usage.ru_utime, usage.ru_stime
+
+
+class Gated(Scheduler):
+    """Scrapy's scheduler, that hands out only requests of the sample; links wait in its queue.
+
+    Without the gate, links are fetched while the last large pages of the sample are still being parsed, the
+    more of them the more requests run at a time, and the mean page is no longer the sample's.
+    """
+
+    def next_request(self) -> Any:
+        request = super().next_request()
+        if request is not None and request.meta.get("depth"):
+            return None  # breadth first: nothing of the sample is queued any more
+        return request
 
 
 class Broad(scrapy.Spider):
@@ -160,14 +175,12 @@ class Broad(scrapy.Spider):
         totals = self._totals
         if not request.meta.get("depth"):
             self._left -= 1
-        enough = totals["pages"] + totals["failed"] >= 2 * len(self.start_urls)
-        if (self._left == 0 or enough) and "ended" not in totals:
+        if self._left == 0:
             totals["ended"] = _usage()
+            self.crawler.engine.close_spider(self, "enough")
 
     def parse(self, response: Any) -> Any:
         totals = self._totals
-        if "ended" in totals:
-            raise CloseSpider("enough")
         totals["pages"] += 1
         totals["bytes"] += len(response.body)
         if isinstance(response, scrapy.http.HtmlResponse):

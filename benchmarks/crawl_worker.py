@@ -8,9 +8,8 @@ modules are imported and kernels loaded; how long that took is told apart (`star
 
     lycosa      the crawl as `lycosa crawl` runs it
     floor       fetch and parse only: the same fetcher and parser over a list of URLs, one request at a time
-    per
-                host as in the crawl; no log, archive, seen set, frontier, scope, robots, or resolving of
-                links
+                per host as in the crawl; no log, archive, seen set, frontier, scope, robots, and links are
+                not resolved
 
 `without` takes a part out of the crawl: "archive" by its option; "log" by a log that forgets: nothing is
 encoded, compressed, written or synced, everything else (positions, commits of the archive, deliveries) stays.
@@ -234,7 +233,8 @@ async def floor(task: Task, urls: list[str]) -> Result:
     await asyncio.gather(*(one_host(fetcher, host, queue) for host, queue in by_host.items()))
     await fetcher.close()
     connections = int(meters.read()["http.connections"])
-    return Result(statuses=statuses, connections=connections, end="finished", **totals, **meter.read())
+    read: dict[str, Any] = totals | meter.read()
+    return Result(statuses=statuses, connections=connections, end="finished", **read)
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
 """Lycosa: a web crawler that never loses its place.
 
-    import lycosa
+import lycosa
 
-    async for page in lycosa.crawl(["https://example.org/"], into="crawls/example", ...):
-        print(page.url, page.status, page.title)
+async for page in lycosa.crawl(["https://example.org/"], into="crawls/example", ...):
+    print(page.url, page.status, page.title)
 """
 
 from __future__ import annotations

@@ -80,6 +80,10 @@ class Files(Protocol):
         """The same port, rooted in a directory below."""
         ...
 
+    def path(self, name: str) -> str:
+        """Where the file is, for people to read."""
+        ...
+
 
 @contextmanager
 def _said(what: str, path: Path) -> Iterator[None]:
@@ -216,6 +220,9 @@ class DiskFiles:
 
     def within(self, directory: str) -> DiskFiles:
         return DiskFiles(self.root / directory)
+
+    def path(self, name: str) -> str:
+        return str(self.root / name)
 
 
 def write_whole(files: Files, name: str, data: Bytes) -> None:

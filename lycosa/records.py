@@ -130,7 +130,6 @@ class Why(StrEnum):
     DNS = "dns"  # its host has no address
     ADDRESS = "address"  # its host's address must not be asked
     FAILED = "failed"  # every attempt failed
-    REDIRECTS = "redirects"  # too many in a row
     SITE_LIMIT = "site-limit"  # its site has had its pages
     BLOCKED = "blocked"  # its host is on the operator's blocklist
     RETRY = "retry"  # deferred: a fetch failed and is tried again

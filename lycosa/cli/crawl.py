@@ -87,7 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     more = parser.add_argument_group("more")
     more.add_argument("--no-archive", action="store_true", help="keep no WARC files")
-    more.add_argument("--shards", type=int, default=16, help="of a new crawl; fixed from then on (16)")
+    more.add_argument("--shards", type=int, metavar="N", help="of a new crawl; fixed from then on (16)")
     more.add_argument("--set", action="append", metavar="OPTION=VALUE", help="any option of crawl.toml")
     more.add_argument("--json", action="store_true", help="progress as JSON lines on standard output")
     more.add_argument("--quiet", action="store_true", help="no progress, only the summary")
@@ -253,11 +253,15 @@ def _set(given: dict[str, Any], text: str) -> None:
 async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argparse.Namespace) -> int:
     from lycosa.cli.screen import Screen, choose_mode
     from lycosa.crawl.api import Crawl
+    from lycosa.crawl.warming import warm
 
     resumed = (into / "crawl.json").exists()
     crawl = Crawl(seeds, into=into, shards=args.shards, **given)
     with Screen(choose_mode(args.json, args.quiet), f"lycosa · {into}") as screen:
+        warm(told=screen.note)
         await crawl.start(told=screen.note)
+        for url, rule in crawl.refused_seeds[:_FEW]:
+            screen.note(f"note: the seed {url} is out of scope: {rule}")
         screen.note(f"{'resuming' if resumed else 'crawling into'} {into}")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -90,7 +90,9 @@ def _judge(truth: Any, into: Path, status: Any) -> None:
             found[record.url] = 0
     wrong = truth.compare(found)
     speed = status.pages_run / status.elapsed if status.elapsed else 0.0
-    print(f"   {status.pages_run:,} pages in {status.elapsed:.1f} s ({speed:,.0f}/s), {status.links:,} links\n")
+    print(
+        f"   {status.pages_run:,} pages in {status.elapsed:.1f} s ({speed:,.0f}/s), {status.links:,} links\n"
+    )
     print("3. the web knows what a correct crawler must fetch and must never ask for")
     if wrong:
         print(f"   {len(wrong)} differences, the first: {wrong[0]}")

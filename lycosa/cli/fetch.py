@@ -233,7 +233,9 @@ class Walk:
     async def _fetch(self, url: str, fetcher: Fetcher, address: str) -> int:
         answer = await fetcher.fetch(Request(url, address))
         if isinstance(answer, Failure) and answer.kind is FailureKind.STALE:
-            answer = await fetcher.fetch(Request(url, address))  # the connection kept from robots.txt was dead
+            answer = await fetcher.fetch(
+                Request(url, address)
+            )  # the connection kept from robots.txt was dead
         name = url.partition(":")[0]
         if isinstance(answer, Failure):
             again = "" if answer.transient else " (asking again would not help)"

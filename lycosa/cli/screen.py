@@ -84,7 +84,7 @@ class Screen:
         grid.add_row(
             cell("pending", show_count(status.pending)),
             cell("left behind", show_count(status.left_behind)),
-            cell("deferred", show_count(status.deferred)),
+            cell("deferred", _deferred(status)),
             cell("visits", f"{status.visits} at {show_count(status.hosts)} hosts"),
         )
         grid.add_row(
@@ -107,6 +107,12 @@ class Screen:
         return Group(*rows)
 
 
+def _deferred(status: Status) -> str:
+    """How many wait for a time and, when nothing else is left, for how long."""
+    idle = status.deferred and not status.pending and not status.visits
+    return f"{status.deferred:,}" + (f" (next in {show_duration(status.next_due)})" if idle else "")
+
+
 def _cell(name: str, value: str) -> Text:
     return Text.assemble((f"{name} ", "dim"), (value, "bold cyan"))
 
@@ -122,7 +128,7 @@ def _line(status: Status, speed: float) -> str:
         f"{speed:,.1f}/s",
         show_size(status.bytes),
         f"{status.pending:,} pending",
-        f"{status.deferred:,} deferred",
+        f"{_deferred(status)} deferred",
         f"{status.visits} visits",
         f"{show_size(status.rss)} memory",
     ]

@@ -20,7 +20,7 @@ from enum import StrEnum
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.config import Options, decode_options, encode_options, with_seeds
+from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
 from lycosa.crawl.harvest import Crop, Harvester
 from lycosa.crawl.limits import RunLimits
 from lycosa.crawl.manifest import Manifest
@@ -30,7 +30,6 @@ from lycosa.crawl.shard import ContentIndex, Shard
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals, summed
 from lycosa.crawl.visit import FetcherTable, Visitor
-from lycosa.errors import ConfigError
 from lycosa.fetch.dns import AresResolver, OverridingResolver, Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.registry import FetchContext, Fetchers
@@ -44,11 +43,10 @@ from lycosa.log.log import Log
 from lycosa.meters import Meters
 from lycosa.page.protocol import Limits as PageLimits
 from lycosa.page.registry import Parsers
-from lycosa.records import Configured, Link, LinkKind, Links, Seeded
+from lycosa.records import Configured, Link, LinkKind, Links, Seeded, Skipped
 from lycosa.seen.cache import CachedSeen, ScatterCache
 from lycosa.seen.memory import MemorySeen
 from lycosa.seen.stores import open_store
-from lycosa.url.canonical import canonicalise
 from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of
@@ -77,7 +75,7 @@ def build(
     options: Options,
     seeds: Sequence[str] = (),
     *,
-    shards: int = manifests.DEFAULT_SHARDS,
+    shards: int | None = None,
     hash_seed: int | None = None,
     clock: Clock | None = None,
     fetchers: FetcherTable | None = None,
@@ -90,11 +88,12 @@ def build(
     clock = clock or SystemClock()
     meters = meters or Meters()
     manifest = manifests.load(files) or manifests.create(files, milliseconds(clock), shards, hash_seed)
+    manifests.check_shards(manifest, shards)
     domains = manifests.domains_of(files)
     keyer = Keyer(manifest.hash_seed)
     splitter = Splitter(manifest.shards, domains)
     rules = Rules.named(options.rules)
-    canonical_seeds = _canonical_seeds(seeds, rules)
+    urls = canonical_seeds(seeds, rules)
     order = DepthOrder()
 
     def scope_of(configured: Options) -> Scope:
@@ -131,10 +130,17 @@ def build(
         )
         for number, place in enumerate(places)
     ]
-    saver = Saver(files=files, shard_files=places, shards=all_shards, archive=archive, clock=clock)
+    saver = Saver(
+        files=files,
+        shard_files=places,
+        shards=all_shards,
+        archive=archive,
+        store=options.seen.store,
+        clock=clock,
+    )
     saver.recover(told)
     before = decode_options(all_shards[0].options) if all_shards[0].options else None
-    options = with_seeds(options, before, canonical_seeds)
+    options = with_seeds(options, before, urls)
 
     guard = AddressGuard(options.allow)
     fetchers = fetchers or Fetchers(FetchContext(options.fetch, clock, meters, guard))
@@ -147,6 +153,7 @@ def build(
         memo=HrefMemo(options.href_cache, rules, meters, frozenset(fetchers.schemes)),
         seen_content=content.knows,
         agent=options.robots.agent,
+        schemes=frozenset(fetchers.schemes),
     )
     visitor = Visitor(
         options=options,
@@ -181,22 +188,8 @@ def build(
         clock=clock,
         meters=meters,
     )
-    agent.prepare(canonical_seeds)
+    agent.prepare(urls)
     return agent
-
-
-def _canonical_seeds(seeds: Sequence[str], rules: Rules) -> list[str]:
-    found: dict[str, None] = {}
-    for seed in seeds:
-        url = canonicalise(seed, None, rules)
-        if url is None and "://" not in seed:
-            url = canonicalise(f"http://{seed}", None, rules)  # people type hosts, too
-        if url is None:
-            raise ConfigError(
-                f"{seed!r} is not a URL that can be crawled; write it like https://example.org/"
-            )
-        found[url] = None
-    return list(found)
 
 
 class Agent:
@@ -226,6 +219,8 @@ class Agent:
         self._limits = limits
         self._archive = archive
         self._clock = clock
+        self.refused_seeds: list[tuple[str, str]] = []
+        """Seeds that the scope excludes, and the rule that does."""
         self._visits: set[asyncio.Task[None]] = set()
         self._merges: dict[int, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
@@ -247,6 +242,13 @@ class Agent:
             if shard.options != encoded:
                 shard.append(Configured(now, encoded))
         self._saver.catch_up()
+        for url in seeds:
+            shard = self.shards[self._splitter.shard_of(host_of(url))]
+            verdict = shard.scope.judge(url, 0)
+            if not verdict.inside:
+                self.refused_seeds.append((url, verdict.rule))
+                if not shard.knows(url):
+                    shard.append(Skipped(now, url, 0, verdict.why, verdict.rule))
         for number, urls in self._new_seeds(seeds).items():
             links = Links.pack(Link(url, LinkKind.SEED, False, "") for url in urls)
             self.shards[number].append(Seeded(now, links))
@@ -472,6 +474,7 @@ class Agent:
         gauge("frontier.hosts", lambda: sum(s.frontier.hosts for s in shards))
         gauge("frontier.bytes", lambda: sum(s.frontier.nbytes for s in shards))
         gauge("frontier.deferred", lambda: sum(len(s.calendar) for s in shards))
+        gauge("frontier.next_due", self._next_due)
         gauge("seen.urls", lambda: sum(len(s.seen) for s in shards))
         gauge("seen.waiting", lambda: sum(s.seen.waiting for s in shards))
         gauge("seen.bytes", lambda: sum(s.seen.nbytes for s in shards))
@@ -481,3 +484,8 @@ class Agent:
         gauge("log.records", lambda: sum(s.log.end for s in shards))
         gauge("log.committed", lambda: sum(s.log.committed for s in shards))
         gauge("visits.active", lambda: len(self._visits))
+
+    def _next_due(self) -> float:
+        """Seconds until the first of what is deferred is due; 0 if nothing is."""
+        dues = [due for shard in self.shards if (due := shard.calendar.next_due()) is not None]
+        return max(min(dues) / 1000 - self._clock.wall(), 0.0) if dues else 0.0

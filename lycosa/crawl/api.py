@@ -155,7 +155,7 @@ class Crawl:
     """A crawl in a directory of its own."""
 
     def __init__(
-        self, seeds: Iterable[str] | str = (), *, into: str | Path, shards: int = 16, **options: Any
+        self, seeds: Iterable[str] | str = (), *, into: str | Path, shards: int | None = None, **options: Any
     ) -> None:
         self._seeds = [seeds] if isinstance(seeds, str) else list(seeds)
         self._into = Path(into)
@@ -211,6 +211,7 @@ class Crawl:
 
     async def _check(self) -> None:
         """Hear now what the operator must change, and not when the crawl has a directory."""
+        manifests.demand_shards(self._shards)
         seeds = canonical_seeds(self._seeds, Rules.named(self._options.rules))
         guard = AddressGuard(self._options.allow)
         fetchers = Fetchers(FetchContext(self._options.fetch, SystemClock(), Meters(), guard))
@@ -286,6 +287,11 @@ class Crawl:
         if self._pages is not None:
             self._pages.drop()  # a visit may be waiting for room
         return await self._task
+
+    @property
+    def refused_seeds(self) -> list[tuple[str, str]]:
+        """Seeds that the scope excludes, and the rule that does."""
+        return self._opened().refused_seeds
 
     def stats(self) -> dict[str, float]:
         """Every meter of the crawl, by name."""

@@ -23,6 +23,8 @@ from lycosa.errors import ConfigError
 from lycosa.fetch.dns import DnsOptions, parse_override
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import FetchOptions
+from lycosa.fetch.registry import known_schemes
+from lycosa.fetch.robots import product_token
 from lycosa.frontier.politeness import PolitenessOptions
 from lycosa.frontier.retries import RetryOptions
 from lycosa.seen.stores import SeenOptions
@@ -64,7 +66,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
 class RobotsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How robots rules are obeyed."""
 
-    agent: str = "lycosa"  # the product token that groups are matched with
+    agent: str = ""  # the product token that groups are matched with; "": that of the user agent
     obey: bool = True  # False only for sites of your own: robots.txt is not even asked for
     attempts: int = 3  # at a robots.txt that cannot be had, before the site's URLs are given up
     first_retry: float = 60.0  # seconds; doubled after each further failure
@@ -72,8 +74,6 @@ class RobotsOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _demand(self, "attempts", 1)
         _demand(self, "first_retry", 0)
-        if not self.agent.strip():
-            raise ValueError("agent is the word that robots files call this crawler by, and not empty")
 
 
 class SnapshotOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +130,9 @@ def read_options(given: dict[str, Any]) -> Options:
     read = options.read(Options, given)
     if read.public:
         _demand_contact(read.fetch.user_agent)
+    if not read.robots.agent:
+        token = product_token(read.fetch.user_agent) or "lycosa"
+        read = msgspec.structs.replace(read, robots=msgspec.structs.replace(read.robots, agent=token))
     check(read)
     return read
 
@@ -161,8 +164,9 @@ def _check_proxy(proxy: str) -> None:
 def canonical_seeds(seeds: Sequence[str], rules: Rules) -> list[str]:
     """Seeds as the crawl knows them, each once; a `ConfigError` names one that is no URL."""
     found: dict[str, None] = {}
+    schemes = known_schemes()
     for seed in seeds:
-        url = canonicalise(seed, None, rules)
+        url = canonicalise(seed, None, rules, schemes)
         if url is None and _HOST.match(seed):
             url = canonicalise(f"http://{seed}", None, rules)  # people type hosts, too
         if url is None:

@@ -14,6 +14,7 @@ from lycosa.crawl.config import Options
 from lycosa.crawl.reading import CrawlReader
 from lycosa.crawl.shard import followed_kinds
 from lycosa.errors import ConfigError
+from lycosa.fetch.registry import known_schemes
 from lycosa.fetch.robots import RobotsRules
 from lycosa.records import (
     FIRST_REQUISITE,
@@ -45,6 +46,7 @@ class Discovery(msgspec.Struct, kw_only=True):
     text: str
     nofollow: bool
     depth: int
+    hops: int = 0  # redirects in a row, this one included
 
 
 class RobotsView(msgspec.Struct, kw_only=True):
@@ -88,7 +90,7 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
     if options is None:
         raise ConfigError(f"the crawl in {crawl.directory} has not begun yet")
     rules = Rules.named(options.rules)
-    url = canonicalise(text, None, rules)
+    url = canonicalise(text, None, rules, known_schemes())
     if url is None and "://" not in text:
         url = canonicalise(f"http://{text}", None, rules)
     if url is None:
@@ -155,6 +157,7 @@ def _discovery(record: Record, link: Link) -> Discovery:
         text=link.text,
         nofollow=link.nofollow,
         depth=depth,
+        hops=record.hops + 1 if isinstance(record, Fetched) and link.kind is LinkKind.REDIRECT else 0,
     )
 
 
@@ -233,7 +236,8 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
             answer.state, answer.why = "not followed", reason
         elif not options.follow.nofollow and all(row.nofollow for row in links):
             answer.state, answer.why = "not followed", "every link to it says nofollow"
-        elif all(row.kind == "redirect" for row in links):
-            answer.state, answer.why = "pending", "a redirect leads to it (unless too many in a row did)"
+        elif all(row.hops > options.follow.redirects for row in links):
+            answer.state = "not followed"
+            answer.why = f"only a redirect leads to it, after {options.follow.redirects} others in a row"
         else:
             answer.state, answer.why = "pending", "found, in scope, and not yet its turn"

@@ -29,7 +29,7 @@ from lycosa.records import (
     Stored,
     Waiting,
 )
-from lycosa.url.canonical import canonicalise
+from lycosa.url.canonical import NO_RULES, SCHEMES, canonicalise
 from lycosa.url.hrefs import HrefMemo
 
 _LARGE = 1 << 18
@@ -56,12 +56,14 @@ class Harvester:
         memo: HrefMemo,
         seen_content: Callable[[int], bool],
         agent: str,
+        schemes: frozenset[str] = SCHEMES,
     ) -> None:
         self._archive = archive
         self._parsers = parsers
         self._memo = memo
         self._seen_content = seen_content
         self._agent = agent
+        self._schemes = schemes
 
     def store(self, response: Response, at: int) -> Stored | None:
         """Put an exchange into the archive."""
@@ -132,15 +134,14 @@ class Harvester:
             return NONE
         return merge(directives(tags, self._agent), meta_directives(page.robots, self._agent))
 
-    @staticmethod
-    def _redirect(url: str, location: str) -> Links:
-        target = canonicalise(location, url)
+    def _redirect(self, url: str, location: str) -> Links:
+        target = canonicalise(location, url, NO_RULES, self._schemes)
         return NO_LINKS if target is None else Links(target.encode("ascii"), bytes([LinkKind.REDIRECT]), b"")
 
     def _links(self, page: Page, url: str, nofollow: bool) -> Links:
         if not page.hrefs:
             return NO_LINKS
-        base = (canonicalise(page.base, url) or url) if page.base else url
+        base = (canonicalise(page.base, url, NO_RULES, self._schemes) or url) if page.base else url
         resolved = self._memo.resolve(base, page.hrefs)
         return pack_links(resolved, page.kinds, page.texts, NOFOLLOW if nofollow else 0)
 

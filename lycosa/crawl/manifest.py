@@ -41,21 +41,32 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     version: str = VERSION
 
 
-def create(
-    files: Files, created: int, shards: int = DEFAULT_SHARDS, hash_seed: int | None = None
-) -> Manifest:
+def create(files: Files, created: int, shards: int | None = None, hash_seed: int | None = None) -> Manifest:
     """Begin a crawl in an empty directory."""
-    if not 1 <= shards <= 4096:
-        raise ConfigError(f"a crawl has 1 to 4096 shards, not {shards}")
+    demand_shards(shards)
     manifest = Manifest(
         crawl=secrets.token_hex(6),
         hash_seed=secrets.randbits(63) if hash_seed is None else hash_seed,
-        shards=shards,
+        shards=DEFAULT_SHARDS if shards is None else shards,
         created=created,
     )
     write_whole(files, SUFFIXES, Domains.bundled_list())
     write_whole(files, NAME, msgspec.json.format(msgspec.json.encode(manifest)))
     return manifest
+
+
+def demand_shards(shards: int | None) -> None:
+    """Refuse a number of shards that no crawl can have; None leaves it to us."""
+    if shards is not None and not 1 <= shards <= 4096:
+        raise ConfigError(f"a crawl has 1 to 4096 shards, not {shards}")
+
+
+def check_shards(manifest: Manifest, shards: int | None) -> None:
+    """Refuse another number of shards than the crawl began with."""
+    if shards not in (None, manifest.shards):
+        raise ConfigError(
+            f"this crawl has {manifest.shards} shards, which never changes: leave --shards out, or begin anew"
+        )
 
 
 def load(files: Files) -> Manifest | None:

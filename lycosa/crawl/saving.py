@@ -44,12 +44,14 @@ class Saver:
         shard_files: Sequence[Files],
         shards: Sequence[Shard],
         archive: Archive | None,
+        store: str,
         clock: Clock,
     ) -> None:
         self._files = files
         self._shard_files = shard_files
         self._shards = shards
         self._archive = archive
+        self._store = store
         self._clock = clock
         self._committing = asyncio.Lock()
         self._named: list[list[tuple[int, dict[str, list[str]]]]] = [[] for _ in shards]
@@ -130,7 +132,7 @@ class Saver:
     def _seal(self, writer: SnapshotWriter, number: int, names: dict[str, list[str]]) -> None:
         for name in _OWN_FILES:
             self._shards[number].parts[name].settle()
-        writer.seal({"files": names})
+        writer.seal({"files": names, "store": self._store})
 
     def _forget(self, number: int, position: int, names: dict[str, list[str]]) -> None:
         """Remove the files that only snapshots older than the last two named."""
@@ -175,6 +177,10 @@ class Saver:
         files = self._shard_files[number]
         places = files.within("snapshots")
         found = snapshot.newest(places)
+        if found is not None and found.about.get("store") != self._store:
+            # Another uniqueness store than before: it is a fold like any other, so the log is read anew.
+            snapshot.remove_all(places)
+            found = None
         kept: list[tuple[int, dict[str, list[str]]]] = []
         for position in snapshot.positions(places):
             read = snapshot.read(places, position) if found and position != found.position else found

@@ -57,6 +57,8 @@ from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
 
 _REDIRECT = int(LinkKind.REDIRECT)
+_BY_POLICY = frozenset((Why.SCOPE, Why.BLOCKED, Why.ADDRESS, Why.SCHEME, Why.SITE_LIMIT, Why.ROBOTS))
+"""Skips that other options may undo."""
 
 
 class ContentIndex:
@@ -250,7 +252,9 @@ class Shard:
         self._follow = followed_kinds(options.follow)
         self._max_hops = options.follow.redirects
         self._scope = self._scope_of(options)
-        self._scope_text = msgspec.json.encode((options.scope, options.follow, options.near))
+        self._scope_text = msgspec.json.encode(
+            (options.scope, options.follow, options.near, options.allow, options.robots.obey)
+        )
 
     def _read_again(self, position: int) -> None:
         """The scope changed at `position`: offer every earlier link once more, as if found there.
@@ -263,7 +267,7 @@ class Shard:
             self._offer_links(record, position)
             if isinstance(record, Received):
                 self._receive(record)
-            elif isinstance(record, Skipped) and record.why in (Why.SCOPE, Why.BLOCKED):
+            elif isinstance(record, Skipped) and record.why in _BY_POLICY:
                 excluded[record.url] = record
             elif isinstance(record, Fetched | Skipped | Deferred):
                 excluded.pop(record.url, None)

@@ -41,6 +41,7 @@ class Status(msgspec.Struct, kw_only=True):
     pending: int
     left_behind: int
     deferred: int
+    next_due: float  # seconds until the first of what is deferred
     visits: int
     hosts: int
     rss: int
@@ -107,6 +108,7 @@ class Reporter:
             pending=int(meters["frontier.pending"]),
             left_behind=int(meters.get("frontier.left_behind", 0)),
             deferred=int(meters["frontier.deferred"]),
+            next_due=meters["frontier.next_due"],
             visits=int(meters["visits.active"]),
             hosts=int(meters["frontier.hosts"]),
             rss=resident(),

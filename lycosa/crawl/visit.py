@@ -192,8 +192,8 @@ class Visitor:
             why = self._guard.refuses(address)
             if why is None:
                 return self._take_turn(turn, address)
-            refusals.append(f"{address} is {why}")
-        return self._skip(turn, Why.ADDRESS, "; ".join(refusals)[:200])
+            refusals.append(why)
+        return self._skip(turn, Why.ADDRESS, f"{'; '.join(refusals)[:250]} (see --allow)")
 
     def _take_turn(self, turn: Turn, address: str) -> bool | None:
         again = self._addresses.try_begin(address, self._clock.monotonic())

@@ -51,7 +51,9 @@ class Outcome(NamedTuple):
     whole_head: bool
     parts: list[bytes]
     size: int
-    stopped: str  # why *we* ended it: "", "head", "body", "first-byte", "address", "socket", "stale", "closed"
+    stopped: (
+        str  # why *we* ended it: "", "head", "body", "first-byte", "address", "socket", "stale", "closed"
+    )
     timing: Timing
     address: str
 

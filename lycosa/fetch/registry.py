@@ -55,6 +55,11 @@ def _file(context: FetchContext) -> Fetcher:
 BUILT_IN: dict[str, Factory] = {"http": _http, "https": _http, "file": _file}
 
 
+def known_schemes() -> frozenset[str]:
+    """Every scheme that has a fetcher on this machine, ours and those that other packages bring."""
+    return frozenset(BUILT_IN) | {plugin.name.lower() for plugin in entry_points(group=GROUP)}
+
+
 class Fetchers:
     """The fetchers of one agent."""
 

@@ -13,7 +13,7 @@ Files of anybody can be read, damaged and hostile ones too: every operation eith
 where the last list does; an access in between checks what it reads.
 
 Work is bounded by what the file declares: a list of d successors takes O(d), and a chain of references
-longer than its `maxrefcount` is an error. (With `maxrefcount` unlimited, Exercise 20.5 of seed 003 holds: a
+longer than its `maxrefcount` is an error. (With `maxrefcount` unlimited, Exercise 20.5 of Manning et al. holds: a
 chain can be as long as the graph.)
 """
 

@@ -22,8 +22,8 @@ The successors are the sorted union of what is copied, the intervals and the res
 is told by the property `compressionflags`; unsaid, outdegrees, blocks, block counts and offsets are γ,
 references unary, residuals ζₖ. `maxrefcount` bounds the chain of references from a node down to one without.
 
-The format is that of WebGraph (Boldi and Vigna 2004), in which seed 003 §20.4's table of links has its three
-ideas: similarity (references within a window of seven rows), locality and gaps. Seven and not eight rows
+The format is that of WebGraph (Boldi and Vigna 2004), in which the table of links of Manning et al. §20.4 has its
+three ideas: similarity (references within a window of seven rows), locality and gaps. Seven and not eight rows
 (Exercise 20.4): with "none" there are eight answers, the most that three bits can tell; here the
 reference is unary, and eight rows would be no trouble, but the eighth seldom pays for its search.
 

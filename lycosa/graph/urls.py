@@ -1,7 +1,7 @@
 """URLs by number: sorted by reversed host and then path, front-coded in blocks.
 
 The number of a URL is its place in the order of *keys*. Keys put what belongs together side by side, which is
-what makes the graph's lists short (seed 003 §20.4):
+what makes the graph's lists short (Manning et al. §20.4):
 
     url  := ("http" | "https") "://" host [":" port] path        path begins with "/"
     key  := reversed-host " " ("h" | "s") port? path

@@ -226,6 +226,9 @@ class FaultyFiles:
     def within(self, directory: str) -> FaultyFiles:
         return FaultyFiles(_disk=self._disk, _root=self._full(directory))
 
+    def path(self, name: str) -> str:
+        return self._full(name)
+
     def _full(self, name: str) -> str:
         return "/".join(part for part in (self._root, name) if part)
 

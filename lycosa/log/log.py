@@ -165,7 +165,9 @@ class Log:
             size = self._files.size(name)
             if size < SEGMENT_HEAD or self._files.read_at(name, 0, SEGMENT_HEAD) != segment_head(first):
                 if size > SEGMENT_HEAD:
-                    raise StorageError(f"{name} is not a log segment: remove it or restore it from a copy")
+                    raise StorageError(
+                        f"{self._files.path(name)} is not a log segment: remove it or restore it from a copy"
+                    )
                 self.torn += size
                 self._files.remove(name)  # its head never became durable, so it never held a record
                 firsts.pop()
@@ -188,6 +190,7 @@ class Log:
             batch, end = at.head.batch, at.head.end
         if end != following:
             raise StorageError(
-                f"log segment {segment_name(first)} is cut short: restore it from a copy; nothing was changed"
+                f"log segment {self._files.path(segment_name(first))} is cut short: "
+                f"restore it from a copy; nothing was changed"
             )
         return batch

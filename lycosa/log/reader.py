@@ -103,7 +103,8 @@ def _refuse_damage(files: Files, name: str, offset: int, batch: int) -> None:
         head = blocks.head_of(rest, at)
         if head is not None and head.batch > batch + 1 and blocks.intact(rest[at : at + head.size], head):
             raise StorageError(
-                f"log segment {name} is damaged at byte {offset}: restore it from a copy; nothing was changed"
+                f"log segment {files.path(name)} is damaged at byte {offset}: "
+                f"restore it from a copy; nothing was changed"
             )
         at = rest.find(blocks.MAGIC, at + 1)
 
@@ -151,14 +152,16 @@ class LogReader:
                 return
             if expected is not None and first != expected:
                 raise StorageError(
-                    f"log segment {segment_name(expected)} is missing or cut short, before "
+                    f"log segment {self._files.path(segment_name(expected))} is missing or cut short, before "
                     f"{segment_name(first)}: restore it from a copy; nothing was changed"
                 )
             expected = first
             for at, body in walk(self._files, first, start):
                 rows = blocks.unpack(body, at.head)
                 if rows is None:
-                    raise StorageError(f"log segment {segment_name(first)} is damaged at {at.offset}")
+                    raise StorageError(
+                        f"log segment {self._files.path(segment_name(first))} is damaged at {at.offset}"
+                    )
                 position = at.head.first
                 expected = at.head.end
                 if needle and needle not in cast(bytes, rows[0].obj):
@@ -194,7 +197,7 @@ class LogReader:
                 rows = blocks.unpack(body, found.head)
                 if rows is None:
                     raise StorageError(
-                        f"log segment {segment_name(first)} is damaged at byte {found.offset}: "
+                        f"log segment {self._files.path(segment_name(first))} is damaged at byte {found.offset}: "
                         f"restore it from a copy"
                     )
                 return found.head.first, found.head.end, rows

@@ -96,6 +96,13 @@ def positions(files: Files) -> list[int]:
     return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
+def remove_all(files: Files) -> None:
+    """Remove every snapshot: the next recovery reads the log from its beginning."""
+    for position in positions(files):
+        files.remove(_name_of(position))
+    files.sync_dir("")
+
+
 def newest(files: Files) -> Snapshot | None:
     """The newest snapshot that is whole."""
     for position in reversed(positions(files)):

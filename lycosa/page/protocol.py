@@ -1,9 +1,9 @@
 """What a page gives to the crawl, and the seam behind which parsers of content types sit.
 
 A `Page` is what one body says, before any URL is resolved: links are the hrefs as the author wrote them
-(white space around them removed), in document order, repeats kept (but see `Limits.repeats`). Resolving is the crawl's business,
-because some 80% of raw hrefs repeat and a memo in front of the URL parser answers those; a parser that
-resolved would pay for each of them.
+(white space around them removed), in document order, repeats kept (but see `Limits.repeats`). Resolving is the
+crawl's business, because some 80% of raw hrefs repeat and a memo in front of the URL parser answers those; a
+parser that resolved would pay for each of them.
 
 The three columns `hrefs`, `kinds`, `texts` are parallel: entry *i* of each belongs to link *i*.
 

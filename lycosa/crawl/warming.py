@@ -1,0 +1,85 @@
+"""Warming: compile the crawl's kernels before it begins, not in the middle of it.
+
+Numba compiles a kernel at its first call and keeps the result beside the source (or in the user's cache
+directory, where that cannot be written). On a new installation that takes half a minute in all, during which an
+event loop would stand still: so every kernel of a crawl is called once, on next to nothing, before the loop
+runs. With everything compiled it takes some milliseconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from lycosa.clock import SystemClock
+from lycosa.files import DiskFiles
+from lycosa.frontier.orders import DepthOrder
+from lycosa.frontier.packed import PackedFrontier
+from lycosa.meters import Meters
+from lycosa.records import Waiting
+from lycosa.seen.cache import CachedSeen, ScatterCache
+from lycosa.seen.memory import MemorySeen
+from lycosa.url.key import Keyer
+
+_PATIENCE = 1.0
+"""Seconds after which the operator is told what takes so long."""
+
+
+def warm(told: Callable[[str], None] | None = None) -> None:
+    """Have every kernel of a crawl compiled."""
+    done = threading.Event()
+    if told is not None:
+        threading.Thread(target=_tell, args=(done, told), daemon=True).start()
+    try:
+        with tempfile.TemporaryDirectory(prefix="lycosa-") as place:
+            _exercise(Path(place))
+    finally:
+        done.set()
+
+
+def _tell(done: threading.Event, told: Callable[[str], None]) -> None:
+    if not done.wait(_PATIENCE):
+        told("compiling for this machine (once after an installation, about half a minute) ...")
+
+
+def _exercise(place: Path) -> None:
+    keyer = Keyer(7)
+    urls = [f"http://host{n % 3}.test/page/{n}" for n in range(600)]
+    keys, _ = keyer.scan("\n".join(urls).encode("ascii"))
+    seen = CachedSeen(ScatterCache(1 << 10), MemorySeen(DiskFiles(place)), Meters())
+    seen.certain(keys)
+    seen.offer(keys, [b""] * len(keys))
+    seen.certain(keys[:5])
+    seen.mark(np.array([1], np.uint64))
+    frontier = PackedFrontier(SystemClock(), DepthOrder(), keyer.seed)
+    items = [Waiting(url, int(key), n % 4) for n, (url, key) in enumerate(zip(urls, keys, strict=True))]
+    frontier.put(items, [item.depth for item in items])
+    frontier.hold("host1.test", 0.0)
+    frontier.claim("host9.test", 1.0)
+    pieces = frontier.freeze()
+    host = frontier.begin(1.0)
+    assert host is not None
+    for _ in range(3):
+        taken = frontier.take(host)
+        assert taken is not None
+        frontier.done(taken.key)
+    back = frontier.take(host)
+    assert back is not None
+    frontier.put_back(back)
+    frontier.end(host, 2.0)
+    frozen = list(pieces)
+    again = PackedFrontier(SystemClock(), DepthOrder(), keyer.seed)
+    again.thaw(frozen)
+    again.withdraw(urls[0], int(keys[0]))
+    again.withdraw(urls[300], int(keys[300]))
+    again.settle_withdrawn()
+    again.next_ready()
+
+
+if __name__ == "__main__":
+    warm(lambda text: print(text, file=sys.stderr))
