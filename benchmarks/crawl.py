@@ -1,5 +1,4 @@
-"""The speed of a crawl beside Scrapy and beside a bare floor; what log, archive and TLS cost; where the CPU
-goes.
+"""The speed of a crawl beside Scrapy and a bare floor; what log, archive and TLS cost; where the CPU goes.
 
     python benchmarks/crawl.py              some four minutes on two quiet cores (`make bench`)
     python benchmarks/crawl.py --quick      a smoke run of less than a minute; its numbers count for nothing
@@ -14,8 +13,7 @@ some rounds; ratios are taken within a round and the median of the rounds is rep
     floor           fetch and parse of the same pages with the same libraries, nothing else
     no log          the crawl with a log that forgets: nothing encoded, written or synced
     no archive      the crawl without WARC
-    tls ...         the crawl over TLS: connections kept with HTTP/1.1 and HTTP/2, and a new one for every
-    page
+    tls ...         the crawl over TLS: connections kept (HTTP/1.1 and 2), and a new one for every page
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ def scrapy_python(cache: Path) -> Path | None:
         print("installing Scrapy into an environment of its own ...", flush=True)
         venv.create(home, with_pip=True, clear=True)
         command = [
-            python,
+            str(python),
             "-m",
             "pip",
             "install",

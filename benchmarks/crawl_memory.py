@@ -364,7 +364,8 @@ def main() -> None:
     if args.write:
         body = "".join("| " + " | ".join(row) + " |\n" for row in rows)
         about = f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {platform.system()}"
-        intro = "Written by `benchmarks/crawl_memory.py --write`; [how to run it](../../benchmarks/README.md)."
+        how = "[how to run it](../../benchmarks/README.md)"
+        intro = f"Written by `benchmarks/crawl_memory.py --write`; {how}."
         smoke = ", A SMOKE RUN" if args.quick else ""
         head = f"# The crawl's memory and recovery\n\n{intro}\n\n{about}{smoke}\n\n"
         RESULTS.write_text(f"{head}| | measured | target |\n|---|---:|---|\n{body}", encoding="utf-8")

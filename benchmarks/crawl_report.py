@@ -163,7 +163,7 @@ NOTES = """\
 - CPU is user plus system time of the contestant's process, all its threads, which share one core; what the
   kernel does for it elsewhere (writing back pages, its journal) is in the rate but not in the CPU.
 - `floor` fetches and parses the very pages that `lycosa` fetched; it counts links as often as they occur,
-  `lycosa` each URL of a page once. `scrapy` fetches a sample of them with the same mean size and follows
+  `lycosa` each URL of a page once. `scrapy` fetches a sample of them with the same mean size and queues
   all links it finds there.
 - Pages are served uncompressed. Links lead to the page's own host but for few: what it costs to pass links
   between shards is hardly in these numbers.

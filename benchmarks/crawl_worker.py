@@ -146,7 +146,7 @@ def forget_log() -> None:
         def read(self, position: int) -> Record:
             return self._kept[position]
 
-    agent.Log = Forgetful  # type: ignore[misc]  # the composition root takes its log by this name
+    agent.Log = Forgetful  # type: ignore[attr-defined]  # the composition root takes its log by this name
 
 
 async def crawl(task: Task, into: Path, pages: int) -> Result:

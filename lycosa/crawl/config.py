@@ -74,6 +74,8 @@ class RobotsOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _demand(self, "attempts", 1)
         _demand(self, "first_retry", 0)
+        if self.agent and not self.agent.strip():
+            raise ValueError("agent is the word that robots files call this crawler by, and not blank")
 
 
 class SnapshotOptions(msgspec.Struct, frozen=True, kw_only=True):
