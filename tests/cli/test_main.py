@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
+import threading
+from contextlib import suppress
 
 import pytest
 
@@ -87,24 +87,22 @@ def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_reader_that_has_had_enough() -> None:
     """`lycosa url ... | head -1` ends without a word."""
     command = [sys.executable, "-m", "lycosa.cli.main", "url"]
-    lines = b"http://example.org/\n" * 200_000
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin and process.stdout and process.stderr
-    pid = os.fork()
-    if pid == 0:  # feed it from a process of its own: it stops reading when we stop
-        try:
-            process.stdin.write(lines)
-        except OSError:
-            pass
-        finally:
-            os._exit(0)
-    process.stdin.close()
+    stdin = process.stdin
+
+    def feed() -> None:
+        with suppress(OSError), stdin:
+            stdin.write(b"http://example.org/\n" * 200_000)
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
     process.stdout.readline()
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(30) == 0
-    os.waitpid(pid, 0)
+    feeder.join(10)
 
 
 def test_a_small_verb_does_not_load_the_crawl() -> None:
@@ -127,6 +125,6 @@ def test_help_is_read_without_importing_the_verbs() -> None:
     assert ran.stdout.splitlines()[-1] == "1", ran.stdout
 
 
-def test_modules_that_are_no_verbs_are_named(tmp_path: Path) -> None:
+def test_modules_that_are_no_verbs_are_named() -> None:
     assert {"crawl", "demo", "fetch", "report", "url"} <= set(verbs())
     assert not set(verbs()) & front._NOT_VERBS

@@ -51,7 +51,7 @@ def archived(files: FaultyFiles) -> Counter[str]:
 class Attempt:
     """One run that may crash."""
 
-    def __init__(self, files: FaultyFiles, start: float) -> None:
+    def __init__(self, files: FaultyFiles, start: float, store: str = "auto") -> None:
         self.fetcher: ScriptedFetcher | None = None
         self.until = start
         self.end: End | None = None
@@ -60,7 +60,7 @@ class Attempt:
         async def go(clock: VirtualClock) -> End:
             nonlocal agent
             try:
-                agent, self.fetcher = make_agent(files, clock, **BUSY)
+                agent, self.fetcher = make_agent(files, clock, seen={"store": store}, **BUSY)
                 return await agent.run()
             finally:
                 self.until = clock.monotonic()
@@ -127,14 +127,15 @@ def check_crash(crash_at: int, random: Random) -> None:
     check_politeness([*first.requests, *second.requests])
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_many_crashes_in_a_row(seed: int) -> None:
+@pytest.mark.parametrize("store", ["auto", "veuniq", "drum"])
+@pytest.mark.parametrize("seed", range(4))
+def test_many_crashes_in_a_row(seed: int, store: str) -> None:
     random = Random(seed)
     files = FaultyFiles(random.randint(20, 120))
     requests: list[tuple[float, float, str]] = []
     now = 0.0
     for _ in range(60):
-        attempt = Attempt(files, now)
+        attempt = Attempt(files, now, store)
         requests += attempt.requests
         now = attempt.until + random.random()
         if attempt.end is End.FINISHED:
@@ -142,7 +143,7 @@ def test_many_crashes_in_a_row(seed: int) -> None:
         files = files.restart(random, crash_at=random.randint(20, 200))
     else:
         files = files.restart(random)
-        attempt = Attempt(files, now)
+        attempt = Attempt(files, now, store)
         requests += attempt.requests
     assert attempt.end is End.FINISHED
     counts = fetched(files)
