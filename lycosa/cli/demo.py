@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.web not in PRESETS:
         raise ConfigError(f"no preset {args.web!r}; there are {', '.join(sorted(PRESETS))}")
-    if args.into is not None and args.into.exists() and any(args.into.iterdir()):
+    if args.into is not None and args.into.exists() and (not args.into.is_dir() or any(args.into.iterdir())):
         raise ConfigError(f"{args.into} is not empty: the demo wants a new directory")
     kept = args.into is not None
     into = args.into if kept else Path(tempfile.mkdtemp(prefix="lycosa-demo-"))

@@ -14,6 +14,7 @@ snapshot taken, and the mark of a running process removed. The next run goes on 
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 
@@ -279,6 +280,7 @@ class Agent:
     async def run(self) -> End:
         """Crawl until the end; see the module."""
         self._limits.start()
+        gc.freeze()  # what is there now stays: the collector need not look at it again and again
         committer = asyncio.create_task(self._commit_loop())
         try:
             end = await self._loop()
@@ -289,6 +291,7 @@ class Agent:
             self._ending.set()
             await committer  # never cancelled: a commit under way must end
             await self._wind_up()
+            gc.unfreeze()
         if self._failure is not None:
             raise self._failure
         return end

@@ -101,7 +101,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """All options of a crawl."""
 
     visits: int = 256  # at a time
-    commit_seconds: float = 0.5
+    commit_seconds: float = 0.9
     horizon: float = 86_400.0  # a run ends when all that is left is due later than this, and says so
     public: bool = True  # False: a private web; no contact is demanded
     allow: tuple[str, ...] = ()  # networks that may be asked although they are not public

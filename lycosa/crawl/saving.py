@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl.exchange import catch_up, deliver
+from lycosa.crawl.replay import replay
 from lycosa.crawl.shard import Shard
 from lycosa.files import Files, write_whole
 from lycosa.log import snapshot
@@ -157,7 +158,7 @@ class Saver:
         # All are thawed before any is replayed: replaying one marks contents in the indexes of others.
         starts = [self._thaw(number, shard) for number, shard in enumerate(self._shards)]
         for number, shard in enumerate(self._shards):
-            replayed += shard.replay(starts[number])
+            replayed += replay(shard, starts[number])
             if told is not None and self._clock.monotonic() - spoken > 2.0:
                 spoken = self._clock.monotonic()
                 told(f"recovering: shard {number + 1} of {len(self._shards)}, {replayed:,} records replayed")

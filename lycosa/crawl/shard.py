@@ -17,6 +17,7 @@ one (a `Configured` with another scope) makes the shard read its log again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import overload
 
 import msgspec
 import numpy as np
@@ -56,7 +57,7 @@ from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
 
-_REDIRECT = int(LinkKind.REDIRECT)
+REDIRECT = int(LinkKind.REDIRECT)
 _BY_POLICY = frozenset((Why.SCOPE, Why.BLOCKED, Why.ADDRESS, Why.SCHEME, Why.SITE_LIMIT, Why.ROBOTS))
 """Skips that other options may undo."""
 
@@ -70,14 +71,23 @@ class ContentIndex:
     """
 
     def __init__(self, stores: Sequence[Seen]) -> None:
-        self._stores = stores
+        self.stores = stores
 
     def knows(self, digest: int) -> bool:
         keys = np.array([digest], np.uint64)
-        return bool(self._stores[digest % len(self._stores)].certain(keys)[0])
+        return bool(self.stores[digest % len(self.stores)].certain(keys)[0])
 
     def mark(self, digest: int) -> None:
-        self._stores[digest % len(self._stores)].mark(np.array([digest], np.uint64))
+        self.stores[digest % len(self.stores)].mark(np.array([digest], np.uint64))
+
+    def mark_all(self, digests: Sequence[int]) -> None:
+        """Mark many at once."""
+        keys = np.array(digests, np.uint64)
+        owners = keys % np.uint64(len(self.stores))
+        for number, store in enumerate(self.stores):
+            mine = keys[owners == number]
+            if len(mine):
+                store.mark(mine)
 
 
 def followed_kinds(options: FollowOptions) -> NDArray[np.bool_]:
@@ -117,7 +127,7 @@ class Shard:
         self.log = log
         self.seen = seen
         """The uniqueness store, with the agent's URL cache before it: for links found here."""
-        self._store = store
+        self.store = store
         self.frontier = frontier
         self.calendar = calendar
         self.content_store = content_store
@@ -129,15 +139,15 @@ class Shard:
         self.archive_ends: dict[str, int] = {}
         """Of each archive file that this shard's records point into: the end of the last one."""
         self.options: bytes = b""
-        self._content = content
+        self.content = content
         self._order = order
-        self._keyer = keyer
-        self._splitter = splitter
+        self.keyer = keyer
+        self.splitter = splitter
         self._scope_of = scope_of
         self._clock = clock
         self._scope: Scope | None = None
-        self._follow = followed_kinds(FollowOptions())
-        self._max_hops = FollowOptions().redirects
+        self.follow = followed_kinds(FollowOptions())
+        self.max_hops = FollowOptions().redirects
         self._scope_text: bytes = b""
         self._rescoped: list[int] = []  # positions of Configured records that changed the scope
 
@@ -155,7 +165,11 @@ class Shard:
         return position
 
     def replay(self, start: int) -> int:
-        """Apply what the log has from `start` on; returns how many records."""
+        """Apply what the log has from `start` on, record by record; returns how many.
+
+        `lycosa.crawl.replay` does the same faster for the usual log; this is the plain way, and the only one
+        for a tail in which the scope changes.
+        """
         count = 0
         for position, record in self.log.reader.scan(start):
             self._apply(record, position, live=False)
@@ -165,28 +179,34 @@ class Shard:
         return count
 
     def _apply(self, record: Record, position: int, live: bool) -> None:
+        if isinstance(record, Fetched | Skipped) or (isinstance(record, Deferred) and record.url):
+            self.leave(record.url, live)
+        if isinstance(record, Deferred):
+            self.defer(record, live)
+        self.learn(record, position)
+        if isinstance(record, Fetched) and record.digest:
+            self.content.mark(record.digest)
+        if isinstance(record, Received):
+            self.receive(record)
+        self._offer_links(record, position)
+
+    def learn(self, record: Record, position: int) -> None:
+        """What a record tells besides where URLs are: totals, sites, cursors, options."""
         self.totals.apply(record)
         if isinstance(record, Fetched):
-            self._leave(record.url, live)
             self._count_fetch(record)
         elif isinstance(record, Received):
             self.cursors[record.sender] = max(self.cursors.get(record.sender, 0), record.cursor)
-            self._receive(record)
-        elif isinstance(record, Skipped):
-            self._leave(record.url, live)
-        elif isinstance(record, Deferred):
-            self._defer(record, live)
         elif isinstance(record, Robots):
             self._learn_robots(record, position)
         elif isinstance(record, Configured):
             self._configure(record, position)
-        self._offer_links(record, position)
 
     # -- what each record means
 
-    def _leave(self, url: str, live: bool) -> None:
+    def leave(self, url: str, live: bool) -> None:
         """The URL has had its answer: it is known, and nowhere pending."""
-        key = self._keyer.key(url)
+        key = self.keyer.key(url)
         if live:
             self.frontier.done(key)
             return
@@ -202,8 +222,6 @@ class Shard:
         site.asked = True
         if (host := self.sites.peek(host_of(record.url))) is not None:
             host.dns_failures = 0
-        if record.digest:
-            self._content.mark(record.digest)
         self._remember_end(record.stored)
 
     def _remember_end(self, stored: Stored | None) -> None:
@@ -212,14 +230,14 @@ class Shard:
             if end > self.archive_ends.get(stored.file, 0):
                 self.archive_ends[stored.file] = end
 
-    def _defer(self, record: Deferred, live: bool) -> None:
+    def defer(self, record: Deferred, live: bool) -> None:
+        """The URL, which has left, or the site waits for its time."""
         seconds = max(record.due / 1000 - self._clock.wall(), 0.0)
         if not record.url:
             host = host_of(record.site + "/")
             self.sites.get(host).dns_failures = record.attempt
             self.frontier.hold(host, self._clock.monotonic() + seconds)
             return
-        self._leave(record.url, live)
         if record.why is Why.BUSY and not live:
             # The site asked to be left alone; live, the visit itself sees to that.
             self.frontier.hold(host_of(record.url), self._clock.monotonic() + seconds)
@@ -249,8 +267,8 @@ class Shard:
     def _adopt(self, encoded: bytes) -> None:
         options = decode_options(encoded)
         self.options = encoded
-        self._follow = followed_kinds(options.follow)
-        self._max_hops = options.follow.redirects
+        self.follow = followed_kinds(options.follow)
+        self.max_hops = options.follow.redirects
         self._scope = self._scope_of(options)
         self._scope_text = msgspec.json.encode(
             (options.scope, options.follow, options.near, options.allow, options.robots.obey)
@@ -266,13 +284,13 @@ class Shard:
         for _, record in self.log.reader.scan(0, min(position, self.log.committed)):
             self._offer_links(record, position)
             if isinstance(record, Received):
-                self._receive(record)
+                self.receive(record)
             elif isinstance(record, Skipped) and record.why in _BY_POLICY:
                 excluded[record.url] = record
             elif isinstance(record, Fetched | Skipped | Deferred):
                 excluded.pop(record.url, None)
         back = [
-            Waiting(row.url, self._keyer.key(row.url), row.depth)
+            Waiting(row.url, self.keyer.key(row.url), row.depth)
             for row in excluded.values()
             if self.scope.inside(row.url, row.depth)
         ]
@@ -280,7 +298,7 @@ class Shard:
 
     def knows(self, url: str) -> bool:
         """Whether a URL is certainly known here."""
-        return bool(self.seen.certain(np.array([self._keyer.key(url)], np.uint64))[0])
+        return bool(self.seen.certain(np.array([self.keyer.key(url)], np.uint64))[0])
 
     # -- links
 
@@ -307,23 +325,23 @@ class Shard:
     def _admit(self, links: Links, depth: int, hops: int, position: int, only_others: bool) -> None:
         if not links.kinds:
             return
-        keys, hosts = self._keyer.scan(links.urls)
-        wanted = self._follow[np.frombuffer(links.kinds, np.uint8)]
+        keys, hosts = self.keyer.scan(links.urls)
+        wanted = self.follow[np.frombuffer(links.kinds, np.uint8)]
         wanted &= ~self.seen.certain(keys)
         rows = np.flatnonzero(wanted)
         if not len(rows):
             return
         urls = links.urls.split(b"\n")
-        inside, shard_of_url = self.scope.inside, self._splitter.shard_of_url
+        inside, shard_of_url = self.scope.inside, self.splitter.shard_of_url
         mine: list[int] = []
-        payloads: list[bytes] = []
+        found: list[Waiting] = []
         others: list[int] = []
         leaving: list[tuple[int, tuple[int, str, int, int, int]]] = []
-        for row, host in zip(rows.tolist(), hosts[rows].tolist(), strict=True):
+        for row, host, key in zip(rows.tolist(), hosts[rows].tolist(), keys[rows].tolist(), strict=True):
             url = urls[row].decode("ascii")
             kind = links.kinds[row]
-            count = hops + 1 if kind == _REDIRECT else 0
-            if count > self._max_hops or not inside(url, depth):
+            count = hops + 1 if kind == REDIRECT else 0
+            if count > self.max_hops or not inside(url, depth):
                 continue
             owner = shard_of_url(host, url)
             if owner != self.number:
@@ -331,40 +349,41 @@ class Shard:
                 leaving.append((owner, (position, url, kind, depth, count)))
             elif not only_others:
                 mine.append(row)
-                payloads.append(b"%d %d %s" % (depth, count, urls[row]))
+                found.append(Waiting(url, key, depth, count))
         if others:
             self.outbox.add(keys[others], leaving)
         if mine:
-            self._offer(self.seen, keys[mine], payloads)
+            self.offer(self.seen, keys[mine], found)
 
-    def _receive(self, record: Received) -> None:
+    def receive(self, record: Received) -> None:
+        """Offer the links that another shard sent."""
         links = record.links
         if not links.kinds:
             return
         # Past the cache, to the store itself: the sender put these keys into the cache when it sent them.
-        keys, _ = self._keyer.scan(links.urls)
-        new = np.flatnonzero(~self._store.certain(keys)).tolist()
+        keys, _ = self.keyer.scan(links.urls)
+        new = np.flatnonzero(~self.store.certain(keys)).tolist()
         urls = links.urls.split(b"\n")
         mine: list[int] = []
-        payloads: list[bytes] = []
+        found: list[Waiting] = []
         for row in new:
             url = urls[row].decode("ascii")
             if self.scope.inside(url, record.depths[row]):
                 mine.append(row)
-                payloads.append(b"%d %d %s" % (record.depths[row], record.hops[row], urls[row]))
+                found.append(Waiting(url, int(keys[row]), record.depths[row], record.hops[row]))
         if mine:
-            self._offer(self._store, keys[mine], payloads)
+            self.offer(self.store, keys[mine], found)
 
-    def _offer(self, seen: Merging, keys: Keys, payloads: Sequence[bytes]) -> None:
-        answer = seen.offer(keys, payloads)
+    def offer(self, seen: Merging, keys: Keys, found: Sequence[Waiting]) -> None:
+        """Offer URLs to the store (or to the cache before it); what is new is pending from now on."""
+        answer = seen.offer(keys, _Payloads(found))
         if len(answer.new):
-            self._put(_waiting(int(keys[row]), payloads[row]) for row in answer.new.tolist())
+            self._put([found[row] for row in answer.new.tolist()])
 
-    def _put(self, items: Iterable[Waiting]) -> None:
-        rows = list(items)
-        if rows:
+    def _put(self, items: Sequence[Waiting]) -> None:
+        if items:
             level = self._order.level
-            self.frontier.put(rows, [level(row) for row in rows])
+            self.frontier.put(items, [level(item) for item in items])
 
     # -- snapshots
 
@@ -402,18 +421,36 @@ class Shard:
 
     def merged(self, merge: Merge) -> None:
         """A merge of the store has run: what it found new goes into the frontier."""
-        self._put(_waiting(key, payload) for key, payload in self.seen.apply(merge))
+        self._put([_waiting(key, payload) for key, payload in self.seen.apply(merge)])
 
     def release_due(self, now_ms: int) -> None:
         """What is due goes back into the frontier, without asking seen."""
-        due = self.calendar.next_due()
-        if due is None or due > now_ms:
+        first = self.calendar.next_due()
+        if first is None or first > now_ms:
             return
-        key = self._keyer.key
-        self._put(
-            Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt)
-            for row in self.calendar.due(now_ms)
-        )
+        key = self.keyer.key
+        due = self.calendar.due(now_ms)
+        self._put([Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt) for row in due])
+
+
+class _Payloads(Sequence[bytes]):
+    """What a store keeps of a URL until it has answered: made only if it asks."""
+
+    def __init__(self, found: Sequence[Waiting]) -> None:
+        self._found = found
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @overload
+    def __getitem__(self, row: int) -> bytes: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, row: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(row, slice):
+            return _Payloads(self._found[row])
+        waiting = self._found[row]
+        return f"{waiting.depth} {waiting.hops} {waiting.url}".encode("ascii")
 
 
 def _waiting(key: int, payload: bytes) -> Waiting:

@@ -23,7 +23,7 @@ _NO_PAGE = re.compile(
     r"|news|xmpp|sip|sips):",
     re.IGNORECASE,
 )
-_SUSPECT = frozenset("#abcdfgijmnrstuvwxABCDFGIJMNRSTUVWX")  # what those start with
+_LONGEST = 12  # where the colon of the longest of them stands at the latest
 
 
 def fold(text: str, limit: int) -> str:
@@ -65,7 +65,10 @@ class Collected:
         """Whether that href, white space removed, is one to keep; counts it as dropped if a limit says no."""
         if not href:
             return False
-        if href[0] in _SUSPECT and ((href[0] == "#" and not self.base) or _NO_PAGE.match(href) is not None):
+        if href[0] == "#":
+            if not self.base:
+                return False
+        elif href.find(":", 2, _LONGEST) > 0 and _NO_PAGE.match(href) is not None:
             return False
         if len(href) > self.limits.href or len(self.hrefs) >= self.most:
             self.dropped += 1
