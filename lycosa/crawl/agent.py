@@ -480,7 +480,7 @@ class Agent:
         gauge("frontier.next_due", self._next_due)
         gauge("seen.urls", lambda: sum(len(s.seen) for s in shards))
         gauge("seen.waiting", lambda: sum(s.seen.waiting for s in shards))
-        gauge("seen.bytes", lambda: sum(s.seen.nbytes for s in shards))
+        gauge("seen.bytes", lambda: sum(s.store.nbytes for s in shards))
         gauge("sites.known", lambda: sum(len(s.sites) for s in shards))
         gauge("exchange.offered", lambda: sum(s.outbox.offered for s in shards))
         gauge("exchange.sent", lambda: sum(s.outbox.sent for s in shards))

@@ -17,7 +17,7 @@ read back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +29,7 @@ from lycosa.seen.protocol import Keys
 if TYPE_CHECKING:
     from lycosa.crawl.shard import Shard
 
-HEARTBEAT = 5_000
+HEARTBEAT = 1_000
 _MOST = 5_000
 """Links in one Received record."""
 
@@ -101,8 +101,11 @@ def _receive(
     return len(parts)
 
 
-def catch_up(shards: Sequence[Shard], at: int) -> int:
-    """After recovery: deliver what senders logged behind receivers' cursors. Returns links looked at."""
+def catch_up(shards: Sequence[Shard], refill: Callable[[Shard, int], int], at: int) -> int:
+    """After recovery: deliver what senders logged behind receivers' cursors; records looked at.
+
+    `refill` puts what a shard's log has for others from a position on into its outbox.
+    """
     looked = 0
     for sender in shards:
         sender.outbox.clear()
@@ -110,7 +113,7 @@ def catch_up(shards: Sequence[Shard], at: int) -> int:
         if not others:
             continue
         start = min(receiver.cursors.get(sender.number, 0) for receiver in others)
-        looked += sender.refill_outbox(start)
+        looked += refill(sender, start)
         for receiver in others:
             cursor = receiver.cursors.get(sender.number, 0)
             rows = [

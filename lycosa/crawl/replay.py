@@ -31,6 +31,7 @@ from lycosa.records import (
     Fetched,
     Links,
     Received,
+    Record,
     Robots,
     Seeded,
     UrlHead,
@@ -45,21 +46,18 @@ _LINKS = 20_000
 
 def replay(shard: Shard, start: int) -> int:
     """Bring a shard from the state at `start` to the end of its log; how many records that took."""
-    if _scope_changes(shard, start):
-        return shard.replay(start)
     deferred = _mark_settled(shard, start)
+    if deferred is None:
+        return shard.replay(start)
     batch = _Batch(shard)
     count = 0
     for position, record in shard.log.reader.scan(start):
         count += 1
         shard.learn(record, position)
+        batch.add_links_of(record, position)
         if isinstance(record, Fetched):
-            depth = record.depth if 300 <= record.status < 400 else record.depth + 1
-            batch.add(record.links, depth, record.hops)
             if record.digest:
                 batch.digests.append(record.digest)
-        elif isinstance(record, Robots | Seeded):
-            batch.add(record.links, 0, 0)
         elif isinstance(record, Received):
             shard.receive(record)
         elif isinstance(record, Deferred) and (not record.url or deferred.get(record.url) == position):
@@ -78,21 +76,14 @@ def _heads(shard: Shard, start: int) -> Iterable[tuple[int, object]]:
             return  # the second pass decodes it whole, and says what is wrong
 
 
-def _scope_changes(shard: Shard, start: int) -> bool:
-    """Whether the tail has a Configured besides the first of the log."""
-    known = bool(shard.options)
-    needle = msgspec.msgpack.encode("C")
-    for _, row in shard.log.reader.scan_encoded(start, needle=needle):
-        if type(decode_head(row)) is ConfiguredHead:
-            if known:
-                return True
-            known = True
-    return False
+def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
+    """The first pass; positions of the Deferred records that hold at the end, by URL.
 
-
-def _mark_settled(shard: Shard, start: int) -> dict[str, int]:
-    """The first pass; positions of the Deferred records that hold at the end, by URL."""
+    None if the tail has a Configured besides the first of the log. What was marked by then has its record
+    further on, so the plain way ends in the same state.
+    """
     deferred: dict[str, int] = {}
+    configured = bool(shard.options)
     urls: list[str] = []
     withdraw = start > 0 and (shard.frontier.pending > 0 or len(shard.calendar) > 0)
 
@@ -106,6 +97,10 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int]:
         urls.clear()
 
     for position, head in _heads(shard, start):
+        if type(head) is ConfiguredHead:
+            if configured:
+                return None
+            configured = True
         if not isinstance(head, UrlHead) or not head.url:
             continue
         if type(head) is DeferredHead:
@@ -120,24 +115,53 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int]:
     return deferred
 
 
-class _Batch:
-    """Links of many records, offered at once."""
+def refill_outbox(shard: Shard, start: int) -> int:
+    """Put the links for other shards that the log has from `start` on into the outbox; records read."""
+    change = shard.rescoped[-1] if shard.rescoped else -1
+    if change >= start:
+        # A change of scope offers every earlier link once more, as if found at the change. The last change
+        # comes first: what the URL cache then lets pass only once must have the latest position, since a
+        # receiver that is past an earlier one may have judged the link by an earlier scope.
+        again = _Batch(shard, others=True)
+        for _, record in shard.log.reader.scan(0, change):
+            again.add_links_of(record, change)
+        again.offer()
+    batch = _Batch(shard, others=True)
+    count = 0
+    for position, record in shard.log.reader.scan(start):
+        batch.add_links_of(record, position)
+        count += 1
+    batch.offer()
+    return count
 
-    def __init__(self, shard: Shard) -> None:
+
+class _Batch:
+    """Links of many records, offered at once: the shard's own to its store, or those of others to its outbox."""
+
+    def __init__(self, shard: Shard, *, others: bool = False) -> None:
         self._shard = shard
+        self._others = others
         self.digests: list[int] = []
         self._clear()
 
     def _clear(self) -> None:
         self._links: list[Links] = []
-        self._from: list[tuple[int, int]] = []  # depth and hops of each record's links
+        self._from: list[tuple[int, int, int]] = []  # depth, hops and position of each record's links
         self._count = 0
         self.digests.clear()
 
-    def add(self, links: Links, depth: int, hops: int) -> None:
+    def add_links_of(self, record: Record, position: int) -> None:
+        """Add the links that a record found (not those that were received)."""
+        if isinstance(record, Fetched):
+            depth = record.depth if 300 <= record.status < 400 else record.depth + 1
+            self._add(record.links, depth, record.hops, position)
+        elif isinstance(record, Robots | Seeded):
+            self._add(record.links, 0, 0, position)
+
+    def _add(self, links: Links, depth: int, hops: int, position: int) -> None:
         if links.kinds:
             self._links.append(links)
-            self._from.append((depth, hops))
+            self._from.append((depth, hops, position))
             self._count += len(links.kinds)
         if self._count >= _LINKS or len(self.digests) >= _LINKS:
             self.offer()
@@ -152,39 +176,53 @@ class _Batch:
             kinds = b"".join([links.kinds for links in self._links])
             keys, hosts = shard.keyer.scan(text)
             wanted = shard.follow[np.frombuffer(kinds, np.uint8)]
-            wanted &= ~shard.store.certain(keys)
+            if not self._others:
+                wanted &= ~shard.store.certain(keys)
             rows = np.flatnonzero(wanted)
             # Of a URL that is met several times in the batch only the first meeting can be new.
             _, first = np.unique(keys[rows], return_index=True)
             rows = rows[np.sort(first)]
             if len(rows):
-                ends = np.cumsum([len(links.kinds) for links in self._links])
-                sources = np.searchsorted(ends, rows, side="right").tolist()
-                self._admit(text.split(b"\n"), kinds, keys, hosts, rows, sources)
+                self._admit(text.split(b"\n"), kinds, keys, hosts, rows)
         self._clear()
 
     def _admit(
-        self,
-        urls: list[bytes],
-        kinds: bytes,
-        keys: Keys,
-        hosts: Keys,
-        rows: NDArray[np.intp],
-        sources: list[int],
+        self, urls: list[bytes], kinds: bytes, keys: Keys, hosts: Keys, rows: NDArray[np.intp]
     ) -> None:
         shard = self._shard
-        inside, shard_of_url, number = shard.scope.inside, shard.splitter.shard_of_url, shard.number
-        mine: list[int] = []
+        owners = self._owners(urls, hosts, rows)
+        chosen = (owners != shard.number) if self._others else (owners == shard.number)
+        rows, owners = rows[chosen], owners[chosen]
+        ends = np.cumsum([len(links.kinds) for links in self._links])
+        sources = np.searchsorted(ends, rows, side="right").tolist()
+        inside = shard.scope.inside
+        kept: list[int] = []
         found: list[Waiting] = []
-        columns = zip(rows.tolist(), hosts[rows].tolist(), keys[rows].tolist(), sources, strict=True)
-        for row, host, key, source in columns:
+        leaving: list[tuple[int, tuple[int, str, int, int, int]]] = []
+        for row, owner, key, source in zip(
+            rows.tolist(), owners.tolist(), keys[rows].tolist(), sources, strict=True
+        ):
             url = urls[row].decode("ascii")
-            if shard_of_url(host, url) != number:
-                continue
-            depth, hops = self._from[source]
+            depth, hops, position = self._from[source]
             count = hops + 1 if kinds[row] == REDIRECT else 0
-            if count <= shard.max_hops and inside(url, depth):
-                mine.append(row)
+            if count > shard.max_hops or not inside(url, depth):
+                continue
+            kept.append(row)
+            if self._others:
+                leaving.append((owner, (position, url, kinds[row], depth, count)))
+            else:
                 found.append(Waiting(url, key, depth, count))
-        if mine:
-            shard.offer(shard.store, keys[mine], found)
+        if leaving:
+            shard.outbox.add(keys[kept], leaving)
+        elif found:
+            shard.offer(shard.store, keys[kept], found)
+
+    def _owners(self, urls: list[bytes], hosts: Keys, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """The shard of each row: asked once a host."""
+        shard_of_url = self._shard.splitter.shard_of_url
+        found, first, which = np.unique(hosts[rows], return_index=True, return_inverse=True)
+        owners = [
+            shard_of_url(host, urls[row].decode("ascii"))
+            for host, row in zip(found.tolist(), rows[first].tolist(), strict=True)
+        ]
+        return np.array(owners, np.int64)[which]

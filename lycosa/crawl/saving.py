@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl.exchange import catch_up, deliver
-from lycosa.crawl.replay import replay
+from lycosa.crawl.replay import refill_outbox, replay
 from lycosa.crawl.shard import Shard
 from lycosa.files import Files, write_whole
 from lycosa.log import snapshot
@@ -172,7 +172,7 @@ class Saver:
 
     def catch_up(self) -> None:
         """Deliver what was on its way between shards when the last process stopped."""
-        catch_up(self._shards, milliseconds(self._clock))
+        catch_up(self._shards, refill_outbox, milliseconds(self._clock))
 
     def _thaw(self, number: int, shard: Shard) -> int:
         files = self._shard_files[number]

@@ -149,7 +149,7 @@ class Shard:
         self.follow = followed_kinds(FollowOptions())
         self.max_hops = FollowOptions().redirects
         self._scope_text: bytes = b""
-        self._rescoped: list[int] = []  # positions of Configured records that changed the scope
+        self.rescoped: list[int] = []  # positions of Configured records that changed the scope
 
     @property
     def scope(self) -> Scope:
@@ -261,7 +261,7 @@ class Shard:
         before = self._scope_text
         self._adopt(record.options)
         if before not in (b"", self._scope_text):
-            self._rescoped.append(position)
+            self.rescoped.append(position)
             self._read_again(position)
 
     def _adopt(self, encoded: bytes) -> None:
@@ -294,6 +294,9 @@ class Shard:
             for row in excluded.values()
             if self.scope.inside(row.url, row.depth)
         ]
+        for waiting in back:  # an earlier change may have brought it back already
+            self.frontier.withdraw(waiting.url, waiting.key)
+        self.frontier.settle_withdrawn()
         self._put(back)
 
     def knows(self, url: str) -> bool:
@@ -302,27 +305,15 @@ class Shard:
 
     # -- links
 
-    def refill_outbox(self, start: int) -> int:
-        """Recovery: put the links for other shards from `start` on into the outbox; how many were read."""
-        for change in self._rescoped:
-            if change >= start:
-                for _, record in self.log.reader.scan(0, change):
-                    self._offer_links(record, change, only_others=True)
-        read = 0
-        for position, record in self.log.reader.scan(start):
-            self._offer_links(record, position, only_others=True)
-            read += 1
-        return read
-
-    def _offer_links(self, record: Record, position: int, only_others: bool = False) -> None:
+    def _offer_links(self, record: Record, position: int) -> None:
         """Offer the links that a record holds (but for Received, whose links have depths of their own)."""
         if isinstance(record, Fetched):
             depth = record.depth if 300 <= record.status < 400 else record.depth + 1
-            self._admit(record.links, depth, record.hops, position, only_others)
+            self._admit(record.links, depth, record.hops, position)
         elif isinstance(record, Robots | Seeded):
-            self._admit(record.links, 0, 0, position, only_others)
+            self._admit(record.links, 0, 0, position)
 
-    def _admit(self, links: Links, depth: int, hops: int, position: int, only_others: bool) -> None:
+    def _admit(self, links: Links, depth: int, hops: int, position: int) -> None:
         if not links.kinds:
             return
         keys, hosts = self.keyer.scan(links.urls)
@@ -347,7 +338,7 @@ class Shard:
             if owner != self.number:
                 others.append(row)
                 leaving.append((owner, (position, url, kind, depth, count)))
-            elif not only_others:
+            else:
                 mine.append(row)
                 found.append(Waiting(url, key, depth, count))
         if others:
@@ -401,7 +392,7 @@ class Shard:
         }
 
     def freeze(self) -> Iterator[bytes]:
-        small = (self.cursors, self.archive_ends, self.options, self._rescoped)
+        small = (self.cursors, self.archive_ends, self.options, self.rescoped)
         return iter([msgspec.msgpack.encode(small)])
 
     def files(self) -> list[str]:
@@ -413,7 +404,7 @@ class Shard:
     def thaw(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
             read = msgspec.msgpack.decode(piece, type=tuple[dict[int, int], dict[str, int], bytes, list[int]])
-            self.cursors, self.archive_ends, options, self._rescoped = read
+            self.cursors, self.archive_ends, options, self.rescoped = read
             if options:
                 self._adopt(options)
 

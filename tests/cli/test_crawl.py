@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import errno
 import hashlib
@@ -17,9 +18,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rich.console import Console
 
+from lycosa.cli.amounts import duration, size
 from lycosa.cli.main import main
+from lycosa.cli.screen import Screen, Speed, choose_mode
 from lycosa.crawl.manifest import FORMAT
+from lycosa.crawl.status import Status
 from lycosa.files import DirectoryLock
 from lycosa.records import Fetched, Skipped, Why
 from tests.crawl.recorded import FLAGS, Said, Site, chain, fetched, page, pages, records, serving
@@ -693,3 +698,79 @@ def test_every_record_of_a_crawl_is_well_formed(site: Site, tmp_path: Path) -> N
     rows = records(tmp_path / "c")
     assert len([row for row in rows if isinstance(row, Fetched)]) == COUNT
     assert all(msgspec.msgpack.decode(msgspec.msgpack.encode(row), type=type(row)) == row for row in rows)
+
+
+# -- the screen
+
+
+def a_status(**fields: object) -> Status:
+    known: dict[str, object] = dict.fromkeys(Status.__struct_fields__, 0)
+    known |= {"state": "running", "meters": {}, "statuses": {"2xx": 40, "4xx": 2}, "skipped": {"robots": 7}}
+    known |= {"errors": {"timeout": 3}, "elapsed": 12.5, "pages": 42, "bytes": 1_500_000, "rss": 90_000_000}
+    return Status(**{**known, **fields})  # type: ignore[arg-type]
+
+
+def test_the_live_panel_shows_what_was_promised() -> None:
+    screen = Screen("live", "lycosa · here")
+    out = io.StringIO()
+    Console(file=out, width=120).print(
+        screen._panel(a_status(page_limit=100, pending=1234, deferred=5, visits=6, hosts=7), speed=2.0)
+    )
+    shown = out.getvalue()
+    for words in (
+        "pages 42",
+        "pages/s 2.0",
+        "1.5 MB",
+        "pending 1,234",
+        "deferred 5",
+        "6 at 7 hosts",
+        "4xx 2",
+    ):
+        assert words in " ".join(shown.split()), words
+    assert "timeout 3" in shown and "robots 7" in shown
+    assert "42 of 100 pages, about 29s left" in shown
+
+
+def test_speed_is_that_of_the_last_seconds() -> None:
+    speed = Speed()
+    assert speed.add(a_status(elapsed=0.0, pages=0)) == 0.0
+    assert speed.add(a_status(elapsed=10.0, pages=100)) == 10.0
+    for second in range(11, 30):
+        last = speed.add(a_status(elapsed=float(second), pages=100 + (second - 10) * 5))
+    assert last == 5.0
+
+
+@pytest.mark.parametrize(
+    ("json_lines", "quiet", "terminal", "mode"),
+    [
+        (True, True, True, "json"),
+        (False, True, True, "quiet"),
+        (False, False, True, "live"),
+        (False,) * 3 + ("lines",),
+    ],
+)
+def test_how_progress_is_shown(json_lines: bool, quiet: bool, terminal: bool, mode: str) -> None:
+    assert choose_mode(json_lines, quiet, lambda: terminal) == mode
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("4096", 4096), ("64k", 64_000), ("10MB", 10**7), ("1.5GiB", 3 << 29), (" 2 kb ", 2000)],
+)
+def test_sizes(text: str, value: int) -> None:
+    assert size(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("90", 90), ("1.5s", 1.5), ("10m", 600), ("1h30m", 5400), ("2d", 172_800), ("50ms", 0.05)],
+)
+def test_durations(text: str, value: float) -> None:
+    assert duration(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["", "many", "10XB", "-5", "1.2.3", "5 parsecs", "0x10", "1e3", "NaN"])
+def test_what_is_no_amount(text: str) -> None:
+    for kind in (size, duration):
+        with pytest.raises(argparse.ArgumentTypeError, match="write"):
+            kind(text)

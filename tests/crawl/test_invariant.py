@@ -15,7 +15,7 @@ import pytest
 from lycosa.clock import Clock, ManualClock
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import Options
-from lycosa.crawl.replay import replay
+from lycosa.crawl.replay import refill_outbox, replay
 from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
 from lycosa.crawl.splitting import Splitter
 from lycosa.files import Files
@@ -175,7 +175,7 @@ def test_every_prefix_of_the_log_replays_to_a_whole_state(
         shard = world.shard(number, files, make)
         assert way(shard, 0) == end
         shard.outbox.clear()
-        shard.refill_outbox(0)  # as recovery does: what is on its way is found from the cursors
+        refill_outbox(shard, 0)  # as recovery does: what is on its way is found from the cursors
         check(world, number, shard, records[:end])
 
 
@@ -212,5 +212,5 @@ def test_a_snapshot_at_any_position_and_the_tail_replay_to_the_same(
             part.thaw(found.pieces.get(name, []))
         assert way(late, start) == end - start
         late.outbox.clear()
-        late.refill_outbox(0)
+        refill_outbox(late, 0)
         check(world, number, late, records[:end])
