@@ -39,8 +39,10 @@ bench: setup
 bench-memory: setup
 	$(BIN)/python benchmarks/crawl_memory.py
 
+# What people use instead is installed beside the environment, for this comparison only.
 bench-seen: setup
-	$(BIN)/python benchmarks/seen.py
+	@test -d .bench/rivals || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target .bench/rivals lmdb rocksdict scrapy
+	PYTHONPATH=.bench/rivals $(BIN)/python benchmarks/seen.py
 
 bench-graph: setup
 	$(BIN)/python benchmarks/graph.py

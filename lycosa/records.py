@@ -223,6 +223,7 @@ class Robots(msgspec.Struct, frozen=True, array_like=True, tag_field="record", t
     links: Links = NO_LINKS  # its sitemaps
     stored: Stored | None = None
     detail: str = ""
+    delay: float = 0.0  # its Crawl-delay for us, in seconds
 
 
 Record = Configured | Seeded | Received | Fetched | Skipped | Deferred | Robots

@@ -29,8 +29,11 @@ def size(text: str) -> int:
 
 def duration(text: str) -> float:
     """Seconds: 90, 1.5s, 10m, 1h30m, 2d."""
-    parts = re.findall(r"([0-9]*\.?[0-9]+)\s*(ms|[smhdw]?)", text.lower())
-    if not parts or "".join(number + unit for number, unit in parts) != re.sub(r"\s", "", text.lower()):
+    plain = re.sub(r"\s", "", text.lower())
+    parts = re.findall(r"([0-9]*\.?[0-9]+)(ms|[smhdw]?)", plain)
+    whole = "".join(number + unit for number, unit in parts) == plain
+    # A number without a unit means seconds, and stands alone.
+    if not parts or not whole or (len(parts) > 1 and not all(unit for _, unit in parts)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write 30s, 10m or 1h30m")
     return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
 

@@ -120,9 +120,22 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
     _apply_flags(given, args)
     for text in args.set or []:
         _set(given, text)
+    if not given and not seeds and (into / "crawl.json").exists():
+        given = _last_options(into)
     if not seeds and not (into / "crawl.json").exists():
         raise ConfigError(f"{into} has no crawl to go on with: give at least one seed")
     return given, seeds, into
+
+
+def _last_options(into: Path) -> dict[str, Any]:
+    """Nothing was said but where: the crawl goes on as it was."""
+    import msgspec
+
+    from lycosa.crawl.reading import CrawlReader
+
+    options = CrawlReader(into).options()
+    found: dict[str, Any] = {} if options is None else msgspec.to_builtins(options)
+    return found
 
 
 def read_seeds(name: str) -> list[str]:

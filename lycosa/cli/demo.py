@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             print("2. lycosa crawls it: log, seen set, frontier, robots, archive, all as in a real crawl")
             status = asyncio.run(_crawl(seeds, into, web.resolve()))
             truth = web.truth()
-        _judge(truth, into, status)
+        right = _judge(truth, into, status)
         print("\n4. the report (lycosa report DIR)\n")
         _verb("report", str(into), "--top", "5")
         print("\n5. why was this URL not fetched? (lycosa explain DIR URL)\n")
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         if not kept:
             shutil.rmtree(into, ignore_errors=True)
-    return 0
+    return 0 if right else 1
 
 
 async def _crawl(seeds: list[str], into: Path, table: dict[str, str]) -> Any:
@@ -77,7 +77,7 @@ async def _crawl(seeds: list[str], into: Path, table: dict[str, str]) -> Any:
     return crawl.status()
 
 
-def _judge(truth: Any, into: Path, status: Any) -> None:
+def _judge(truth: Any, into: Path, status: Any) -> bool:
     """Set what was fetched beside what a correct crawler fetches."""
     from lycosa.crawl.reading import CrawlReader
     from lycosa.records import Fetched, Skipped, Why
@@ -98,6 +98,7 @@ def _judge(truth: Any, into: Path, status: Any) -> None:
         print(f"   {len(wrong)} differences, the first: {wrong[0]}")
     else:
         print(f"   all {len(truth.must):,} URLs that must be fetched were, and none of those that must not")
+    return not wrong
 
 
 def _forbidden(into: Path) -> str:

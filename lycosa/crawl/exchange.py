@@ -57,15 +57,12 @@ class Outbox:
 
     def take(self, owner: int, before: int) -> list[tuple[int, str, int, int, int]]:
         """The links for one shard that were found before a position."""
-        rows = self._rows.get(owner)
-        if not rows:
-            return []
-        if rows[-1][0] < before:
-            del self._rows[owner]
+        rows = self._rows.pop(owner, [])
+        kept = [row for row in rows if row[0] >= before]
+        if not kept:
             return rows
-        ready = [row for row in rows if row[0] < before]
-        self._rows[owner] = rows[len(ready) :]
-        return ready
+        self._rows[owner] = kept
+        return [row for row in rows if row[0] < before]
 
     def clear(self) -> None:
         """Forget everything, what was sent included: recovery finds out what to send."""

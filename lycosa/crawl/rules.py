@@ -74,13 +74,12 @@ class RulesKeeper:
             return cached[1]
         record = shard.log.read(entry.robots_position)
         assert isinstance(record, Robots)
-        return self._remember(site, entry, entry.robots_position, RobotsRules.parse(record.body))
+        return self._remember(site, entry.robots_position, RobotsRules.parse(record.body))
 
-    def _remember(self, site: str, entry: Site, position: int, rules: RobotsRules) -> RobotsRules:
+    def _remember(self, site: str, position: int, rules: RobotsRules) -> RobotsRules:
         self._cache[site] = (position, rules)
         if len(self._cache) > _KEPT:
             self._cache.popitem(last=False)
-        entry.crawl_delay = rules.crawl_delay(self._agent) or 0.0
         return rules
 
     async def _ask(self, shard: Shard, site: str, entry: Site, ask: Asker) -> Ruling:
@@ -105,9 +104,12 @@ class RulesKeeper:
         body = answer.decoded[:ROBOTS_BYTES] if parsed and isinstance(answer, Response) else b""
         rules = RobotsRules.parse(body)
         links = self._sitemaps(rules, url)
-        record = Robots(now, site, outcome.status, body, decision.until, links, stored, decision.detail)
+        delay = rules.crawl_delay(self._agent) or 0.0
+        record = Robots(
+            now, site, outcome.status, body, decision.until, links, stored, decision.detail, delay
+        )
         position = shard.append(record)
-        return Ruling(self._remember(site, entry, position, rules), asked=True)
+        return Ruling(self._remember(site, position, rules), asked=True)
 
     @staticmethod
     def _sitemaps(rules: RobotsRules, url: str) -> Links:

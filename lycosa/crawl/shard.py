@@ -254,6 +254,7 @@ class Shard:
             site.robots_retry = record.expires
             return
         site.robots_failures = 0
+        site.crawl_delay = record.delay
         site.robots_position = position
         site.robots_expires = record.expires
 

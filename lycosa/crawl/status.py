@@ -41,13 +41,13 @@ class Status(msgspec.Struct, kw_only=True):
     pending: int
     left_behind: int
     deferred: int
-    next_due: float  # seconds until the first of what is deferred
     visits: int
     hosts: int
     rss: int
     memory_limit: int
     page_limit: int
     meters: dict[str, float]
+    next_due: float = 0.0  # seconds until the first of what is deferred
 
 
 def resident() -> int:

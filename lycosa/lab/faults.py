@@ -40,7 +40,9 @@ class _Disk:
     def __init__(self, names: dict[str, _Inode], crash_at: int | None) -> None:
         self.names = dict(names)
         self.durable_names = dict(names)
-        self.changes: list[tuple[str, str, _Inode | None]] = []  # directory, name, inode (None: gone)
+        self.changes: list[
+            tuple[str, dict[str, _Inode | None]]
+        ] = []  # directory; names to inodes (None: gone)
         self.crash_at = crash_at
         self.steps = 0
         self.history: list[str] = []
@@ -58,12 +60,18 @@ class _Disk:
             return True
         return False
 
-    def change(self, name: str, inode: _Inode | None) -> None:
-        self.changes.append((name.rpartition("/")[0], name, inode))
+    def change(self, names: dict[str, _Inode | None]) -> None:
+        """One change of a directory: all of it happens, or nothing."""
+        self.changes.append((next(iter(names)).rpartition("/")[0], names))
+        _apply(self.names, names)
+
+
+def _apply(to: dict[str, _Inode], names: dict[str, _Inode | None]) -> None:
+    for name, inode in names.items():
         if inode is None:
-            self.names.pop(name, None)
+            to.pop(name, None)
         else:
-            self.names[name] = inode
+            to[name] = inode
 
 
 class _FaultyAppender:
@@ -138,11 +146,8 @@ class FaultyFiles:
             names = dict(disk.durable_names)
             for directory in {change[0] for change in disk.changes}:
                 changes = [change for change in disk.changes if change[0] == directory]
-                for _, name, inode in changes[: random.randint(0, len(changes))]:
-                    if inode is None:
-                        names.pop(name, None)
-                    else:
-                        names[name] = inode
+                for _, changed in changes[: random.randint(0, len(changes))]:
+                    _apply(names, changed)
             survivors = {name: _Inode(_survives(inode, random)) for name, inode in names.items()}
             return FaultyFiles(_disk=_Disk(survivors, crash_at), _root=self._root)
 
@@ -152,7 +157,7 @@ class FaultyFiles:
             if self._disk.step(f"create {full}"):
                 raise Crash(full)
             inode = _Inode()
-            self._disk.change(full, inode)
+            self._disk.change({full: inode})
             return _FaultyAppender(self._disk, full, inode)
 
     def append(self, name: str) -> Appender:
@@ -186,11 +191,9 @@ class FaultyFiles:
             inode = self._inode(old)
             if self._disk.step(f"rename {self._full(old)}"):
                 raise Crash(old)
-            # One change of the directory: never both names, never neither.
-            self._disk.change(self._full(new), inode)
-            self._disk.names.pop(self._full(old), None)
-            if old != new:
-                self._disk.changes.append((self._full(old).rpartition("/")[0], self._full(old), None))
+            # One change of the new name's directory: never both names, never neither.
+            gone = {self._full(old): None} if old != new else {}
+            self._disk.change({self._full(new): inode, **gone})
 
     def remove(self, name: str) -> None:
         with self._disk.lock:
@@ -198,7 +201,7 @@ class FaultyFiles:
             if full in self._disk.names:
                 if self._disk.step(f"remove {full}"):
                     raise Crash(full)
-                self._disk.change(full, None)
+                self._disk.change({full: None})
 
     def truncate(self, name: str, size: int) -> None:
         with self._disk.lock:
@@ -215,12 +218,8 @@ class FaultyFiles:
             if self._disk.step(f"sync_dir {full}"):
                 raise Crash(full)
             disk = self._disk
-            for change in [change for change in disk.changes if change[0] == full]:
-                _, name, inode = change
-                if inode is None:
-                    disk.durable_names.pop(name, None)
-                else:
-                    disk.durable_names[name] = inode
+            for _, changed in [change for change in disk.changes if change[0] == full]:
+                _apply(disk.durable_names, changed)
             disk.changes = [change for change in disk.changes if change[0] != full]
 
     def within(self, directory: str) -> FaultyFiles:
