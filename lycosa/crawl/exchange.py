@@ -89,6 +89,7 @@ def _receive(
     receiver: Shard, sender: int, cursor: int, rows: list[tuple[int, str, int, int, int]], at: int
 ) -> int:
     """Append rows in records of bounded size; only the last one may move the cursor to its end."""
+    rows = sorted(rows, key=lambda row: row[0])  # a record's cursor must not be past rows of a later record
     parts = [rows[start : start + _MOST] for start in range(0, len(rows), _MOST)] or [[]]
     for part in parts:
         end = cursor if part is parts[-1] else part[-1][0]
