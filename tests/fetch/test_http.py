@@ -54,6 +54,14 @@ async def fail(fetcher: HttpFetcher, url: str, address: str = LOCAL, **more: Any
     return answer
 
 
+async def patient(fetcher: HttpFetcher, request: Request) -> Response | Failure:
+    """Fetch; and once more if a kept connection turned out to be dead, which libcurl may or may not notice."""
+    answer = await fetcher.fetch(request)
+    if isinstance(answer, Failure) and answer.kind is FailureKind.STALE:
+        answer = await fetcher.fetch(request)
+    return answer
+
+
 # Requests --------------------------------------------------------------------------------------------------
 
 
@@ -486,7 +494,8 @@ async def test_a_kept_connection_that_died_is_replaced() -> None:
 
     async with serving(handler) as site, fetching() as fetcher:
         for _ in range(3):
-            assert (await get(fetcher, site.url())).body == b"ok"
+            answer = await patient(fetcher, Request(site.url(), LOCAL))
+            assert isinstance(answer, Response) and answer.body == b"ok"
             await asyncio.sleep(0.02)
         assert site.connections == 3
 
