@@ -44,8 +44,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--to", metavar="FILE", help="instead of standard output")
     add("--text", action="store_true", help="pages: with their main text, from the archive")
     add("--body", action="store_true", help="pages: with their decoded bodies, from the archive")
-    # Positionals may come after options: export DIR --text pages.
-    parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]  # as in `lycosa robots`
 
 
 def run(args: argparse.Namespace) -> int:

@@ -47,8 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the agent's name or whole User-Agent (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="answer in JSON lines")
-    # argparse refuses positionals after an option ("FILE --json URL") unless told to mix them.
-    parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]
 
 
 def run(args: argparse.Namespace) -> int:

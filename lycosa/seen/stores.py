@@ -15,7 +15,6 @@ import msgspec
 
 from lycosa.errors import ConfigError
 from lycosa.files import Files
-from lycosa.meters import Meters
 from lycosa.seen.protocol import Merging
 
 NAMES = ("auto", "memory", "veuniq", "drum", "mercator")
@@ -56,12 +55,3 @@ def open_store(name: str, files: Files, memory: int) -> Merging:
 
         return MercatorSeen(files, memory=memory)
     raise ConfigError(f"there is no store {name!r}; choose one of {', '.join(NAMES)}")
-
-
-def cached(store: Merging, entries: int, meters: Meters) -> Merging:
-    """The store behind a CLOCK cache of that many entries; the store itself if there are to be none."""
-    if not entries:
-        return store
-    from lycosa.seen.cache import CachedSeen, ScatterCache
-
-    return CachedSeen(ScatterCache(entries), store, meters)

@@ -17,10 +17,11 @@ from lycosa.meters import Meters
 from lycosa.seen import merge_kernels as kernels
 from lycosa.seen import waiting
 from lycosa.seen.auto import AutoSeen
+from lycosa.seen.cache import CachedSeen, ScatterCache
 from lycosa.seen.drum import DrumSeen
 from lycosa.seen.mercator import MercatorSeen
 from lycosa.seen.recent import RecentKeys
-from lycosa.seen.stores import NAMES, cached, open_store
+from lycosa.seen.stores import NAMES, open_store
 from lycosa.seen.veuniq import VeuniqSeen
 from tests.seen import references
 from tests.seen.contract import Bench, Contract
@@ -407,7 +408,7 @@ def test_odd_options_are_refused(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stores_by_name(tmp_path, name: str) -> None:
-    seen = cached(open_store(name, DiskFiles(tmp_path), 1 << 20), 1 << 10, Meters())
+    seen = CachedSeen(ScatterCache(1 << 10), open_store(name, DiskFiles(tmp_path), 1 << 20), Meters())
     seen.offer(keys_of(1, 2, 1), [b"a", b"b", b"c"])
     while seen.waiting:
         seen.merge()
