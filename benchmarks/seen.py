@@ -228,13 +228,14 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     kept = args.out / "seen.json"
     result = json.loads(kept.read_text()) if args.only and kept.exists() else {}
-    result |= {"machine": machine(), "when": time.strftime("%Y-%m-%d"), "urls": args.urls, "cap": args.cap}
+    result |= {"machine": machine(), "when": time.strftime("%Y-%m-%d")}
     with tempfile.TemporaryDirectory(dir=args.place, prefix="lycosa-seen-") as where:
         place = Path(where)
         if args.only in (None, "simulation"):
             result["simulation"] = simulation(args, place)
         if args.only in (None, "rivals"):
             result["rivals"] = rivals(args, place)
+            result |= {"urls": args.urls, "cap": args.cap}  # of this part alone: the others may be older
         if args.only in (None, "cache"):
             result["cache"] = caches(args)
     kept.write_text(json.dumps(result, indent=1), encoding="utf-8")

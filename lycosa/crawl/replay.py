@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.crawl.shard import REDIRECT, Shard
+from lycosa.crawl.shard import REDIRECT, Shard, links_found
 from lycosa.records import (
     ConfiguredHead,
     Deferred,
@@ -32,8 +32,6 @@ from lycosa.records import (
     Links,
     Received,
     Record,
-    Robots,
-    Seeded,
     UrlHead,
     Waiting,
     decode_head,
@@ -152,11 +150,9 @@ class _Batch:
 
     def add_links_of(self, record: Record, position: int) -> None:
         """Add the links that a record found (not those that were received)."""
-        if isinstance(record, Fetched):
-            depth = record.depth if 300 <= record.status < 400 else record.depth + 1
-            self._add(record.links, depth, record.hops, position)
-        elif isinstance(record, Robots | Seeded):
-            self._add(record.links, 0, 0, position)
+        found = links_found(record)
+        if found is not None:
+            self._add(*found, position)
 
     def _add(self, links: Links, depth: int, hops: int, position: int) -> None:
         if links.kinds:

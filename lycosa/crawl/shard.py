@@ -102,6 +102,19 @@ def followed_kinds(options: FollowOptions) -> NDArray[np.bool_]:
     return table
 
 
+def links_found(record: Record) -> tuple[Links, int, int] | None:
+    """The links that a record found, their depth, and the redirects in a row that led to the page.
+
+    None for records that find none; Received links were found elsewhere and have depths of their own.
+    """
+    if isinstance(record, Fetched):
+        depth = record.depth if 300 <= record.status < 400 else record.depth + 1
+        return record.links, depth, record.hops
+    if isinstance(record, Robots | Seeded):
+        return record.links, 0, 0
+    return None
+
+
 class Shard:
     """One share of the domains, with everything known about them."""
 
@@ -308,11 +321,9 @@ class Shard:
 
     def _offer_links(self, record: Record, position: int) -> None:
         """Offer the links that a record holds (but for Received, whose links have depths of their own)."""
-        if isinstance(record, Fetched):
-            depth = record.depth if 300 <= record.status < 400 else record.depth + 1
-            self._admit(record.links, depth, record.hops, position)
-        elif isinstance(record, Robots | Seeded):
-            self._admit(record.links, 0, 0, position)
+        found = links_found(record)
+        if found is not None:
+            self._admit(*found, position)
 
     def _admit(self, links: Links, depth: int, hops: int, position: int) -> None:
         if not links.kinds:
