@@ -25,6 +25,7 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import FetchOptions
 from lycosa.fetch.registry import known_schemes
 from lycosa.fetch.robots import product_token
+from lycosa.frontier.options import FrontierOptions
 from lycosa.frontier.politeness import PolitenessOptions
 from lycosa.frontier.retries import RetryOptions
 from lycosa.seen.stores import SeenOptions
@@ -114,6 +115,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dns: DnsOptions = DnsOptions()
     robots: RobotsOptions = RobotsOptions()
     seen: SeenOptions = SeenOptions()
+    frontier: FrontierOptions = FrontierOptions()
     politeness: PolitenessOptions = PolitenessOptions()
     retry: RetryOptions = RetryOptions()
     archive: ArchiveOptions = ArchiveOptions()

@@ -385,8 +385,7 @@ class Shard:
 
     def _put(self, items: Sequence[Waiting]) -> None:
         if items:
-            level = self._order.level
-            self.frontier.put(items, [level(item) for item in items])
+            self.frontier.put(items, self._order.levels(items, None))
 
     # -- snapshots
 

@@ -1,22 +1,23 @@
 """Orders: which waiting URL of a host comes first, and which of the hosts that are ready.
 
-An order is asked twice. When a URL is about to be put, `level` says in which of the host's FIFO queues it
-waits (0 first): Mercator's front queues (Manning et al. §20.2.3). When a visit can begin, `rank` says how
-good each ready host is (lowest first): the long-term scheduling of Castillo's thesis, ch. 6. Politeness
-comes before either: a host that is not ready is never compared.
+An order is asked twice. When URLs are about to be put, `levels` says in which of the host's FIFO queues each
+waits (0 first): Mercator's front queues (Manning et al. §20.2.3). When a visit can begin, hosts are ranked
+(lowest first): the long-term scheduling of Castillo's thesis, ch. 6. Politeness comes before either: a host
+that is not ready is never begun.
 
-An order whose `ranked` is false leaves hosts to their ready times, the longest ready first, which costs
-nothing per host. The rank of a ranked order must depend on its arguments alone, for as long as the
-frontier is not told otherwise: frontiers keep ranks in a heap and ask again only when an argument changed.
+How hosts rank is a `Ranking`: a formula of the host's numbers that kernels compute where the numbers lie,
+or, for orders of somebody's own, `ASKED`: then `rank` is called. `rank` is the plain form of every formula, and
+the tests hold the two against each other. It must depend on its arguments alone.
 
-`DepthOrder` is breadth-first search: a URL's level is its depth, hosts go by ready time. `LengthOrder`
-takes the host with most waiting URLs first (Castillo's "length": large sites are begun early, so that the
-crawl does not end with a few of them).
+`bias` says how `take` chooses among the levels of one host: 0, the lowest first, always; F > 0, a random
+choice among F front queues that favours the low ones (Manning et al. §20.2.3, "biased").
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
 
 from lycosa.records import Waiting
 
@@ -24,16 +25,36 @@ LEVELS = 256
 """Levels are 0 to 255: as many as fit a byte of a host's queue."""
 
 
+class Ranking(IntEnum):
+    """How ready hosts are compared."""
+
+    TIME = 0  # all alike: the longest ready first
+    LENGTH = 1  # most waiting URLs first
+    LEVEL = 2  # lowest next level first
+    BIASED = 3  # a draw that favours low levels
+    ASKED = 4  # by the order's own `rank`
+
+
+class Sighting(NamedTuple):
+    """Where links were found: all that a level may depend on besides the link."""
+
+    source: str  # the page's URL
+    key: int  # its key
+    links: int  # how many links it has
+    texts: Sequence[str]  # the anchor text of each
+
+
 class Order(Protocol):
     """A policy of levels and ranks; the module's docstring is its contract."""
 
     @property
-    def ranked(self) -> bool:
-        """False: hosts go by ready time, and `rank` is never asked."""
-        ...
+    def ranking(self) -> Ranking: ...
 
-    def level(self, waiting: Waiting) -> int:
-        """The level at which a URL is put, from 0 (first) to `LEVELS` - 1."""
+    @property
+    def bias(self) -> int: ...
+
+    def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
+        """The level of each URL, 0 (first) to `LEVELS` - 1. None: where it was found is not known (any more)."""
         ...
 
     def rank(self, host: str, queued: int, level: int) -> float:
@@ -44,20 +65,21 @@ class Order(Protocol):
 class DepthOrder:
     """Breadth-first: the level is the depth, and hosts go by ready time."""
 
-    ranked = False
+    ranking = Ranking.TIME
+    bias = 0
 
-    def level(self, waiting: Waiting) -> int:
+    def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
         # Beyond the last level a URL is so deep that its place among the deep ones does not matter.
-        return min(waiting.depth, LEVELS - 1)
+        return [min(item.depth, LEVELS - 1) for item in items]
 
     def rank(self, host: str, queued: int, level: int) -> float:
         return 0.0
 
 
 class LengthOrder(DepthOrder):
-    """The host with most waiting URLs first; within a host breadth-first."""
+    """The host with most waiting URLs first; within a host breadth-first (Castillo's "length")."""
 
-    ranked = True
+    ranking = Ranking.LENGTH
 
     def rank(self, host: str, queued: int, level: int) -> float:
         return -float(queued)

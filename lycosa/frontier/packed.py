@@ -38,7 +38,7 @@ import numpy as np
 from lycosa.clock import Clock
 from lycosa.errors import LocalError, StorageError
 from lycosa.frontier import freeze_kernels, host_kernels, queue_kernels, visit_kernels
-from lycosa.frontier.orders import LEVELS, DepthOrder, Order
+from lycosa.frontier.orders import LEVELS, DepthOrder, Order, Ranking
 from lycosa.frontier.packed_snapshot import COUNT, VERSION, Freeze, Fronts, Head, with_last
 from lycosa.frontier.store import (
     ACTIVE,
@@ -146,7 +146,7 @@ class PackedFrontier:
         self._now = max(self._now, now)
         if now < self._floor:
             return None
-        if self._order.ranked:
+        if self._order.ranking is not Ranking.TIME:
             slot = self._best(now)
             if slot < 0:
                 return None

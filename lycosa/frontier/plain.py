@@ -38,7 +38,7 @@ import msgspec
 
 from lycosa.clock import Clock
 from lycosa.errors import LocalError, StorageError
-from lycosa.frontier.orders import DepthOrder, Order
+from lycosa.frontier.orders import DepthOrder, Order, Ranking
 from lycosa.records import Waiting
 from lycosa.url.parts import host_of
 
@@ -116,7 +116,8 @@ class PlainFrontier:
         self._forget_idle()
         if now < self._floor:
             return None
-        name = self._best(now) if self._order.ranked else self._longest_ready(now)
+        ranked = self._order.ranking is not Ranking.TIME
+        name = self._best(now) if ranked else self._longest_ready(now)
         if name is not None:
             host = self._hosts[name]
             host.begun, host.place = True, -1

@@ -17,17 +17,40 @@ Guarantees:
 - URLs in flight count as pending, and a snapshot holds them as if they had never been taken: what a crash
   interrupts is taken again.
 
+Hosts in play. Of all hosts with URLs only some are *in play*: as many as there are back queues (Manning et al.
+§20.2.3), each with one. The others wait in front, best first by (class, rank, place). `begin(now)`
+
+1. brings hosts from the front into play while there are back queues left;
+2. finds those in play whose time has come *ready*;
+3. if none is ready, brings more hosts from the front into play, beyond the number of back queues, until one
+   is ready: visits are never idle while a host could be asked (the short-term scheduling of Castillo, §6.4);
+4. gives the best of the ready by (class, rank, ready time, place).
+
+A host leaves play when it has no more URLs, or at the end of a visit when a host in front is better by
+(class, rank). The *class* of a host is 0 unless `demote` said otherwise: how many budgets it has used up.
+
 All times are of the monotonic clock; a snapshot keeps *waits from now*, and `thaw` starts them anew, so
 that politeness survives a restart. Politeness itself (how long to wait) is decided by the caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lycosa.records import Waiting
 from lycosa.state import Durable
+
+
+class Levels(NamedTuple):
+    """New levels of URLs, by key."""
+
+    keys: NDArray[np.uint64]  # ascending
+    levels: NDArray[np.uint8]
+    other: int  # the level of URLs whose key is not there; -1: the one they have
 
 
 class Frontier(Durable, Protocol):
@@ -80,6 +103,20 @@ class Frontier(Durable, Protocol):
         """The end of replay: forget withdrawals of URLs that are not here."""
         ...
 
+    def queued(self, host: str) -> int:
+        """URLs of a host in its queues, those put back included, those in flight not; 0 if it is not known."""
+        ...
+
+    def demote(self, host: str, to: int) -> None:
+        """Give a host its class, 0 (best) to 255; nothing if the host is not known. Forgotten with the host."""
+        ...
+
+    def relevel(self, levels: Levels) -> Iterator[int]:
+        """Give every pending URL its level anew. Each step moves some 1,000 URLs and says how many; other calls
+        may come between steps (`freeze` may not, nor a second `relevel`). Within a level, those that were
+        in it before keep their order. A relevelling that is dropped half way leaves every URL pending."""
+        ...
+
     def next_ready(self) -> float | None:
         """The earliest time at which `begin` will give a host, as things stand; None if never."""
         ...
@@ -100,4 +137,9 @@ class Frontier(Durable, Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes of RAM held, overheads included."""
+        ...
+
+    @property
+    def used(self) -> int:
+        """Of these, the bytes in use: what is held but free for further URLs not counted. Cheap to ask."""
         ...

@@ -1,0 +1,61 @@
+"""Left behind: records of the log some of whose links have not been offered yet (Sydney's secondary queue).
+
+An entry is (position, cursor): the record at that position of the shard's log, and how many of its links, in
+their fixed pseudo-random order, have been offered. Entries wait in FIFO queues by number: `OTHERS` for links to
+several hosts, and one queue per host (named by the 64-bit hash of the host, never 0) for links to that host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from lycosa.state import Durable
+
+OTHERS = 0
+
+
+class Entry(NamedTuple):
+    """A record to come back to."""
+
+    position: int
+    cursor: int
+
+
+class LeftBehind(Durable, Protocol):
+    """FIFO queues of entries, by number.
+
+    Guarantees: what was pushed comes out of `pop` of its queue exactly once, oldest first; a snapshot holds
+    what was there at its freeze; RAM held is bounded by the number of queues, not of entries.
+    """
+
+    def push(self, queue: int, entry: Entry) -> None: ...
+
+    def pop(self, queue: int) -> Entry | None:
+        """The oldest entry of a queue; None if it has none."""
+        ...
+
+    def count(self, queue: int) -> int:
+        """Entries in a queue."""
+        ...
+
+    def next_queue(self) -> int | None:
+        """A queue of a host that has entries, each in its turn, round robin; None if there is none."""
+        ...
+
+    def entries(self) -> Iterator[tuple[int, Entry]]:
+        """Every entry with its queue: for tests and for `explain`."""
+        ...
+
+    def clear(self) -> None:
+        """Forget everything."""
+        ...
+
+    def __len__(self) -> int:
+        """Entries in all queues."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of RAM held."""
+        ...
