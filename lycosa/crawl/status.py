@@ -75,15 +75,33 @@ def memory_limit() -> int:
     return min(limits)
 
 
+class StatusFiles:
+    """Leaves what a crawl says of itself for other processes."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._written = 0.0
+
+    def write(self, status: Status) -> None:
+        data = msgspec.json.encode(status)
+        draft = self._directory / (STATUS + ".part")
+        draft.write_bytes(data)
+        draft.replace(self._directory / STATUS)
+        now = time.monotonic()
+        if now - self._written >= HISTORY_SECONDS or status.state != "running":
+            self._written = now
+            with (self._directory / HISTORY).open("ab") as file:
+                file.write(data + b"\n")
+
+
 class Reporter:
     """Says how a crawl goes."""
 
     def __init__(self, agent: Agent, directory: Path) -> None:
         self._agent = agent
-        self._directory = directory
+        self._files = StatusFiles(directory)
         self._started = time.monotonic()
         self._pages_before = agent.totals().fetched
-        self._written = 0.0
         self._limit = memory_limit()
 
     def status(self, state: str = "running") -> Status:
@@ -119,15 +137,7 @@ class Reporter:
 
     def write(self, status: Status) -> None:
         """Leave it for other processes."""
-        data = msgspec.json.encode(status)
-        draft = self._directory / (STATUS + ".part")
-        draft.write_bytes(data)
-        draft.replace(self._directory / STATUS)
-        now = time.monotonic()
-        if now - self._written >= HISTORY_SECONDS or status.state != "running":
-            self._written = now
-            with (self._directory / HISTORY).open("ab") as file:
-                file.write(data + b"\n")
+        self._files.write(status)
 
 
 def read_status(directory: Path) -> Status | None:
