@@ -605,6 +605,11 @@ class Agent:
         """Nothing is left to do here, as far as can be seen without a commit."""
         return self._idle()
 
+    def fail(self, error: Exception) -> None:
+        """Something that the agent depends on has failed: the run ends with that."""
+        self._failure = self._failure or error
+        self._wake.set()
+
     def wake(self) -> None:
         """Something has come from outside: links, or leave to ask for more pages."""
         self._wake.set()

@@ -71,6 +71,11 @@ class Splitter:
         groups = len(names) + 1
         self._shares = [(shards * group // groups, shards * (group + 1) // groups) for group in range(groups)]
 
+    @property
+    def splits_domains(self) -> bool:
+        """Whether the hosts of one domain may have different owners."""
+        return self._by == "host" or (self._by == "region" and any("." in suffix for suffix in self._table))
+
     def shard_of(self, host: str) -> int:
         """The shard that owns a host."""
         if self.shards == 1:
