@@ -49,44 +49,40 @@ class Incoming:
         self._offset = 0
         self._finished: list[int] = []
         self._ripe: list[int] = []
-        self._begin(-1)
+        self._begin()
 
     @property
     def position(self) -> tuple[int, int]:
         """Serial of the segment that is read, and how far."""
         return self._serial, self._offset
 
-    def _begin(self, after: int) -> bool:
+    def _begin(self) -> None:
+        """Go on to the next segment that there is."""
+        if (serial := self._later()) is not None:
+            self._serial, self._offset = serial, SEGMENT_HEAD
+
+    def _later(self) -> int | None:
         serials = [serial for name in self._files.list("") if (serial := serial_of(name)) is not None]
-        later = [serial for serial in serials if serial > after]
-        if not later:
-            return False
-        self._serial, self._offset = min(later), SEGMENT_HEAD
-        return True
+        return min((serial for serial in serials if serial > self._serial), default=None)
 
     def more(self) -> list[Frame]:
         """Frames that have come since; empty if there are none now."""
-        if self._serial < 0 and not self._begin(-1):
-            return []
-        name = segment_name(self._serial)
-        if not self._files.exists(name):  # somebody cleared the exchange: begin anew
-            self._serial = -1
-            return []
-        size = self._files.size(name)
-        if size > self._offset:
-            frames = self._read(name)
-            if frames:
-                return frames
-        # Nothing whole is left here. If a later segment is there, nothing more can come: its writer made it after
-        # the last word in this one. (What is torn was never whole: the writer died at it.)
-        if self._files.exists(segment_name(self._serial + 1)) and (frames := self._read(name)):
-            return frames
-        if self._files.exists(segment_name(self._serial + 1)):
+        if self._serial < 0:
+            self._begin()
+            if self._serial < 0:
+                return []
+        frames = self._read()
+        # If nothing whole is left here and a later segment is there, nothing more can come: its writer made it
+        # after the last word in this one. (What is torn was never whole: the writer died at it.)
+        if not frames and self._later() is not None and not (frames := self._read()):
             self._finished.append(self._serial)
-            self._begin(self._serial)
-        return []
+            self._begin()
+        return frames
 
-    def _read(self, name: str) -> list[Frame]:
+    def _read(self) -> list[Frame]:
+        name = segment_name(self._serial)
+        if not self._files.exists(name) or self._files.size(name) <= self._offset:
+            return []
         data = self._files.read_at(name, self._offset, _PIECE)
         frames, used = unpack(data)
         if not frames and len(data) == _PIECE:
