@@ -375,7 +375,7 @@ class Agent:
         self._leaving.add(number)
         try:
             await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
-            if number in self._merges:
+            while number in self._merges:
                 await asyncio.wait([self._merges[number]])
             self._saver.remove(shard)  # from here on nothing is delivered to it
             await self._saver.commit(shard)
