@@ -131,7 +131,7 @@ class Nodes:
         exchange = self.exchanges[number]
         for incoming in exchange._incoming.values():
             empty = 0
-            while empty < 3 and count < most:  # the end of a segment is an empty answer, too
+            while empty < 25 and count < most:  # the end of a segment is an empty answer, too
                 frames = incoming.more()
                 for frame in frames:
                     exchange._apply(frame)
