@@ -24,6 +24,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 
+import msgspec
+
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.crawl import manifest as manifests
@@ -167,7 +169,10 @@ def build(
     options = with_seeds(options, before, urls)
 
     guard = AddressGuard(options.allow)
-    fetchers = fetchers or Fetchers(FetchContext(options.fetch, clock, meters, guard))
+    fetch = options.fetch
+    if team is not None and fetch.bandwidth:
+        fetch = msgspec.structs.replace(fetch, bandwidth=max(fetch.bandwidth // team.size, 1))
+    fetchers = fetchers or Fetchers(FetchContext(fetch, clock, meters, guard))
     limits: RunQuota = team.quota if team else RunLimits(options.limits, all_shards, clock)
     parsers = Parsers.load(PageLimits(repeats=False))
     meters.gauge("page.failed", lambda: parsers.failed)
@@ -238,7 +243,7 @@ class Team:
         """Goes into the names of the agent's archive files."""
         self.owned = owned
         self.size = size
-        """How many agents share the crawl's visits."""
+        """How many agents share the crawl's visits and its bandwidth."""
         self.exchange = exchange
         self.addresses = addresses
         self.hosts = hosts

@@ -71,7 +71,7 @@ async def test_a_page_has_what_people_ask_for(tmp_path: Path) -> None:
 
 
 async def test_the_short_form_is_the_long_one(site: Site, tmp_path: Path) -> None:
-    assert lycosa.crawl.api.Crawl is Crawl is lycosa.Crawl
+    assert lycosa.crawl.api.Crawl is Crawl and issubclass(lycosa.Crawl, Crawl)
     short = lycosa.crawl([site.url()], into=tmp_path, **OPTIONS)
     assert isinstance(short, Crawl)
     assert len([page async for page in short]) == FEW

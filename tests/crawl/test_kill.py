@@ -38,6 +38,8 @@ def command(web: Web, directory: Path) -> list[str]:
         "--into",
         str(directory),
         "--json",
+        "--agents",
+        "1",
     ]
 
 
