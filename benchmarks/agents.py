@@ -156,7 +156,7 @@ def look_at(result: Result, into: Path) -> None:
     urls = 0
     for shard, _, record in reader.records():
         if isinstance(record, Fetched):
-            urls ^= xxhash.xxh64_intdigest(f"{record.status} {record.url}")
+            urls ^= xxhash.xxh64_intdigest(f"{record.status} {record.url}".encode())
         found = links_found(record)
         if found is None or not found[0].kinds:
             continue
