@@ -37,9 +37,11 @@ from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.fetch.robots_policy import RobotsOptions as RobotsPolicy
 from lycosa.files import Files
 from lycosa.frontier.calendar import Calendar
+from lycosa.frontier.left_tmp import PackedLeftBehind
 from lycosa.frontier.orders import DepthOrder
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.politeness import AddressTable, wait_after
+from lycosa.frontier.sydney import Room, Sampler
 from lycosa.log.log import Log
 from lycosa.meters import Meters
 from lycosa.page.protocol import Limits as PageLimits
@@ -96,6 +98,7 @@ def build(
     rules = Rules.named(options.rules)
     urls = canonical_seeds(seeds, rules)
     order = DepthOrder()
+    sampler, room = Sampler(options.frontier), Room(options.frontier.memory)
 
     def scope_of(configured: Options) -> Scope:
         return Scope(configured.scope, configured.near, domains)
@@ -121,11 +124,14 @@ def build(
             cache=cache,
             frontier=PackedFrontier(clock, order, manifest.hash_seed),
             calendar=Calendar(place.within("calendar")),
+            left=PackedLeftBehind(place.within("left")),
             content=content,
             content_store=contents[number],
             order=order,
             keyer=keyer,
             splitter=splitter,
+            sampler=sampler,
+            room=room,
             scope_of=scope_of,
             clock=clock,
         )
@@ -346,6 +352,8 @@ class Agent:
         now_ms = milliseconds(self._clock)
         for shard in self.shards:
             shard.release_due(now_ms)
+            if shard.admission.replenish():
+                self._wake.set()
             low = shard.seen.waiting and shard.frontier.pending < _LOW_WATER
             if (low or shard.seen.due) and shard.number not in self._merges:
                 self._merges[shard.number] = asyncio.create_task(self._merge(shard))
@@ -374,7 +382,7 @@ class Agent:
         horizon = milliseconds(self._clock) + int(self.options.horizon * 1000)
         for shard in self.shards:
             due = shard.calendar.next_due()
-            if shard.frontier.pending or shard.seen.waiting or len(shard.outbox):
+            if shard.frontier.pending or shard.seen.waiting or len(shard.outbox) or len(shard.left):
                 return False
             if due is not None and due <= horizon:
                 return False
@@ -391,7 +399,7 @@ class Agent:
         now_ms = milliseconds(self._clock)
         for shard in self.shards:
             due = shard.calendar.next_due()
-            if due is not None:
+            if due is not None and not shard.is_full:  # if it is, what is due waits for room
                 timeout = min(timeout, (due - now_ms) / 1000)
         await self._nap(max(timeout, 0.001), self._wake)  # never a busy loop, whatever the times say
         self._wake.clear()
@@ -476,6 +484,11 @@ class Agent:
         gauge("frontier.in_flight", lambda: sum(s.frontier.in_flight for s in shards))
         gauge("frontier.hosts", lambda: sum(s.frontier.hosts for s in shards))
         gauge("frontier.bytes", lambda: sum(s.frontier.nbytes for s in shards))
+        gauge("frontier.used", lambda: sum(s.frontier.used for s in shards))
+        gauge("frontier.left_behind", lambda: sum(len(s.left) for s in shards))
+        gauge("frontier.left_bytes", lambda: sum(s.left.nbytes for s in shards))
+        gauge("frontier.returns", lambda: sum(s.admission.returns for s in shards))
+        gauge("frontier.dropped", lambda: sum(s.admission.dropped for s in shards))
         gauge("frontier.deferred", lambda: sum(len(s.calendar) for s in shards))
         gauge("frontier.next_due", self._next_due)
         gauge("seen.urls", lambda: sum(len(s.seen) for s in shards))

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 ORDERS = ("depth", "length", "batch", "partial", "optimal", "biased")
-LEAST_MEMORY = 1 << 20
+LEAST_MEMORY = 1 << 16
 
 
 class Boost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -53,6 +53,11 @@ class Order(Protocol):
     @property
     def bias(self) -> int: ...
 
+    @property
+    def sighted(self) -> bool:
+        """Whether levels depend on the sighting; if not, it need not be made."""
+        ...
+
     def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
         """The level of each URL, 0 (first) to `LEVELS` - 1. None: where it was found is not known (any more)."""
         ...
@@ -67,6 +72,7 @@ class DepthOrder:
 
     ranking = Ranking.TIME
     bias = 0
+    sighted = False
 
     def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
         # Beyond the last level a URL is so deep that its place among the deep ones does not matter.

@@ -75,6 +75,10 @@ class Room:
     def fill(self) -> float:
         return self.used / (FULL * self.limit)
 
+    def urls_left(self, until: float) -> int:
+        """About how many more URLs fit until the memory is filled so far."""
+        return max(int(until * FULL * self.limit) - self.used, 0) // PER_URL
+
 
 class Sampler:
     """How many links enter, and what becomes of the rest."""
