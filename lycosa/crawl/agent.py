@@ -59,6 +59,8 @@ from lycosa.url.scope import Scope
 _GRACE = 5.0
 """Seconds that visits under way are given to finish when the crawl stops."""
 
+_SEEDS = 5_000
+"""Seeds in one record: a record that is left behind is read whole whenever it is come back to."""
 _LOW_WATER = 1_000
 """A shard with fewer pending URLs has its store answer what waits, or a small crawl would look finished."""
 _LEAST_CACHE = 1 << 10
@@ -257,8 +259,9 @@ class Agent:
                 if not shard.knows(url):
                     shard.append(Skipped(now, url, 0, verdict.why, verdict.rule))
         for number, urls in self._new_seeds(seeds).items():
-            links = Links.pack(Link(url, LinkKind.SEED, False, "") for url in urls)
-            self.shards[number].append(Seeded(now, links))
+            for start in range(0, len(urls), _SEEDS):
+                rows = (Link(url, LinkKind.SEED, False, "") for url in urls[start : start + _SEEDS])
+                self.shards[number].append(Seeded(now, Links.pack(rows)))
         if self._saver.begin_running():
             self._wait_for_all()
 
@@ -484,7 +487,7 @@ class Agent:
         gauge("frontier.in_flight", lambda: sum(s.frontier.in_flight for s in shards))
         gauge("frontier.hosts", lambda: sum(s.frontier.hosts for s in shards))
         gauge("frontier.bytes", lambda: sum(s.frontier.nbytes for s in shards))
-        gauge("frontier.used", lambda: sum(s.frontier.used for s in shards))
+        gauge("frontier.used", lambda: sum(getattr(s.frontier, 'used', 0) for s in shards))
         gauge("frontier.left_behind", lambda: sum(len(s.left) for s in shards))
         gauge("frontier.left_bytes", lambda: sum(s.left.nbytes for s in shards))
         gauge("frontier.returns", lambda: sum(s.admission.returns for s in shards))

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 ORDERS = ("depth", "length", "batch", "partial", "optimal", "biased")
+ADMITS = ("adaptive", "sample", "fixed", "truncated")
 LEAST_MEMORY = 1 << 16
 
 
