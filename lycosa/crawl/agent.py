@@ -37,7 +37,7 @@ from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.fetch.robots_policy import RobotsOptions as RobotsPolicy
 from lycosa.files import Files
 from lycosa.frontier.calendar import Calendar
-from lycosa.frontier.left_tmp import PackedLeftBehind
+from lycosa.frontier.left_packed import PackedLeftBehind
 from lycosa.frontier.orders import DepthOrder
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.politeness import AddressTable, wait_after
