@@ -21,13 +21,17 @@ from enum import StrEnum
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.crawl import manifest as manifests
+from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
 from lycosa.crawl.harvest import Crop, Harvester
 from lycosa.crawl.limits import RunLimits
 from lycosa.crawl.manifest import Manifest
+from lycosa.crawl.rank_fold import RankFold
+from lycosa.crawl.ranking import Ranker, make_order, ranked
 from lycosa.crawl.rules import RulesKeeper
 from lycosa.crawl.saving import Saver
-from lycosa.crawl.shard import ContentIndex, Shard
+from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
+from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals, summed
 from lycosa.crawl.visit import FetcherTable, Visitor
@@ -38,9 +42,9 @@ from lycosa.fetch.robots_policy import RobotsOptions as RobotsPolicy
 from lycosa.files import Files
 from lycosa.frontier.calendar import Calendar
 from lycosa.frontier.left_packed import PackedLeftBehind
-from lycosa.frontier.orders import DepthOrder
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.politeness import AddressTable, wait_after
+from lycosa.frontier.scoring import Scorer
 from lycosa.frontier.sydney import Room, Sampler
 from lycosa.log.log import Log
 from lycosa.meters import Meters
@@ -88,6 +92,7 @@ def build(
     meters: Meters | None = None,
     on_crop: Callable[[Crop], Awaitable[None]] | None = None,
     told: Callable[[str], None] | None = None,
+    scorer: Scorer | None = None,
 ) -> Agent:
     """Open (or begin) the crawl in `files` and recover it; nothing is fetched before `run`."""
     clock = clock or SystemClock()
@@ -99,11 +104,22 @@ def build(
     splitter = Splitter(manifest.shards, domains)
     rules = Rules.named(options.rules)
     urls = canonical_seeds(seeds, rules)
-    order = DepthOrder()
+    order = make_order(options.frontier, manifest.hash_seed, scorer)
+    by_rank = ranked(order)
+    levelling = asyncio.Lock()
+    ranker = None
+    if by_rank is not None:
+        fold = RankFold(keyer, options.frontier.rank_memory, followed_kinds(options.follow))
+        ranker = Ranker(by_rank, fold, lock=levelling, clock=clock, meters=meters)
     sampler, room = Sampler(options.frontier), Room(options.frontier.memory)
+    back_queues = options.frontier.back_queues or 3 * options.visits
 
     def scope_of(configured: Options) -> Scope:
         return Scope(configured.scope, configured.near, domains)
+
+    def domain_in(number: int) -> Callable[[str], str]:
+        """The domain of a host of that shard; "" for hosts of others."""
+        return lambda host: domains.domain(host) if splitter.shard_of(host) == number else ""
 
     archive = None
     if options.archive.keep:
@@ -127,6 +143,13 @@ def build(
             frontier=PackedFrontier(clock, order, manifest.hash_seed),
             calendar=Calendar(place.within("calendar")),
             left=PackedLeftBehind(place.within("left")),
+            sites=SiteTable(place.within("sites"), seed=manifest.hash_seed),
+            budgets=Budgets(
+                options.frontier.host_budget,
+                options.frontier.domain_budget,
+                domain_in(number),
+                seed=manifest.hash_seed,
+            ),
             content=content,
             content_store=contents[number],
             order=order,
@@ -136,6 +159,8 @@ def build(
             room=room,
             scope_of=scope_of,
             clock=clock,
+            noted=ranker.note if ranker else None,
+            low_rank=by_rank.is_low if by_rank else None,
         )
         for number, place in enumerate(places)
     ]
@@ -196,6 +221,8 @@ def build(
         archive=archive,
         clock=clock,
         meters=meters,
+        ranker=ranker,
+        levelling=levelling,
     )
     agent.prepare(urls)
     return agent
@@ -217,6 +244,8 @@ class Agent:
         archive: Archive | None,
         clock: Clock,
         meters: Meters,
+        ranker: Ranker | None,
+        levelling: asyncio.Lock,
     ) -> None:
         self.manifest = manifest
         self.options = options
@@ -228,6 +257,10 @@ class Agent:
         self._limits = limits
         self._archive = archive
         self._clock = clock
+        self._ranker = ranker
+        self._levelling = levelling
+        """Levelling the frontiers anew and freezing them exclude each other."""
+        self._ranking: asyncio.Task[None] | None = None
         self.refused_seeds: list[tuple[str, str]] = []
         """Seeds that the scope excludes, and the rule that does."""
         self._visits: set[asyncio.Task[None]] = set()
@@ -291,6 +324,8 @@ class Agent:
         self._limits.start()
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
         committer = asyncio.create_task(self._commit_loop())
+        if self._ranker is not None and any(shard.log.committed for shard in self.shards):
+            self._ranking = asyncio.create_task(self._read_ranks(self._ranker))
         try:
             end = await self._loop()
         except Exception as error:
@@ -316,6 +351,7 @@ class Agent:
                 return End.LIMIT
             now = self._clock.monotonic()
             self._release_due()
+            self._rank_if_due()
             if not self._paused:
                 self._start_visits(now)
             if self._idle():
@@ -341,6 +377,9 @@ class Agent:
                 misses += 1
                 continue
             misses = 0
+            if shard.is_over_budget(host):
+                shard.frontier.end(host, now)  # its class is higher now: others go first
+                continue
             task = asyncio.create_task(self._visitor.visit(shard, host))
             self._visits.add(task)
             task.add_done_callback(self._visit_ended)
@@ -350,6 +389,34 @@ class Agent:
         if not task.cancelled() and task.exception() is not None:
             self._failure = self._failure or task.exception()
         self._wake.set()
+
+    def _rank_if_due(self) -> None:
+        ranker = self._ranker
+        if ranker is None or self._ranking is not None:
+            return
+        pages = sum(shard.totals.fetched for shard in self.shards)
+        if ranker.due(pages, len(self._visits), self.options.visits):
+            self._ranking = asyncio.create_task(self._rank(ranker))
+
+    async def _rank(self, ranker: Ranker) -> None:
+        try:
+            await ranker.recalculate([shard.frontier for shard in self.shards])
+        except Exception as error:
+            self._failure = self._failure or error
+        finally:
+            self._ranking = None
+            self._wake.set()
+
+    async def _read_ranks(self, ranker: Ranker) -> None:
+        """The fold of ranks has no snapshot: it is made again from the logs, while the crawl goes on."""
+        ends = [(shard.log.reader, shard.log.committed) for shard in self.shards]
+        records = (record for reader, end in ends for _, record in reader.scan(0, end))
+        try:
+            await ranker.rebuild(records, sum(shard.totals.fetched for shard in self.shards))
+        except Exception as error:
+            self._failure = self._failure or error
+        finally:
+            self._ranking = None
 
     def _release_due(self) -> None:
         now_ms = milliseconds(self._clock)
@@ -425,7 +492,8 @@ class Agent:
                 self._wake.set()
                 if self._snapshot_due():
                     self._last_snapshot = self._clock.monotonic()
-                    await self._saver.snapshot()
+                    async with self._levelling:
+                        await self._saver.snapshot()
         except Exception as error:
             self._failure = self._failure or error
             self._wake.set()
@@ -446,6 +514,9 @@ class Agent:
             await asyncio.wait(self._visits)
         if self._merges:
             await asyncio.wait(list(self._merges.values()))
+        if self._ranking is not None:
+            self._ranking.cancel()
+            await asyncio.wait((self._ranking,))
         try:
             if self._failure is None:
                 await self._saver.commit()
@@ -487,7 +558,7 @@ class Agent:
         gauge("frontier.in_flight", lambda: sum(s.frontier.in_flight for s in shards))
         gauge("frontier.hosts", lambda: sum(s.frontier.hosts for s in shards))
         gauge("frontier.bytes", lambda: sum(s.frontier.nbytes for s in shards))
-        gauge("frontier.used", lambda: sum(getattr(s.frontier, 'used', 0) for s in shards))
+        gauge("frontier.used", lambda: sum(getattr(s.frontier, "used", 0) for s in shards))
         gauge("frontier.left_behind", lambda: sum(len(s.left) for s in shards))
         gauge("frontier.left_bytes", lambda: sum(s.left.nbytes for s in shards))
         gauge("frontier.returns", lambda: sum(s.admission.returns for s in shards))

@@ -30,7 +30,7 @@ from lycosa.log.log import Batch
 from lycosa.log.snapshot import SnapshotWriter
 
 RUNNING = "running"
-_OWN_FILES = ("seen", "content", "calendar", "left")
+_OWN_FILES = ("seen", "content", "calendar", "left", "sites")
 _STEP = 8
 """Pieces between two breaths: a piece takes at most a few milliseconds."""
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from lycosa.clock import Clock
 from lycosa.crawl.admission import Admission, LinkRules, found_in
+from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import FollowOptions, Options, decode_options
 from lycosa.crawl.exchange import Outbox
 from lycosa.crawl.sites import SiteTable
@@ -128,7 +129,13 @@ class Shard:
         room: Room,
         scope_of: Callable[[Options], Scope],
         clock: Clock,
+        sites: SiteTable | None = None,
+        budgets: Budgets | None = None,
+        noted: Callable[[Record], None] | None = None,
+        low_rank: Callable[[int], bool] | None = None,
     ) -> None:
+        """Without `sites` the table is in RAM alone, without `budgets` there are none. `noted` hears of every record
+        that is appended, before its links are given levels."""
         self.number = number
         self.log = log
         self.seen = seen
@@ -137,7 +144,8 @@ class Shard:
         self.frontier = frontier
         self.calendar = calendar
         self.content_store = content_store
-        self.sites = SiteTable()
+        self.sites = sites or SiteTable()
+        self.budgets = budgets or Budgets(0, 0, lambda _: "")
         self.totals = Totals()
         self.outbox = Outbox(cache)
         self.cursors: dict[int, int] = {}
@@ -162,7 +170,9 @@ class Shard:
             splitter=splitter,
             sampler=sampler,
             room=room,
+            low_rank=low_rank,
         )
+        self._noted = noted
         self._room = room
         self._scope_of = scope_of
         self._clock = clock
@@ -184,6 +194,8 @@ class Shard:
     def append(self, record: Record) -> int:
         """Log a record of something that happens now, and apply it."""
         position = self.log.append(record)
+        if self._noted is not None:
+            self._noted(record)
         self._apply(record, position, live=True)
         return position
 
@@ -216,7 +228,9 @@ class Shard:
         self.totals.apply(record)
         if isinstance(record, Fetched):
             self._count_fetch(record)
+            self._spend(record)
         elif isinstance(record, Received):
+            self._note_received(record)
             self.cursors[record.sender] = max(self.cursors.get(record.sender, 0), record.cursor)
         elif isinstance(record, Robots):
             self._learn_robots(record, position)
@@ -244,6 +258,20 @@ class Shard:
         if (host := self.sites.peek(host_of(record.url))) is not None:
             host.dns_failures = 0
         self._remember_end(record.stored)
+
+    def _spend(self, record: Fetched) -> None:
+        """Count a page, and the domains that it links to, in the budgets."""
+        host = host_of(record.url)
+        self.budgets.note_fetch(host)
+        if self.budgets.by_domain and record.links.kinds:
+            _, hosts = self.keyer.scan(record.links.urls)
+            followed = self.rules.follow[np.frombuffer(record.links.kinds, np.uint8)]
+            self.budgets.note_links(self.splitter.domains.domain(host), hosts, record.links.urls, followed)
+
+    def _note_received(self, record: Received) -> None:
+        if self.budgets.by_domain and record.links.kinds:
+            _, hosts = self.keyer.scan(record.links.urls)
+            self.budgets.note_received(record.sender, hosts, record.links.urls)
 
     def _remember_end(self, stored: Stored | None) -> None:
         if stored is not None:
@@ -344,6 +372,7 @@ class Shard:
             "frontier": self.frontier,
             "calendar": self.calendar,
             "left": self.left,
+            "budgets": self.budgets,
         }
 
     def freeze(self) -> Iterator[bytes]:
@@ -364,6 +393,10 @@ class Shard:
                 self._adopt(options)
 
     # -- what waits
+
+    def is_over_budget(self, host: str) -> bool:
+        """Whether a host whose visit begins has used up more budgets than when it was last looked at."""
+        return self.budgets.active and self.frontier.demote(host, self.budgets.class_of(host))
 
     def merged(self, merge: Merge) -> None:
         """A merge of the store has run: what it found new goes into the frontier."""

@@ -22,7 +22,7 @@ Words = NDArray[np.uint64]
 
 _PAGES = 256
 _SMALLEST = 8
-_MAPPED = 1 << 16
+_MAPPED = 1 << 15
 """From this size on a page has a mapping of its own, which goes back to the system when the page is replaced."""
 
 
@@ -56,9 +56,7 @@ class Index:
     def add(self, hashed: int, place: int) -> None:
         page = hashed >> 56
         word, value = np.uint64(hashed), np.uint64(place)
-        while self._full(page) or not kernels.insert(
-            self._pages[page], self._capacities[page], word, value
-        ):
+        while self._full(page) or not kernels.insert(self._pages[page], self._capacities[page], word, value):
             self._grow(page)
         self._counts[page] += 1
         self._len += 1
@@ -120,8 +118,9 @@ def _room(slots: int) -> Words:
 
 def _by_page(hashes: Words) -> Iterator[tuple[int, NDArray[np.intp]]]:
     """The rows of each page that has any, in their order."""
+    if not len(hashes):
+        return
     pages = (hashes >> np.uint64(56)).astype(np.uint8)
     order = np.argsort(pages, kind="stable")
     found, starts = np.unique(pages[order], return_index=True)
-    for page, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
-        yield page, rows
+    yield from zip(found.tolist(), np.split(order, starts[1:]), strict=True)

@@ -66,10 +66,11 @@ def scan(data: Any, base: Any, seed: Any, hashes: Any, places: Any, replaced: An
     `base` is the place of the first byte. Stops at the first frame that is incomplete or not sound, or when
     the arrays are full; returns (frames, bytes they take).
     """
-    at, count = 0, 0
+    at: Any = 0
+    count = 0
     while at + HEAD <= data.size and count < hashes.size:
-        size = np.int64(_number(data, at + 4, 4))
-        name = np.int64(_number(data, at + 8, 4))
+        size: Any = np.int64(_number(data, at + 4, 4))
+        name: Any = np.int64(_number(data, at + 8, 4))
         end = at + 8 + size
         if size < HEAD - 8 or end > data.size or name > size - (HEAD - 8):
             break

@@ -1,8 +1,8 @@
 """The invariant of recovery, at every prefix of a log.
 
-Each in-scope link that a shard's log holds is exactly one of: done, pending, deferred; or, if none of these, behind
-the cursor of a record left behind; or, if it belongs to another shard, on its way there. With a snapshot taken at any
-earlier position, too, and however little room there is.
+Each in-scope link that a shard's log holds is exactly one of: done, pending, deferred; or, if none of these,
+behind the cursor of a record left behind; or, if it belongs to another shard, on its way there. With a snapshot
+taken at any earlier position, too, and however little room there is.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import pytest
 
 from lycosa.clock import Clock, ManualClock
 from lycosa.crawl import manifest as manifests
+from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options
 from lycosa.crawl.replay import refill_outbox, replay
 from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
+from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.files import Files
 from lycosa.frontier.calendar import Calendar
@@ -44,6 +46,7 @@ from lycosa.url.scope import Scope
 from tests.crawl.scripted import crawl
 
 SHARDS = 4
+ROOMY = FrontierOptions()
 Make = Callable[[Files, Clock, int], tuple[Frontier, Merging]]
 
 
@@ -75,12 +78,12 @@ class World:
         return Scope(options.scope, options.near, self.domains)
 
     def shard(
-        self, number: int, files: Files, make: Make, frontier_options: FrontierOptions = FrontierOptions(), filled: int = 0
+        self, number: int, files: Files, make: Make, options: FrontierOptions = ROOMY, filled: int = 0
     ) -> Shard:
         clock = ManualClock()
         frontier, seen = make(files, clock, self.keyer.seed)
         content = PlainSeen()
-        room = Room(frontier_options.memory)
+        room = Room(options.memory)
         room.tell(-1, filled)
         return Shard(
             number,
@@ -93,10 +96,12 @@ class World:
             content=ContentIndex([content]),
             content_store=content,
             left=PlainLeftBehind(),
+            sites=SiteTable(),
+            budgets=Budgets(2, 3, self.domains.domain),
             order=DepthOrder(),
             keyer=self.keyer,
             splitter=self.splitter,
-            sampler=Sampler(frontier_options),
+            sampler=Sampler(options),
             room=room,
             scope_of=self.scope_of,
             clock=clock,
@@ -200,7 +205,8 @@ def test_with_little_room_what_does_not_enter_is_behind_a_cursor(
         shard.outbox.clear()
         refill_outbox(shard, 0)
         check(world, number, shard, records[:end])
-    assert left > 0 or not any(isinstance(row, Fetched) for row in records), "nothing was ever left behind: the test shows nothing"
+    pages = any(isinstance(row, Fetched) for row in records)
+    assert left > 0 or not pages, "nothing was ever left behind: the test shows nothing"
 
 
 @pytest.mark.parametrize("way", [Shard.replay, replay])
