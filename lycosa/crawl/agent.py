@@ -44,7 +44,7 @@ from lycosa.frontier.calendar import Calendar
 from lycosa.frontier.left_packed import PackedLeftBehind
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.politeness import AddressTable, wait_after
-from lycosa.frontier.scoring import Scorer
+from lycosa.frontier.scoring import ScoredOrder, Scorer
 from lycosa.frontier.sydney import Room, Sampler
 from lycosa.log.log import Log
 from lycosa.meters import Meters
@@ -172,6 +172,8 @@ def build(
         store=options.seen.store,
         clock=clock,
     )
+    if by_rank is not None and any(shard.log.end for shard in all_shards):
+        by_rank.resume()
     saver.recover(told)
     before = decode_options(all_shards[0].options) if all_shards[0].options else None
     options = with_seeds(options, before, urls)
@@ -181,6 +183,8 @@ def build(
     limits = RunLimits(options.limits, all_shards, clock)
     parsers = Parsers.load(PageLimits(repeats=False))
     meters.gauge("page.failed", lambda: parsers.failed)
+    if isinstance(order, ScoredOrder):
+        meters.gauge("scorer.failed", lambda: order.failed)
     harvester = Harvester(
         archive=archive,
         parsers=parsers,

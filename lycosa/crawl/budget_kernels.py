@@ -26,6 +26,7 @@ NAME, PAGES, SKETCH = 0, 1, 2
 WAYS = 8
 REGISTERS = 32
 RANKS = 15
+DONE, UNKNOWN, NO_ROOM = 0, 1, 2
 
 _U0, _U1, _U2, _U4, _U15, _U64 = (np.uint64(n) for n in (0, 1, 2, 4, 15, 64))
 
@@ -89,18 +90,41 @@ def count(rows: Any, bits: Any, name: Any, forget: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def meet(rows: Any, bits: Any, names: Any, start: Any, forget: Any, register: Any, rank: Any) -> Any:
-    """Show a source to the sketches of the names from `start` on; where it stopped for want of room."""
+def meet(rows: Any, bits: Any, name: Any, forget: Any, register: Any, rank: Any) -> Any:
+    """Show a source to the sketch of a name; False if there is no room, as `make`."""
+    at = make(rows, bits, name, forget)
+    if at < 0:
+        return False
     column = SKETCH + register // 16
     shift = np.uint64(4 * (register % 16))
-    for i in range(start, names.size):
-        at = make(rows, bits, names[i], forget)
-        if at < 0:
-            return i
-        word = rows[at, column]
-        if ((word >> shift) & _U15) < np.uint64(rank):
-            rows[at, column] = (word & ~(_U15 << shift)) | (np.uint64(rank) << shift)
-    return names.size
+    word = rows[at, column]
+    if ((word >> shift) & _U15) < np.uint64(rank):
+        rows[at, column] = (word & ~(_U15 << shift)) | (np.uint64(rank) << shift)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def meet_all(
+    rows: Any, bits: Any, hosts: Any, start: Any, memo: Any, own: Any, forget: Any, register: Any, rank: Any
+) -> Any:
+    """Show a source to the domains of hosts, from `start` on: all but its own, and those of nobody (0).
+
+    `memo` has (hash of a host, domain) in slots by the low bits of the hash. Returns (where it stopped, why):
+    a host that is not in the memo, or want of room.
+    """
+    last = _U0
+    for i in range(start, hosts.size):
+        host = hosts[i]
+        if host == last:  # links stay mostly on one host
+            continue
+        slot = np.int64(host & np.uint64(memo.shape[0] - 1))
+        if memo[slot, 0] != host:
+            return i, UNKNOWN
+        domain = memo[slot, 1]
+        if domain not in (_U0, own) and not meet(rows, bits, domain, forget, register, rank):
+            return i, NO_ROOM
+        last = host
+    return hosts.size, DONE
 
 
 @njit(cache=True, nogil=True)

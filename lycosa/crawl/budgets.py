@@ -78,15 +78,17 @@ class _Table:
     def count(self, name: int) -> int:
         """One more page; how many there are now."""
         word = np.uint64(name)
-        while (pages := kernels.count(self.rows, self.bits, word, self._full)) < 0:
+        while (pages := kernels.count(self.rows, self.bits, word, self.full)) < 0:
             self._split()
         return int(pages)
 
-    def meet(self, names: list[int], register: int, rank: int) -> None:
-        """Show a source to the sketches of some names."""
-        words = np.array(names, np.uint64)
-        at = 0
-        while (at := kernels.meet(self.rows, self.bits, words, at, self._full, register, rank)) < len(words):
+    def meet_all(self, hosts: Words, at: int, memo: Words, own: int, register: int, rank: int) -> int:
+        """Show a source to the domains of hosts; the row of a host that is not in the memo, or how many there are."""
+        word = np.uint64(own)
+        while True:
+            at, why = kernels.meet_all(self.rows, self.bits, hosts, at, memo, word, self.full, register, rank)
+            if why != kernels.NO_ROOM:
+                return int(at)
             self._split()
 
     def find(self, name: int) -> int:
@@ -107,11 +109,12 @@ class _Table:
         self.bits = min(max(bits, _FIRST_BITS), self._most_bits)
         self.rows = np.zeros((kernels.WAYS << self.bits, self.rows.shape[1]), np.uint64)
         at = 0
-        while (at := kernels.refill(self.rows, self.bits, rows, at, self._full)) < len(rows):
+        while (at := kernels.refill(self.rows, self.bits, rows, at, self.full)) < len(rows):
             self._split()
 
     @property
-    def _full(self) -> bool:
+    def full(self) -> bool:
+        """Whether it may grow no more."""
         return self.bits >= self._most_bits
 
     def _split(self) -> None:
@@ -145,7 +148,8 @@ class Budgets:
         self._seed = seed
         self._hosts = _Table(hosts, 2) if host_budget else None
         self._domains = _Table(domains, 4) if domain_budget else None
-        self._memo: dict[int, int] = {}  # the hash of a host to its domain's; 0: none of ours
+        self._memo: Words = np.zeros((_MEMO if domain_budget else 0, 2), np.uint64)
+        """Hashes of hosts with those of their domains; 0: none of ours."""
         self._active = False
 
     @property
@@ -161,7 +165,7 @@ class Budgets:
     @property
     def nbytes(self) -> int:
         tables = [table for table in (self._hosts, self._domains) if table is not None]
-        return sum(table.rows.nbytes for table in tables) + 120 * len(self._memo)
+        return sum(table.rows.nbytes for table in tables) + self._memo.nbytes
 
     # -- the fold
 
@@ -182,28 +186,20 @@ class Budgets:
         if self._domains is None:
             return
         own = self._hash(source)
-        memo = self._memo
-        targets: list[int] = []
-        for host in dict.fromkeys((hosts if wanted is None else hosts[wanted]).tolist()):
-            domain = memo.get(host)
-            if domain is None:
-                domain = self._learn(host, hosts, urls)
-            if domain and domain != own:
-                targets.append(domain)
-        if targets:
-            self._domains.meet(targets, *_register(own))
+        register, rank = _register(own)
+        targets = hosts if wanted is None else hosts[wanted]
+        at = 0
+        while (at := self._domains.meet_all(targets, at, self._memo, own, register, rank)) < len(targets):
+            self._learn(targets[at], hosts, urls)
 
     def note_received(self, sender: int, hosts: Words, urls: bytes) -> None:
         """Another shard sent links: all that is known of where they were found is the sender."""
         self.note_links(f"shard {sender}", hosts, urls)  # no domain has a space
 
-    def _learn(self, host: int, hosts: Words, urls: bytes) -> int:
-        row = int(np.argmax(hosts == np.uint64(host)))
+    def _learn(self, host: np.uint64, hosts: Words, urls: bytes) -> None:
+        row = int(np.argmax(hosts == host))
         name = self._domain_of(host_of(urls.split(b"\n", row + 1)[row].decode("ascii")))
-        if len(self._memo) >= _MEMO:
-            self._memo.clear()
-        domain = self._memo[host] = self._hash(name) if name else 0
-        return domain
+        self._memo[int(host) % _MEMO] = host, self._hash(name) if name else 0
 
     # -- answers
 

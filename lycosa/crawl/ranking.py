@@ -37,7 +37,7 @@ _SLICE = 0.005
 _RECORDS = 200
 """how many records at most."""
 _EARLY = 10
-"""A calculation is not due before one K-th part of so many of the pages."""
+"""K over this: the pages before which no calculation is due."""
 _SHARE = 20
 """An early one waits so many times as long as the last one took."""
 _FEW = 4
@@ -162,7 +162,8 @@ class Ranker:
             calculation, planner = self.fold.cut(), self._order.planner()
             plan: Plan = await asyncio.to_thread(lambda: planner(calculation.run()))
             self.fold.settle(calculation)
-            self.known, self._batch = len(plan.ranks.keys), plan.batch
+            self.known = len(plan.ranks.keys)
+            self._batch = self._order.batch if plan.ranks.by_host else plan.batch
             async with self._lock:
                 await self._level(self._order.adopt(plan), frontiers)
             self._calculations.add()

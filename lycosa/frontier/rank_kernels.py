@@ -44,7 +44,32 @@ def fill_lists(keys: Any, targets: Any, counts: Any, places: Any, nodes: Any, gr
 
 
 @njit(cache=True, nogil=True)
-def _slot(slot_keys: Any, sums: Any, key: Any) -> int:
+def count_runs(ordered: Any, source: Any, rows: Any) -> int:
+    """For each run of equal names a row (source, name, length); returns how many."""
+    found = 0
+    for i in range(len(ordered)):
+        if i == 0 or ordered[i] != ordered[i - 1]:
+            rows[found]["from"] = source
+            rows[found]["to"] = ordered[i]
+            rows[found]["times"] = 1
+            found += 1
+        else:
+            rows[found - 1]["times"] += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def repeat(nodes: Any, times: Any, out: Any) -> None:
+    """`numpy.repeat`, which does not let go of the interpreter's lock."""
+    at = 0
+    for i in range(len(nodes)):
+        for _ in range(times[i]):
+            out[at] = nodes[i]
+            at += 1
+
+
+@njit(cache=True, nogil=True)
+def _slot(slot_keys: Any, sums: Any, key: Any) -> Any:
     """Where the key is, or where it would be. A sum of 0 marks a free slot: shares are above 0."""
     mask = len(slot_keys) - 1
     slot = np.int64(mix(key)) & mask
@@ -54,9 +79,7 @@ def _slot(slot_keys: Any, sums: Any, key: Any) -> int:
 
 
 @njit(cache=True, nogil=True)
-def add_share(
-    slot_keys: Any, sums: Any, ranked: Any, keys: Any, share: float, held: int, most: int
-) -> Any:
+def add_share(slot_keys: Any, sums: Any, ranked: Any, keys: Any, share: float, held: int, most: int) -> Any:
     """Add `share` to each key that is not among `ranked`; no more than `most` keys are held.
 
     Returns how many keys are held now, and how many found no room.

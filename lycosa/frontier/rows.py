@@ -99,4 +99,17 @@ class Rows:
 
 def joined(chunks: list[NDArray[Any]], dtype: DTypeLike) -> NDArray[Any]:
     """Chunks as one array."""
-    return np.concatenate(chunks) if chunks else np.empty(0, dtype)
+    if not chunks:
+        return np.empty(0, dtype)
+    if len({chunk.dtype for chunk in chunks}) > 1 or chunks[0].dtype.fields is None:
+        return np.concatenate(chunks)
+    # As bytes: field by field NumPy takes ten times as long.
+    return np.concatenate([chunk.view(np.uint8) for chunk in chunks]).view(dtype)
+
+
+def chosen(rows: NDArray[Any], places: NDArray[np.intp]) -> NDArray[Any]:
+    """Rows of several fields by their places, column by column: whole rows take NumPy five times as long."""
+    out = np.empty(len(places), rows.dtype)
+    for name in rows.dtype.names or ():
+        out[name] = rows[name][places]
+    return out
