@@ -109,17 +109,19 @@ def meet_all(
 ) -> Any:
     """Show a source to the domains of hosts, from `start` on: all but its own, and those of nobody (0).
 
-    `memo` has (hash of a host, domain) in slots by the low bits of the hash. Returns (where it stopped, why):
-    a host that is not in the memo, or want of room.
+    `memo` has (hash of a host, domain) in pairs of slots by the low bits of the hash. Returns where it stopped,
+    and why: a host that is not in the memo, or want of room.
     """
     last = _U0
     for i in range(start, hosts.size):
         host = hosts[i]
         if host == last:  # links stay mostly on one host
             continue
-        slot = np.int64(host & np.uint64(memo.shape[0] - 1))
+        slot: Any = np.int64(host & np.uint64(memo.shape[0] - 1))
         if memo[slot, 0] != host:
-            return i, UNKNOWN
+            slot ^= 1
+            if memo[slot, 0] != host:
+                return i, UNKNOWN
         domain = memo[slot, 1]
         if domain not in (_U0, own) and not meet(rows, bits, domain, forget, register, rank):
             return i, NO_ROOM

@@ -21,9 +21,9 @@ with n shards the count is low by a factor of up to n, for all domains alike: up
 
 Bounds. Each table (hosts, domains) has at most as many rows as the constructor says, 16 and 32 bytes each. When it
 is full (see `budget_kernels`) a new name ousts, of eight that its hash chooses, the one of fewest pages, of
-these the one of fewest in-links, then the oldest. What is forgotten begins anew, with nothing used up and no in-links. It has
-had no more pages than seven others, so those that budgets are for are remembered. In-links are counted from the
-first one on, before any page was fetched.
+these the one of fewest in-links, then the oldest. What is forgotten begins anew, with nothing used up and no
+in-links. It has had no more pages than seven others, so those that budgets are for are remembered. In-links are
+counted from the first one on, before any page was fetched.
 
 Same records, same numbers: nothing here depends on time, on chance, or on the order of a set.
 
@@ -52,7 +52,7 @@ VERSION = 1
 ROWS = 1 << 16
 HIGHEST = 255
 _PLAIN = 200
-_MEMO = 1 << 13
+_MEMO = 1 << 14
 _PIECE = 1 << 14
 _FIRST_BITS = 4
 
@@ -83,7 +83,7 @@ class _Table:
         return int(pages)
 
     def meet_all(self, hosts: Words, at: int, memo: Words, own: int, register: int, rank: int) -> int:
-        """Show a source to the domains of hosts; the row of a host that is not in the memo, or how many there are."""
+        """Show a source to the domains of hosts; the first row whose host is not in the memo, or the end."""
         word = np.uint64(own)
         while True:
             at, why = kernels.meet_all(self.rows, self.bits, hosts, at, memo, word, self.full, register, rank)
@@ -199,7 +199,9 @@ class Budgets:
     def _learn(self, host: np.uint64, hosts: Words, urls: bytes) -> None:
         row = int(np.argmax(hosts == host))
         name = self._domain_of(host_of(urls.split(b"\n", row + 1)[row].decode("ascii")))
-        self._memo[int(host) % _MEMO] = host, self._hash(name) if name else 0
+        slot = int(host) % _MEMO
+        self._memo[slot ^ 1] = self._memo[slot]
+        self._memo[slot] = host, self._hash(name) if name else 0
 
     # -- answers
 

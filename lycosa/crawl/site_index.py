@@ -22,7 +22,7 @@ Words = NDArray[np.uint64]
 
 _PAGES = 256
 _SMALLEST = 8
-_MAPPED = 1 << 15
+_MAPPED = 1 << 14
 """From this size on a page has a mapping of its own, which goes back to the system when the page is replaced."""
 
 

@@ -1,133 +1,42 @@
 """Kernels of the store of left-behind entries: the table of queues, the pool of tails, blocks to be written.
 
-A queue is a row (`ROW`, 46 bytes) as long as it has entries. Its entries are, oldest first:
-
-    run     `left` entries that lie one after the other in a file, from the address `run` on
-    chain   `blocks` blocks in files; `chain` is the address of the newest, each knows the one before
-    tail    entries in RAM: a circular list in `pool`, of which `tail` is the last, whose next is the first
-
-`left_packed.py` says what files hold. Addresses have 48 bits, in two fields each.
-
-Rows are dense and in the order of the round: row 0 is OTHERS, which is always there; those from 1 up to NEXT
-were named in this round, or came in it; those from NEXT up to QUEUES are owed. A row that comes goes to NEXT,
-one that goes is filled from the ends of the two parts, so the array can shrink with the number of queues. Rows are
-found by their mixed number through a linear-hash table (Litwin, VLDB 1980) that grows and shrinks by one bucket
-at a time.
-
-In the pool the last entry of a tail, and no other, has a `size` above 0, that of the tail, and knows its row.
+`left_store.py` has the arrays. Rows are dense and in the order of the round: row 0 is OTHERS, which is always
+there; those from 1 up to NEXT were named in this round, or came in it; those from NEXT up to QUEUES are owed. A row
+that comes goes to NEXT, one that goes is filled from the ends of the two parts, so the array can shrink with the
+number of queues. Rows are found by their mixed number through a linear-hash table (Litwin, VLDB 1980) that grows
+and shrinks by one bucket at a time.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from lycosa.frontier.store import grow
-from lycosa.url.key_kernels import mix
-
-ROW = np.dtype(
-    [
-        ("queue", "<u8"),
-        ("chain", "<u4"),
-        ("anchor", "<u4"),  # the last block of the stretch before that of `chain`
-        ("run", "<u4"),
-        ("link", "<i4"),  # the next row of the bucket
-        ("tail", "<i4"),  # -1: none
-        ("left", "<u4"),
-        ("count", "<u4"),  # entries of run, chain and tail
-        ("blocks", "<u4"),
-        ("chain_top", "<u2"),
-        ("anchor_top", "<u2"),
-        ("run_top", "<u2"),
-    ]
-)
-WAITING = np.dtype(
-    [
-        ("position", "<i8"),
-        ("cursor", "<u4"),
-        ("next", "<i4"),
-        ("row", "<i4"),
-        ("size", "<i4"),
-    ]
-)
-SAVED = np.dtype(
-    [
-        ("queue", "<u8"),
-        ("chain", "<u8"),
-        ("anchor", "<u8"),
-        ("run", "<u8"),
-        ("left", "<u4"),
-        ("count", "<u4"),  # entries of run and chain
-        ("blocks", "<u4"),
-    ]
-)
-"""A row as a snapshot has it."""
-TAIL = np.dtype([("queue", "<u8"), ("position", "<i8"), ("cursor", "<u4")])
-"""An entry of a tail as a snapshot has it."""
-
-# Counters, by index into one array of int64.
-(
-    QUEUES,  # rows
-    NEXT,  # the row that the round names next
+from lycosa.frontier.left_store import (
+    BLOCK,
     BUCKETS,
-    ENTRIES,  # in all queues
-    TAILS,  # entries the pool may have
-    POOLED,  # entries in it
-    TOP,  # places of it ever used since the last spill
-    FREE,  # head of the list of free places below TOP, -1 if there is none
-    COUNTERS,
-) = range(9)
+    ENTRIES,
+    ENTRY_WORDS,
+    FREE,
+    HEAD_WORDS,
+    NEXT,
+    POOLED,
+    QUEUES,
+    STRETCH,
+    TAILS,
+    TOP,
+)
+from lycosa.url.key_kernels import mix
 
 DONE, SPILL, ROOM = range(3)
 """What `push` answers: it is in; the pool must be written first; some array must grow first."""
 NOTHING, GOT, GOT_TRIM, RUN, CHAIN = range(5)
 """What `pop` answers."""
 
-HEAD_WORDS = 8
-ENTRY_WORDS = 4
-BLOCK = 1024
-"""Entries of a block at most."""
-STRETCH = 64
-"""Blocks of a stretch. With BLOCK it bounds what is copied at once: 65,536 entries, 1 MiB."""
-
 _LOW = 0xFFFFFFFF
-
-
-class Store(NamedTuple):
-    """All arrays; the module's docstring says what each is."""
-
-    rows: NDArray[Any]
-    heads: NDArray[np.int32]
-    pool: NDArray[Any]
-    c: NDArray[np.int64]
-
-
-def new_store(tails: int) -> Store:
-    """An empty store, whose pool takes so many entries."""
-    c = np.zeros(COUNTERS, np.int64)
-    c[[QUEUES, NEXT, BUCKETS]] = 1
-    c[TAILS] = tails
-    c[FREE] = -1
-    rows = np.zeros(1, ROW)
-    rows["tail"] = -1
-    return Store(rows, np.full(1, -1, np.int32), np.zeros(0, WAITING), c)
-
-
-def make_room(s: Store, queues: int = 1) -> None:
-    """Room for so many more queues, and for one more entry."""
-    grow(s.rows, int(s.c[QUEUES]) + queues)
-    grow(s.heads, int(s.c[BUCKETS]) + queues)
-    grow(s.pool, int(s.c[TOP]) + 1)
-
-
-def trim(s: Store) -> None:
-    """Give back what was needed for queues that are gone."""
-    n = int(s.c[QUEUES])
-    s.rows.resize(n + n // 8 + 64, refcheck=False)
-    s.heads.resize(max(int(s.c[BUCKETS]), n + n // 8 + 64), refcheck=False)
 
 
 # -- checksums
@@ -458,7 +367,7 @@ def spill(s: Any, out: Any, base: Any, commit: Any) -> Any:
         while todo > 0:
             if blocks % STRETCH == 0:
                 anchor = chain
-            n = min(todo, BLOCK)
+            n = todo if todo < BLOCK else np.int64(BLOCK)
             if not commit:
                 i = _put_block(s, out, w, s.rows[slot].queue, chain, anchor, n, i)
             chain = base + 4 * w
@@ -482,7 +391,7 @@ def tails(s: Any, out: Any) -> None:
     """The entries of the pool, those of a queue in order, into an array of `TAIL`."""
     n = 0
     for last in range(s.c[TOP]):
-        i = last
+        i = np.int64(last)
         for _ in range(s.pool[last].size):
             i = np.int64(s.pool[i].next)
             out[n].queue = s.rows[s.pool[last].row].queue

@@ -24,8 +24,8 @@ entries are. Addresses beyond the chain that counts (`blocks` blocks) mean nothi
 
     snapshot = head row-piece* tail-piece*
     head     = [version, rows, tails, entries, next, end, [[base, size, wanted]*]]              MessagePack
-    row      = queue:u64 chain:u64 anchor:u64 run:u64 left:u32 count:u32 blocks:u32      (`left_kernels.SAVED`)
-    tail     = queue:u64 position:u64 cursor:u32                                         (`left_kernels.TAIL`)
+    row      = queue:u64 chain:u64 anchor:u64 run:u64 left:u32 count:u32 blocks:u32      (`left_store.SAVED`)
+    tail     = queue:u64 position:u64 cursor:u32                                         (`left_store.TAIL`)
 
 Rows are in the order of the round, OTHERS first; `next` is the number of the one that comes next. The tails of
 one queue are in the order of their queue. A freeze copies rows and tails and writes no file.
@@ -51,9 +51,10 @@ from numpy.typing import NDArray
 from lycosa.errors import StorageError
 from lycosa.files import Files
 from lycosa.frontier import left_kernels as kernels
+from lycosa.frontier import left_store as store
 from lycosa.frontier.left_behind import Entry
-from lycosa.frontier.left_kernels import BLOCK, ENTRIES, NEXT, POOLED, QUEUES, SAVED, STRETCH, TAIL, TOP
 from lycosa.frontier.left_segments import LAST, Segment, Segments
+from lycosa.frontier.left_store import BLOCK, ENTRIES, NEXT, POOLED, QUEUES, SAVED, STRETCH, TAIL, TOP
 
 VERSION = 1
 ROWS_OF_PIECE = 5000
@@ -87,7 +88,7 @@ class PackedLeftBehind:
         if tails < 1 or segment_bytes < 1:
             raise ValueError("tails and segment_bytes are at least 1")
         self._tails = tails
-        self._s = kernels.new_store(tails)
+        self._s = store.new_store(tails)
         self._segments = Segments(files, segment_bytes)
 
     # -- in and out
@@ -101,7 +102,7 @@ class PackedLeftBehind:
             if status == kernels.SPILL:
                 self._spill()
             else:
-                kernels.make_room(self._s)
+                store.make_room(self._s)
 
     def pop(self, queue: int) -> Entry | None:
         number = np.uint64(queue)
@@ -120,7 +121,7 @@ class PackedLeftBehind:
             else:
                 trim = what == kernels.GOT_TRIM
             if trim:
-                kernels.trim(self._s)
+                store.trim(self._s)
             return Entry(a, b)
 
     def count(self, queue: int) -> int:
@@ -147,7 +148,7 @@ class PackedLeftBehind:
                     yield queue, Entry(position, cursor)
 
     def clear(self) -> None:
-        self._s = kernels.new_store(self._tails)
+        self._s = store.new_store(self._tails)
         self._segments.clear()
 
     def __len__(self) -> int:
@@ -163,7 +164,7 @@ class PackedLeftBehind:
     def _spill(self) -> None:
         """Write every tail."""
         entries = int(self._s.c[POOLED])
-        out = np.empty(entries * (kernels.HEAD_WORDS + kernels.ENTRY_WORDS), np.uint32)
+        out = np.empty(entries * (store.HEAD_WORDS + store.ENTRY_WORDS), np.uint32)
         base = self._segments.end
         words = kernels.spill(self._s, out, base, False)
         self._segments.append(out[:words].tobytes(), entries)
@@ -259,7 +260,7 @@ class PackedLeftBehind:
         while read < head.rows:
             part = _parsed(next(iterator, b""), SAVED)
             read += len(part)
-            kernels.make_room(s, len(part))
+            store.make_room(s, len(part))
             addresses = np.maximum(np.maximum(part["chain"], part["anchor"]), part["run"])
             chained = part["count"].astype(np.int64) - part["left"]
             sound = (chained >= part["blocks"]) & ((chained > 0) == (part["blocks"] > 0)) & (addresses < LAST)

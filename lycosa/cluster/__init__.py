@@ -1,0 +1,1 @@
+"""Cluster: how do many agents crawl as one?"""
