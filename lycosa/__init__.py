@@ -22,5 +22,5 @@ def __getattr__(name: str) -> Any:
     if name == "crawl":
         return importlib.import_module("lycosa.crawl")
     if name == "Crawl":
-        return importlib.import_module("lycosa.crawl.api").Crawl
+        return importlib.import_module("lycosa.cluster.api").Crawl
     raise AttributeError(f"module 'lycosa' has no attribute {name!r}")

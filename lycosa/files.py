@@ -17,6 +17,7 @@ import errno
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -238,24 +239,51 @@ def write_whole(files: Files, name: str, data: Bytes) -> None:
     files.sync_dir(name.rpartition("/")[0])
 
 
-class DirectoryLock:
-    """Held by the one process that writes to a crawl; the system drops it when that process ends."""
+def lives(pid: int) -> bool:
+    """Whether there is a process of that number."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
 
-    def __init__(self, directory: Path) -> None:
+
+class DirectoryLock:
+    """Held by the one process that writes to a crawl; the system drops it when that process ends.
+
+    A process that it started and handed the file to (`fileno`) holds it too. So a crawl whose first process was
+    killed is locked until the last of its agents has ended, which takes a moment: that is waited for.
+    """
+
+    def __init__(self, directory: Path, patience: float = 10.0) -> None:
         path = directory / "lock"
         with _said("lock", path):
             directory.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        until = time.monotonic() + patience
+        while not self._try():
             holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            if holder.isdigit() and not lives(int(holder)) and time.monotonic() < until:
+                time.sleep(0.05)
+                continue
             os.close(self._fd)
             raise ConfigError(
                 f"{directory} is in use by process {holder}: stop it first, or choose another directory"
-            ) from None
+            )
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def _try(self) -> bool:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def fileno(self) -> int:
+        return self._fd
 
     def release(self) -> None:
         if self._fd >= 0:

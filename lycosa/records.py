@@ -11,6 +11,7 @@ the end, with a default, so that an older log stays readable.
     Skipped     a URL that will not be fetched, and why
     Deferred    a URL or a site that waits for a time
     Robots      what a site's robots.txt said
+    Duplicates  late word that pages fetched before had a content that was known already
 
 Times are whole milliseconds since the epoch. URLs are canonical (see `lycosa.url`), hence ASCII without
 white space or newline; that is what lets `Links` join them with newlines.
@@ -152,7 +153,11 @@ class Seeded(msgspec.Struct, frozen=True, array_like=True, tag_field="record", t
 
 
 class Received(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="V"):
-    """Links that shard `sender` found at positions before `cursor` of its log."""
+    """Links that shard `sender` found at positions before `cursor` of its log.
+
+    From another agent also digests of contents that it fetched and whose partition is kept here: `asked` has, for
+    each, the position of its Fetched in the sender's log, or -1 if nobody waits for an answer.
+    """
 
     at: int
     sender: int
@@ -160,6 +165,8 @@ class Received(msgspec.Struct, frozen=True, array_like=True, tag_field="record",
     links: Links
     depths: list[int]
     hops: bytes
+    digests: bytes = b""  # eight bytes each, little endian
+    asked: list[int] = []
 
 
 class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="F"):
@@ -226,7 +233,19 @@ class Robots(msgspec.Struct, frozen=True, array_like=True, tag_field="record", t
     delay: float = 0.0  # its Crawl-delay for us, in seconds
 
 
-Record = Configured | Seeded | Received | Fetched | Skipped | Deferred | Robots
+class Duplicates(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="U"):
+    """The pages at these positions of this log had a content that was fetched before.
+
+    The answer of shard `owner`, which keeps the partition of their digests, to what it logged before `cursor`.
+    """
+
+    at: int
+    owner: int
+    cursor: int
+    positions: list[int]
+
+
+Record = Configured | Seeded | Received | Fetched | Skipped | Deferred | Robots | Duplicates
 
 
 class Waiting(NamedTuple):
@@ -270,7 +289,20 @@ class RobotsHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record
     """That a record is a Robots."""
 
 
-Head = UrlHead | SkippedHead | DeferredHead | ConfiguredHead | SeededHead | ReceivedHead | RobotsHead
+class DuplicatesHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="U", gc=False):
+    """That a record is a Duplicates."""
+
+
+Head = (
+    UrlHead
+    | SkippedHead
+    | DeferredHead
+    | ConfiguredHead
+    | SeededHead
+    | ReceivedHead
+    | RobotsHead
+    | DuplicatesHead
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _head_decoder = msgspec.msgpack.Decoder(Head)

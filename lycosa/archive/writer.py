@@ -1,6 +1,7 @@
 """The archive of an agent: exchanges are appended to WARC files, and a place is given back for each.
 
-    name = prefix "-" YYYYMMDDhhmmss "-" serial "-" crawl ".warc.gz"      serial: five digits or more, growing
+    name = prefix "-" YYYYMMDDhhmmss "-" serial "-" crawl [ "." agent ] ".warc.gz"
+                                                            serial: five digits or more, growing
     file = warcinfo *( [request] (response / revisit) / resource )        each a gzip member
 
 A file has its final name from its first byte (no ".open" suffix): places in the log name it, and
@@ -17,6 +18,9 @@ Recovery. After a crash a file may hold bytes that no committed record points at
 `recover` is told how far each file is known to the log, cuts each to that, removes files the log does not
 know, and goes on in the last file. So no file holds a torn record once the crawl runs again, and an exchange
 whose commit did not happen is fetched and stored anew, once. Files named otherwise are left alone.
+
+Several agents write into one directory, each into files that carry its name, and an agent with a name cuts and
+removes only those: `cut_files` does it for all of them, before any agent stores.
 
 After an error of the disk the archive refuses further work: only recovery knows what was written.
 """
@@ -87,11 +91,12 @@ class Archive:
         clock: Clock,
         *,
         crawl: str,
+        agent: str = "",
         info: Mapping[str, str] | None = None,
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        """`crawl` goes into the names, `info` into each warcinfo record (operator, user agent ...)."""
-        for what, word in (("prefix", options.prefix), ("crawl id", crawl)):
+        """`crawl` and `agent` go into the names, `info` into each warcinfo record (operator, user agent ...)."""
+        for what, word in (("prefix", options.prefix), ("crawl id", crawl), ("agent", agent or "a")):
             if not _WORD.match(word):
                 raise ConfigError(f"archive {what} {word!r}: use letters, digits, '.' and '_' only")
         if not 0 <= options.level <= 3:
@@ -99,7 +104,8 @@ class Archive:
         self._files = files
         self._options = options
         self._clock = clock
-        self._crawl = crawl
+        self._last = f"{crawl}.{agent}" if agent else crawl
+        self._own = f"-{self._last}{SUFFIX}" if agent else SUFFIX
         self._info = {
             "software": f"lycosa/{VERSION}",
             "format": "WARC File Format 1.1",
@@ -206,7 +212,7 @@ class Archive:
     def _begin(self) -> _File:
         at = milliseconds(self._clock)
         stamp = datetime.fromtimestamp(at // 1000, UTC).strftime("%Y%m%d%H%M%S")
-        name = f"{self._options.prefix}-{stamp}-{self._serial:05d}-{self._crawl}{SUFFIX}"
+        name = f"{self._options.prefix}-{stamp}-{self._serial:05d}-{self._last}{SUFFIX}"
         self._serial += 1
         file = _File(name)
         first = warc.warcinfo(self._identity(), at, name, self._info, self._options.level)
@@ -291,25 +297,9 @@ class Archive:
 
         `ends` has, for each file that any committed record names, the largest `offset + length`.
         """
-        there = [name for name in self._files.list("") if _NAME.match(name)]
-        for name in sorted(ends):
-            size = self._files.size(name) if name in there else 0
-            if size < ends[name]:
-                raise StorageError(
-                    f"archive file {name} has {size} bytes and the log knows {ends[name]} of it:"
-                    " restore the file, or begin a new crawl in another directory"
-                )
-        done = Recovered({}, [])
-        for name in there:
-            if name not in ends:
-                self._files.remove(name)
-                done.removed.append(name)
-            elif (beyond := self._files.size(name) - ends[name]) > 0:
-                self._files.truncate(name, ends[name])
-                done.cut[name] = beyond
-        if done.removed:
-            self._files.sync_dir("")
-        last = max((name for name in there if name in ends), key=_serial, default=None)
+        done = cut_files(self._files, ends, self._own)
+        there = {name for name in self._files.list("") if name.endswith(self._own)}
+        last = max((name for name in ends if name in there), key=_serial, default=None)
         with self._lock:
             self._open = [_File(last, ends[last])] if last is not None else []
         return done
@@ -331,6 +321,29 @@ class Archive:
         """Every record written, file by file."""
         for name in self.names():
             yield from scan(self._files, name)
+
+
+def cut_files(files: Files, ends: Mapping[str, int], own: str = SUFFIX) -> Recovered:
+    """Cut every archive file whose name ends in `own` to its end in the committed logs of all shards."""
+    there = [name for name in files.list("") if _NAME.match(name) and name.endswith(own)]
+    for name in sorted(name for name in ends if name.endswith(own)):
+        size = files.size(name) if name in there else 0
+        if size < ends[name]:
+            raise StorageError(
+                f"archive file {name} has {size} bytes and the log knows {ends[name]} of it:"
+                " restore the file, or begin a new crawl in another directory"
+            )
+    done = Recovered({}, [])
+    for name in there:
+        if name not in ends:
+            files.remove(name)
+            done.removed.append(name)
+        elif (beyond := files.size(name) - ends[name]) > 0:
+            files.truncate(name, ends[name])
+            done.cut[name] = beyond
+    if done.removed:
+        files.sync_dir("")
+    return done
 
 
 def _serial(name: str) -> int:

@@ -110,7 +110,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     more = parser.add_argument_group("more")
     more.add_argument("--no-archive", action="store_true", help="keep no WARC files")
+    more.add_argument(
+        "--agents", type=int, metavar="N", help="processes that crawl (one a core, if there is work for them)"
+    )
     more.add_argument("--shards", type=int, metavar="N", help="of a new crawl; fixed from then on (16)")
+    more.add_argument(
+        "--splitter", choices=("domain", "host", "region"), help="of a new crawl: what shards it (domain)"
+    )
+    more.add_argument(
+        "--region", action="append", metavar="NAME=SUFFIX,...", help="domains that share a part of the shards"
+    )
     more.add_argument("--set", action="append", metavar="OPTION=VALUE", help="any option of crawl.toml")
     more.add_argument("--json", action="store_true", help="progress as JSON lines on standard output")
     more.add_argument("--quiet", action="store_true", help="no progress, only the summary")
@@ -118,7 +127,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     given, seeds, into = gather(args)
+    _take_structure(given, args)
     return asyncio.run(_crawl(given, seeds, into, args))
+
+
+def _take_structure(given: dict[str, Any], args: argparse.Namespace) -> None:
+    """Agents, shards and splitter may stand in the file too, but are no options of the crawl: the first may differ
+    from run to run, the others never change."""
+    for name in ("agents", "shards", "splitter"):
+        value = given.pop(name, None)
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+    regions = given.pop("regions", None)
+    if args.region:
+        pairs = _pairs(args.region, "=", "--region NAME=SUFFIX,...") or {}
+        regions = {name: text.split(",") for name, text in pairs.items()}
+    for name in ("agents", "shards"):
+        if not isinstance(getattr(args, name), int | None) or isinstance(getattr(args, name), bool):
+            raise ConfigError(f"{name} is a number, not {getattr(args, name)!r}")
+    args.regions = regions
+
+
+def _splitter(args: argparse.Namespace) -> Any:
+    """How a new crawl is to be split, if anything was said of it."""
+    from lycosa import options
+    from lycosa.crawl.splitting import SplitterOptions
+
+    if args.splitter is None and args.regions is None:
+        return None
+    by = args.splitter or "region"
+    return options.read(SplitterOptions, {"by": by, "regions": args.regions or {}}, "splitter")
 
 
 def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
@@ -314,17 +352,19 @@ def _set(given: dict[str, Any], text: str) -> None:
 
 async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argparse.Namespace) -> int:
     from lycosa.cli.screen import Screen, choose_mode
-    from lycosa.crawl.api import Crawl
+    from lycosa.cluster.api import Crawl
     from lycosa.crawl.warming import warm
 
     resumed = (into / "crawl.json").exists()
-    crawl = Crawl(seeds, into=into, shards=args.shards, **given)
+    split = _splitter(args)
+    crawl = Crawl(seeds, into=into, shards=args.shards, splitter=split, agents=args.agents, **given)
     with Screen(choose_mode(args.json, args.quiet), f"lycosa · {into}") as screen:
         warm(told=screen.note)
         await crawl.start(told=screen.note)
         for url, rule in crawl.refused_seeds[:_FEW]:
             screen.note(f"note: the seed {url} is out of scope: {rule}")
-        screen.note(f"{'resuming' if resumed else 'crawling into'} {into}")
+        team = f" with {crawl.agents} agents" if crawl.agents != 1 else ""
+        screen.note(f"{'resuming' if resumed else 'crawling into'} {into}{team}")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, _interrupted, crawl, screen)

@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import functools
 import json
+import statistics
 import sys
 import tempfile
 import time
@@ -73,6 +74,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the samples (0)")
     parser.add_argument(
+        "--repeat", type=int, default=1, metavar="N", help="crawl N times, each with samples of its own (1)"
+    )
+    parser.add_argument(
         "--through",
         action="store_true",
         help="also crawl through a real shard, and compare: minutes, not seconds",
@@ -114,13 +118,17 @@ class _Teller:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lycosa.lab.experiments.sydney import experiment, rules
+    from lycosa.lab.experiments.sydney import experiment, reshuffled, rules
 
-    for name, least in (("t", 1), ("budget", 1)):
-        if min(getattr(args, name)) < least:
+    for name, value, least in (
+        ("t", min(args.t), 1),
+        ("budget", min(args.budget), 1),
+        ("repeat", args.repeat, 1),
+        ("shallow", args.shallow, 0),
+        ("seed", args.seed, 0),
+    ):
+        if value < least:
             raise ConfigError(f"--{name} is at least {least}")
-    if args.shallow < 0:
-        raise ConfigError("--shallow is at least 0")
     if args.plot is not None and args.plot.is_dir():
         raise ConfigError(f"cannot write {args.plot}: it is a directory")
     tell = _Teller()
@@ -134,6 +142,11 @@ def run(args: argparse.Namespace) -> int:
         runs[rule.name] = (rule, trace)
         rows.append((rule, row))
     explored = len(runs["breadth-first"][1].order)
+    spread = {rule.name: [(row.peak, row.coverage)] for rule, row in rows}
+    for number in range(1, args.repeat):
+        tell(f"crawling again, {number + 1} of {args.repeat}")
+        for rule, _, row in experiment(reshuffled(subject, number), chosen):
+            spread[rule.name].append((row.peak, row.coverage))
     head = {
         "graph": _name(args.graph),
         "nodes": subject.lists.count,
@@ -154,9 +167,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(head))
         for rule, row in rows:
-            print(json.dumps({**row._asdict(), "paper": _paper(rule)}))
+            peaks, coverages = zip(*spread[rule.name], strict=True)
+            more = {"peaks": peaks, "coverages": coverages, "paper": _paper(rule)}
+            print(json.dumps({**row._asdict(), **more}))
     else:
-        _print(head, rows)
+        _print(head, rows, spread)
     ours = [rule for rule in chosen if rule.mode]
     return _through(args, subject, ours, explored, tell) if args.through else 0
 
@@ -196,19 +211,18 @@ def _middle(subject: Subject) -> int:
 
 def _paper(rule: Rule) -> dict[str, float]:
     """What the paper has for a rule: its Tables 1 and 2."""
-    from lycosa.lab.experiments.sydney import PAPER_COVERAGE, PAPER_PEAK, PAPER_RETURNED, Rule
+    from lycosa.lab.experiments.sydney import BFS, PAPER_COVERAGE, PAPER_PEAK, PAPER_RETURNED, Rule
 
-    if (
-        rule in (Rule(f"t={rule.t}", t=rule.t), Rule("breadth-first", shuffled=False))
-        and rule.t in PAPER_PEAK
-    ):
+    if rule in (BFS, Rule(f"t={rule.t}", t=rule.t)) and rule.t in PAPER_PEAK:
         return {"peak": PAPER_PEAK[rule.t], "returned": PAPER_RETURNED[rule.t]}
     if rule.budget and (rule.t, rule.budget) in PAPER_COVERAGE:
         return {"coverage": PAPER_COVERAGE[rule.t, rule.budget]}
     return {}
 
 
-def _print(head: dict[str, Any], rows: Sequence[tuple[Rule, Row]]) -> None:
+def _print(
+    head: dict[str, Any], rows: Sequence[tuple[Rule, Row]], spread: dict[str, list[tuple[float, float]]]
+) -> None:
     print(f"{head['graph']}: {head['nodes']:,} pages, {head['arcs']:,} links")
     print(
         f"start: {_start(head)}; explored: {head['explored']:,} pages; shallow: depth below {head['shallow']}"
@@ -217,6 +231,9 @@ def _print(head: dict[str, Any], rows: Sequence[tuple[Rule, Row]]) -> None:
     measures = list(rows[0][1].worth)
     titles = ["rule", "coverage", "|P|+|S|", "of BFS", "|P|", "|S|", "came back", "returns"]
     titles += [f"{name} at 25 50 75" for name in measures]
+    repeated = len(spread[rows[0][0].name]) > 1
+    if repeated:
+        titles += ["|P|+|S|: least, median, most", "coverage: the same"]
     table = [titles]
     for rule, row in rows:
         paper = _paper(rule)
@@ -231,7 +248,8 @@ def _print(head: dict[str, Any], rows: Sequence[tuple[Rule, Row]]) -> None:
         ]
         points = [row.worth[name][:3] for name in measures]
         worth = [" ".join("-" if x is None else f"{100 * x:.0f}" for x in three) for three in points]
-        table.append([rule.name, *shown, *worth])
+        again = [_spread(values) for values in zip(*spread[rule.name], strict=True)] if repeated else []
+        table.append([rule.name, *shown, *worth, *again])
     widths = [max(len(line[i]) for line in table) for i in range(len(titles))]
     for line in table:
         cells = [
@@ -245,6 +263,10 @@ def _start(head: dict[str, Any]) -> str:
     nodes: list[int] = head["start"]
     shown = ", ".join(str(node) for node in nodes[:8]) + (" …" if len(nodes) > 8 else "")
     return f"node {shown}" if len(nodes) == 1 else f"nodes {shown}"
+
+
+def _spread(values: Sequence[float]) -> str:
+    return " ".join(_share(x) for x in (min(values), statistics.median(values), max(values)))
 
 
 def _share(value: float, paper: float | None = None) -> str:

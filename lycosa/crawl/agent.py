@@ -1,4 +1,4 @@
-"""The agent: one process, one event loop, all its shards. Here everything is put together.
+"""The agent: one process, one event loop, its shards. Here everything is put together.
 
 `build` is the composition root: read it from top to bottom to see who is handed what. `Agent.run` starts visits
 while there are hosts that are ready, commits twice a second, takes a snapshot now and then, and ends when
@@ -9,13 +9,18 @@ while there are hosts that are ready, commits twice a second, takes a snapshot n
 
 Whatever the end, it is the same: visits under way may finish for a few seconds, then everything is committed, a
 snapshot taken, and the mark of a running process removed. The next run goes on from there.
+
+An agent that has all shards is alone: it ends by itself, and the mark is its own. One of several has some of the
+shards (`owned`), which may change while it runs: `adopt` opens a shard that nobody has, `hand_over` saves one and
+lets it go. It never ends by itself, since others may find links for it: somebody who sees all agents does that,
+and keeps the mark.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 
 from lycosa.archive.writer import Archive
@@ -23,8 +28,10 @@ from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
+from lycosa.crawl.exchange import Exchange
 from lycosa.crawl.harvest import Crop, Harvester
-from lycosa.crawl.limits import RunLimits
+from lycosa.crawl.hosts import OwnHosts
+from lycosa.crawl.limits import RunLimits, RunQuota
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.rank_fold import RankFold
 from lycosa.crawl.ranking import Ranker, make_order, ranked
@@ -32,9 +39,9 @@ from lycosa.crawl.rules import RulesKeeper
 from lycosa.crawl.saving import Saver
 from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
 from lycosa.crawl.sites import SiteTable
-from lycosa.crawl.splitting import Splitter
+from lycosa.crawl.splitting import Splitter, SplitterOptions
 from lycosa.crawl.totals import Totals, summed
-from lycosa.crawl.visit import FetcherTable, Visitor
+from lycosa.crawl.visit import Addresses, FetcherTable, Hosts, Visitor
 from lycosa.fetch.dns import AresResolver, OverridingResolver, Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.registry import FetchContext, Fetchers
@@ -86,6 +93,7 @@ def build(
     *,
     shards: int | None = None,
     hash_seed: int | None = None,
+    splitter: SplitterOptions | None = None,
     clock: Clock | None = None,
     fetchers: FetcherTable | None = None,
     resolver: Resolver | None = None,
@@ -93,15 +101,19 @@ def build(
     on_crop: Callable[[Crop], Awaitable[None]] | None = None,
     told: Callable[[str], None] | None = None,
     scorer: Scorer | None = None,
+    team: Team | None = None,
 ) -> Agent:
-    """Open (or begin) the crawl in `files` and recover it; nothing is fetched before `run`."""
+    """Open (or begin) the crawl in `files` and recover it; nothing is fetched before `run`.
+
+    Without a `team` the agent has all shards and is ready to run; with one it has those of its part, and `begin`
+    must be called when all of the team have recovered.
+    """
     clock = clock or SystemClock()
     meters = meters or Meters()
-    manifest = manifests.load(files) or manifests.create(files, milliseconds(clock), shards, hash_seed)
-    manifests.check_shards(manifest, shards)
+    manifest = manifests.open_or_create(files, milliseconds(clock), shards, hash_seed, splitter)
     domains = manifests.domains_of(files)
     keyer = Keyer(manifest.hash_seed)
-    splitter = Splitter(manifest.shards, domains)
+    split = Splitter(manifest.shards, domains, manifest.splitter)
     rules = Rules.named(options.rules)
     urls = canonical_seeds(seeds, rules)
     order = make_order(options.frontier, manifest.hash_seed, scorer)
@@ -119,26 +131,34 @@ def build(
 
     def domain_in(number: int) -> Callable[[str], str]:
         """The domain of a host of that shard; "" for hosts of others."""
-        return lambda host: domains.domain(host) if splitter.shard_of(host) == number else ""
+        return lambda host: domains.domain(host) if split.shard_of(host) == number else ""
 
     archive = None
     if options.archive.keep:
         obeyed = "obeyed" if options.robots.obey else "ignored"
         info = {"http-header-user-agent": options.fetch.user_agent, "robots": obeyed}
-        archive = Archive(files.within("archive"), options.archive, clock, crawl=manifest.crawl, info=info)
-    places = [files.within(manifests.shard_directory(n)) for n in range(manifest.shards)]
+        archive = Archive(
+            files.within("archive"),
+            options.archive,
+            clock,
+            crawl=manifest.crawl,
+            agent=team.name if team else "",
+            info=info,
+        )
     cache = ScatterCache(options.seen.cache or _LEAST_CACHE)
     memory = options.seen.memory // manifest.shards
+    content = ContentIndex(total=manifest.shards)
 
-    stores = [open_store(options.seen.store, place.within("seen"), memory) for place in places]
-    contents = [MemorySeen(place.within("content")) for place in places]
-    content = ContentIndex(contents)
-    all_shards = [
-        Shard(
+    def open_shard(number: int) -> Shard:
+        """A shard as it is before recovery. Nothing of it is shared with others but cache and content."""
+        place = files.within(manifests.shard_directory(number))
+        store = open_store(options.seen.store, place.within("seen"), memory)
+        contents = content.stores[number] = MemorySeen(place.within("content"))
+        return Shard(
             number,
             log=Log(place.within("log")),
-            seen=CachedSeen(cache, stores[number], meters) if options.seen.cache else stores[number],
-            store=stores[number],
+            seen=CachedSeen(cache, store, meters) if options.seen.cache else store,
+            store=store,
             cache=cache,
             frontier=PackedFrontier(clock, order, manifest.hash_seed),
             calendar=Calendar(place.within("calendar")),
@@ -151,10 +171,10 @@ def build(
                 seed=manifest.hash_seed,
             ),
             content=content,
-            content_store=contents[number],
+            content_store=contents,
             order=order,
             keyer=keyer,
-            splitter=splitter,
+            splitter=split,
             sampler=sampler,
             room=room,
             scope_of=scope_of,
@@ -162,25 +182,27 @@ def build(
             noted=ranker.note if ranker else None,
             low_rank=by_rank.is_low if by_rank else None,
         )
-        for number, place in enumerate(places)
-    ]
+
+    owned = range(manifest.shards) if team is None else sorted(team.owned)
+    all_shards = [open_shard(number) for number in owned]
     saver = Saver(
         files=files,
-        shard_files=places,
         shards=all_shards,
         archive=archive,
         store=options.seen.store,
         clock=clock,
+        exchange=team.exchange if team else None,
     )
+    all_shards = saver.shards
     if by_rank is not None and any(shard.log.end for shard in all_shards):
         by_rank.resume()
     saver.recover(told)
-    before = decode_options(all_shards[0].options) if all_shards[0].options else None
+    before = decode_options(all_shards[0].options) if all_shards and all_shards[0].options else None
     options = with_seeds(options, before, urls)
 
     guard = AddressGuard(options.allow)
     fetchers = fetchers or Fetchers(FetchContext(options.fetch, clock, meters, guard))
-    limits = RunLimits(options.limits, all_shards, clock)
+    limits: RunQuota = team.quota if team else RunLimits(options.limits, all_shards, clock)
     parsers = Parsers.load(PageLimits(repeats=False))
     meters.gauge("page.failed", lambda: parsers.failed)
     if isinstance(order, ScoredOrder):
@@ -199,7 +221,7 @@ def build(
         resolver=resolver
         or OverridingResolver(AresResolver(options.dns, clock, meters), options.dns.resolve),
         guard=guard,
-        addresses=AddressTable(options.politeness.address_wait),
+        addresses=team.addresses if team else AddressTable(options.politeness.address_wait),
         rules=RulesKeeper(
             agent=options.robots.agent,
             attempts=options.robots.attempts,
@@ -209,7 +231,7 @@ def build(
         ),
         harvester=harvester,
         quota=limits,
-        shard_of=lambda host: all_shards[splitter.shard_of(host)],
+        hosts=OwnHosts(lambda host: saver.find(split.shard_of(host)), clock, team.hosts if team else None),
         clock=clock,
         meters=meters,
         on_crop=on_crop,
@@ -218,8 +240,11 @@ def build(
         manifest=manifest,
         options=options,
         shards=all_shards,
-        splitter=splitter,
+        open_shard=open_shard,
+        content=content,
+        splitter=split,
         saver=saver,
+        team=team,
         visitor=visitor,
         limits=limits,
         archive=archive,
@@ -228,8 +253,34 @@ def build(
         ranker=ranker,
         levelling=levelling,
     )
-    agent.prepare(urls)
+    if team is None:
+        agent.begin(urls, saver.archive_ends())
     return agent
+
+
+class Team:
+    """What makes an agent one of several: its part of the shards, and what it shares with the others."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        owned: Sequence[int],
+        size: int,
+        exchange: Exchange,
+        addresses: Addresses,
+        hosts: Hosts,
+        quota: RunQuota,
+    ) -> None:
+        self.name = name
+        """Goes into the names of the agent's archive files."""
+        self.owned = owned
+        self.size = size
+        """How many agents share the crawl's visits."""
+        self.exchange = exchange
+        self.addresses = addresses
+        self.hosts = hosts
+        self.quota = quota
 
 
 class Agent:
@@ -241,15 +292,18 @@ class Agent:
         manifest: Manifest,
         options: Options,
         shards: Sequence[Shard],
+        open_shard: Callable[[int], Shard],
+        content: ContentIndex,
         splitter: Splitter,
         saver: Saver,
         visitor: Visitor,
-        limits: RunLimits,
+        limits: RunQuota,
         archive: Archive | None,
         clock: Clock,
         meters: Meters,
         ranker: Ranker | None,
         levelling: asyncio.Lock,
+        team: Team | None = None,
     ) -> None:
         self.manifest = manifest
         self.options = options
@@ -265,23 +319,40 @@ class Agent:
         self._levelling = levelling
         """Levelling the frontiers anew and freezing them exclude each other."""
         self._ranking: asyncio.Task[None] | None = None
-        self.refused_seeds: list[tuple[str, str]] = []
-        """Seeds that the scope excludes, and the rule that does."""
-        self._visits: set[asyncio.Task[None]] = set()
+        self._open_shard = open_shard
+        self._content = content
+        self._team = team
+        self._most_visits = max(options.visits // team.size, 1) if team else options.visits
+        self._refused: list[tuple[str, str]] = []
+        self._visits: dict[asyncio.Task[None], int] = {}
+        """Visits under way, and the shard of each."""
         self._merges: dict[int, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
         self._failure: BaseException | None = None
         self._stopped = False
         self._paused = False
-        self._next_shard = 0
+        self._next_shard = -1
+        self._leaving: set[int] = set()
         self._last_snapshot = clock.monotonic()
         self._gauges()
 
     # -- before the run
 
-    def prepare(self, seeds: Sequence[str]) -> None:
-        """Log what is new in the options and the seeds, and make up for what the last stop cut short."""
+    @property
+    def saver(self) -> Saver:
+        """Commits, snapshots, and how far recovery came."""
+        return self._saver
+
+    def begin(
+        self, seeds: Sequence[str], archive_ends: Mapping[str, int], *, unclean: bool | None = None
+    ) -> None:
+        """Log what is new in the options and the seeds, and make up for what the last stop cut short.
+
+        `archive_ends` are those of all shards of the crawl. `unclean`: whether the last process that had these
+        shards was cut short; None: the mark tells, and is set.
+        """
+        self._saver.recover_archive(archive_ends)
         now = milliseconds(self._clock)
         encoded = encode_options(self.options)
         for shard in self.shards:
@@ -289,37 +360,92 @@ class Agent:
                 shard.append(Configured(now, encoded))
         self._saver.catch_up()
         for url in seeds:
-            shard = self.shards[self._splitter.shard_of(host_of(url))]
-            verdict = shard.scope.judge(url, 0)
+            found = self._saver.find(self._splitter.shard_of(host_of(url)))
+            if found is None:
+                continue
+            verdict = found.scope.judge(url, 0)
             if not verdict.inside:
-                self.refused_seeds.append((url, verdict.rule))
-                if not shard.knows(url):
-                    shard.append(Skipped(now, url, 0, verdict.why, verdict.rule))
-        for number, urls in self._new_seeds(seeds).items():
+                self._refused.append((url, verdict.rule))
+                if not found.knows(url):
+                    found.append(Skipped(now, url, 0, verdict.why, verdict.rule))
+        for owner, urls in self._new_seeds(seeds):
             for start in range(0, len(urls), _SEEDS):
                 rows = (Link(url, LinkKind.SEED, False, "") for url in urls[start : start + _SEEDS])
-                self.shards[number].append(Seeded(now, Links.pack(rows)))
-        if self._saver.begin_running():
-            self._wait_for_all()
+                owner.append(Seeded(now, Links.pack(rows)))
+        if self._saver.begin_running() if unclean is None else unclean:
+            self._wait_for_all(self.shards)
 
-    def _new_seeds(self, seeds: Sequence[str]) -> dict[int, list[str]]:
-        by_shard: dict[int, list[str]] = {}
+    def _new_seeds(self, seeds: Sequence[str]) -> list[tuple[Shard, list[str]]]:
+        by_shard: dict[int, tuple[Shard, list[str]]] = {}
         for url in seeds:
-            shard = self.shards[self._splitter.shard_of(host_of(url))]
-            if not shard.knows(url):
-                by_shard.setdefault(shard.number, []).append(url)
-        return by_shard
+            shard = self._saver.find(self._splitter.shard_of(host_of(url)))
+            if shard is not None and not shard.knows(url):
+                by_shard.setdefault(shard.number, (shard, []))[1].append(url)
+        return list(by_shard.values())
 
-    def _wait_for_all(self) -> None:
+    def _wait_for_all(self, shards: Sequence[Shard]) -> None:
         """After an unclean stop every host counts as asked now: nobody knows whom the last process asked."""
         now = self._clock.monotonic()
         politeness = self.options.politeness
-        for shard in self.shards:
+        for shard in shards:
             shard.frontier.hold_all(now + politeness.wait)
             for name, site in shard.sites.asked():
                 wait = wait_after(politeness, site.crawl_delay, None, site.last_ms / 1000)
                 if wait > politeness.wait:
                     shard.frontier.hold(host_of(name + "/"), now + wait)
+
+    # -- the agent's shards change
+
+    async def adopt(self, number: int, *, unclean: bool = True) -> None:
+        """Open a shard that no agent has, and go on with it. `unclean`: its last holder may have been cut short.
+
+        Whoever calls it sees to it that the archive holds all that the shard's log points at, and that senders
+        elsewhere begin at its cursors.
+        """
+        shard = self._open_shard(number)
+        self._saver.recover_one(shard)
+        encoded = encode_options(self.options)
+        if shard.options != encoded:
+            shard.append(Configured(milliseconds(self._clock), encoded))
+        if unclean:
+            self._wait_for_all([shard])
+        await self._saver.commit()
+        self._saver.add(shard)
+        self._saver.catch_up(running=True)
+        self._wake.set()
+
+    async def hand_over(self, number: int) -> None:
+        """Let a shard's visits end, save it, and have it no more."""
+        shard = self._saver.find(number)
+        if shard is None:
+            return
+        self._leaving.add(number)
+        try:
+            await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
+            if number in self._merges:
+                await asyncio.wait([self._merges[number]])
+            self._saver.remove(shard)  # from here on nothing is delivered to it
+            await self._saver.commit(shard)
+            await self._saver.snapshot(shard)
+        finally:
+            self._leaving.discard(number)
+        shard.log.close()
+        self._saver.forget(shard)
+        del self._content.stores[number]
+        await self._saver.commit()
+        self._saver.catch_up(running=True)
+        self._wake.set()
+
+    @staticmethod
+    async def _end_visits(visits: Sequence[asyncio.Task[None]], grace: float) -> None:
+        """Wait for visits to end; those that take longer are cut short."""
+        if not visits:
+            return
+        _, late = await asyncio.wait(visits, timeout=grace)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late)
 
     # -- the run
 
@@ -333,8 +459,9 @@ class Agent:
         try:
             end = await self._loop()
         except Exception as error:
+            # A commit that failed elsewhere comes first: whoever commits after it only trips over it.
             self._failure = self._failure or error
-            raise
+            raise self._failure from None
         finally:
             self._ending.set()
             await committer  # never cancelled: a commit under way must end
@@ -358,7 +485,7 @@ class Agent:
             self._rank_if_due()
             if not self._paused:
                 self._start_visits(now)
-            if self._idle():
+            if self._team is None and self._idle():
                 # Idle twice with no append between: what was on its way has arrived and brought nothing.
                 ends = [shard.log.end for shard in self.shards]
                 await self._saver.commit()
@@ -373,10 +500,10 @@ class Agent:
     def _start_visits(self, now: float) -> None:
         count = len(self.shards)
         misses = 0
-        while len(self._visits) < self.options.visits and misses < count and self._limits.open():
-            shard = self.shards[self._next_shard]
+        while len(self._visits) < self._most_visits and misses < count and self._limits.open():
             self._next_shard = (self._next_shard + 1) % count
-            host = shard.frontier.begin(now)
+            shard = self.shards[self._next_shard]
+            host = None if shard.number in self._leaving else shard.frontier.begin(now)
             if host is None:
                 misses += 1
                 continue
@@ -385,11 +512,11 @@ class Agent:
                 shard.frontier.end(host, now)  # its class is higher now: others go first
                 continue
             task = asyncio.create_task(self._visitor.visit(shard, host))
-            self._visits.add(task)
+            self._visits[task] = shard.number
             task.add_done_callback(self._visit_ended)
 
     def _visit_ended(self, task: asyncio.Task[None]) -> None:
-        self._visits.discard(task)
+        self._visits.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             self._failure = self._failure or task.exception()
         self._wake.set()
@@ -449,9 +576,14 @@ class Agent:
             del self._merges[shard.number]
             self._wake.set()
 
+    async def settled(self) -> bool:
+        """Commit, and say whether nothing is left to do here: no link of these shards waits for anything."""
+        await self._saver.commit()
+        return self._idle() and self._failure is None
+
     def _idle(self) -> bool:
         """Nothing to do, now or within the horizon."""
-        if self._visits or self._merges:
+        if self._visits or self._merges or not (self._team is None or self._team.exchange.quiet):
             return False
         horizon = milliseconds(self._clock) + int(self.options.horizon * 1000)
         for shard in self.shards:
@@ -465,7 +597,7 @@ class Agent:
     async def _pause(self, now: float) -> None:
         """Until something changes, or something is due."""
         timeout = 1.0
-        if len(self._visits) < self.options.visits and not self._paused:
+        if len(self._visits) < self._most_visits and not self._paused:
             for shard in self.shards:
                 ready = shard.frontier.next_ready()
                 if ready is not None:
@@ -510,12 +642,7 @@ class Agent:
     async def _wind_up(self) -> None:
         """Let visits finish, then save everything; a failure on the way leaves what is durable."""
         self._visitor.stopping = True
-        if self._visits:
-            await asyncio.wait(self._visits, timeout=0.0 if self._failure else _GRACE)
-        for task in list(self._visits):
-            task.cancel()
-        if self._visits:
-            await asyncio.wait(self._visits)
+        await self._end_visits(list(self._visits), 0.0 if self._failure else _GRACE)
         if self._merges:
             await asyncio.wait(list(self._merges.values()))
         if self._ranking is not None:
@@ -525,7 +652,8 @@ class Agent:
             if self._failure is None:
                 await self._saver.commit()
                 await self._saver.snapshot()
-                self._saver.end_running()
+                if self._team is None:
+                    self._saver.end_running()
         finally:
             await self._visitor.close()
             for shard in self.shards:
@@ -549,6 +677,28 @@ class Agent:
 
     def go_on(self) -> None:
         self._paused = False
+        self._wake.set()
+
+    @property
+    def refused_seeds(self) -> list[tuple[str, str]]:
+        """Seeds that the scope excludes, and the rule that does."""
+        return self._refused
+
+    def read_meters(self) -> dict[str, float]:
+        return self.meters.read()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is left to do here, as far as can be seen without a commit."""
+        return self._idle()
+
+    def fail(self, error: Exception) -> None:
+        """Something that the agent depends on has failed: the run ends with that."""
+        self._failure = self._failure or error
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Something has come from outside: links, or leave to ask for more pages."""
         self._wake.set()
 
     def totals(self) -> Totals:

@@ -11,6 +11,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from lycosa.files import lives
+
 
 def process_of(directory: Path) -> int | None:
     """The number of the process that crawls into a directory; None if there is none."""
@@ -20,7 +22,7 @@ def process_of(directory: Path) -> int | None:
         return None
     try:
         text = os.pread(fd, 32, 0).strip()
-        if not text.isdigit() or not _lives(int(text)):
+        if not text.isdigit() or not lives(int(text)):
             return None
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -30,13 +32,3 @@ def process_of(directory: Path) -> int | None:
     finally:
         os.close(fd)
     return None
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True

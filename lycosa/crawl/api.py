@@ -26,13 +26,14 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from lycosa.clock import SystemClock
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.agent import Agent, End, build
+from lycosa.crawl.agent import End, build
 from lycosa.crawl.config import Options, canonical_seeds, read_options
 from lycosa.crawl.harvest import Crop
+from lycosa.crawl.splitting import SplitterOptions
 from lycosa.crawl.status import Reporter, Status
 from lycosa.errors import ConfigError, LycosaError
 from lycosa.fetch.guard import AddressGuard
@@ -151,21 +152,53 @@ class Pages:
                 count -= 1
 
 
+class Running(Protocol):
+    """A crawl that is open: one agent in this process, or several in processes of their own."""
+
+    async def run(self) -> End:
+        """Crawl until the end."""
+        ...
+
+    def stop(self) -> bool:
+        """End the run cleanly; False if that was asked before."""
+        ...
+
+    def pause(self) -> None: ...
+    def go_on(self) -> None: ...
+    def read_meters(self) -> dict[str, float]: ...
+    @property
+    def refused_seeds(self) -> list[tuple[str, str]]: ...
+
+
+class Reporting(Protocol):
+    """Who says how a crawl goes."""
+
+    def status(self, state: str = "running") -> Status: ...
+    def write(self, status: Status) -> None: ...
+
+
 class Crawl:
     """A crawl in a directory of its own."""
 
     def __init__(
-        self, seeds: Iterable[str] | str = (), *, into: str | Path, shards: int | None = None, **options: Any
+        self,
+        seeds: Iterable[str] | str = (),
+        *,
+        into: str | Path,
+        shards: int | None = None,
+        splitter: SplitterOptions | None = None,
+        **options: Any,
     ) -> None:
+        self._splitter = splitter
         self._seeds = [seeds] if isinstance(seeds, str) else list(seeds)
         self._into = Path(into)
         self._shards = shards
         self._options: Options = read_options(options)
         self._pages: Pages | None = None
         self._task: asyncio.Task[End] | None = None
-        self._agent: Agent | None = None
+        self._agent: Running | None = None
         self._lock: DirectoryLock | None = None
-        self._reporter: Reporter | None = None
+        self._reporter: Reporting | None = None
         self._state = "running"
 
     async def start(self, *, pages: bool = False, told: Callable[[str], None] | None = None) -> None:
@@ -180,19 +213,26 @@ class Crawl:
         self._lock = DirectoryLock(self._into)
         try:
             self._pages = Pages() if pages else None
-            self._agent = build(
-                DiskFiles(self._into),
-                self._options,
-                self._seeds,
-                shards=self._shards,
-                on_crop=self._offer if pages else None,
-                told=told,
-            )
-            self._reporter = Reporter(self._agent, self._into)
+            self._agent, self._reporter = await self._open(self._lock, told)
             self._task = asyncio.create_task(self._run(self._agent))
         except BaseException:
             self._lock.release()
             raise
+
+    async def _open(
+        self, lock: DirectoryLock, told: Callable[[str], None] | None
+    ) -> tuple[Running, Reporting]:
+        """Open the crawl, of whose directory this process has the lock."""
+        agent = build(
+            DiskFiles(self._into),
+            self._options,
+            self._seeds,
+            shards=self._shards,
+            splitter=self._splitter,
+            on_crop=None if self._pages is None else self._offer,
+            told=told,
+        )
+        return agent, Reporter(agent, self._into)
 
     def _demand_room(self) -> None:
         """A crawl goes into a directory of its own."""
@@ -211,7 +251,7 @@ class Crawl:
 
     async def _check(self) -> None:
         """Hear now what the operator must change, and not when the crawl has a directory."""
-        manifests.demand_shards(self._shards)
+        manifests.demand_shards(self._shards, self._splitter)
         seeds = canonical_seeds(self._seeds, Rules.named(self._options.rules))
         guard = AddressGuard(self._options.allow)
         fetchers = Fetchers(FetchContext(self._options.fetch, SystemClock(), Meters(), guard))
@@ -225,7 +265,7 @@ class Crawl:
         finally:
             await fetchers.close()
 
-    async def _run(self, agent: Agent) -> End:
+    async def _run(self, agent: Running) -> End:
         writer = asyncio.create_task(self._write_status())
         try:
             end = await agent.run()
@@ -295,9 +335,9 @@ class Crawl:
 
     def stats(self) -> dict[str, float]:
         """Every meter of the crawl, by name."""
-        return self._opened().meters.read()
+        return self._opened().read_meters()
 
-    def _opened(self) -> Agent:
+    def _opened(self) -> Running:
         if self._agent is None:
             raise ConfigError("the crawl has not been started")
         return self._agent

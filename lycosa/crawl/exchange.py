@@ -17,8 +17,8 @@ read back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -28,6 +28,28 @@ from lycosa.seen.protocol import Keys
 
 if TYPE_CHECKING:
     from lycosa.crawl.shard import Shard
+
+
+class Exchange(Protocol):
+    """What carries links between agents. Within an agent nothing of it is needed.
+
+    Every link that a record committed here found for a shard of another agent reaches that shard's log, whatever
+    dies in between, and moves its cursor; a link that comes twice is known there.
+    """
+
+    def deliver(self) -> None:
+        """Called after every commit, on the loop: send what may travel, let go of what was received."""
+        ...
+
+    def rewind(self) -> None:
+        """The outboxes were cleared: what was found since the last sending is to be read from the logs."""
+        ...
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing waits here to be sent."""
+        ...
+
 
 HEARTBEAT = 1_000
 _MOST = 5_000
@@ -39,7 +61,9 @@ class Outbox:
 
     def __init__(self, cache: Cache) -> None:
         self._rows: dict[int, list[tuple[int, str, int, int, int]]] = {}
+        self._asks: dict[int, list[tuple[int, int]]] = {}
         self._cache = cache
+        self._shut: set[int] = set()
         self.offered = 0
         self.sent = 0
 
@@ -49,11 +73,24 @@ class Outbox:
         self.offered += len(rows)
         self.sent += len(rows) - self._cache.probe(keys, known)
         for hit, (owner, row) in zip(known.tolist(), rows, strict=True):
-            if not hit:
+            if not hit and owner not in self._shut:
                 self._rows.setdefault(owner, []).append(row)
 
+    def ask(self, owner: int, position: int, digest: int) -> None:
+        """Content fetched at `position` whose digest another agent's shard keeps."""
+        if owner not in self._shut:
+            self._asks.setdefault(owner, []).append((position, digest))
+
+    def take_asks(self, owner: int, before: int) -> list[tuple[int, int]]:
+        """The contents to ask one shard about that were fetched before a position: (position, digest)."""
+        rows = self._asks.pop(owner, [])
+        kept = [row for row in rows if row[0] >= before]
+        if kept:
+            self._asks[owner] = kept
+        return [row for row in rows if row[0] < before]
+
     def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
+        return sum(map(len, self._rows.values())) + sum(map(len, self._asks.values()))
 
     def take(self, owner: int, before: int) -> list[tuple[int, str, int, int, int]]:
         """The links for one shard that were found before a position."""
@@ -64,10 +101,27 @@ class Outbox:
         self._rows[owner] = kept
         return [row for row in rows if row[0] < before]
 
-    def clear(self) -> None:
-        """Forget everything, what was sent included: recovery finds out what to send."""
-        self._rows.clear()
+    def clear(self, before: int | None = None) -> None:
+        """Forget everything (found before a position), what was sent included: recovery finds out what to send."""
+        kept = {
+            owner: [row for row in rows if before is not None and row[0] >= before]
+            for owner, rows in self._rows.items()
+        }
+        self._rows = {owner: rows for owner, rows in kept.items() if rows}
+        if before is None:
+            self._asks.clear()
         self._cache.clear()
+
+    def shut(self, owners: Iterable[int]) -> None:
+        """Keep nothing for these shards: what is found for them is read from the log when it can travel."""
+        self._shut.update(owners)
+        for owner in self._shut:
+            self._rows.pop(owner, None)
+            self._asks.pop(owner, None)
+
+    def reopen(self, owners: Iterable[int]) -> None:
+        """Keep what is found for these shards from now on."""
+        self._shut.difference_update(owners)
 
 
 def deliver(shards: Sequence[Shard], at: int) -> int:
@@ -81,32 +135,48 @@ def deliver(shards: Sequence[Shard], at: int) -> int:
             rows = sender.outbox.take(receiver.number, committed)
             behind = committed - receiver.cursors.get(sender.number, 0)
             if rows or behind >= HEARTBEAT:
-                appended += _receive(receiver, sender.number, committed, rows, at)
+                appended += receive(receiver, sender.number, committed, rows, at)
     return appended
 
 
-def _receive(
-    receiver: Shard, sender: int, cursor: int, rows: list[tuple[int, str, int, int, int]], at: int
+def receive(
+    receiver: Shard,
+    sender: int,
+    cursor: int,
+    rows: list[tuple[int, str, int, int, int]],
+    at: int,
+    asks: Sequence[tuple[int, int, int]] = (),
 ) -> int:
-    """Append rows in records of bounded size; only the last one may move the cursor to its end."""
+    """Append rows in records of bounded size; only the last one may move the cursor to its end.
+
+    `asks` are digests for the receiver's partition: (position in the sender's log, digest, that position or -1);
+    each goes into the record whose cursor passes its position, so that it is heeded exactly once.
+    """
     rows = sorted(rows, key=lambda row: row[0])  # a record's cursor must not be past rows of a later record
     parts = [rows[start : start + _MOST] for start in range(0, len(rows), _MOST)] or [[]]
     for part in parts:
         end = cursor if part is parts[-1] else part[-1][0]
+        told = [row for row in asks if row[0] < end or part is parts[-1]]
+        asks = [row for row in asks if row[0] >= end and part is not parts[-1]]
+        digests = b"".join(digest.to_bytes(8, "little") for _, digest, _ in told)
         links = Links("\n".join(row[1] for row in part).encode("ascii"), bytes(row[2] for row in part), b"")
         depths, hops = [row[3] for row in part], bytes(min(row[4], 255) for row in part)
-        receiver.append(Received(at, sender, end, links, depths, hops))
+        asked = [row for _, _, row in told]
+        receiver.append(Received(at, sender, end, links, depths, hops, digests, asked))
     return len(parts)
 
 
-def catch_up(shards: Sequence[Shard], refill: Callable[[Shard, int], int], at: int) -> int:
+def catch_up(
+    shards: Sequence[Shard], refill: Callable[[Shard, int], int], at: int, running: bool = False
+) -> int:
     """After recovery: deliver what senders logged behind receivers' cursors; records looked at.
 
-    `refill` puts what a shard's log has for others from a position on into its outbox.
+    `refill` puts what a shard's log has for others from a position on into its outbox. When the crawl is
+    `running`, what was found since the last commit stays there.
     """
     looked = 0
     for sender in shards:
-        sender.outbox.clear()
+        sender.outbox.clear(sender.log.committed if running else None)
         others = [receiver for receiver in shards if receiver is not sender]
         if not others:
             continue
@@ -118,5 +188,5 @@ def catch_up(shards: Sequence[Shard], refill: Callable[[Shard, int], int], at: i
                 row for row in sender.outbox.take(receiver.number, sender.log.committed) if row[0] >= cursor
             ]
             if rows:
-                _receive(receiver, sender.number, sender.log.committed, rows, at)
+                receive(receiver, sender.number, sender.log.committed, rows, at)
     return looked

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from lycosa.crawl.config import Options
-from lycosa.crawl.reading import CrawlReader
+from lycosa.crawl.reading import CrawlReader, with_word
 from lycosa.crawl.shard import followed_kinds
 from lycosa.errors import ConfigError
 from lycosa.fetch.registry import known_schemes
@@ -100,7 +100,9 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
     owner = crawl.splitter.shard_of(host_of(url))
     found = list(_discoveries(crawl, url, options))
     found.sort(key=lambda row: row.at)
-    own = [record for _, record in crawl.logs[owner].find(url.encode("ascii"))]
+    rows = list(crawl.logs[owner].find(url.encode("ascii")))
+    late = crawl.late_duplicates(owner) if any(isinstance(row, Fetched) for _, row in rows) else frozenset()
+    own = [with_word(record, position in late) for position, record in rows]
     fetches = [row for row in own if isinstance(row, Fetched) and row.url == url]
     skips = [row for row in own if isinstance(row, Skipped) and row.url == url]
     deferrals = [row for row in own if isinstance(row, Deferred) and row.url == url]

@@ -70,10 +70,14 @@ def pages(
     crawl: CrawlReader, *, text: bool = False, body: bool = False, told: Told | None = None
 ) -> Iterator[Row]:
     """A row for each page, shard by shard."""
+    late: dict[int, frozenset[int]] = {}
     for shard, position, record in _records(crawl, told):
         if not isinstance(record, Fetched):
             continue
+        if shard not in late:
+            late[shard] = crawl.late_duplicates(shard)
         row = page_row(shard, position, record)
+        row["duplicate"] = record.duplicate or position in late[shard]
         if text or body:
             data = body_of(crawl, record)
             if text:

@@ -1,7 +1,8 @@
 """Records as JSON: the form in which `log`, `export` and `report` hand them to other programs.
 
     time       "2026-05-01T12:30:00.250Z", UTC, or null where the record has none (0)
-    digest     16 hexadecimal digits (JSON's numbers do not hold 64 bits), or null for an empty body
+    digest     16 hexadecimal digits (JSON's numbers do not hold 64 bits), or null for an empty body; the
+               `digests` of Received are a list of them
     links      per `Shown`: their number; or a list of {"url", "kind", "nofollow", "text"}; or left out.
                Those of Received have "depth" and "hops" too.
     body       of Robots: the text, if its bytes are UTF-8; else "body_base64" instead
@@ -24,6 +25,7 @@ import msgspec
 from lycosa.records import (
     Configured,
     Deferred,
+    Duplicates,
     Fetched,
     Links,
     Received,
@@ -46,6 +48,7 @@ KINDS: dict[str, type[Record]] = {
     "skipped": Skipped,
     "deferred": Deferred,
     "robots": Robots,
+    "duplicates": Duplicates,
 }
 """Records by the name they have on the command line and in JSON."""
 
@@ -92,6 +95,9 @@ def plain(shard: int, position: int, record: Record, links: Shown = Shown.COUNT)
             row[name] = iso(value)
         elif name == "digest":
             row[name] = digest_text(value)
+        elif name == "digests":
+            found = (value[at : at + 8] for at in range(0, len(value), 8))
+            row[name] = [f"{int.from_bytes(each, 'little'):016x}" for each in found]
         elif name == "body":
             row.update(body_field(value))
         elif name not in ("options", "depths", "hops") or isinstance(record, Fetched | Deferred):

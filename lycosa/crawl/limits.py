@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from lycosa.clock import Clock
 from lycosa.crawl.config import Limits
 from lycosa.crawl.shard import Shard
+
+
+class RunQuota(Protocol):
+    """What a run may still do. Visits take pages from it one by one."""
+
+    def start(self) -> None:
+        """The run begins now."""
+        ...
+
+    def take(self) -> bool:
+        """Ask for one page; False if there is none left."""
+        ...
+
+    def give_back(self) -> None:
+        """It did not become a page."""
+        ...
+
+    def open(self) -> bool:
+        """Whether another page may be asked for."""
+        ...
+
+    def reached(self) -> bool:
+        """Whether the run is over."""
+        ...
 
 
 class RunLimits:

@@ -9,8 +9,8 @@
       shards/00/          one shard: log/ snapshots/ seen/ content/ calendar/
 
 The hash seed is drawn once per crawl: keys of URLs depend on it, and a site that does not know it cannot
-craft collisions. The number of shards is fixed, because a domain's shard is a hash modulo that number; how
-many agents run them is not.
+craft collisions. The number of shards is fixed, because a domain's shard is a hash modulo that number, and so is
+what is hashed (`splitter`); how many agents run them is not.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import secrets
 
 import msgspec
 
+from lycosa.crawl.splitting import SplitterOptions, check_splitter
 from lycosa.errors import ConfigError, StorageError
 from lycosa.files import Files, write_whole
 from lycosa.url.domains import Domains
@@ -39,30 +40,58 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = DEFAULT_SHARDS
     created: int
     version: str = VERSION
+    splitter: SplitterOptions = SplitterOptions()
 
 
-def create(files: Files, created: int, shards: int | None = None, hash_seed: int | None = None) -> Manifest:
+def create(
+    files: Files,
+    created: int,
+    shards: int | None = None,
+    hash_seed: int | None = None,
+    splitter: SplitterOptions | None = None,
+) -> Manifest:
     """Begin a crawl in an empty directory."""
-    demand_shards(shards)
+    demand_shards(shards, splitter)
     manifest = Manifest(
         crawl=secrets.token_hex(6),
         hash_seed=secrets.randbits(63) if hash_seed is None else hash_seed,
         shards=DEFAULT_SHARDS if shards is None else shards,
         created=created,
+        splitter=splitter or SplitterOptions(),
     )
     write_whole(files, SUFFIXES, Domains.bundled_list())
     write_whole(files, NAME, msgspec.json.format(msgspec.json.encode(manifest)))
     return manifest
 
 
-def demand_shards(shards: int | None) -> None:
+def open_or_create(
+    files: Files,
+    now: int,
+    shards: int | None = None,
+    hash_seed: int | None = None,
+    splitter: SplitterOptions | None = None,
+) -> Manifest:
+    """The manifest of the crawl in a directory, or that of a new one; what never changes must not differ."""
+    manifest = load(files) or create(files, now, shards, hash_seed, splitter)
+    check_shards(manifest, shards, splitter)
+    return manifest
+
+
+def demand_shards(shards: int | None, splitter: SplitterOptions | None = None) -> None:
     """Refuse a number of shards that no crawl can have; None leaves it to us."""
     if shards is not None and not 1 <= shards <= 4096:
         raise ConfigError(f"a crawl has 1 to 4096 shards, not {shards}")
+    if splitter is not None:
+        check_splitter(splitter, DEFAULT_SHARDS if shards is None else shards)
 
 
-def check_shards(manifest: Manifest, shards: int | None) -> None:
-    """Refuse another number of shards than the crawl began with."""
+def check_shards(manifest: Manifest, shards: int | None, splitter: SplitterOptions | None = None) -> None:
+    """Refuse another number of shards, or another way of splitting, than the crawl began with."""
+    if splitter not in (None, manifest.splitter):
+        raise ConfigError(
+            f"this crawl is split by {manifest.splitter.by}, which never changes: leave --splitter (and --region) "
+            f"out, or begin anew"
+        )
     if shards not in (None, manifest.shards):
         raise ConfigError(
             f"this crawl has {manifest.shards} shards, which never changes: leave --shards out, or begin anew"

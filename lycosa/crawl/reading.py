@@ -12,14 +12,26 @@ import heapq
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import Options, decode_options
 from lycosa.crawl.splitting import Splitter
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles, Files
 from lycosa.log.reader import LogReader
-from lycosa.records import Configured, Record
+from lycosa.records import Configured, Duplicates, Fetched, Record
 from lycosa.url.key import Keyer
+
+_DUPLICATES = b"\x95\xa1U"
+"""How a Duplicates record begins: an array of five, the first its tag."""
+
+
+def with_word(record: Record, late: bool) -> Record:
+    """The record as if the late word that its content was known had come in time."""
+    if late and isinstance(record, Fetched):
+        return msgspec.structs.replace(record, duplicate=True)
+    return record
 
 
 class CrawlReader:
@@ -37,7 +49,7 @@ class CrawlReader:
             raise ConfigError(f"{directory} holds no crawl: it has no {manifests.NAME}")
         self.manifest = manifest
         self.keyer = Keyer(manifest.hash_seed)
-        self.splitter = Splitter(manifest.shards, manifests.domains_of(self.files))
+        self.splitter = Splitter(manifest.shards, manifests.domains_of(self.files), manifest.splitter)
         self.logs = [
             LogReader(self.files.within(f"{manifests.shard_directory(number)}/log"))
             for number in range(manifest.shards)
@@ -56,6 +68,11 @@ class CrawlReader:
     def _shard(self, number: int) -> Iterator[tuple[int, int, Record]]:
         for position, record in self.logs[number].scan():
             yield number, position, record
+
+    def late_duplicates(self, shard: int) -> frozenset[int]:
+        """Positions of pages in a shard's log of which another agent said later that their content was known."""
+        found = (record for _, record in self.logs[shard].find(_DUPLICATES) if isinstance(record, Duplicates))
+        return frozenset(position for record in found for position in record.positions)
 
     def options(self) -> Options | None:
         """The options that hold; None if the crawl never came so far as to log them."""

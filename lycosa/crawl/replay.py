@@ -17,7 +17,8 @@ goes the plain way, since links are then judged twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -133,12 +134,59 @@ def refill_outbox(shard: Shard, start: int) -> int:
     return count
 
 
+Row = tuple[int, str, int, int, int]
+"""A link on its way to another shard: position in the sender's log, URL, kind, depth, hops."""
+
+
+class ReadBack(NamedTuple):
+    """What a part of a shard's log has for others, by their number."""
+
+    rows: dict[int, list[Row]]
+    digests: dict[int, list[tuple[int, int]]]
+    """Position and digest of contents fetched."""
+
+
+def read_back(
+    shard: Shard,
+    records: Iterable[tuple[int, Record]],
+    owners: Collection[int],
+    position: int | None = None,
+) -> ReadBack:
+    """What records of a shard's log have for the shards `owners`; links as if found at `position`.
+
+    The agent's URL cache is not asked: it may hold a link because it was found in the very record that is read.
+    """
+    found = ReadBack({}, {})
+
+    def keep(_: Keys, leaving: list[tuple[int, Row]]) -> None:
+        for owner, row in leaving:
+            if owner in owners:
+                found.rows.setdefault(owner, []).append(row)
+
+    batch = _Batch(shard, others=True, send=keep)
+    for at, record in records:
+        batch.add_links_of(record, at if position is None else position)
+        if position is None and isinstance(record, Fetched) and record.digest:
+            owner = shard.content.owner(record.digest)
+            if owner in owners:
+                found.digests.setdefault(owner, []).append((at, record.digest))
+    batch.offer()
+    return found
+
+
 class _Batch:
     """Links of many records, offered at once: the shard's own to its store, or those of others to its outbox."""
 
-    def __init__(self, shard: Shard, *, others: bool = False) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        *,
+        others: bool = False,
+        send: Callable[[Keys, list[tuple[int, Row]]], None] | None = None,
+    ) -> None:
         self._shard = shard
         self._others = others
+        self._send = send or shard.outbox.add
         self.digests: list[int] = []
         self._clear()
 
@@ -195,7 +243,7 @@ class _Batch:
         inside, max_hops = rules.scope.inside, rules.max_hops
         kept: list[int] = []
         items: list[Waiting] = []
-        leaving: list[tuple[int, tuple[int, str, int, int, int]]] = []
+        leaving: list[tuple[int, Row]] = []
         for row, owner, key, source in zip(
             rows.tolist(), owners.tolist(), keys[rows].tolist(), sources.tolist(), strict=True
         ):
@@ -211,7 +259,7 @@ class _Batch:
             else:
                 items.append(Waiting(url, key, found.depth, hops))
         if leaving:
-            shard.outbox.add(keys[kept], leaving)
+            self._send(keys[kept], leaving)
         elif items:
             shard.admission.offer_items(shard.store, keys[kept], items)
             shard.admission.tell_room()

@@ -24,7 +24,7 @@ import msgspec
 
 from lycosa.crawl.alive import process_of
 from lycosa.crawl.json_form import iso
-from lycosa.crawl.reading import CrawlReader
+from lycosa.crawl.reading import CrawlReader, with_word
 
 Told = Callable[[str, int], None]
 """Hears, now and then, what is being done and how many records have been read."""
@@ -266,8 +266,9 @@ def make_report(
     ends: list[int] = []
     for shard, log in enumerate(crawl.logs):
         end = log.start
+        late = crawl.late_duplicates(shard)
         for position, record in log.scan():
-            first.apply(shard, position, record)
+            first.apply(shard, position, with_word(record, position in late))
             end = position + 1
             if not first.records & 0xFFF:
                 told("reading the log", first.records)

@@ -11,17 +11,21 @@ shard names it.
 Recovery. The newest whole snapshot is thawed, files that no kept snapshot names are deleted, and the log's
 tail is replayed. The archive is cut to what the logs know of it.
 
+The shards of an agent may change while it runs: `add` and `remove` say which they are, each is recovered and
+saved by itself as well as with the others.
+
     running     a file that is there while a process crawls: found at the start, the last stop was unclean
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
-from lycosa.crawl.exchange import catch_up, deliver
+from lycosa.crawl.exchange import Exchange, catch_up, deliver
+from lycosa.crawl.manifest import shard_directory
 from lycosa.crawl.replay import refill_outbox, replay
 from lycosa.crawl.shard import Shard
 from lycosa.files import Files, write_whole
@@ -42,31 +46,55 @@ class Saver:
         self,
         *,
         files: Files,
-        shard_files: Sequence[Files],
         shards: Sequence[Shard],
         archive: Archive | None,
         store: str,
         clock: Clock,
+        exchange: Exchange | None = None,
     ) -> None:
         self._files = files
-        self._shard_files = shard_files
-        self._shards = shards
+        self.shards: list[Shard] = list(shards)
+        """The agent's shards, by number."""
         self._archive = archive
         self._store = store
         self._clock = clock
+        self._exchange = exchange
         self._committing = asyncio.Lock()
-        self._named: list[list[tuple[int, dict[str, list[str]]]]] = [[] for _ in shards]
+        self._snapshotting = asyncio.Lock()
+        self._named: dict[int, list[tuple[int, dict[str, list[str]]]]] = {}
         """For each shard, its kept snapshots: position and the files they name."""
         self.commits = 0
         self.snapshots = 0
 
+    def add(self, shard: Shard) -> None:
+        """A shard, recovered, is one of this agent's from now on."""
+        self.shards.append(shard)
+        self.shards.sort(key=lambda each: each.number)
+
+    def remove(self, shard: Shard) -> None:
+        """Nothing is delivered to the shard any more; it is to be saved once more, alone."""
+        self.shards.remove(shard)
+
+    def forget(self, shard: Shard) -> None:
+        """The shard was saved alone and is closed."""
+        self._named.pop(shard.number, None)
+
+    def find(self, number: int) -> Shard | None:
+        """The shard of a number, if it is one of this agent's."""
+        if len(self.shards) > number and self.shards[number].number == number:
+            return self.shards[number]  # the agent has all, or the first few
+        return next((shard for shard in self.shards if shard.number == number), None)
+
+    def _place(self, number: int) -> Files:
+        return self._files.within(shard_directory(number))
+
     # -- commit
 
-    async def commit(self) -> None:
+    async def commit(self, only: Shard | None = None) -> None:
         """Make everything appended so far durable, and deliver what thereby may travel."""
         async with self._committing:
             batches: list[tuple[Shard, Batch]] = []
-            for shard in self._shards:
+            for shard in self.shards if only is None else [only]:
                 batch = shard.log.cut()
                 if batch is not None:
                     batches.append((shard, batch))
@@ -75,7 +103,10 @@ class Saver:
                 for shard, batch in batches:
                     shard.log.confirm(batch)
                 self.commits += 1
-            deliver(self._shards, milliseconds(self._clock))
+            if only is None:
+                deliver(self.shards, milliseconds(self._clock))
+                if self._exchange is not None:
+                    self._exchange.deliver()
 
     def _write(self, batches: list[tuple[Shard, Batch]]) -> None:
         if self._archive is not None:
@@ -86,33 +117,38 @@ class Saver:
     @property
     def records(self) -> int:
         """Records that no snapshot covers yet."""
-        return sum(
-            shard.log.end - (named[-1][0] if named else 0)
-            for shard, named in zip(self._shards, self._named, strict=True)
-        )
+        return sum(shard.log.end - self._covered(shard.number) for shard in self.shards)
+
+    def _covered(self, number: int) -> int:
+        named = self._named.get(number)
+        return named[-1][0] if named else 0
 
     # -- snapshot
 
-    async def snapshot(self) -> None:
-        """Write the state of every shard that moved since its last snapshot."""
-        frozen: list[tuple[int, int, dict[str, Iterator[bytes]], dict[str, list[str]]]] = []
-        for number, shard in enumerate(self._shards):
-            named = self._named[number]
+    async def snapshot(self, only: Shard | None = None) -> None:
+        """Write the state of every shard that moved since its last snapshot; or of one, which was removed."""
+        async with self._snapshotting:  # a part can be frozen once at a time
+            await self._snapshot(self.shards if only is None else [only], only)
+
+    async def _snapshot(self, shards: Sequence[Shard], only: Shard | None) -> None:
+        frozen: list[tuple[Shard, int, dict[str, Iterator[bytes]], dict[str, list[str]]]] = []
+        for shard in shards:
+            named = self._named.get(shard.number)
             if named and named[-1][0] == shard.log.end:
                 continue
             parts = {name: part.freeze() for name, part in shard.parts.items()}
             names = {name: shard.parts[name].files() for name in _OWN_FILES}
-            frozen.append((number, shard.log.end, parts, names))
+            frozen.append((shard, shard.log.end, parts, names))
         writers: list[SnapshotWriter] = []
         try:
-            for number, position, parts, _ in frozen:
-                writer = SnapshotWriter(self._shard_files[number].within("snapshots"), position)
+            for shard, position, parts, _ in frozen:
+                writer = SnapshotWriter(self._place(shard.number).within("snapshots"), position)
                 writers.append(writer)
                 await self._write_pieces(writer, parts)
-            await self.commit()
-            for writer, (number, position, _, names) in zip(writers, frozen, strict=True):
-                await asyncio.to_thread(self._seal, writer, number, names)
-                self._forget(number, position, names)
+            await self.commit(only)
+            for writer, (shard, position, _, names) in zip(writers, frozen, strict=True):
+                await asyncio.to_thread(self._seal, writer, shard, names)
+                self._forget(shard, position, names)
         except BaseException:
             for writer in writers:
                 writer.abandon()
@@ -130,24 +166,24 @@ class Saver:
                     await asyncio.sleep(0)
                     since = 0
 
-    def _seal(self, writer: SnapshotWriter, number: int, names: dict[str, list[str]]) -> None:
+    def _seal(self, writer: SnapshotWriter, shard: Shard, names: dict[str, list[str]]) -> None:
         for name in _OWN_FILES:
-            self._shards[number].parts[name].settle()
+            shard.parts[name].settle()
         writer.seal({"files": names, "store": self._store})
 
-    def _forget(self, number: int, position: int, names: dict[str, list[str]]) -> None:
+    def _forget(self, shard: Shard, position: int, names: dict[str, list[str]]) -> None:
         """Remove the files that only snapshots older than the last two named."""
-        named = self._named[number]
+        named = self._named.setdefault(shard.number, [])
         named.append((position, names))
         for _, old in named[: -snapshot.KEPT]:
             for part in _OWN_FILES:
                 kept = {name for _, new in named[-snapshot.KEPT :] for name in new.get(part, [])}
                 gone = set(old.get(part, [])) - kept
                 for name in gone:
-                    self._shard_files[number].remove(f"{part}/{name}")
+                    self._place(shard.number).remove(f"{part}/{name}")
         del named[: -snapshot.KEPT]
         kept = {name for _, new in named for name in new.get("calendar", [])}
-        self._shards[number].calendar.forget(kept)
+        shard.calendar.forget(kept)
 
     # -- recovery
 
@@ -156,26 +192,40 @@ class Saver:
         replayed = 0
         spoken = self._clock.monotonic()
         # All are thawed before any is replayed: replaying one marks contents in the indexes of others.
-        starts = [self._thaw(number, shard) for number, shard in enumerate(self._shards)]
-        for number, shard in enumerate(self._shards):
-            replayed += replay(shard, starts[number])
+        starts = [self._thaw(shard) for shard in self.shards]
+        for row, shard in enumerate(self.shards):
+            replayed += replay(shard, starts[row])
             if told is not None and self._clock.monotonic() - spoken > 2.0:
                 spoken = self._clock.monotonic()
-                told(f"recovering: shard {number + 1} of {len(self._shards)}, {replayed:,} records replayed")
-        if self._archive is not None:
-            ends: dict[str, int] = {}
-            for shard in self._shards:
-                for name, end in shard.archive_ends.items():
-                    ends[name] = max(end, ends.get(name, 0))
-            self._archive.recover(ends)
+                told(f"recovering: shard {row + 1} of {len(self.shards)}, {replayed:,} records replayed")
         return replayed
 
-    def catch_up(self) -> None:
-        """Deliver what was on its way between shards when the last process stopped."""
-        catch_up(self._shards, refill_outbox, milliseconds(self._clock))
+    def recover_one(self, shard: Shard) -> None:
+        """Bring a shard that is not yet this agent's to the end of its log. May run in a thread."""
+        replay(shard, self._thaw(shard))
 
-    def _thaw(self, number: int, shard: Shard) -> int:
-        files = self._shard_files[number]
+    def archive_ends(self) -> dict[str, int]:
+        """Of each archive file that the logs of these shards point into: the end of the last exchange."""
+        ends: dict[str, int] = {}
+        for shard in self.shards:
+            for name, end in shard.archive_ends.items():
+                ends[name] = max(end, ends.get(name, 0))
+        return ends
+
+    def recover_archive(self, ends: Mapping[str, int]) -> None:
+        """Cut the archive to what the logs of all shards know of it; before anything is stored."""
+        if self._archive is not None:
+            self._archive.recover(ends)
+
+    def catch_up(self, running: bool = False) -> None:
+        """Deliver what was on its way between shards when the last process stopped, or when shards changed."""
+        if self._exchange is not None:
+            self._exchange.rewind()
+        catch_up(self.shards, refill_outbox, milliseconds(self._clock), running)
+
+    def _thaw(self, shard: Shard) -> int:
+        number = shard.number
+        files = self._place(number)
         places = files.within("snapshots")
         found = snapshot.newest(places)
         if found is not None and found.about.get("store") != self._store:

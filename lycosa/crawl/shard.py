@@ -41,6 +41,7 @@ from lycosa.records import (
     NOFOLLOW,
     Configured,
     Deferred,
+    Duplicates,
     Fetched,
     LinkKind,
     Received,
@@ -72,23 +73,35 @@ class ContentIndex:
     The same content turns up on any host, so its digests cannot be split like URLs (Manning et al. §20.2.1);
     partition *d mod n* is kept, and snapshotted, with shard *d mod n*. After a crash between the snapshots
     of two shards a digest may be missing: then a duplicate goes unmarked, and nothing else.
+
+    An agent has the partitions of its own shards; those of others are asked through the exchange.
     """
 
-    def __init__(self, stores: Sequence[Seen]) -> None:
-        self.stores = stores
+    def __init__(self, stores: Sequence[Seen] = (), total: int | None = None) -> None:
+        self.stores: dict[int, Seen] = dict(enumerate(stores))
+        self.total = len(stores) if total is None else total
+        """Partitions of the whole crawl: one a shard."""
+
+    def owner(self, digest: int) -> int:
+        """The shard whose partition a digest is in."""
+        return digest % self.total
 
     def knows(self, digest: int) -> bool:
-        keys = np.array([digest], np.uint64)
-        return bool(self.stores[digest % len(self.stores)].certain(keys)[0])
+        """Whether the content is known to have been fetched before; False for another agent's digest."""
+        store = self.stores.get(digest % self.total)
+        return store is not None and bool(store.certain(np.array([digest], np.uint64))[0])
 
     def mark(self, digest: int) -> None:
-        self.stores[digest % len(self.stores)].mark(np.array([digest], np.uint64))
+        """Note a digest, if it is of a partition that is here."""
+        store = self.stores.get(digest % self.total)
+        if store is not None:
+            store.mark(np.array([digest], np.uint64))
 
     def mark_all(self, digests: Sequence[int]) -> None:
         """Mark many at once."""
         keys = np.array(digests, np.uint64)
-        owners = keys % np.uint64(len(self.stores))
-        for number, store in enumerate(self.stores):
+        owners = keys % np.uint64(self.total)
+        for number, store in self.stores.items():
             mine = keys[owners == number]
             if len(mine):
                 store.mark(mine)
@@ -134,8 +147,8 @@ class Shard:
         noted: Callable[[Record], None] | None = None,
         low_rank: Callable[[int], bool] | None = None,
     ) -> None:
-        """Without `sites` the table is in RAM alone, without `budgets` there are none. `noted` hears of every record
-        that is appended, before its links are given levels."""
+        """Without `sites` the table is in RAM alone, without `budgets` there are none. `noted` hears of every
+        record that is appended, before its links are given levels."""
         self.number = number
         self.log = log
         self.seen = seen
@@ -150,6 +163,11 @@ class Shard:
         self.outbox = Outbox(cache)
         self.cursors: dict[int, int] = {}
         """Of each sender: links it logged before this position have been received."""
+        self.answers: dict[int, int] = {}
+        """Of each shard that was asked about contents: its answers to what it logged before this position came."""
+        self.replies: list[tuple[int, int, list[int]]] | None = None
+        """Answers to other agents: the position of the question here, who asked, and which of its fetches had a
+        content that was known. None: nobody would send them."""
         self.archive_ends: dict[str, int] = {}
         """Of each archive file that this shard's records point into: the end of the last one."""
         self.options: bytes = b""
@@ -220,7 +238,10 @@ class Shard:
             self.defer(record, live)
         self.learn(record, position)
         if isinstance(record, Fetched) and record.digest:
-            self.content.mark(record.digest)
+            if (owner := self.content.owner(record.digest)) in self.content.stores:
+                self.content.mark(record.digest)
+            elif live:
+                self.outbox.ask(owner, position, record.digest)
         self.offer_links(record, position)
 
     def learn(self, record: Record, position: int) -> None:
@@ -232,10 +253,22 @@ class Shard:
         elif isinstance(record, Received):
             self._note_received(record)
             self.cursors[record.sender] = max(self.cursors.get(record.sender, 0), record.cursor)
+            if record.digests:
+                self._heed(record, position)
+        elif isinstance(record, Duplicates):
+            self.answers[record.owner] = max(self.answers.get(record.owner, 0), record.cursor)
         elif isinstance(record, Robots):
             self._learn_robots(record, position)
         elif isinstance(record, Configured):
             self._configure(record, position)
+
+    def _heed(self, record: Received, position: int) -> None:
+        """Contents that another agent fetched: those known already are told, if somebody listens."""
+        keys = np.frombuffer(record.digests, "<u8").astype(np.uint64)
+        new = set(self.content_store.offer(keys, [b""] * len(keys)).new.tolist())
+        known = [at for row, at in enumerate(record.asked) if at >= 0 and row not in new]
+        if known and self.replies is not None:
+            self.replies.append((position, record.sender, known))
 
     # -- what each record means
 
@@ -376,7 +409,7 @@ class Shard:
         }
 
     def freeze(self) -> Iterator[bytes]:
-        small = (self.cursors, self.archive_ends, self.options, self.rescoped)
+        small = _Small(self.cursors, self.archive_ends, self.options, self.rescoped, self.answers)
         return iter([msgspec.msgpack.encode(small)])
 
     def files(self) -> list[str]:
@@ -387,10 +420,11 @@ class Shard:
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
-            read = msgspec.msgpack.decode(piece, type=tuple[dict[int, int], dict[str, int], bytes, list[int]])
-            self.cursors, self.archive_ends, options, self.rescoped = read
-            if options:
-                self._adopt(options)
+            read = msgspec.msgpack.decode(piece, type=_Small)
+            self.cursors, self.archive_ends, self.rescoped = read.cursors, read.archive_ends, read.rescoped
+            self.answers = read.answers
+            if read.options:
+                self._adopt(read.options)
 
     # -- what waits
 
@@ -418,3 +452,13 @@ class Shard:
         key = self.keyer.key
         due = self.calendar.due(now_ms, min(most, _AT_ONCE))
         self.admission.put([Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt) for row in due])
+
+
+class _Small(msgspec.Struct, array_like=True):
+    """What a snapshot holds of the shard itself."""
+
+    cursors: dict[int, int]
+    archive_ends: dict[str, int]
+    options: bytes
+    rescoped: list[int]
+    answers: dict[int, int] = {}

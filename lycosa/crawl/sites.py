@@ -104,6 +104,10 @@ class SiteTable:
     def __len__(self) -> int:
         return self._len
 
+    def __bool__(self) -> bool:
+        """A table is one though it be empty: what has `len` would be false then, and `given or made` drop it."""
+        return True
+
     @property
     def nbytes(self) -> int:
         """Bytes of RAM held, about."""

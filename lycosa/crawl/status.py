@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lycosa.crawl.history import History
-
 if TYPE_CHECKING:
     from lycosa.crawl.agent import Agent
 
@@ -75,15 +73,29 @@ def memory_limit() -> int:
     return min(limits)
 
 
+class StatusFiles:
+    """Leaves what a crawl says of itself for other processes."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._history = History(directory)
+
+    def write(self, status: Status) -> None:
+        data = msgspec.json.encode(status)
+        draft = self._directory / (STATUS + ".part")
+        draft.write_bytes(data)
+        draft.replace(self._directory / STATUS)
+        self._history.add(data, time.monotonic(), last=status.state != "running")
+
+
 class Reporter:
     """Says how a crawl goes."""
 
     def __init__(self, agent: Agent, directory: Path) -> None:
         self._agent = agent
-        self._directory = directory
+        self._files = StatusFiles(directory)
         self._started = time.monotonic()
         self._pages_before = agent.totals().fetched
-        self._history = History(directory)
         self._limit = memory_limit()
 
     def status(self, state: str = "running") -> Status:
@@ -119,11 +131,7 @@ class Reporter:
 
     def write(self, status: Status) -> None:
         """Leave it for other processes."""
-        data = msgspec.json.encode(status)
-        draft = self._directory / (STATUS + ".part")
-        draft.write_bytes(data)
-        draft.replace(self._directory / STATUS)
-        self._history.add(data, time.monotonic(), last=status.state != "running")
+        self._files.write(status)
 
 
 def read_status(directory: Path) -> Status | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from lycosa.records import Deferred, Fetched, Record, Robots, Skipped
+from lycosa.records import Deferred, Duplicates, Fetched, Record, Robots, Skipped
 
 
 class Totals(msgspec.Struct, array_like=True):
@@ -35,6 +35,8 @@ class Totals(msgspec.Struct, array_like=True):
             self.deferred += 1
         elif isinstance(record, Robots):
             self.robots += 1
+        elif isinstance(record, Duplicates):
+            self.duplicates += len(record.positions)
 
     def add(self, other: Totals) -> None:
         self.fetched += other.fetched

@@ -27,7 +27,7 @@ from lycosa.crawl.shard import Shard
 from lycosa.fetch.dns import DnsFailure, Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, Kind, Request, Response
-from lycosa.frontier.politeness import AddressTable, pages_per_visit, wait_after
+from lycosa.frontier.politeness import pages_per_visit, wait_after
 from lycosa.frontier.retries import retry_due
 from lycosa.meters import Meters
 from lycosa.records import Deferred, Skipped, Waiting, Why
@@ -46,6 +46,30 @@ class Quota(Protocol):
         ...
 
     def give_back(self) -> None: ...
+
+
+class Addresses(Protocol):
+    """One connection at a time to each address, and a wait after it, whichever agent asks."""
+
+    async def begin(self, address: str, now: float) -> float:
+        """0.0: the connection may be opened, and is counted as open. Else: when to try again."""
+        ...
+
+    def end(self, address: str, now: float) -> None:
+        """The connection granted last for this address is closed."""
+        ...
+
+
+class Hosts(Protocol):
+    """The turns of hosts, for a visit that needs one of another host than its own."""
+
+    async def claim(self, host: str) -> bool:
+        """Take the host's turn now, if it may be asked now; whoever gets it must `end` it."""
+        ...
+
+    def end(self, host: str, ready: float) -> None:
+        """The turn is over; the host may be asked again from `ready` on (monotonic)."""
+        ...
 
 
 class FetcherTable(Protocol):
@@ -85,11 +109,11 @@ class Visitor:
         fetchers: FetcherTable,
         resolver: Resolver,
         guard: AddressGuard,
-        addresses: AddressTable,
+        addresses: Addresses,
         rules: RulesKeeper,
         harvester: Harvester,
         quota: Quota,
-        shard_of: Callable[[str], Shard],
+        hosts: Hosts,
         clock: Clock,
         meters: Meters,
         on_crop: Callable[[Crop], Awaitable[None]] | None = None,
@@ -102,7 +126,7 @@ class Visitor:
         self._rules = rules
         self._harvester = harvester
         self._quota = quota
-        self._shard_of = shard_of
+        self._hosts = hosts
         self._clock = clock
         self._on_crop = on_crop
         self._failures = meters.counter
@@ -192,12 +216,12 @@ class Visitor:
         for address in found.addresses:
             why = self._guard.refuses(address)
             if why is None:
-                return self._take_turn(turn, address)
+                return await self._take_turn(turn, address)
             refusals.append(why)
         return self._skip(turn, Why.ADDRESS, f"{'; '.join(refusals)[:250]} (see --allow)")
 
-    def _take_turn(self, turn: Turn, address: str) -> bool | None:
-        again = self._addresses.try_begin(address, self._clock.monotonic())
+    async def _take_turn(self, turn: Turn, address: str) -> bool | None:
+        again = await self._addresses.begin(address, self._clock.monotonic())
         if again:
             turn.ready = again
             return False
@@ -244,17 +268,16 @@ class Visitor:
             outcome = await fetcher.fetch(Request(url, turn.address, kind=Kind.ROBOTS))
             turn.last = outcome.timing.total / 1000
             return None if isinstance(outcome, Failure) and outcome.kind is FailureKind.STALE else outcome
-        return await self._ask_elsewhere(host, url)
+        return await self._ask_elsewhere(turn, host, url)
 
-    async def _ask_elsewhere(self, host: str, url: str) -> Response | Failure | None:
+    async def _ask_elsewhere(self, turn: Turn, host: str, url: str) -> Response | Failure | None:
         """A robots.txt that redirected to another host: it takes that host's turn, or waits for it."""
         fetcher = self._fetchers.for_scheme(url[: url.index(":")])
-        shard = self._shard_of(host)
         if fetcher is None:
             return Failure(FailureKind.UNSUPPORTED, f"no fetcher for {url}", transient=False)
-        if not shard.frontier.claim(host, self._clock.monotonic()):
+        if not await self._hosts.claim(host):
             return None
-        other = Turn(shard, host)
+        other = Turn(turn.shard, host)
         try:
             if fetcher.needs_address:
                 found = await self._resolver.resolve(host)
@@ -263,7 +286,7 @@ class Visitor:
                 allowed = [address for address in found.addresses if self._guard.refuses(address) is None]
                 if not allowed:
                     return Failure(FailureKind.REFUSED_ADDRESS, f"{host} has no address that may be asked")
-                if self._take_turn(other, allowed[0]) is False:
+                if await self._take_turn(other, allowed[0]) is False:
                     return None
             other.asked = 1
             outcome = await fetcher.fetch(Request(url, other.address, kind=Kind.ROBOTS))
@@ -274,7 +297,7 @@ class Visitor:
             if other.address:
                 self._addresses.end(other.address, now)
             wait = wait_after(self._options.politeness, 0.0, None, other.last) if other.asked else 0.0
-            shard.frontier.end(host, now + wait)
+            self._hosts.end(host, now + wait)
 
     # -- the fetch
 

@@ -112,6 +112,10 @@ class AddressTable:
         self._open.add(address)
         return 0.0
 
+    async def begin(self, address: str, now: float) -> float:
+        """`try_begin`, for callers that may have to wait for the answer of another table."""
+        return self.try_begin(address, now)
+
     def end(self, address: str, now: float) -> None:
         """The connection granted last for this address is closed."""
         self._open.discard(address)

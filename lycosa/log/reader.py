@@ -118,6 +118,11 @@ class LogReader:
         self._last: tuple[int, int, list[memoryview]] | None = None
 
     @property
+    def files(self) -> Files:
+        """Where the segments are."""
+        return self._files
+
+    @property
     def start(self) -> int:
         """The first position that is still kept."""
         return (segments(self._files) or [0])[0]

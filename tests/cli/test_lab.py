@@ -82,6 +82,17 @@ def test_json_says_the_same_in_full(graph: Path, capsys: Capture) -> None:
     assert other[1:] != rows, "the seed changes nothing"
 
 
+def test_repeated(graph: Path, capsys: Capture) -> None:
+    args = [str(graph), "--t", "4", "--budget", "20", "--repeat", "4"]
+    rows = {row["rule"]: row for row in answers(capsys, *args)[1:]}
+    assert len(set(rows["breadth-first"]["peaks"])) == 1
+    four = rows["t=4"]
+    assert len(four["peaks"]) == 4 and len(set(four["peaks"])) > 1 and four["peaks"][0] == four["peak"]
+    assert set(four["coverages"]) == {1.0}
+    assert main(["lab", "sydney", *args]) == 0
+    assert "|P|+|S|: least, median, most" in capsys.readouterr().out
+
+
 def test_a_crawls_own_graph_starts_at_its_seeds_and_knows_home_pages(tmp_path: Path, capsys: Capture) -> None:
     links = [(b"http://a.test/", b"http://a.test/x/%d" % i) for i in range(20)]
     links += [(b"http://a.test/x/%d" % i, b"http://b.test/") for i in range(20)]
@@ -119,6 +130,7 @@ def test_plot(graph: Path, tmp_path: Path, capsys: Capture) -> None:
         (["GRAPH", "--start", "-1"], "no node -1"),
         (["GRAPH", "--t", "0"], "--t is at least 1"),
         (["GRAPH", "--budget", "0"], "--budget is at least 1"),
+        (["GRAPH", "--repeat", "0"], "--repeat is at least 1"),
         (["GRAPH", "--shallow", "-1"], "--shallow is at least 0"),
         (["GRAPH", "--plot", "."], "directory"),
     ],

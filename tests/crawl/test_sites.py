@@ -179,6 +179,7 @@ def test_an_empty_table_and_no_pieces(make: Make) -> None:
     again.thaw(list(make().freeze()))
     again.thaw([])
     assert len(again) == 0
+    assert again  # not false, though empty
     assert list(again.items()) == []
 
 

@@ -784,7 +784,7 @@ def test_packed_equals_plain() -> None:
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=80,
+            max_examples=60,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

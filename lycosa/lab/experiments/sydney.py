@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -157,6 +157,11 @@ class Row(NamedTuple):
 def number_keys(count: int, seed: int) -> Keys:
     """Keys of pages that are only numbers."""
     return mix_array(np.arange(count, dtype=np.uint64) ^ np.uint64(mix(seed + 1)))
+
+
+def reshuffled(subject: Subject, number: int) -> Subject:
+    """The same graph with other samples."""
+    return replace(subject, keys=mix_array(subject.keys ^ np.uint64(mix(number))))
 
 
 def reach(lists: Lists, sources: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -49,7 +49,8 @@ def page(number: int, dice: random.Random) -> Fetched:
     )
     return Fetched(
         1_700_000_000_000 + number, f"https://www.site{host}.example/p/{number}", 3, 0, 0, 200, "text/html",
-        "utf-8", 20_000, 60_000, dice.getrandbits(64), Timing(1, 10, 50, 90), f"10.0.{host % 256}.7", links, None, "A title",
+        "utf-8", 20_000, 60_000, dice.getrandbits(64), Timing(1, 10, 50, 90), f"10.0.{host % 256}.7", links,
+        None, "A title",
     )  # fmt: skip
 
 

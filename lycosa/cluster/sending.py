@@ -1,0 +1,307 @@
+"""Sending links to the shards of another agent: a fold over the committed logs of this agent's shards.
+
+For each of this agent's shards the way to another agent is in one of three states:
+
+    live        what a commit made durable is taken from the shard's outbox and written
+    behind      the outbox keeps nothing for that agent; what was committed is read back from the log, some
+                records at a time, between other work
+    closing     read up to the commits of a moment ago; what is found from `until` on is in the outbox again
+
+It begins behind, from the receivers' cursors, since nobody knows what the last process had sent; and it falls
+behind again when more than `room` bytes wait unread, so that an agent that stands still costs its senders no
+memory. A change of the scope is read like any other record, but for this: every earlier link is offered once more
+from there (`again`), before anything else.
+
+What is sent twice does no harm: the receiver's cursor says which rows it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from lycosa.cluster.frames import (
+    SEGMENT_HEAD,
+    AnswersFrame,
+    Row,
+    directory_of,
+    links_frame,
+    pack,
+    segment_head,
+    segment_name,
+    serial_of,
+)
+from lycosa.crawl.exchange import HEARTBEAT
+from lycosa.crawl.replay import read_back
+from lycosa.crawl.shard import Shard
+from lycosa.crawl.tail import Tail
+from lycosa.files import Appender, Files
+from lycosa.meters import Meters
+from lycosa.records import Record
+
+SEGMENT_BYTES = 4 << 20
+ROOM = 64 << 20
+_ROWS = 2_000
+"""Links in one frame: a receiver takes it in a few milliseconds."""
+_RECORDS = 100
+"""Records read back between two breaths."""
+
+
+class Segments:
+    """The segments from this agent to another, of which the last is written."""
+
+    def __init__(self, files: Files, sender: int, receiver: int, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._files = files.within(directory_of(sender, receiver))
+        self._ends = (sender, receiver)
+        self._segment_bytes = segment_bytes
+        serials = [serial for name in self._files.list("") if (serial := serial_of(name)) is not None]
+        self._serial = max(serials, default=-1)
+        self._out: Appender = self._begin()
+
+    def _begin(self) -> Appender:
+        """A segment of its own for each process: the tail of the last may be torn."""
+        self._serial += 1
+        out = self._files.create(segment_name(self._serial))
+        out.write(segment_head(*self._ends, self._serial))
+        out.flush()
+        return out
+
+    def write(self, data: bytes) -> None:
+        if self._out.size > SEGMENT_HEAD and self._out.size + len(data) > self._segment_bytes:
+            self._out.close()
+            self._out = self._begin()
+        self._out.write(data)
+
+    def flush(self) -> None:
+        """Let the reader have it. Nothing is synced: the logs have it too."""
+        self._out.flush()
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Serial and size of the last segment."""
+        return self._serial, self._out.size
+
+    def unread(self) -> int:
+        """Bytes in segments that the reader has not yet removed."""
+        count = sum(1 for name in self._files.list("") if serial_of(name) is not None)
+        return max(count - 1, 0) * self._segment_bytes + self._out.size
+
+    def close(self) -> None:
+        self._out.close()
+
+
+class _Behind:
+    """Where the reading back of one shard's log is."""
+
+    def __init__(self, start: int, change: int) -> None:
+        self.next = start
+        self.until: int | None = None
+        self.again = 0 if change >= start else -1
+        """The next of the records before the last change of scope; -1: all were offered again, or none need be."""
+        self.change = change
+        self.tail: Tail | None = None
+
+
+class Way:
+    """From this agent's shards to those of one other agent."""
+
+    def __init__(
+        self,
+        segments: Segments,
+        receivers: Sequence[int],
+        find: Callable[[int], Shard | None],
+        meters: Meters,
+        room: int = ROOM,
+    ) -> None:
+        self._segments = segments
+        self._receivers = tuple(receivers)
+        self._find = find
+        self._room = room
+        self._sent: dict[tuple[int, int], int] = {}
+        """For (sender, receiver): what was found before this position has been written."""
+        self._behind: dict[int, _Behind] = {}
+        self._asked: dict[int, int] = {}
+        """For each sender: contents fetched from here on are asked about; earlier ones only told. (They may have
+        been asked before, or marked when both shards were one agent's: the answer would be yes, and wrong.)"""
+        self._waiting = False
+        self._links = meters.counter("exchange.links_out")
+        self._bytes = meters.counter("exchange.bytes_out")
+
+    # -- what to send
+
+    def begin(self, shard: Shard, cursors: Mapping[int, int]) -> None:
+        """Send what the shard's log has from the receivers' cursors on."""
+        self._asked.setdefault(shard.number, shard.log.end)
+        for receiver in self._receivers:
+            self._sent[shard.number, receiver] = cursors.get(receiver, 0)
+        self._fall_behind(shard)
+
+    def go_back(self, shard: Shard, receiver: int, cursor: int) -> None:
+        """A receiver missed something: send from its cursor on."""
+        before = self._sent.get((shard.number, receiver), 0)
+        if cursor < before:
+            self._sent[shard.number, receiver] = cursor
+            self._fall_behind(shard)
+
+    def rewind(self, shards: Sequence[Shard]) -> None:
+        """The outboxes are cleared: read back what was not yet sent."""
+        for shard in shards:
+            if (shard.number, self._receivers[0]) in self._sent:
+                self._fall_behind(shard)
+
+    def forget(self, number: int) -> None:
+        """The shard is no longer this agent's."""
+        self._behind.pop(number, None)
+        for receiver in self._receivers:
+            self._sent.pop((number, receiver), None)
+
+    def _fall_behind(self, shard: Shard) -> None:
+        shard.outbox.shut(self._receivers)
+        start = min(self._sent[shard.number, receiver] for receiver in self._receivers)
+        change = shard.rescoped[-1] if shard.rescoped else -1
+        self._behind[shard.number] = _Behind(start, change)
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing waits in a log to be sent."""
+        return not self._behind
+
+    @property
+    def end(self) -> tuple[int, int]:
+        return self._segments.end
+
+    # -- live
+
+    def deliver(self, shards: Sequence[Shard]) -> None:
+        """After a commit."""
+        if not self._has_room():
+            for shard in shards:
+                if shard.number not in self._behind and (shard.number, self._receivers[0]) in self._sent:
+                    self._fall_behind(shard)
+            return
+        for shard in shards:
+            if shard.number in self._behind:
+                continue
+            committed = shard.log.committed
+            for receiver in self._receivers:
+                start = self._sent.get((shard.number, receiver))
+                if start is None:
+                    continue
+                rows = shard.outbox.take(receiver, committed)
+                asks = shard.outbox.take_asks(receiver, committed)
+                if rows or asks or committed - start >= HEARTBEAT:
+                    self._write(shard.number, receiver, committed, rows, asks)
+        self._segments.flush()
+
+    def answer(self, owner: int, asker: int, position: int, positions: list[int]) -> None:
+        """Say which contents were known; lost if it does not arrive, so written whatever the room."""
+        data = pack(AnswersFrame(owner, asker, position, positions))
+        self._segments.write(data)
+        self._bytes.add(len(data))
+
+    def flush(self) -> None:
+        self._segments.flush()
+
+    def _write(
+        self, sender: int, receiver: int, end: int, rows: list[Row], asks: Sequence[tuple[int, int]]
+    ) -> None:
+        """Write rows up to `end` of the sender's log in frames of bounded size."""
+        rows.sort(key=lambda row: row[0])
+        start, asked = self._sent[sender, receiver], self._asked[sender]
+        for first in range(0, max(len(rows), 1), _ROWS):
+            part = rows[first : first + _ROWS]
+            last = first + _ROWS >= len(rows)
+            # The cursor must not be past rows, or contents, of a later frame.
+            stop = end if last else part[-1][0]
+            told = [row for row in asks if last or row[0] < stop]
+            asks = [row for row in asks if not last and row[0] >= stop]
+            data = pack(links_frame(sender, receiver, start, stop, part, told, asked))
+            self._segments.write(data)
+            self._links.add(len(part))
+            self._bytes.add(len(data))
+        self._sent[sender, receiver] = end
+
+    def _has_room(self) -> bool:
+        unread = self._segments.unread()
+        if self._waiting:
+            self._waiting = unread > self._room // 2
+        else:
+            self._waiting = unread > self._room
+        return not self._waiting
+
+    # -- behind
+
+    def mend(self) -> bool:
+        """Read back a little of what was not sent; False if there is nothing to do now."""
+        if not self._behind or not self._has_room():
+            return False
+        busy = False
+        for number in list(self._behind):
+            shard = self._find(number)
+            if shard is None:
+                self.forget(number)
+            elif self._behind[number].again >= 0:
+                self._offer_again(shard, self._behind[number])
+                busy = True
+            else:
+                busy |= self._step(shard, self._behind[number])
+        self._segments.flush()
+        return busy
+
+    def _offer_again(self, shard: Shard, behind: _Behind) -> None:
+        """Some of the links before the last change of scope, as if found there; the cursors stay."""
+        if behind.tail is None:
+            behind.tail = Tail(shard.log.reader.files)
+        stop = min(behind.again + _RECORDS, behind.change, shard.log.committed)
+        found = read_back(shard, _until(behind.tail, stop), self._receivers, behind.change)
+        for receiver, rows in found.rows.items():
+            start = self._sent[shard.number, receiver]
+            if start <= behind.change:
+                data = pack(links_frame(shard.number, receiver, start, start, rows, (), 0))
+                self._segments.write(data)
+                self._links.add(len(rows))
+                self._bytes.add(len(data))
+        behind.again = stop
+        if stop >= min(behind.change, shard.log.committed):
+            behind.again, behind.tail = -1, None
+
+    def _step(self, shard: Shard, behind: _Behind) -> bool:
+        committed = shard.log.committed
+        if behind.until is None and behind.next >= committed:
+            # What is found from here on waits in the outbox; what was found since the last commit is read yet.
+            behind.until = shard.log.end
+            shard.outbox.reopen(self._receivers)
+        if behind.until is not None and behind.next >= behind.until:
+            del self._behind[shard.number]
+            return True
+        stop = min(
+            behind.next + _RECORDS, committed if behind.until is None else min(committed, behind.until)
+        )
+        if stop <= behind.next:
+            return False
+        if behind.tail is None:
+            behind.tail = Tail(shard.log.reader.files, behind.next)
+        found = read_back(shard, _until(behind.tail, stop), self._receivers)
+        for receiver in self._receivers:
+            start = self._sent[shard.number, receiver]
+            if stop <= start:
+                continue
+            rows = [row for row in found.rows.get(receiver, ()) if row[0] >= start]
+            asks = [row for row in found.digests.get(receiver, ()) if row[0] >= start]
+            if rows or asks or stop - start >= HEARTBEAT:
+                self._write(shard.number, receiver, stop, rows, asks)
+        behind.next = stop
+        return True
+
+    def close(self) -> None:
+        self._segments.close()
+
+
+def _until(tail: Tail, stop: int) -> list[tuple[int, Record]]:
+    """The tail's records up to a position, and none consumed beyond it."""
+    rows = []
+    if tail.position < stop:
+        for row in tail.more():
+            rows.append(row)
+            if tail.position >= stop:
+                break
+    return rows

@@ -1,0 +1,255 @@
+"""Several agents crawl as one: the same pages as one agent, whatever dies, politely, within exact limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lycosa
+from lycosa.archive.reader import read_exchange, scan
+from lycosa.cluster.api import fitting
+from lycosa.crawl.agent import End
+from lycosa.crawl.config import Options, read_options
+from lycosa.crawl.explain import explain
+from lycosa.crawl.reading import CrawlReader
+from lycosa.crawl.report import make_report
+from lycosa.crawl.splitting import Splitter, SplitterOptions
+from lycosa.crawl.status import read_status
+from lycosa.errors import ConfigError
+from lycosa.files import DiskFiles
+from lycosa.lab.webs import Served, serving
+from lycosa.records import Duplicates, Fetched, Received
+from lycosa.url.domains import Domains
+from lycosa.url.scope import ScopeOptions
+from tests.cluster.crawled import SMALL, WAITS, crawl, judge, options
+from tests.crawl.served import outcomes
+from tests.crawl.test_kill import as_toml
+from tests.crawl.test_truth import check_archive, none
+
+
+def check(served: Served, directory: Path, killed: bool = False) -> dict[str, int]:
+    """Everything that a crawl must have done, and nothing that it must not.
+
+    A commit makes the archive durable, then one log after the other. Whoever is killed between two logs has
+    exchanges in the archive that no record points at, between others that count: those pages are fetched and
+    stored once more.
+    """
+    found = outcomes(directory)
+    none(served.web.truth().compare(found))
+    none(judge(served.log(), served.web))
+    if not killed:
+        check_archive(directory, found)
+        return found
+    places = [r.stored for _, _, r in CrawlReader(directory).records() if isinstance(r, Fetched) and r.stored]
+    archive = DiskFiles(directory / "archive")
+    for path in (directory / "archive").glob("*.warc.gz"):
+        for _ in scan(archive, path.name):
+            pass  # a torn record raises
+    assert len({(place.file, place.offset) for place in places}) == sum(map(bool, found.values()))
+    for place in places:
+        assert read_exchange(archive, place).head
+    return found
+
+
+def test_two_agents_fetch_what_one_fetches(tmp_path: Path) -> None:
+    with serving(SMALL) as served:
+        ran = crawl(served.web, tmp_path / "two", 2)
+    assert ran.end is End.FINISHED
+    found = check(served, tmp_path / "two")
+    assert ran.status.pages == ran.status.pages_run == sum(1 for status in found.values() if status)
+    assert ran.status.meters["exchange.links_in"] > 50, "the web must have links between the agents"
+    reader = CrawlReader(tmp_path / "two")
+    assert len({path.name.split(".")[-3] for path in (tmp_path / "two/archive").glob("*.gz")}) == 2
+    assert not (tmp_path / "two" / "running").exists()
+    status = read_status(tmp_path / "two")
+    assert status is not None and status.state == "finished" and status.pages == ran.status.pages
+    _check_duplicates(reader, ran.status.duplicates)
+
+
+def _check_duplicates(reader: CrawlReader, counted: int) -> None:
+    """Of each content all fetches but the first to be heard of are marked, in time or late."""
+    fetches: dict[int, list[tuple[int, int, Fetched]]] = {}
+    for shard, position, record in reader.records():
+        if isinstance(record, Fetched) and record.digest:
+            fetches.setdefault(record.digest, []).append((shard, position, record))
+    late = {shard: reader.late_duplicates(shard) for shard in range(reader.manifest.shards)}
+    assert any(late.values()), "some duplicates must have been found across agents"
+    marked = 0
+    for rows in fetches.values():
+        known = [row for row in rows if row[2].duplicate or row[1] in late[row[0]]]
+        assert len(known) == len(rows) - 1
+        marked += len(known)
+    assert marked == counted
+    report = make_report(reader, at=0)
+    good = [row for rows in fetches.values() for row in rows if 200 <= row[2].status < 300]
+    assert report.duplicates.pages == sum(
+        1 for shard, position, record in good if record.duplicate or position in late[shard]
+    )
+    shard = next(number for number, positions in late.items() if positions)
+    record = reader.logs[shard].read(min(late[shard]))
+    assert isinstance(record, Fetched) and not record.duplicate
+    assert explain(reader, record.url).fetches[-1].duplicate
+
+
+def test_an_agent_that_is_killed_comes_back_and_the_others_go_on(tmp_path: Path) -> None:
+    notes: list[str] = []
+    before: list[int] = []
+
+    async def kill(crawl: Any) -> None:
+        supervisor = crawl._agent
+        for turn in range(2):
+            while crawl.status().pages < 40 + 100 * turn:
+                await asyncio.sleep(0.02)
+            before[:] = supervisor.processes
+            os.kill(supervisor.processes[turn % 2], signal.SIGKILL)
+            while supervisor.processes[turn % 2] == before[turn % 2]:
+                await asyncio.sleep(0.02)
+            assert supervisor.processes[(turn + 1) % 2] == before[(turn + 1) % 2]
+
+    politeness = {**WAITS, "wait": 0.2, "pages_per_visit": 3}
+    with serving(SMALL) as served:
+        ran = crawl(served.web, tmp_path, 2, kill, notes.append, politeness=politeness)
+    assert ran.end is End.FINISHED
+    check(served, tmp_path, killed=True)
+    assert sum("started again" in note for note in notes) == 2
+    assert not (tmp_path / "running").exists()
+
+
+def command(served: Served, directory: Path, *more: str) -> list[str]:
+    toml = directory.parent / "crawl.toml"
+    given = options(served.web, politeness={**WAITS, "wait": 0.2, "pages_per_visit": 3})
+    toml.write_text(as_toml({"seeds": served.web.seeds(), "shards": 8, **given}))
+    verb = [sys.executable, "-m", "lycosa.cli.main", "crawl", "--config", str(toml)]
+    return [*verb, "--into", str(directory), "--json", *more]
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the agents in /proc")
+def test_the_supervisor_is_killed_and_another_number_of_agents_goes_on(tmp_path: Path) -> None:
+    directory = tmp_path / "crawl"
+    with serving(SMALL) as served:
+        committed: set[str] = set()
+        for agents in ("3", "2"):
+            process = subprocess.Popen(
+                command(served, directory, "--agents", agents), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            assert process.stdout is not None and process.stderr is not None
+            for line in process.stdout:
+                if json.loads(line).get("pages", 0) > len(committed) + 40:
+                    break
+            else:
+                raise AssertionError(process.stderr.read().decode())
+            alive = children(process.pid)
+            assert len(alive) == int(agents)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+            deadline = time.monotonic() + 10
+            while any(Path(f"/proc/{pid}").exists() for pid in alive):
+                assert time.monotonic() < deadline, "an agent outlived its supervisor"
+                time.sleep(0.02)
+            now = set(outcomes(directory))
+            assert committed <= now, "a logged fetch was lost"
+            committed = now
+        # One agent, in the command's own process, ends what three began.
+        done = subprocess.run(
+            command(served, directory, "--agents", "1"), capture_output=True, timeout=90, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+    check(served, directory, killed=True)
+
+
+def test_a_limit_of_pages_is_exact_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    with serving(SMALL) as served:
+        ran = crawl(served.web, tmp_path, 2, limits={"pages": 101})
+        assert ran.end is End.LIMIT
+        assert ran.status.pages == 101
+        assert sum(isinstance(record, Fetched) for _, _, record in CrawlReader(tmp_path).records()) == 101
+        ran = crawl(served.web, tmp_path, 3)
+        assert ran.end is End.FINISHED
+    check(served, tmp_path)
+
+
+def test_ctrl_c_stops_all_cleanly(tmp_path: Path) -> None:
+    directory = tmp_path / "crawl"
+    with serving(SMALL) as served:
+        process = subprocess.Popen(
+            command(served, directory, "--agents", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line).get("pages", 0) > 20:
+                break
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors.decode()
+    assert not (directory / "running").exists()
+    status = read_status(directory)
+    assert status is not None and status.state == "stopped" and status.pending > 0
+
+
+def test_what_an_agent_cannot_do_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "cookies").write_text("not a cookie file at all\n")
+
+    async def go(**given: Any) -> None:
+        made = lycosa.Crawl(["http://a.test/"], into=tmp_path / "c", public=False, **given)
+        await made.wait()
+
+    with pytest.raises(ConfigError, match="20 agents are too many for 16 shards"):
+        asyncio.run(go(agents=20))
+    with pytest.raises(ConfigError, match="at least one agent"):
+        asyncio.run(go(agents=0))
+
+    async def iterate() -> None:
+        async for _ in lycosa.Crawl(["http://a.test/"], into=tmp_path / "d", public=False, agents=2):
+            pass
+
+    with pytest.raises(ConfigError, match="only with agents=1"):
+        asyncio.run(iterate())
+
+
+def test_the_default_is_one_agent_a_core_if_there_is_work_for_them() -> None:
+    splitter = Splitter(16, Domains(b"test\n"))
+
+    def agents(seeds: list[str], **scope: Any) -> int:
+        chosen = read_options({"public": False})
+        chosen = Options(public=False, scope=ScopeOptions(**scope), robots=chosen.robots)
+        return fitting(chosen, seeds, splitter, 4)
+
+    one, many = ["http://a.test/", "http://www.a.test/x"], [f"http://h{n}.test/" for n in range(50)]
+    assert agents(one, mode="host") == agents(one, mode="domain") == 1
+    assert agents(many, mode="host") == 4
+    assert agents(one, mode="any") == 4
+    assert agents(one, mode="host", include_hosts=("b.test",)) == 4
+    by_host = Splitter(16, Domains(b"test\n"), SplitterOptions(by="host"))
+    chosen = Options(public=False, scope=ScopeOptions(mode="domain"))
+    assert fitting(chosen, one, by_host, 4) == 4
+
+
+def test_the_logs_of_several_agents_hold_questions_and_answers(tmp_path: Path) -> None:
+    """Every late duplicate answers a question that its owner's log holds."""
+    with serving(SMALL) as served:
+        crawl(served.web, tmp_path, 2)
+    asked: set[tuple[int, int, int]] = set()  # owner, asker, position
+    answers: list[tuple[int, Duplicates]] = []
+    for shard, _, record in CrawlReader(tmp_path).records():
+        if isinstance(record, Received):
+            asked.update((shard, record.sender, position) for position in record.asked)
+        elif isinstance(record, Duplicates):
+            answers.append((shard, record))
+    assert answers
+    for shard, answer in answers:
+        assert all((answer.owner, shard, position) in asked for position in answer.positions)
