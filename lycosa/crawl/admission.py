@@ -239,7 +239,7 @@ class Admission:
                 if cap < ALL:
                     held = waiting.get(host)
                     if held is None:
-                        held = _queued(self._frontier)(host_of(offer.items[index].url))
+                        held = self._frontier.queued(host_of(offer.items[index].url))
                     waiting[host] = held + 1
                     if held >= cap:
                         rest.setdefault(host, int(place[rows[index]]))
@@ -301,8 +301,7 @@ class Admission:
 
     def tell_room(self) -> None:
         """Say how much memory this shard's frontier has now, answers awaited included."""
-        used = getattr(self._frontier, 'used', self._frontier.nbytes)  # TODO
-        self._room.tell(self._number, used + PER_URL * self._seen.waiting)
+        self._room.tell(self._number, self._frontier.used + PER_URL * self._seen.waiting)
 
     # -- coming back
 
@@ -330,7 +329,7 @@ class Admission:
             if not self._left.count(queue):
                 return
             self.tell_room()
-            if not self._sampler.host_is_low(self._room.fill, _queued(self._frontier)(host)):
+            if not self._sampler.host_is_low(self._room.fill, self._frontier.queued(host)):
                 return
             self._come_back(queue, 0)
 
@@ -409,11 +408,3 @@ def _unpack(key: int, payload: bytes) -> tuple[Waiting, int]:
     """A payload as the store kept it: depth, hops, level and URL, with spaces between."""
     depth, hops, level, url = payload.decode("ascii").split(" ", 3)
     return Waiting(url, key, int(depth), int(hops)), int(level)
-
-
-def _queued(frontier: Frontier) -> Callable[[str], int]:  # TODO
-    def old(host: str) -> int:
-        slot = frontier._find(host)  # type: ignore[attr-defined]
-        return int(frontier._s.hosts[slot]["queued"]) if slot >= 0 else 0  # type: ignore[attr-defined]
-
-    return getattr(frontier, "queued", old)

@@ -160,7 +160,7 @@ def build(
             seen=CachedSeen(cache, store, meters) if options.seen.cache else store,
             store=store,
             cache=cache,
-            frontier=PackedFrontier(clock, order, manifest.hash_seed),
+            frontier=PackedFrontier(clock, order, manifest.hash_seed, back_queues=back_queues),
             calendar=Calendar(place.within("calendar")),
             left=PackedLeftBehind(place.within("left")),
             sites=SiteTable(place.within("sites"), seed=manifest.hash_seed),
@@ -252,6 +252,7 @@ def build(
         meters=meters,
         ranker=ranker,
         levelling=levelling,
+        room=room,
     )
     if team is None:
         agent.begin(urls, saver.archive_ends())
@@ -303,6 +304,7 @@ class Agent:
         meters: Meters,
         ranker: Ranker | None,
         levelling: asyncio.Lock,
+        room: Room,
         team: Team | None = None,
     ) -> None:
         self.manifest = manifest
@@ -318,6 +320,7 @@ class Agent:
         self._ranker = ranker
         self._levelling = levelling
         """Levelling the frontiers anew and freezing them exclude each other."""
+        self._room = room
         self._ranking: asyncio.Task[None] | None = None
         self._open_shard = open_shard
         self._content = content
@@ -426,10 +429,12 @@ class Agent:
                 await asyncio.wait([self._merges[number]])
             self._saver.remove(shard)  # from here on nothing is delivered to it
             await self._saver.commit(shard)
-            await self._saver.snapshot(shard)
+            async with self._levelling:
+                await self._saver.snapshot(shard)
         finally:
             self._leaving.discard(number)
         shard.log.close()
+        self._room.forget(number)
         self._saver.forget(shard)
         del self._content.stores[number]
         await self._saver.commit()
@@ -712,7 +717,7 @@ class Agent:
         gauge("frontier.in_flight", lambda: sum(s.frontier.in_flight for s in shards))
         gauge("frontier.hosts", lambda: sum(s.frontier.hosts for s in shards))
         gauge("frontier.bytes", lambda: sum(s.frontier.nbytes for s in shards))
-        gauge("frontier.used", lambda: sum(getattr(s.frontier, "used", 0) for s in shards))
+        gauge("frontier.used", lambda: sum(s.frontier.used for s in shards))
         gauge("frontier.left_behind", lambda: sum(len(s.left) for s in shards))
         gauge("frontier.left_bytes", lambda: sum(s.left.nbytes for s in shards))
         gauge("frontier.returns", lambda: sum(s.admission.returns for s in shards))

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lycosa.crawl.history import History
+
 if TYPE_CHECKING:
     from lycosa.crawl.agent import Agent
 

@@ -356,15 +356,19 @@ def set_rank(c: Any, slot: Any, rank: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def set_class(c: Any, now: Any, data: Any, to: Any) -> None:
-    """Give the host of that name its class, if it is known."""
+def set_class(c: Any, now: Any, data: Any, to: Any) -> Any:
+    """Give the host of that name its class, if it is known; whether it is higher than before."""
     s = view(c)
     slot = find(s, data, 0, len(data), digest_of(s, data, 0, len(data)))
     if slot < 0 or (s.hosts[slot].where == IDLE and s.hosts[slot].ready <= now):
-        return
+        return False
+    if s.hosts[slot].tier == to:
+        return False
+    higher = to > s.hosts[slot].tier
     touch(s, slot)
     s.hosts[slot].tier = to
     moved(s, slot)
+    return higher
 
 
 # -- visits

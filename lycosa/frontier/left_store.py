@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.frontier.store import grow
-
 ROW = np.dtype(
     [
         ("queue", "<u8"),
@@ -93,6 +91,14 @@ class Store(NamedTuple):
     heads: NDArray[np.int32]
     pool: NDArray[Any]
     c: NDArray[np.int64]
+
+
+def grow(array: NDArray[Any], need: int) -> None:
+    """Make room for `need` elements at least, by an eighth, at most 16 MiB at once."""
+    have = len(array)
+    if need > have:
+        step = min(max(have // 8, 64), (16 << 20) // array.itemsize)
+        array.resize(max(need, have + step), refcheck=False)
 
 
 def new_store(tails: int) -> Store:

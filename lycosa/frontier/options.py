@@ -10,7 +10,7 @@ import msgspec
 
 ORDERS = ("depth", "length", "batch", "partial", "optimal", "biased")
 ADMITS = ("adaptive", "sample", "fixed", "truncated")
-LEAST_MEMORY = 1 << 16
+LEAST_MEMORY = 1 << 12
 
 
 class Boost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -176,11 +176,11 @@ class PackedFrontier:
     def queued(self, host: str) -> int:
         return int(host_kernels.queued_of(self._queues.c, host.encode("ascii")))
 
-    def demote(self, host: str, to: int) -> None:
+    def demote(self, host: str, to: int) -> bool:
         if not 0 <= to <= 255:
             raise LocalError(f"the class of a host is 0 to 255, not {to}")
         self._queues.before_change(1)
-        host_kernels.set_class(self._queues.c, self._queues.now, host.encode("ascii"), to)
+        return bool(host_kernels.set_class(self._queues.c, self._queues.now, host.encode("ascii"), to))
 
     def relevel(self, levels: Levels) -> Iterator[int]:
         if self._relevelling is not None or self._queues.frozen:

@@ -201,11 +201,15 @@ class PlainFrontier:
     def queued(self, host: str) -> int:
         return self._hosts[host].queued if host in self._hosts else 0
 
-    def demote(self, host: str, to: int) -> None:
+    def demote(self, host: str, to: int) -> bool:
         if not 0 <= to <= 255:
             raise LocalError(f"the class of a host is 0 to 255, not {to}")
-        if host in self._hosts:
-            self._hosts[host].tier = to
+        known = self._hosts.get(host)
+        if known is None:
+            return False
+        higher = to > known.tier
+        known.tier = to
+        return higher
 
     def relevel(self, levels: Levels) -> Iterator[int]:
         if self._levels is not None:

@@ -116,9 +116,9 @@ class Frontier(Durable, Protocol):
         """URLs of a host in its queues, those put back included, those in flight not; 0 if it is not known."""
         ...
 
-    def demote(self, host: str, to: int) -> None:
+    def demote(self, host: str, to: int) -> bool:
         """Give a host its class, 0 (best) to 255; nothing if the host is not known. Forgotten with the host: when
-        it has no URLs, no visit and no wait."""
+        it has no URLs, no visit and no wait. True if the class is higher than it was."""
         ...
 
     def relevel(self, levels: Levels) -> Iterator[int]:

@@ -41,7 +41,7 @@ MOST_BACK = 64
 FULL = 0.85
 """Of the limit."""
 PER_URL = 40
-"""Bytes that a waiting URL takes, its share of its host's state included: an estimate, for caps and answers awaited."""
+"""Bytes that a waiting URL takes, its share of its host included: an estimate, for caps and answers awaited."""
 _STEPS = ((0.5, ALL), (0.6, 64), (0.7, 32), (0.85, 16), (1.0, 8))
 _CAP_FROM = 0.5
 _LOW_FILL = 0.45

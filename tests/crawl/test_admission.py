@@ -56,8 +56,8 @@ COMPLETE: list[dict[str, Any]] = [
     {"admit": "sample", "sample": 1},
     {"admit": "sample", "sample": 3},
     {"admit": "sample", "sample": 8},
-    {"admit": "adaptive", "memory": 1 << 16},
-    {"admit": "adaptive", "memory": 1 << 16, "sample": 2},
+    {"admit": "adaptive", "memory": 1 << 12},
+    {"admit": "adaptive", "memory": 1 << 12, "sample": 2},
     {"admit": "sample", "sample": 3, "directories": 1},
 ]
 
@@ -92,7 +92,7 @@ def test_a_truncated_crawl_drops_the_rest_and_says_how_much() -> None:
 
 def test_a_fixed_budget_leaves_behind_until_it_is_full_and_then_drops() -> None:
     files = FaultyFiles()
-    run = crawl(files, answer=hub, frontier={"admit": "fixed", "memory": 1 << 16, "sample": 4})
+    run = crawl(files, answer=hub, frontier={"admit": "fixed", "memory": 1 << 12, "sample": 4})
     assert run.end == "finished"
     assert set(fetched(files)) <= truth()
 

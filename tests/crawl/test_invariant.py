@@ -184,7 +184,7 @@ def found_links(world: World, shard: Shard, records: list[Record]) -> set[str]:
     return found
 
 
-LITTLE = [FrontierOptions(admit="sample", sample=1), FrontierOptions(memory=1 << 16)]
+LITTLE = [FrontierOptions(admit="sample", sample=1), FrontierOptions(memory=1 << 12)]
 
 
 @pytest.mark.parametrize("way", [Shard.replay, replay])
@@ -199,7 +199,7 @@ def test_with_little_room_what_does_not_enter_is_behind_a_cursor(
         files = FaultyFiles()
         write_log(files, records[:end])
         # With the least memory: as if other shards had filled it.
-        shard = world.shard(number, files, packed, room, (1 << 17) * (room.memory == 1 << 16))
+        shard = world.shard(number, files, packed, room, (1 << 13) * (room.memory == 1 << 12))
         assert way(shard, 0) == end
         left += len(shard.left)
         shard.outbox.clear()

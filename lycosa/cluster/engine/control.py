@@ -24,7 +24,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from nats.js import JetStreamContext
@@ -120,6 +120,13 @@ def _refuse_stale(quota: Quota, shard: int, epoch: int) -> None:
         raise Fenced(f"shard {shard} has a holder of epoch {since}")
 
 
+class Verdict(NamedTuple):
+    """Whether a crawl is over; if not, the round that holders should answer (maybe the one they know)."""
+
+    over: bool
+    round: int
+
+
 class Ending:
     """Decides whether a crawl is over. Only looks; see the module."""
 
@@ -128,24 +135,24 @@ class Ending:
         self._before: dict[int, Report] | None = None
         self._round = -1
 
-    def look(self, reports: Mapping[int, Report], ends: Mapping[int, int], round_: int) -> bool | int:
-        """True: over. Else the round that holders should answer next (maybe the one they are asked for).
+    def look(self, reports: Mapping[int, Report], ends: Mapping[int, int], round_: int) -> Verdict:
+        """Look at all reports, in the round that `state` has.
 
         `ends`: the last sequence of every exchange stream, asked for after the reports were read.
         """
         if not self._quiet(reports, ends):
             self._before = None
-            return round_
+            return Verdict(False, round_)
         if any(report.round < round_ for report in reports.values()):
-            return round_  # not all have answered yet
+            return Verdict(False, round_)  # not all have answered yet
         before = self._before
         if before is None or self._round < round_:
             if before is not None and not any(
                 reports[shard].moved_since(before[shard]) for shard in range(self._shards)
             ):
-                return True
+                return Verdict(True, round_)
             self._before, self._round = dict(reports), round_
-        return round_ + 1
+        return Verdict(False, round_ + 1)
 
     def _quiet(self, reports: Mapping[int, Report], ends: Mapping[int, int]) -> bool:
         for shard in range(self._shards):

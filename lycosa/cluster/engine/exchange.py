@@ -1,25 +1,26 @@
 """The exchange of a cluster: links that one shard found for hosts of another, through the receiver's stream.
 
-    message := "LyX1" zstd(msgpack [sender, epoch, start, end, positions, urls, kinds, depths, hops])
+    message := "LyX1" zstd(msgpack [epoch, frame])             frames as in `lycosa.cluster.frames`
+    subject := lycosa.NAME.x.RECEIVER.SENDER                   links; SENDER is a shard, or `seeds`
+               lycosa.NAME.x.RECEIVER.aOWNER                   answers about contents
 
-A batch holds all links for the receiver that the sender's log has at positions from `start` up to `end` (its
-rows are columns: urls joined by newlines, one position, depth, kind and hop count each). What the sender's URL
-cache held back was sent before, in an earlier batch of the same sender.
+A frame of links holds all that the sender's log has for the receiver at positions from `start` up to `end`. What
+the sender's URL cache held back was sent before, in an earlier frame of the same sender.
 
-Sending. The sender is a fold over its own **committed** log. It sends its batches one after the other, each only
-after the one before was acknowledged, and sends again what was not: so batches of one sender follow each other
+Sending. The sender is a fold over its own **committed** log. It sends its frames one after the other, each only
+after the one before was acknowledged, and sends again what was not: so frames of one sender follow each other
 in the stream without gaps, with repetitions at most. A new holder of the sending shard goes on where the last
-batch in the stream ends (the last message of a sender is never purged for that reason).
+frame in the stream ends (the last message of a sender is never purged for that reason).
 
 Receiving. The receiver keeps, for every sender, a *cursor*: links at earlier positions have been received. It
-reads in order from its stored sequence + 1, takes of a batch the rows at positions >= cursor, moves the cursor
-to `end`, and logs the links with the cursor (`Received`). A batch that begins behind the cursor is partly known;
+reads in order from its stored sequence + 1, takes of a frame the rows at positions >= cursor, moves the cursor
+to `end`, and logs the links with the cursor (`Received`). A frame that begins behind the cursor is partly known;
 one that begins after it means that something is missing: `Gap`, and nothing is skipped silently.
 
-Nothing is dropped by its epoch. A batch from a holder that has lost its lease looks stale and is not: it holds
+Nothing is dropped by its epoch. A frame from a holder that has lost its lease looks stale and is not: it holds
 only what is committed, hence what the new holder's log holds too; and the new holder, when it asked where the
-stream ends, may have found this very batch and gone on behind it. Dropped, its links would be sent by nobody.
-If the new holder asked before the stale batch came, the two overlap, and the cursor sorts that out. The epoch is
+stream ends, may have found this very frame and gone on behind it. Dropped, its links would be sent by nobody.
+If the new holder asked before the stale frame came, the two overlap, and the cursor sorts that out. The epoch is
 there for people who look.
 
 Seeds given while the crawl runs come from the pseudo-sender `SEEDS`. Many people may give seeds at once and they
@@ -46,123 +47,125 @@ from lycosa.cluster.engine.ordered import Ordered
 from lycosa.cluster.engine.outcomes import Unavailable
 from lycosa.cluster.engine.publish import publish
 from lycosa.cluster.engine.streams import Names
+from lycosa.cluster.frames import AnswersFrame, Frame, LinksFrame, Row, links_frame
 from lycosa.errors import StorageError
 from lycosa.records import LinkKind
 
 MAGIC = b"LyX1"
-SEEDS = -1
-"""The sender of seeds."""
+SEEDS = 1 << 31
+"""The sender of seeds: no shard has that number."""
 MESSAGE_BYTES = 400 << 10
 _LARGEST = 64 << 20
 _ACK = 3.0
 
-Row = tuple[int, str, int, int, int]
-"""Position in the sender's log, URL, kind, depth, hops: as in `lycosa.crawl.exchange`."""
+Ask = tuple[int, int]
+"""A content that the receiver's partition is told of, or asked about: position in the sender's log, digest."""
 
 
 class Gap(StorageError):  # noqa: N818
-    """Batches are missing from the stream."""
+    """Frames are missing from the stream."""
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The links for one receiver from a stretch of a sender's log."""
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """What a message holds."""
 
-    sender: int
     epoch: int
-    start: int
-    end: int
-    positions: list[int]
-    urls: bytes
-    kinds: bytes
-    depths: list[int]
-    hops: bytes
-
-    @staticmethod
-    def of(sender: int, epoch: int, start: int, end: int, rows: Sequence[Row]) -> Batch:
-        return Batch(
-            sender,
-            epoch,
-            start,
-            end,
-            [row[0] for row in rows],
-            "\n".join(row[1] for row in rows).encode("ascii"),
-            bytes(row[2] for row in rows),
-            [row[3] for row in rows],
-            bytes(min(row[4], 255) for row in rows),
-        )
-
-    def rows(self) -> list[Row]:
-        urls = self.urls.decode("ascii").split("\n") if self.kinds else []
-        return list(zip(self.positions, urls, self.kinds, self.depths, self.hops, strict=True))
+    frame: Frame
 
 
-def encode(batch: Batch) -> bytes:
-    return MAGIC + zstandard.ZstdCompressor(level=1).compress(msgspec.msgpack.encode(batch))
+def encode(epoch: int, frame: Frame) -> bytes:
+    return MAGIC + zstandard.ZstdCompressor(level=1).compress(msgspec.msgpack.encode(Message(epoch, frame)))
 
 
-def decode(data: bytes) -> Batch | None:
-    """The batch of a message; None if it is none."""
+def decode(data: bytes) -> Message | None:
+    """What a message holds; None if it is none of ours."""
     if data[:4] != MAGIC:
         return None
     try:
         plain = zstandard.ZstdDecompressor().decompress(data[4:], max_output_size=_LARGEST)
-        batch = msgspec.msgpack.decode(plain, type=Batch)
-        batch.rows()
-    except (zstandard.ZstdError, msgspec.MsgspecError, ValueError):
+        message = msgspec.msgpack.decode(plain, type=Message)
+    except (zstandard.ZstdError, msgspec.MsgspecError):
         return None
-    return batch if 0 <= batch.start <= batch.end else None
+    frame = message.frame
+    if not frame.sound or (isinstance(frame, LinksFrame) and frame.start > frame.end):
+        return None
+    return message
+
+
+class Part(NamedTuple):
+    """What goes into one message."""
+
+    start: int
+    end: int
+    rows: list[Row]
+    asks: list[Ask]
 
 
 def cut(
-    start: int, end: int, rows: Sequence[Row], most: int = MESSAGE_BYTES
-) -> list[tuple[int, int, list[Row]]]:
-    """Rows in order of their positions, in batches of bounded size that follow each other: (start, end, rows)."""
-    out: list[tuple[int, int, list[Row]]] = []
+    start: int, end: int, rows: Sequence[Row], asks: Sequence[Ask] = (), most: int = MESSAGE_BYTES
+) -> list[Part]:
+    """Rows in order of their positions, in parts of bounded size that follow each other.
+
+    A content goes into the part whose end passes its position: so it is heeded exactly once.
+    """
+    out: list[Part] = []
     part: list[Row] = []
-    size = 0
+    left = list(asks)
+    size = 16 * len(left)
     for row in sorted(rows, key=lambda row: row[0]):
         if part and size + len(row[1]) + 16 > most:
-            out.append((start, part[-1][0], part))
-            start, part, size = part[-1][0], [], 0
+            stop = part[-1][0]
+            out.append(Part(start, stop, part, [ask for ask in left if ask[0] < stop]))
+            left = [ask for ask in left if ask[0] >= stop]
+            start, part, size = stop, [], 0
         part.append(row)
         size += len(row[1]) + 16
-    out.append((start, end, part))
+    out.append(Part(start, end, part, left))
     return out
 
 
 class Arrival(NamedTuple):
-    """What a receiver logs: links, and how far it has come with their sender."""
+    """What a receiver logs: links and contents, and how far it has come with their sender."""
 
     sequence: int
     sender: int
     cursor: int
     rows: list[Row]
+    asks: list[tuple[int, int, int]]
+
+
+class Answered(NamedTuple):
+    """An answer about contents; whoever asked knows whether it has it already."""
+
+    sequence: int
+    frame: AnswersFrame
 
 
 class Inbox:
-    """The receiver's cursors: what of a batch is new. No I/O."""
+    """The receiver's cursors: what of a frame is new. No I/O."""
 
     def __init__(self, cursors: Mapping[int, int]) -> None:
         self.cursors = dict(cursors)
 
-    def take(self, batch: Batch, sequence: int) -> Arrival | None:
-        """What is to be logged of a batch; None if nothing is."""
-        cursor = self.cursors.get(batch.sender, 0)
-        if batch.sender == SEEDS:
+    def take(self, frame: LinksFrame, sequence: int) -> Arrival | None:
+        """What is to be logged of a frame; None if nothing is."""
+        cursor = self.cursors.get(frame.sender, 0)
+        if frame.sender == SEEDS:
             if sequence <= cursor:
                 return None
             self.cursors[SEEDS] = sequence
-            return Arrival(sequence, SEEDS, sequence, batch.rows())
-        if batch.start > cursor:
+            return Arrival(sequence, SEEDS, sequence, frame.rows(), [])
+        if frame.start > cursor:
             raise Gap(
-                f"links of shard {batch.sender} from positions {cursor} to {batch.start} are missing from the "
+                f"links of shard {frame.sender} from positions {cursor} to {frame.start} are missing from the "
                 f"exchange: was its stream purged or removed by hand?"
             )
-        rows = [row for row in batch.rows() if row[0] >= cursor]
-        if not rows and batch.end <= cursor:
+        rows = [row for row in frame.rows() if row[0] >= cursor]
+        asks = [row for row in frame.asks() if row[0] >= cursor]
+        if not rows and not asks and frame.end <= cursor:
             return None
-        cursor = self.cursors[batch.sender] = max(cursor, batch.end)
-        return Arrival(sequence, batch.sender, cursor, rows)
+        cursor = self.cursors[frame.sender] = max(cursor, frame.end)
+        return Arrival(sequence, frame.sender, cursor, rows, asks)
 
 
 class Sender:
@@ -182,13 +185,14 @@ class Sender:
         self._stream = names.exchange(receiver)
         self._subject = names.exchange_subject(receiver, sender)
         self._sender = sender
+        self._receiver = receiver
         self._epoch = epoch
         self._timeout = timeout
         self.position = 0
         """Everything that the log holds before this has been sent."""
 
     async def resume(self) -> int:
-        """Find out where to go on: behind the last batch in the stream, whoever sent it."""
+        """Find out where to go on: behind the last frame in the stream, whoever sent it."""
         try:
             found = await self._js.get_msg(self._stream, subject=self._subject)
         except nats.js.errors.NotFoundError as error:
@@ -198,29 +202,47 @@ class Sender:
             return 0
         except (nats.errors.Error, TimeoutError, OSError) as error:
             raise Unavailable(f"cannot read {self._stream}: {error or error.__class__.__name__}") from None
-        batch = decode(found.data or b"")
-        if batch is None:
-            raise StorageError(f"message {found.seq} on {self._subject} is no batch of links")
-        self.position = batch.end
+        message = decode(found.data or b"")
+        if message is None or not isinstance(message.frame, LinksFrame):
+            raise StorageError(f"message {found.seq} on {self._subject} is no frame of links")
+        self.position = message.frame.end
         return self.position
 
-    async def send(self, end: int, rows: Sequence[Row]) -> None:
-        """Send the links at positions from `position` up to `end`, all of them committed.
+    async def send(self, end: int, rows: Sequence[Row], asks: Sequence[Ask] = (), asked: int = 0) -> None:
+        """Send the links and contents at positions from `position` up to `end`, all of them committed.
 
-        `Full` or `Unavailable`: `position` says how far it came; send again from there.
+        Contents from position `asked` on wait for an answer. `Full` or `Unavailable`: `position` says how far
+        it came; send again from there.
         """
         rows = [row for row in rows if self.position <= row[0] < end]
-        for start, stop, part in cut(self.position, end, rows):
-            payload = encode(Batch.of(self._sender, self._epoch, start, stop, part))
-            await publish(self._js, self._subject, payload, timeout=self._timeout)
-            self.position = stop
+        asks = [ask for ask in asks if self.position <= ask[0] < end]
+        for part in cut(self.position, end, rows, asks):
+            await self._publish(part.start, part.end, part.rows, part.asks, asked)
+            self.position = part.end
+
+    async def offer_again(self, rows: Sequence[Row]) -> None:
+        """Links that a change of scope, not yet passed, offers once more; the cursor stays where it is."""
+        for part in cut(self.position, self.position, [row for row in rows if row[0] >= self.position]):
+            await self._publish(self.position, self.position, part.rows, [], 0)
+
+    async def _publish(
+        self, start: int, end: int, rows: Sequence[Row], asks: Sequence[Ask], asked: int
+    ) -> None:
+        frame = links_frame(self._sender, self._receiver, start, end, rows, asks, asked)
+        await publish(self._js, self._subject, encode(self._epoch, frame), timeout=self._timeout)
+
+
+async def send_answers(js: JetStreamContext, names: Names, epoch: int, frame: AnswersFrame) -> None:
+    """Say which contents were known. Lost in a crash it only leaves a duplicate unmarked."""
+    subject = names.exchange_subject(frame.asker, f"a{frame.owner}")
+    await publish(js, subject, encode(epoch, frame), timeout=_ACK)
 
 
 async def send_seeds(js: JetStreamContext, names: Names, receiver: int, urls: Sequence[str]) -> None:
     """Give seeds to the shard that owns them. After `Unavailable` they may be given again: known ones drop out."""
     rows = [(0, url, int(LinkKind.SEED), 0, 0) for url in urls]
-    for _, _, part in cut(0, 0, rows):
-        payload = encode(Batch.of(SEEDS, 0, 0, 0, part))
+    for part in cut(0, 0, rows):
+        payload = encode(0, links_frame(SEEDS, receiver, 0, 0, part.rows))
         await publish(js, names.exchange_subject(receiver, streams.SEEDS), payload, timeout=_ACK)
 
 
@@ -246,18 +268,22 @@ class Reader:
         self.received = after
         """The last sequence that was read."""
 
-    async def next(self, seconds: float, most: int = 64) -> list[Arrival]:
+    async def next(self, seconds: float, most: int = 64) -> list[Arrival | Answered]:
         """What arrived, in order; to be logged before more is asked for."""
-        arrivals = []
-        for message in await self._ordered.next(seconds, most):
-            batch = decode(message.data)
-            if batch is None:
-                raise StorageError(f"message {message.sequence} on {message.subject} is no batch of links")
-            arrival = self._inbox.take(batch, message.sequence)
-            if arrival is not None:
-                arrivals.append(arrival)
-            self.received = message.sequence
-            self._last[message.subject] = message.sequence
+        arrivals: list[Arrival | Answered] = []
+        for delivered in await self._ordered.next(seconds, most):
+            message = decode(delivered.data)
+            if message is None:
+                raise StorageError(f"message {delivered.sequence} on {delivered.subject} is no frame of ours")
+            frame = message.frame
+            if isinstance(frame, AnswersFrame):
+                arrivals.append(Answered(delivered.sequence, frame))
+            else:
+                arrival = self._inbox.take(frame, delivered.sequence)
+                if arrival is not None:
+                    arrivals.append(arrival)
+            self.received = delivered.sequence
+            self._last[delivered.subject] = delivered.sequence
         return arrivals
 
     async def purge(self, sequence: int) -> None:

@@ -20,12 +20,13 @@ from pathlib import Path
 from nats.js import JetStreamContext
 
 from lycosa.cluster.engine.connection import ConnectionOptions, connect
-from lycosa.cluster.engine.exchange import Batch, Reader, Row, Sender, encode
+from lycosa.cluster.engine.exchange import Arrival, Reader, Sender, encode
 from lycosa.cluster.engine.keys import Bucket
 from lycosa.cluster.engine.publish import publish
 from lycosa.cluster.engine.server import Servers
 from lycosa.cluster.engine.streams import Names, bucket_config, ensure, exchange_config, log_config
 from lycosa.cluster.engine.tail import Tail, pieces
+from lycosa.cluster.frames import Row, links_frame
 from lycosa.log import blocks
 from lycosa.records import Fetched, Link, LinkKind, Links, Timing
 from lycosa.records import encode as encode_record
@@ -113,7 +114,7 @@ async def measure(servers: Servers, replicas: int, pages: int) -> None:
     rows: list[Row] = [(n, f"https://www.site{dice.randrange(5_000)}.example/item/{dice.randrange(10**6)}-"
                         f"{dice.randrange(10**5):x}.html", 0, 3, 0) for n in range(60_000)]  # fmt: skip
     for links in (10, 100, 1_000):
-        payload = encode(Batch.of(1, 1, 0, links, rows[:links]))
+        payload = encode(1, links_frame(1, 2, 0, links, rows[:links]))
         print(f"-- exchange, batches of {links} links: {len(payload) / links:.1f} bytes a link")
         rounds = max(1, min(40, 20_000 // links // SHARDS))
         await timed(
@@ -123,7 +124,7 @@ async def measure(servers: Servers, replicas: int, pages: int) -> None:
             asyncio.gather(*(_send(js, names, shard, rows, links, rounds) for shard in range(SHARDS))),
         )
     # The same messages, already encoded, into one stream and into one for each receiver, in turn.
-    payload = encode(Batch.of(1, 1, 0, 100, rows[:100]))
+    payload = encode(1, links_frame(1, 2, 0, 100, rows[:100]))
     one, many = Names("measure-one"), Names("measure-many")
     await ensure(js, exchange_config(one, 0, replicas=replicas, max_bytes=1 << 30))
     for shard in range(SHARDS):
@@ -147,7 +148,7 @@ async def measure(servers: Servers, replicas: int, pages: int) -> None:
     start = time.perf_counter()
     got = 0
     while arrivals := await reader.next(0.5):
-        got += sum(len(arrival.rows) for arrival in arrivals)
+        got += sum(len(arrival.rows) for arrival in arrivals if isinstance(arrival, Arrival))
         last = time.perf_counter()
     print(f"exchange read: {got / (last - start):,.0f} links/s")
     await reader.close()

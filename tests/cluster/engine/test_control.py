@@ -152,19 +152,19 @@ ENDS = {0: 2, 1: 2}
 def test_the_end_is_seen_in_two_rounds() -> None:
     ending = Ending(2)
     first = {0: report(0), 1: report(1)}
-    assert ending.look(first, ENDS, 0) == 1
-    assert ending.look(first, ENDS, 0) == 1  # the new round has not been written yet
-    assert ending.look({0: report(0, round_=1), 1: report(1)}, ENDS, 1) == 1
-    assert ending.look({0: report(0, round_=1), 1: report(1, round_=1)}, ENDS, 1) is True
+    assert ending.look(first, ENDS, 0) == (False, 1)
+    assert ending.look(first, ENDS, 0) == (False, 1)  # the new round has not been written yet
+    assert ending.look({0: report(0, round_=1), 1: report(1)}, ENDS, 1) == (False, 1)
+    assert ending.look({0: report(0, round_=1), 1: report(1, round_=1)}, ENDS, 1).over
 
 
 def test_an_append_between_the_rounds_begins_anew() -> None:
     ending = Ending(2)
     ending.look({0: report(0), 1: report(1)}, ENDS, 0)
     moved = {0: report(0, round_=1, end=6), 1: report(1, round_=1)}
-    assert ending.look(moved, ENDS, 1) == 2
+    assert ending.look(moved, ENDS, 1) == (False, 2)
     again = {0: report(0, round_=2, end=6), 1: report(1, round_=2)}
-    assert ending.look(again, ENDS, 2) is True
+    assert ending.look(again, ENDS, 2).over
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_no_end_while_anything_is_under_way(other: dict[str, object]) -> None:
     ending = Ending(2)
     for round_ in range(3):
         rows = {0: report(0, round_=round_), 1: report(1, round_=round_, **other)}  # type: ignore[arg-type]
-        assert ending.look(rows, ENDS, round_) is not True
-    assert ending.look({0: report(0, round_=3)}, ENDS, 3) is not True  # a shard that nobody reports
+        assert not ending.look(rows, ENDS, round_).over
+    assert not ending.look({0: report(0, round_=3)}, ENDS, 3).over  # a shard that nobody reports
 
 
 _steps = st.lists(
@@ -212,8 +212,8 @@ def test_a_crawl_is_not_over_while_a_link_travels(ttl: int, steps: list[tuple[st
             sent = logs[shard] - len(unsent[shard])
             reports[shard] = report(shard, round_=asked, end=logs[shard], received=received[shard], sent=sent)
         elif act == "look":
-            answer = ending.look(reports, dict(ends_), asked)
-            if answer is True:
+            verdict = ending.look(reports, dict(ends_), asked)
+            if verdict.over:
                 assert received == [ends_[0], ends_[1]] and not any(unsent)
                 return
-            asked = max(asked, int(answer))
+            asked = max(asked, verdict.round)

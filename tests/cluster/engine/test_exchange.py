@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nats.aio.client import Client
@@ -12,20 +13,23 @@ from nats.aio.client import Client
 from lycosa.cluster.engine import exchange as exchange_module
 from lycosa.cluster.engine.exchange import (
     SEEDS,
+    Answered,
     Arrival,
-    Batch,
+    Ask,
     Gap,
     Inbox,
+    Message,
     Reader,
-    Row,
     Sender,
     cut,
     decode,
     encode,
+    send_answers,
     send_seeds,
 )
 from lycosa.cluster.engine.outcomes import Full, Unavailable
 from lycosa.cluster.engine.streams import Names, ends, ensure, exchange_config
+from lycosa.cluster.frames import AnswersFrame, LinksFrame, Row, links_frame
 
 
 def row(position: int, number: int = 0) -> Row:
@@ -44,7 +48,7 @@ async def read_all(reader: Reader, client: Client, names: Names) -> list[Arrival
     _, last = await ends(client.jetstream(), names.exchange(7))
     got: list[Arrival] = []
     while reader.received < last:
-        got += await reader.next(5.0)
+        got += [arrival for arrival in await reader.next(5.0) if isinstance(arrival, Arrival)]
     return got
 
 
@@ -179,7 +183,7 @@ async def test_a_foreign_message_is_told(client: Client, names: Names) -> None:
     await make(client, names)
     await client.jetstream().publish(names.exchange_subject(7, 1), b"LyX1 nonsense")
     reader = reader_of(client, names)
-    with pytest.raises(Exception, match="no batch of links"):
+    with pytest.raises(Exception, match="no frame of ours"):
         await reader.next(5.0)
     await reader.close()
 
@@ -187,7 +191,7 @@ async def test_a_foreign_message_is_told(client: Client, names: Names) -> None:
 def test_a_gap_is_never_skipped() -> None:
     inbox = Inbox({1: 10})
     with pytest.raises(Gap, match="positions 10 to 12"):
-        inbox.take(Batch.of(1, 1, 12, 15, [row(13)]), 5)
+        inbox.take(links_frame(1, 7, 12, 15, [row(13)]), 5)
 
 
 _rows = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3)), max_size=40).map(
@@ -195,28 +199,68 @@ _rows = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3)), max_size=40).
 )
 
 
-@given(_rows, st.integers(40, 300))
-def test_cut_batches_follow_each_other_and_hold_every_row(rows: list[Row], most: int) -> None:
-    parts = cut(0, 30, rows, most)
-    assert parts[0][0] == 0 and parts[-1][1] == 30
-    assert all(a[1] == b[0] for a, b in pairwise(parts))
-    assert [r for part in parts for r in part[2]] == sorted(rows, key=lambda r: r[0])
+_asks = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 2**64 - 1)), max_size=10).map(sorted)
+
+
+@given(_rows, _asks, st.integers(40, 300))
+def test_parts_follow_each_other_and_hold_everything(rows: list[Row], asks: list[Ask], most: int) -> None:
+    parts = cut(0, 30, rows, asks, most)
+    assert parts[0].start == 0 and parts[-1].end == 30
+    assert all(a.end == b.start for a, b in pairwise(parts))
     inbox = Inbox({})
-    got = [inbox.take(Batch.of(1, 1, *part), n) for n, part in enumerate(parts, 1)]
+    got = [
+        inbox.take(links_frame(1, 7, *part, 11), number)  # contents from position 11 on want an answer
+        for number, part in enumerate(parts, 1)
+    ]
     assert [r for a in got if a for r in a.rows] == sorted(rows, key=lambda r: r[0])
+    told = [ask for a in got if a for ask in a.asks]
+    assert told == [(at, digest, at if at >= 11 else -1) for at, digest in asks]
     assert inbox.cursors[1] == 30
 
 
-@given(_rows)
-def test_batches_are_read_as_written(rows: list[Row]) -> None:
-    batch = Batch.of(3, 9, 0, 21, rows)
-    assert decode(encode(batch)) == batch and batch.rows() == rows
+@given(_rows, _asks)
+def test_messages_are_read_as_written(rows: list[Row], asks: list[Ask]) -> None:
+    frame = links_frame(3, 7, 0, 21, rows, asks, 5)
+    assert decode(encode(9, frame)) == Message(9, frame) and frame.rows() == rows
 
 
 @given(st.binary(max_size=80), st.booleans())
-def test_any_bytes_are_a_batch_or_none(data: bytes, with_magic: bool) -> None:
-    decoded = decode(b"LyX1" + data if with_magic else data)
-    assert decoded is None or isinstance(decoded, Batch)
+def test_any_bytes_are_a_message_or_none(data: bytes, packed: bool) -> None:
+    payload = b"LyX1" + (zstandard.compress(data) if packed else data)
+    for each in (data, payload):
+        decoded = decode(each)
+        assert decoded is None or isinstance(decoded, Message)
+
+
+async def test_links_offered_again_leave_the_cursor(client: Client, names: Names) -> None:
+    await make(client, names)
+    sender = Sender(client.jetstream(), names, 1, 7, 1)
+    await sender.send(10, [row(4)])
+    await sender.offer_again([row(12, 1), row(12, 2)])  # the scope changes at 12, which is not passed yet
+    await sender.send(20, [row(12, 3)])
+    assert await Sender(client.jetstream(), names, 1, 7, 2).resume() == 20
+    reader = reader_of(client, names)
+    got = await read_all(reader, client, names)
+    assert [a.cursor for a in got] == [10, 10, 20]
+    assert [r for a in got for r in a.rows] == [row(4), row(12, 1), row(12, 2), row(12, 3)]
+    await reader.close()
+
+
+async def test_contents_are_asked_about_and_answered(client: Client, names: Names) -> None:
+    await make(client, names)
+    js = client.jetstream()
+    sender = Sender(js, names, 1, 7, 1)
+    await sender.send(10, [], [(3, 0xABC), (8, 0xDEF)], asked=5)
+    await send_answers(js, names, 1, AnswersFrame(1, 7, 2, [4, 5]))
+    reader = reader_of(client, names)
+    got = []
+    while reader.received < 2:
+        got += await reader.next(5.0)
+    assert isinstance(got[0], Arrival) and got[0].asks == [(3, 0xABC, -1), (8, 0xDEF, 8)]
+    assert got[1] == Answered(2, AnswersFrame(1, 7, 2, [4, 5]))
+    await reader.purge(2)
+    assert await sender.resume() == 10  # answers do not hide where links go on
+    await reader.close()
 
 
 class _Holder:
@@ -234,7 +278,7 @@ class _Holder:
 def test_no_link_is_lost_and_none_is_logged_twice(data: st.DataObject) -> None:
     """Holders come and go (the old ones keep sending), acknowledgements get lost, the receiver crashes."""
     log: list[int] = []  # committed records of the sender: how many links each has for us
-    stream: list[Batch] = []
+    stream: list[LinksFrame] = []
     holders = [_Holder(1, 0, 0)]
     committed_log: list[Row] = []  # the receiver's durable log, its cursor and its sequence
     durable = (0, 0)
@@ -257,7 +301,7 @@ def test_no_link_is_lost_and_none_is_logged_twice(data: st.DataObject) -> None:
             )
             landed, heard = data.draw(st.booleans()), data.draw(st.booleans())
             if landed:
-                stream.append(Batch.of(1, holder.epoch, start, end, rows_of(start, end)))
+                stream.append(links_frame(1, 7, start, end, rows_of(start, end)))
             if landed and heard:
                 holder.position, holder.unconfirmed = end, None
             else:
@@ -281,7 +325,7 @@ def test_no_link_is_lost_and_none_is_logged_twice(data: st.DataObject) -> None:
             # The stored sequence may be older than the cursor: it is in the snapshot, the cursor in the log.
             inbox, read = Inbox({1: durable[0]}), data.draw(st.integers(0, durable[1]))
     last = _Holder(99, len(log), stream[-1].end if stream else 0)
-    stream.append(Batch.of(1, 99, last.position, len(log), rows_of(last.position, len(log))))
+    stream.append(links_frame(1, 7, last.position, len(log), rows_of(last.position, len(log))))
     for number in range(read, len(stream)):
         arrival = inbox.take(stream[number], number + 1)
         pending += arrival.rows if arrival else []

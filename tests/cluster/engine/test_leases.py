@@ -124,6 +124,23 @@ async def test_a_lost_answer_does_not_lose_the_lease(bucket: Bucket, monkeypatch
     assert holding.may_fetch(clock.monotonic())
 
 
+async def test_a_renewal_counts_from_when_it_began(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    a = leases(bucket, "a", clock)
+    publish = keys_module.publish
+
+    async def slow(*given: object, **more: object) -> object:
+        clock.advance(3.0)
+        return await publish(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(keys_module, "publish", slow)
+    holding = await a.acquire(0)  # from 0 to 3
+    assert holding is not None
+    assert holding.may_fetch(7.9) and not holding.may_fetch(8.0)
+    assert await a.renew(0)  # from 3 to 6
+    assert holding.may_fetch(10.9) and not holding.may_fetch(11.0)
+
+
 async def test_presence_is_a_key_that_changes(bucket: Bucket) -> None:
     clock = ManualClock()
     a, b = Presence(bucket, "a", 10.0, clock), Presence(bucket, "b", 10.0, clock)

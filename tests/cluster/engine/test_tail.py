@@ -128,6 +128,27 @@ async def test_after_a_lost_acknowledgement_anothers_message_is_not_taken_for_ou
     assert await all_of(client, names) == []
 
 
+async def test_anothers_claim_is_not_taken_for_ours(
+    client: Client, other: Client, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims are empty, so only their heads tell them apart."""
+    await make(client, names)
+    tail, rival = tail_of(client, names), tail_of(other, names)
+    publish, lost = tails.publish, list[bool]()
+
+    async def lose(*given: object, **more: object) -> object:
+        if not lost:
+            lost.append(True)
+            await rival.claim(2)
+            raise Unavailable("never sent")
+        return await publish(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tails, "publish", lose)
+    with pytest.raises(Fenced):
+        await tail.claim(1)
+    assert not tail.claimed and rival.claimed
+
+
 async def test_a_block_larger_than_a_message_goes_in_parts(client: Client, names: Names) -> None:
     await make(client, names)
     tail = tail_of(client, names)
