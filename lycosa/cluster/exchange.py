@@ -15,7 +15,10 @@ asked, through whoever watches over the agents, to go back to the cursor (`on_ga
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.cluster.frames import (
@@ -36,8 +39,11 @@ from lycosa.files import Files
 from lycosa.meters import Meters
 from lycosa.records import Duplicates
 
+T = TypeVar("T")
+
 _POLL = 0.05
 _PIECE = 1 << 20
+_SELDOM = 20
 
 
 class Incoming:
@@ -47,46 +53,44 @@ class Incoming:
         self._files = files.within(directory_of(sender, receiver))
         self._serial = -1
         self._offset = 0
+        self._looked = 0
         self._finished: list[int] = []
         self._ripe: list[int] = []
-        self._begin(-1)
+        self.more()
 
     @property
     def position(self) -> tuple[int, int]:
         """Serial of the segment that is read, and how far."""
         return self._serial, self._offset
 
-    def _begin(self, after: int) -> bool:
+    def _later(self) -> int | None:
+        """The next segment, if there is one. A missing one is passed over, but not looked for all the time."""
+        if self._serial >= 0 and self._files.exists(segment_name(self._serial + 1)):
+            return self._serial + 1
+        self._looked += 1
+        if self._serial >= 0 and self._looked % _SELDOM:
+            return None
         serials = [serial for name in self._files.list("") if (serial := serial_of(name)) is not None]
-        later = [serial for serial in serials if serial > after]
-        if not later:
-            return False
-        self._serial, self._offset = min(later), SEGMENT_HEAD
-        return True
+        return min((serial for serial in serials if serial > self._serial), default=None)
 
     def more(self) -> list[Frame]:
         """Frames that have come since; empty if there are none now."""
-        if self._serial < 0 and not self._begin(-1):
-            return []
-        name = segment_name(self._serial)
-        if not self._files.exists(name):  # somebody cleared the exchange: begin anew
-            self._serial = -1
-            return []
-        size = self._files.size(name)
-        if size > self._offset:
-            frames = self._read(name)
-            if frames:
-                return frames
-        # Nothing whole is left here. If a later segment is there, nothing more can come: its writer made it after
-        # the last word in this one. (What is torn was never whole: the writer died at it.)
-        if self._files.exists(segment_name(self._serial + 1)) and (frames := self._read(name)):
+        frames = self._read()
+        if frames or (later := self._later()) is None:
             return frames
-        if self._files.exists(segment_name(self._serial + 1)):
+        # Nothing whole was left here, and a later segment is there: nothing more can come, since its writer made it
+        # after its last word in this one. (What is torn was never whole: the writer died at it.)
+        if self._serial >= 0:
+            if frames := self._read():
+                return frames
             self._finished.append(self._serial)
-            self._begin(self._serial)
+        self._serial, self._offset = later, SEGMENT_HEAD
         return []
 
-    def _read(self, name: str) -> list[Frame]:
+    def _read(self) -> list[Frame]:
+        name = segment_name(self._serial)
+        if self._serial < 0 or not self._files.exists(name) or self._files.size(name) <= self._offset:
+            return []
         data = self._files.read_at(name, self._offset, _PIECE)
         frames, used = unpack(data)
         if not frames and len(data) == _PIECE:
@@ -137,6 +141,8 @@ class FileExchange:
         }
         self._incoming = {other: Incoming(files, other, agent) for other in others}
         self._received = meters.counter("exchange.links_in")
+        self._cpu = 0.0
+        meters.gauge("exchange.cpu", lambda: self._cpu)
         self._gaps: set[tuple[int, int, int]] = set()
 
     def begin(self, saver: Saver, cursors: Mapping[int, Mapping[int, int]]) -> None:
@@ -154,12 +160,14 @@ class FileExchange:
 
     def deliver(self) -> None:
         assert self._saver is not None
+        began = time.thread_time()
         for way in self._ways.values():
             way.deliver(self._saver.shards)
         for shard in self._saver.shards:
             self._answer(shard)
         for incoming in self._incoming.values():
             incoming.committed()
+        self._cpu += time.thread_time() - began
 
     def rewind(self) -> None:
         if self._saver is not None:
@@ -206,17 +214,24 @@ class FileExchange:
         while True:
             busy = False
             for incoming in self._incoming.values():
-                for frame in incoming.more():
-                    self._apply(frame)
+                for frame in self._timed(incoming.more):
+                    self._timed(partial(self._apply, frame))
                     busy = True
                     await asyncio.sleep(0)
             if busy:
                 self._woken()
             for way in self._ways.values():
-                if way.mend():
+                if self._timed(way.mend):
                     busy = True
                     await asyncio.sleep(0)
             await asyncio.sleep(0 if busy else _POLL)
+
+    def _timed(self, step: Callable[[], T]) -> T:
+        began = time.thread_time()
+        try:
+            return step()
+        finally:
+            self._cpu += time.thread_time() - began
 
     def _apply(self, frame: Frame) -> None:
         if isinstance(frame, LinksFrame):

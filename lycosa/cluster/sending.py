@@ -81,9 +81,9 @@ class Segments:
         return self._serial, self._out.size
 
     def unread(self) -> int:
-        """Bytes in segments that the reader has not yet removed."""
+        """Bytes, about, in segments that the reader has not yet removed. The last counts for nothing: it stays."""
         count = sum(1 for name in self._files.list("") if serial_of(name) is not None)
-        return max(count - 1, 0) * self._segment_bytes + self._out.size
+        return max(count - 1, 0) * self._segment_bytes
 
     def close(self) -> None:
         self._out.close()

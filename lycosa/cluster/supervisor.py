@@ -74,6 +74,10 @@ _DEATHS = 5
 _SOON = 30.0
 _BACKOFF = 0.25
 _TICK = 0.1
+_ROUND = 0.05
+"""Seconds between two rounds: readers look for more about as often."""
+_LOST = 2.0
+"""Seconds after which a round that not all have answered is asked anew: somebody began again meanwhile."""
 _STOPPING = 60.0
 """Seconds that agents are given to stop; then they are killed, and the next start recovers them."""
 
@@ -89,6 +93,8 @@ class Member:
         self.recovered: Recovered | None = None
         self.begun = False
         self.report: Report | None = None
+        self.status: Status | None = None
+        """The last that was heard of it, also of the process before this one."""
         self.settled: Settled | None = None
         self.ended = False
         self.deaths = 0
@@ -139,6 +145,8 @@ class Supervisor:
         self._paused = False
         self._unclean = False
         self._round = 0
+        self._judged = 0
+        self._round_at = 0.0
         self._last_round: list[int] | None = None
         self._began = time.monotonic()
         self._restarts: set[asyncio.Task[None]] = set()
@@ -268,7 +276,7 @@ class Supervisor:
 
     def _heed(self, member: Member, message: FromAgent) -> None:
         if isinstance(message, Report):
-            member.report = message
+            member.report, member.status = message, message.status
         elif isinstance(message, Recovered):
             member.recovered = message
         elif isinstance(message, Begun):
@@ -277,6 +285,7 @@ class Supervisor:
         elif isinstance(message, Ended):
             member.ended = True
             member.report = Report(status=message.status, idle=True, left=0)
+            member.status = message.status
         elif isinstance(message, Failed):
             kind = getattr(errors, message.kind, LocalError)
             self._failure = self._failure or kind(message.text)
@@ -426,10 +435,12 @@ class Supervisor:
 
     def _reached(self) -> bool:
         limits = self._options.limits
-        if limits.pages and self._sum("pages") >= limits.pages:
-            return True
-        if limits.bytes and self._sum("bytes") >= limits.bytes:
-            return True
+        # A process that died counted pages that it had not committed: wait for what the next one says.
+        if all(member.running and member.report is not None for member in self._members):
+            if limits.pages and self._sum("pages") >= limits.pages:
+                return True
+            if limits.bytes and self._sum("bytes") >= limits.bytes:
+                return True
         return bool(limits.seconds) and time.monotonic() - self._began >= limits.seconds
 
     def _sum(self, name: str) -> int:
@@ -449,29 +460,20 @@ class Supervisor:
             self._last_round = None
             return False
         answers = [m.settled for m in members if m.settled is not None and m.settled.round == self._round]
-        if len(answers) < len(members):
-            if self._round == 0 or not any(
-                m.settled is None or m.settled.round < self._round for m in members
-            ):
-                self._ask_round()
-            return False
-        appended = [answer.appended for answer in answers]
-        quiet = all(answer.idle for answer in answers) and all(
-            answers[sender].ends.get(receiver) == answers[receiver].reads.get(sender)
-            for sender in range(len(members))
-            for receiver in range(len(members))
-            if sender != receiver
-        )
-        if quiet and appended == self._last_round:
-            return True
-        self._last_round = appended if quiet else None
-        self._ask_round()
+        if len(answers) == len(members) and self._judged < self._round:
+            self._judged = self._round
+            appended = [answer.appended for answer in answers]
+            quiet = all_quiet(answers)
+            if quiet and appended == self._last_round:
+                return True
+            self._last_round = appended if quiet else None
+        since = time.monotonic() - self._round_at
+        if since >= (_ROUND if self._judged == self._round else _LOST):
+            self._round_at = time.monotonic()
+            self._round += 1
+            for member in members:
+                member.send(Settle(round=self._round))
         return False
-
-    def _ask_round(self) -> None:
-        self._round += 1
-        for member in self._members:
-            member.send(Settle(round=self._round))
 
     async def _end_all(self) -> bool:
         """Stop every agent; whether all ended cleanly."""
@@ -544,7 +546,7 @@ class Supervisor:
         return merged_meters([status.meters for status in self._statuses()])
 
     def _statuses(self) -> list[Status]:
-        return [member.report.status for member in self._members if member.report is not None]
+        return [member.status for member in self._members if member.status is not None]
 
     @property
     def processes(self) -> list[int]:
@@ -573,6 +575,16 @@ def _spawn(channel: int, lock: int) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=(channel, lock),
+    )
+
+
+def all_quiet(answers: Sequence[Settled]) -> bool:
+    """Whether every agent is idle and has read all that the others wrote to it."""
+    return all(answer.idle for answer in answers) and all(
+        answers[sender].ends.get(receiver) == answers[receiver].reads.get(sender)
+        for sender in range(len(answers))
+        for receiver in range(len(answers))
+        if sender != receiver
     )
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 
@@ -338,6 +339,7 @@ class Agent:
         self._next_shard = -1
         self._leaving: set[int] = set()
         self._last_snapshot = clock.monotonic()
+        self._cpu_before = time.process_time()  # of the machine, also where the crawl's clock is not
         self._gauges()
 
     # -- before the run
@@ -425,7 +427,7 @@ class Agent:
         self._leaving.add(number)
         try:
             await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
-            if number in self._merges:
+            while number in self._merges:
                 await asyncio.wait([self._merges[number]])
             self._saver.remove(shard)  # from here on nothing is delivered to it
             await self._saver.commit(shard)
@@ -457,6 +459,7 @@ class Agent:
     async def run(self) -> End:
         """Crawl until the end; see the module."""
         self._limits.start()
+        self._cpu_before = time.process_time()
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
         committer = asyncio.create_task(self._commit_loop())
         if self._ranker is not None and any(shard.log.committed for shard in self.shards):
@@ -733,6 +736,7 @@ class Agent:
         gauge("log.records", lambda: sum(s.log.end for s in shards))
         gauge("log.committed", lambda: sum(s.log.committed for s in shards))
         gauge("visits.active", lambda: len(self._visits))
+        gauge("agent.cpu", lambda: time.process_time() - self._cpu_before)
 
     def _next_due(self) -> float:
         """Seconds until the first of what is deferred is due; 0 if nothing is."""

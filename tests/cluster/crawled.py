@@ -84,3 +84,12 @@ def judge(log: AccessLog, web: Web) -> list[str]:
         same_connection=False,
     )
     return [str(row) for row in violations(log, rules)]
+
+
+async def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for something to become true."""
+    for _ in range(int(seconds / 0.02)):
+        if true():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not happen")

@@ -30,7 +30,7 @@ from lycosa.lab.webs import Served, serving
 from lycosa.records import Duplicates, Fetched, Received
 from lycosa.url.domains import Domains
 from lycosa.url.scope import ScopeOptions
-from tests.cluster.crawled import SMALL, WAITS, crawl, judge, options
+from tests.cluster.crawled import SMALL, WAITS, crawl, judge, options, until
 from tests.crawl.served import outcomes
 from tests.crawl.test_kill import as_toml
 from tests.crawl.test_truth import check_archive, none
@@ -107,12 +107,10 @@ def test_an_agent_that_is_killed_comes_back_and_the_others_go_on(tmp_path: Path)
     async def kill(crawl: Any) -> None:
         supervisor = crawl._agent
         for turn in range(2):
-            while crawl.status().pages < 40 + 100 * turn:
-                await asyncio.sleep(0.02)
+            await until(lambda turn=turn: crawl.status().pages >= 40 + 100 * turn)
             before[:] = supervisor.processes
             os.kill(supervisor.processes[turn % 2], signal.SIGKILL)
-            while supervisor.processes[turn % 2] == before[turn % 2]:
-                await asyncio.sleep(0.02)
+            await until(lambda turn=turn: supervisor.processes[turn % 2] != before[turn % 2])
             assert supervisor.processes[(turn + 1) % 2] == before[(turn + 1) % 2]
 
     politeness = {**WAITS, "wait": 0.2, "pages_per_visit": 3}

@@ -1,0 +1,271 @@
+"""What several agents cost, beside one: CPU a page, what crosses between them, and the exchange by itself.
+
+    python benchmarks/agents.py             some minutes on two quiet cores
+    python benchmarks/agents.py --quick     a smoke run; its numbers count for nothing
+    python benchmarks/agents.py --write     also writes docs/benchmarks/agents.md
+
+The embedded web (no oddities, most links to other hosts) is crawled whole with 1, 2 and 4 agents, taking turns, for
+some rounds. What counts is the CPU (user + system, all threads) of the agents from their first visit to their clean
+end, per page: the cores of this machine also feed the server, whose CPU stands beside it, so that wall-clock times
+say little. Every crawl must fetch the same pages.
+
+    transfers       followed links whose host another agent owns, counted in the logs, and how many of them were
+                    sent: the URL cache stands before the exchange (Broder, Najork and Wiener's cross sub-trace)
+    exchange        CPU spent in sending, reading and applying what crosses, as a share of all of the agents'
+    frames          links a second that one core packs and unpacks, without the folds behind them
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import xxhash
+
+from lycosa.cluster.frames import links_frame, pack, unpack
+from lycosa.cluster.process import holders
+from lycosa.crawl.reading import CrawlReader
+from lycosa.crawl.shard import followed_kinds, links_found
+from lycosa.lab.webs import Web, WebOptions, serving
+from lycosa.records import Fetched
+from lycosa.version import VERSION
+
+PROJECT = Path(__file__).resolve().parent.parent
+RESULTS = PROJECT / "docs" / "benchmarks" / "agents.md"
+AIM = 1.15
+"""CPU a page with several agents, at most so many times that of one."""
+_CAN_TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """One crawl."""
+
+    agents: int
+    pages: int
+    seconds: float
+    cpu: float  # of all agents
+    supervisor: float
+    server: float
+    exchange: float
+    links_out: int
+    bytes_out: int
+    crossing: int = 0
+    urls: int = 0  # a hash of what was fetched
+
+
+def web_options(args: argparse.Namespace) -> WebOptions:
+    return WebOptions(
+        hosts=args.hosts,
+        pages=args.pages,
+        page_bytes=args.page_bytes,
+        links=args.links,
+        local_share=0.6,
+        kinds=(),
+        change_share=0.0,
+    )
+
+
+def crawl_options(web: Web) -> dict[str, Any]:
+    return {
+        "public": False,
+        "allow": ["127.0.0.0/8"],
+        "scope": {"mode": "any"},
+        "dns": {"resolve": [f"{host}:{address}" for host, address in web.resolve().items()]},
+        "politeness": {"wait": 0.0, "factor": 0.0, "address_wait": 0.0, "pages_per_visit": 1_000_000},
+        "visits": 64,
+    }
+
+
+def cpu_of(pid: int) -> float:
+    """User and system seconds of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _CAN_TICK
+
+
+def worker(task: dict[str, Any]) -> None:
+    """One crawl in a process of its own: with one agent, that process is the agent."""
+    import lycosa
+    from lycosa.crawl.warming import warm
+
+    async def go() -> Result:
+        crawl = lycosa.Crawl(task["seeds"], into=task["into"], agents=task["agents"], **task["options"])
+        server = cpu_of(task["server"])
+        await crawl.start()
+        own, began = time.process_time(), time.perf_counter()
+        await crawl.wait()
+        status = crawl.status()
+        meters = status.meters
+        return Result(
+            agents=task["agents"],
+            pages=status.pages,
+            seconds=time.perf_counter() - began,
+            cpu=meters["agent.cpu"],
+            supervisor=time.process_time() - own if task["agents"] > 1 else 0.0,
+            server=cpu_of(task["server"]) - server,
+            exchange=meters.get("exchange.cpu", 0.0),
+            links_out=int(meters.get("exchange.links_out", 0)),
+            bytes_out=int(meters.get("exchange.bytes_out", 0)),
+        )
+
+    warm()
+    print(msgspec.json.encode(asyncio.run(go())).decode())
+
+
+def run(agents: int, web: Web, server: int, place: Path) -> Result:
+    into = Path(tempfile.mkdtemp(dir=place)) / "crawl"
+    task = {
+        "seeds": web.seeds(),
+        "into": str(into),
+        "agents": agents,
+        "options": crawl_options(web),
+        "server": server,
+    }
+    file = into.parent / "task.json"
+    file.write_bytes(msgspec.json.encode(task))
+    try:
+        done = subprocess.run(
+            [sys.executable, __file__, "--worker", str(file)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SystemExit(f"{agents} agents failed:\n{done.stderr[-4000:]}")
+        result = msgspec.json.decode(done.stdout.splitlines()[-1], type=Result)
+        look_at(result, into)
+        return result
+    finally:
+        shutil.rmtree(into.parent, ignore_errors=True)
+
+
+def look_at(result: Result, into: Path) -> None:
+    """What was fetched, and how many followed links crossed from agent to agent."""
+    reader = CrawlReader(into)
+    options = reader.options()
+    assert options is not None
+    follow = followed_kinds(options.follow)
+    held = holders(reader.manifest.shards, result.agents)
+    urls = 0
+    for shard, _, record in reader.records():
+        if isinstance(record, Fetched):
+            urls ^= xxhash.xxh64_intdigest(f"{record.status} {record.url}")
+        found = links_found(record)
+        if found is None or not found[0].kinds:
+            continue
+        links = found[0]
+        _, hosts = reader.keyer.scan(links.urls)
+        rows = zip(links.urls.decode("ascii").split("\n"), links.kinds, hosts.tolist(), strict=True)
+        for url, kind, host in rows:
+            if follow[kind] and held[reader.splitter.shard_of_url(host, url)] != held[shard]:
+                result.crossing += 1
+    result.urls = urls
+
+
+def frames_a_second(seconds: float) -> tuple[float, float]:
+    """Links a second, packed and unpacked to rows again, and bytes a link."""
+    rows = [
+        (n // 20, f"http://host{n % 37}.example/some/path/page-{n}.html", 0, n % 9, 0) for n in range(500)
+    ]
+    count, size = 0, 0
+    began = time.process_time()
+    while time.process_time() - began < seconds:
+        data = pack(links_frame(3, 4, 0, 25, rows))
+        frames, _ = unpack(data)
+        count += len(frames[0].rows())  # type: ignore[union-attr]
+        size += len(data)
+    return count / (time.process_time() - began), size / count
+
+
+def report(results: dict[int, list[Result]], frames: tuple[float, float], args: argparse.Namespace) -> str:
+    one = results[1]
+    lines = [
+        "| agents | CPU µs a page | times that of one | exchange's share | server's CPU µs a page | wall-clock s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for agents, rows in results.items():
+        cpu = statistics.median(row.cpu / row.pages * 1e6 for row in rows)
+        ratios = [row.cpu / row.pages / (base.cpu / base.pages) for row, base in zip(rows, one, strict=True)]
+        ratio = statistics.median(ratios)
+        share = statistics.median(row.exchange / row.cpu for row in rows)
+        server = statistics.median(row.server / row.pages * 1e6 for row in rows)
+        wall = statistics.median(row.seconds for row in rows)
+        extremes = f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if agents > 1 else "1"
+        lines.append(f"| {agents} | {cpu:,.0f} | {extremes} | {share:.1%} | {server:,.0f} | {wall:.1f} |")
+    lines.append("")
+    for agents, rows in results.items():
+        if agents > 1:
+            row = rows[-1]
+            saved = 1 - row.links_out / row.crossing if row.crossing else 0.0
+            lines.append(
+                f"- {agents} agents: {row.crossing:,} followed links crossed from agent to agent,"
+                f" {row.links_out:,} of them were sent ({saved:.1%} saved by the URL cache and the seen set),"
+                f" {row.bytes_out:,} bytes;"
+                f" the supervisor took {row.supervisor:.2f} s of CPU."
+            )
+            ratio = statistics.median(
+                r.cpu / r.pages / (base.cpu / base.pages) for r, base in zip(rows, one, strict=True)
+            )
+            verdict = "met" if ratio <= AIM else "NOT met"
+            lines.append(f"  Aim, at most {AIM} times the CPU of one agent: {verdict} ({ratio:.2f}).")
+    rate, size = frames
+    lines.append(
+        f"- frames: {rate:,.0f} links a second and core, packed and unpacked; {size:.0f} bytes a link."
+    )
+    same = len({(row.pages, row.urls) for rows in results.values() for row in rows}) == 1
+    lines.append(f"- every crawl fetched the same {one[0].pages:,} pages: {'yes' if same else 'NO'}.")
+    lines.append(
+        f"\n{args.hosts} hosts, pages of about {args.page_bytes:,} bytes with {args.links} links,"
+        f" {args.rounds} rounds;"
+        f" lycosa {VERSION}, Python {platform.python_version()}, {os.cpu_count()} cores."
+    )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--hosts", type=int, default=200)
+    parser.add_argument("--pages", type=int, default=8_000)
+    parser.add_argument("--page-bytes", type=int, default=15_000)
+    parser.add_argument("--links", type=int, default=40)
+    parser.add_argument("--agents", type=int, nargs="+", default=[1, 2, 4])
+    args = parser.parse_args()
+    if args.worker:
+        worker(msgspec.json.decode(Path(args.worker).read_bytes()))
+        return
+    if args.quick:
+        args.rounds, args.pages, args.hosts = 1, 600, 40
+    if 1 not in args.agents:
+        parser.error("one agent is what the others are measured by")
+    busy = os.getloadavg()[0]
+    if busy > 0.5:
+        print(f"the machine is not quiet (load {busy:.1f}): the numbers count for little")
+    results: dict[int, list[Result]] = {agents: [] for agents in sorted(args.agents)}
+    with tempfile.TemporaryDirectory(prefix="lycosa-agents-") as place, serving(web_options(args)) as served:
+        for number in range(args.rounds):
+            for agents, rows in results.items():
+                rows.append(run(agents, served.web, served.pid, Path(place)))
+                print(
+                    f"round {number + 1}, {agents} agents: {rows[-1].cpu / rows[-1].pages * 1e6:,.0f} µs a page"
+                )
+    text = report(results, frames_a_second(0.5 if args.quick else 3.0), args)
+    print(text)
+    if args.write:
+        RESULTS.write_text(f"# Several agents\n\n```\nmake bench-agents\n```\n\n{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
