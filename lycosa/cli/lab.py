@@ -206,7 +206,7 @@ def _name(path: Path) -> str:
 def _middle(subject: Subject) -> int:
     """The median depth: half of the pages are sampled."""
     inside = sorted(subject.depths[subject.depths >= 0].tolist())
-    return max(inside[len(inside) // 2], 1)
+    return max(int(inside[len(inside) // 2]), 1)
 
 
 def _paper(rule: Rule) -> dict[str, float]:

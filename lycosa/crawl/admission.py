@@ -29,8 +29,9 @@ from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh32_intdigest
 
-from lycosa.crawl.exchange import Outbox
+from lycosa.crawl.exchange import Outbox, Row, pack_hint, unpack_hint
 from lycosa.crawl.splitting import Splitter
 from lycosa.frontier.left_behind import OTHERS, Entry, LeftBehind
 from lycosa.frontier.orders import Order, Sighting
@@ -61,6 +62,7 @@ class Found(NamedTuple):
     source: str = ""  # the page; "" if there is none
     depths: Sequence[int] | None = None  # of received links: each has its own
     each_hops: bytes = b""
+    hints: Sequence[int] = ()
 
     def depth_of(self, row: int) -> int:
         return self.depth if self.depths is None else self.depths[row]
@@ -79,7 +81,7 @@ def found_in(record: Record) -> Found | None:
     if isinstance(record, Robots | Seeded):
         return Found(record.links, 0, 0)
     if isinstance(record, Received):
-        return Found(record.links, 0, 0, "", record.depths, record.hops)
+        return Found(record.links, 0, 0, "", record.depths, record.hops, record.hints)
     return None
 
 
@@ -120,7 +122,10 @@ class Admission:
         sampler: Sampler,
         room: Room,
         low_rank: Callable[[int], bool] | None = None,
+        tells_domains: bool = False,
     ) -> None:
+        """`low_rank`: whether the page of a key is known to be of low rank. `tells_domains`: other shards want to
+        know which domain a link came from."""
         self._number = number
         self._log = log
         self._seen = seen
@@ -134,6 +139,8 @@ class Admission:
         self._sampler = sampler
         self._room = room
         self._low_rank = low_rank
+        self._tells_domains = tells_domains
+        self._source = ("", 0)  # the last page asked about, and its domain's hash
         self._others_next = True
         self.rules: LinkRules | None = None
         self.dropped = 0
@@ -199,7 +206,7 @@ class Admission:
         mine: list[int] = []
         items: list[Waiting] = []
         others: list[int] = []
-        leaving: list[tuple[int, tuple[int, str, int, int, int]]] = []
+        leaving: list[tuple[int, Row]] = []
         for row, host, key in zip(rows.tolist(), hosts[rows].tolist(), keys[rows].tolist(), strict=True):
             url = urls[row].decode("ascii")
             hops, depth = found.hops_of(row), found.depth_of(row)
@@ -211,10 +218,22 @@ class Admission:
                 items.append(Waiting(url, key, depth, hops))
             elif foreign:
                 others.append(row)
-                leaving.append((owner, (at, url, kinds[row], depth, hops)))
+                hint = self.hint(found, row, Waiting(url, key, depth, hops))
+                leaving.append((owner, Row(at, url, kinds[row], depth, hops, hint)))
         if others:
             self._outbox.add(keys[others], leaving)
         return _Offer(found, keys, hosts, mine, items)
+
+    def hint(self, found: Found, row: int, item: Waiting) -> int:
+        """What the shard of a link is to be told besides the link."""
+        sighted = self._order.sighted
+        if not found.source or not (sighted or self._tells_domains):
+            return 0
+        if self._source[0] != found.source:
+            domain = self._splitter.domains.domain(host_of(found.source))
+            self._source = (found.source, xxh32_intdigest(domain.encode("utf-8", "surrogatepass")) or 1)
+        level = self._order.levels([item], self._sighting(found, [row]))[0] if sighted else None
+        return pack_hint(self._source[1], level)
 
     # -- as many as there is room for
 
@@ -266,24 +285,35 @@ class Admission:
         keys = offer.keys[[offer.rows[index] for index in chunk]]
         sighting = self._sighting(found, [offer.rows[index] for index in chunk])
         seen = self._store if found.depths is not None else self._seen
-        return self.offer_items(seen, keys, items, sighting)
+        told = [unpack_hint(found.hints[offer.rows[index]])[1] for index in chunk] if found.hints else None
+        return self.offer_items(seen, keys, items, sighting, told)
 
     def offer_items(
-        self, seen: Merging, keys: Keys, items: Sequence[Waiting], sighting: Sighting | None = None
+        self,
+        seen: Merging,
+        keys: Keys,
+        items: Sequence[Waiting],
+        sighting: Sighting | None = None,
+        told: Sequence[int | None] | None = None,
     ) -> int:
-        """Offer URLs to the store (or to the cache before it), room or not."""
-        answer = seen.offer(keys, _Payloads(items, self._order, sighting))
+        """Offer URLs to the store (or to the cache before it), room or not; `told` are levels that are known."""
+        answer = seen.offer(keys, _Payloads(items, self._order, sighting, told))
         if len(answer.new):
             new = answer.new.tolist()
             if sighting is not None:
                 sighting = sighting._replace(texts=[sighting.texts[row] for row in new])
-            self.put([items[row] for row in new], sighting)
+            self.put([items[row] for row in new], sighting, [told[row] for row in new] if told else None)
         return len(answer.new) + len(answer.waiting)
 
-    def put(self, items: Sequence[Waiting], sighting: Sighting | None = None) -> None:
-        """Make URLs pending, each at the level that the order gives it."""
+    def put(
+        self,
+        items: Sequence[Waiting],
+        sighting: Sighting | None = None,
+        told: Sequence[int | None] | None = None,
+    ) -> None:
+        """Make URLs pending, each at the level that was told or that the order gives it."""
         if items:
-            self._frontier.put(items, self._order.levels(items, sighting))
+            self._frontier.put(items, _levels(self._order, items, sighting, told))
 
     def put_answered(self, answers: Sequence[tuple[int, bytes]]) -> None:
         """The store has answered: these were new. Their levels were found when they were offered."""
@@ -371,6 +401,18 @@ class Admission:
                 yield urls[row].decode("ascii")
 
 
+def _levels(
+    order: Order,
+    items: Sequence[Waiting],
+    sighting: Sighting | None,
+    told: Sequence[int | None] | None,
+) -> list[int]:
+    levels = order.levels(items, sighting)
+    if told is None:
+        return levels
+    return [level if known is None else known for level, known in zip(levels, told, strict=True)]
+
+
 def _group(keys: Keys, hosts: Keys, position: int, queue: int, own: int) -> NDArray[np.intp]:
     """The rows that an entry of that queue speaks of, in their order."""
     order = permuted(keys, position)
@@ -382,10 +424,17 @@ def _group(keys: Keys, hosts: Keys, position: int, queue: int, own: int) -> NDAr
 class _Payloads(Sequence[bytes]):
     """What a store keeps of a URL until it has answered: made only if it asks."""
 
-    def __init__(self, items: Sequence[Waiting], order: Order, sighting: Sighting | None) -> None:
+    def __init__(
+        self,
+        items: Sequence[Waiting],
+        order: Order,
+        sighting: Sighting | None,
+        told: Sequence[int | None] | None,
+    ) -> None:
         self._items = items
         self._order = order
         self._sighting = sighting
+        self._told = told
 
     def __len__(self) -> int:
         return len(self._items)
@@ -400,7 +449,7 @@ class _Payloads(Sequence[bytes]):
         item, sighting = self._items[row], self._sighting
         if sighting is not None:
             sighting = sighting._replace(texts=[sighting.texts[row]])
-        (level,) = self._order.levels([item], sighting)
+        (level,) = _levels(self._order, [item], sighting, [self._told[row]] if self._told else None)
         return f"{item.depth} {item.hops} {level} {item.url}".encode("ascii")
 
 

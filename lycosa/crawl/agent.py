@@ -73,6 +73,8 @@ _GRACE = 5.0
 
 _SEEDS = 5_000
 """Seeds in one record: a record that is left behind is read whole whenever it is come back to."""
+_HOT_SITES = 40_000
+"""Sites that an agent keeps in RAM, some 400 bytes each; the others are on disk."""
 _LOW_WATER = 1_000
 """A shard with fewer pending URLs has its store answer what waits, or a small crawl would look finished."""
 _LEAST_CACHE = 1 << 10
@@ -126,6 +128,9 @@ def build(
         ranker = Ranker(by_rank, fold, lock=levelling, clock=clock, meters=meters)
     sampler, room = Sampler(options.frontier), Room(options.frontier.memory)
     back_queues = options.frontier.back_queues or 3 * options.visits
+    # What is kept in RAM of tables on disk is shared out, too; a shard's least is enough to work with.
+    hot_sites = max(_HOT_SITES // manifest.shards, 500)
+    tails = max(min(options.frontier.memory // manifest.shards // 400, 1 << 14), 256)
 
     def scope_of(configured: Options) -> Scope:
         return Scope(configured.scope, configured.near, domains)
@@ -163,8 +168,8 @@ def build(
             cache=cache,
             frontier=PackedFrontier(clock, order, manifest.hash_seed, back_queues=back_queues),
             calendar=Calendar(place.within("calendar")),
-            left=PackedLeftBehind(place.within("left")),
-            sites=SiteTable(place.within("sites"), seed=manifest.hash_seed),
+            left=PackedLeftBehind(place.within("left"), tails=tails),
+            sites=SiteTable(place.within("sites"), hot=hot_sites, seed=manifest.hash_seed),
             budgets=Budgets(
                 options.frontier.host_budget,
                 options.frontier.domain_budget,

@@ -15,9 +15,9 @@ bounds; here the share grows with its logarithm, since the list's private sectio
 free after all: whoever doubles a farm of domains gains one more domain_budget, and a domain known to everybody gets
 some twenty times what an unknown one does.
 
-A domain belongs to one shard, which sees the links of its own pages, whose domains it knows, and links received
-from other shards, of which it knows the sender alone. A sender counts as one domain, however much it sends. So
-with n shards the count is low by a factor of up to n, for all domains alike: up to log2(n) off each share.
+A domain belongs to one shard, which sees the links of its own pages, and links received from other shards, which
+tell the domain of their page by 32 bits of its hash. Links that the sender's URL cache held back are not told
+again, so a domain's count is of those that were the first to link some URL of it, or came long after.
 
 Bounds. Each table (hosts, domains) has at most as many rows as the constructor says, 16 and 32 bytes each. When it
 is full (see `budget_kernels`) a new name ousts, of eight that its hash chooses, the one of fewest pages, of
@@ -46,6 +46,7 @@ from xxhash import xxh64_intdigest
 
 from lycosa.crawl import budget_kernels as kernels
 from lycosa.errors import ConfigError, StorageError
+from lycosa.url.key import mix
 from lycosa.url.parts import host_of
 
 VERSION = 1
@@ -177,24 +178,27 @@ class Budgets:
             self._active |= self._domains.count(self._hash(domain)) >= self._domain_budget
 
     def note_links(
-        self, source: str, hosts: Words, urls: bytes, wanted: NDArray[np.bool_] | None = None
+        self, source: str | int, hosts: Words, urls: bytes, wanted: NDArray[np.bool_] | None = None
     ) -> None:
         """A page of the domain `source` links to these URLs (as in `Links.urls`), whose hosts have these hashes.
 
-        With `wanted`, only those links count. Links to other shards' hosts count nothing here.
+        A number stands for a domain of which only a hash is known. With `wanted`, only those links count. Links to
+        other shards' hosts count nothing here.
         """
         if self._domains is None:
             return
-        own = self._hash(source)
+        own = self._hash(source) if isinstance(source, str) else int(mix(source)) or 1
         register, rank = _register(own)
         targets = hosts if wanted is None else hosts[wanted]
         at = 0
         while (at := self._domains.meet_all(targets, at, self._memo, own, register, rank)) < len(targets):
             self._learn(targets[at], hosts, urls)
 
-    def note_received(self, sender: int, hosts: Words, urls: bytes) -> None:
-        """Another shard sent links: all that is known of where they were found is the sender."""
-        self.note_links(f"shard {sender}", hosts, urls)  # no domain has a space
+    def note_received(self, sources: Words, hosts: Words, urls: bytes) -> None:
+        """Another shard sent links; `sources` are hashes of the domains of their pages (0: not told)."""
+        for source in np.unique(sources).tolist():
+            if source:
+                self.note_links(source, hosts, urls, sources == np.uint64(source))
 
     def _learn(self, host: np.uint64, hosts: Words, urls: bytes) -> None:
         row = int(np.argmax(hosts == host))

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.crawl.admission import Found, found_in
+from lycosa.crawl.exchange import Row
 from lycosa.crawl.shard import Shard
 from lycosa.records import (
     ConfiguredHead,
@@ -132,10 +133,6 @@ def refill_outbox(shard: Shard, start: int) -> int:
         count += 1
     batch.offer()
     return count
-
-
-Row = tuple[int, str, int, int, int]
-"""A link on its way to another shard: position in the sender's log, URL, kind, depth, hops."""
 
 
 class ReadBack(NamedTuple):
@@ -255,7 +252,10 @@ class _Batch:
                 continue
             kept.append(row)
             if self._others:
-                leaving.append((owner, (self._positions[source], url, kinds[row], found.depth, hops)))
+                hint = shard.admission.hint(found, row - first, Waiting(url, key, found.depth, hops))
+                leaving.append(
+                    (owner, Row(self._positions[source], url, kinds[row], found.depth, hops, hint))
+                )
             else:
                 items.append(Waiting(url, key, found.depth, hops))
         if leaving:

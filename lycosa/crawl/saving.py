@@ -182,8 +182,8 @@ class Saver:
                 for name in gone:
                     self._place(shard.number).remove(f"{part}/{name}")
         del named[: -snapshot.KEPT]
-        kept = {name for _, new in named for name in new.get("calendar", [])}
-        shard.calendar.forget(kept)
+        for part, table in (("calendar", shard.calendar), ("sites", shard.sites)):
+            table.forget({name for _, new in named for name in new.get(part, [])})
 
     # -- recovery
 

@@ -26,7 +26,7 @@ from lycosa.clock import Clock
 from lycosa.crawl.admission import Admission, LinkRules, found_in
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import FollowOptions, Options, decode_options
-from lycosa.crawl.exchange import Outbox
+from lycosa.crawl.exchange import Outbox, unpack_hint
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals
@@ -157,8 +157,8 @@ class Shard:
         self.frontier = frontier
         self.calendar = calendar
         self.content_store = content_store
-        self.sites = sites or SiteTable()
-        self.budgets = budgets or Budgets(0, 0, lambda _: "")
+        self.sites = SiteTable() if sites is None else sites
+        self.budgets = Budgets(0, 0, lambda _: "") if budgets is None else budgets
         self.totals = Totals()
         self.outbox = Outbox(cache)
         self.cursors: dict[int, int] = {}
@@ -189,6 +189,7 @@ class Shard:
             sampler=sampler,
             room=room,
             low_rank=low_rank,
+            tells_domains=self.budgets.by_domain,
         )
         self._noted = noted
         self._room = room
@@ -302,9 +303,10 @@ class Shard:
             self.budgets.note_links(self.splitter.domains.domain(host), hosts, record.links.urls, followed)
 
     def _note_received(self, record: Received) -> None:
-        if self.budgets.by_domain and record.links.kinds:
+        if self.budgets.by_domain and record.hints:
             _, hosts = self.keyer.scan(record.links.urls)
-            self.budgets.note_received(record.sender, hosts, record.links.urls)
+            sources = np.array([unpack_hint(hint)[0] for hint in record.hints], np.uint64)
+            self.budgets.note_received(sources, hosts, record.links.urls)
 
     def _remember_end(self, stored: Stored | None) -> None:
         if stored is not None:

@@ -120,11 +120,18 @@ def test_what_a_dead_holder_wrote_and_nobody_took_is_gone(shard: ShardStorage, t
     committed = list(pieces_of(written.files))
     for first in firsts[:-1]:
         shard.put_segment(written.files, first)
-    written.commit(1)  # never acknowledged
+    for _ in range(4):
+        written.commit(2)  # never acknowledged, and in segments that the log does not have
+    assert len(segments(written.files)) > len(firsts)
     written.log.close()
+    whole = written.files.read(segment_name(firsts[1]))
+    written.files.truncate(segment_name(firsts[1]), 30)  # and its disk has lost something
     restored = shard.restore(DiskFiles(tmp_path / "a"), committed)
-    assert restored.end == 15 and restored.reused == len(firsts) - 1
-    assert Log(written.files).end == 15
+    assert restored.end == 15 and restored.reused == len(firsts) - 2
+    assert segments(written.files) == firsts
+    assert written.files.read(segment_name(firsts[1])) == whole
+    log = Log(written.files)
+    assert log.end == 15 and [row for _, row in log.reader.scan()] == [record(n) for n in range(15)]
 
 
 def test_a_tail_that_is_ahead_of_storage_is_told(shard: ShardStorage, tmp_path: Path) -> None:
@@ -162,12 +169,12 @@ def test_a_stale_checkpoint_that_comes_later_does_not_count(
 ) -> None:
     """The stale holder looked before the new one saved, and wrote after it."""
     old, new = DiskFiles(tmp_path / "old"), DiskFiles(tmp_path / "new")
-    put_snapshot(old, 10, seen={"repo-1": b"old"})
+    put_snapshot(old, 13, seen={"repo-1": b"old"})
     put_snapshot(new, 12, seen={"repo-1": b"new"})
     shard.save(new, 12, 2)
     with monkeypatch.context() as patched:
         patched.setattr(shard, "checkpoints", list)  # it believes that nobody saved
-        assert shard.save(old, 10, 1) is not None
+        assert shard.save(old, 13, 1) is not None
     assert shard.restore(DiskFiles(tmp_path / "r"), [Piece(0, 12, 0, b"")]).checkpoint.epoch == 2  # type: ignore[union-attr]
     assert (tmp_path / "r/seen/repo-1").read_bytes() == b"new"
 

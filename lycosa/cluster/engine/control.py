@@ -57,7 +57,9 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     storage: str  # where shared storage is, as agents find it
     replicas: int = 3
-    lease: float = 20.0
+    lease: float = (
+        30.0  # a stream without a leader takes some ten seconds to find one: 0.8 of it must outlast that
+    )
     log_bytes: int = 256 << 20  # of one shard's tail
     exchange_bytes: int = 256 << 20  # of one shard's exchange
     version: str = VERSION

@@ -47,7 +47,8 @@ from lycosa.cluster.engine.ordered import Ordered
 from lycosa.cluster.engine.outcomes import Unavailable
 from lycosa.cluster.engine.publish import publish
 from lycosa.cluster.engine.streams import Names
-from lycosa.cluster.frames import AnswersFrame, Frame, LinksFrame, Row, links_frame
+from lycosa.cluster.frames import AnswersFrame, Frame, LinksFrame, links_frame
+from lycosa.crawl.exchange import Row
 from lycosa.errors import StorageError
 from lycosa.records import LinkKind
 
@@ -240,7 +241,7 @@ async def send_answers(js: JetStreamContext, names: Names, epoch: int, frame: An
 
 async def send_seeds(js: JetStreamContext, names: Names, receiver: int, urls: Sequence[str]) -> None:
     """Give seeds to the shard that owns them. After `Unavailable` they may be given again: known ones drop out."""
-    rows = [(0, url, int(LinkKind.SEED), 0, 0) for url in urls]
+    rows = [Row(0, url, int(LinkKind.SEED), 0, 0) for url in urls]
     for part in cut(0, 0, rows):
         payload = encode(0, links_frame(SEEDS, receiver, 0, 0, part.rows))
         await publish(js, names.exchange_subject(receiver, streams.SEEDS), payload, timeout=_ACK)

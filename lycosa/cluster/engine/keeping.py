@@ -115,7 +115,7 @@ class ShardKeeper:
                 if look == _LOOKS - 1:
                     raise
                 await self._clock.sleep(_AGAIN)
-        self._stored = set(self._storage.segments())
+        self._stored = set(await asyncio.to_thread(self._storage.segments))
         return restored
 
     async def commit(self, batch: Batch) -> None:

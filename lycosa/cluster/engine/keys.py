@@ -106,7 +106,7 @@ class Bucket:
         watch = self.watch(pattern)
         found: dict[str, Entry] = {}
         try:
-            while {self._names.key_subject(key) for key in found} < wanted:
+            while wanted - {self._names.key_subject(key) for key in found}:
                 got = await watch.next(seconds)
                 if not got:
                     raise Unavailable(f"cannot list {pattern}: no answer")

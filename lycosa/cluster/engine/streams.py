@@ -10,9 +10,9 @@ stream refuses, and whoever publishes sees `Full` and waits. Nothing is dropped 
 room is the purge of what is safe elsewhere.
 
 One exchange stream per receiving shard, not one for all. Measured on loopback with eight shards and batches of
-100 links: as fast or faster on one server, 10 to 30 % slower with three copies (more groups to replicate), and far
-from being what a crawl waits for either way. For that price a shard whose holder is away fills only its own
-stream, and the others' links go on.
+100 links: the same on one server as far as could be told, up to 30 % slower with three copies (more groups to
+replicate), and far from being what a crawl waits for either way. For that price a shard whose holder is away
+fills only its own stream, and the others' links go on.
 
 A stream's sequence numbers are never used again, also not after a purge of everything.
 """

@@ -51,7 +51,7 @@ PAPER_RETURNED = {ALL: 0.0, 64: 0.001, 32: 0.004, 16: 0.010, 8: 0.022}
 PAPER_COVERAGE = {
     (8, 0.03): 0.938, (8, 0.05): 0.975, (8, 0.07): 0.999, (16, 0.03): 0.890, (16, 0.05): 0.948, (16, 0.07): 0.981,
 }  # fmt: skip
-"""Table 2: coverage by t and budget. IT, 41M pages, 2004."""
+"""Table 2: coverage by t and budget. (The figure it goes with is of IT, 41M pages, 2004.)"""
 
 
 @dataclass(frozen=True, slots=True)

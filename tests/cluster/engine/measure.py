@@ -26,7 +26,8 @@ from lycosa.cluster.engine.publish import publish
 from lycosa.cluster.engine.server import Servers
 from lycosa.cluster.engine.streams import Names, bucket_config, ensure, exchange_config, log_config
 from lycosa.cluster.engine.tail import Tail, pieces
-from lycosa.cluster.frames import Row, links_frame
+from lycosa.cluster.frames import links_frame
+from lycosa.crawl.exchange import Row
 from lycosa.log import blocks
 from lycosa.records import Fetched, Link, LinkKind, Links, Timing
 from lycosa.records import encode as encode_record
@@ -111,7 +112,7 @@ async def measure(servers: Servers, replicas: int, pages: int) -> None:
     print(f"tail read back: {count / seconds:,.0f} pages/s, {size_read / seconds / 1e6:.0f} MB/s")
 
     # The exchange: each of the shards sends to each other one.
-    rows: list[Row] = [(n, f"https://www.site{dice.randrange(5_000)}.example/item/{dice.randrange(10**6)}-"
+    rows: list[Row] = [Row(n, f"https://www.site{dice.randrange(5_000)}.example/item/{dice.randrange(10**6)}-"
                         f"{dice.randrange(10**5):x}.html", 0, 3, 0) for n in range(60_000)]  # fmt: skip
     for links in (10, 100, 1_000):
         payload = encode(1, links_frame(1, 2, 0, links, rows[:links]))
@@ -179,7 +180,7 @@ async def _send(
             part = rows[:links]
             for _ in range(rounds):
                 at = sender.position
-                await sender.send(at + links, [(at + n, *row[1:]) for n, row in enumerate(part)])
+                await sender.send(at + links, [row._replace(at=at + n) for n, row in enumerate(part)])
 
 
 def main() -> None:

@@ -29,11 +29,12 @@ from lycosa.cluster.engine.exchange import (
 )
 from lycosa.cluster.engine.outcomes import Full, Unavailable
 from lycosa.cluster.engine.streams import Names, ends, ensure, exchange_config
-from lycosa.cluster.frames import AnswersFrame, LinksFrame, Row, links_frame
+from lycosa.cluster.frames import AnswersFrame, LinksFrame, links_frame
+from lycosa.crawl.exchange import Row
 
 
 def row(position: int, number: int = 0) -> Row:
-    return (position, f"http://h{position}.example/{number}", 0, 2, 1)
+    return Row(position, f"http://h{position}.example/{number}", 0, 2, 1, number)
 
 
 async def make(client: Client, names: Names, max_bytes: int = 64 << 20) -> None:
@@ -127,7 +128,7 @@ async def test_a_full_exchange_pushes_back(client: Client, names: Names) -> None
     js = client.jetstream()
     sender = Sender(js, names, 1, 7, 1)
     rows = [
-        (n, f"http://{n * 7919 % 99991:x}.example/{n * 104729 % 999983:x}", 0, 1, 0) for n in range(9_000)
+        Row(n, f"http://{n * 7919 % 99991:x}.example/{n * 104729 % 999983:x}", 0, 1, 0) for n in range(9_000)
     ]
     reader = reader_of(client, names)
     got: list[Arrival] = []
