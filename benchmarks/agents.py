@@ -35,10 +35,12 @@ import xxhash
 
 from lycosa.cluster.frames import links_frame, pack, unpack
 from lycosa.cluster.process import holders
+from lycosa.crawl.admission import found_in
+from lycosa.crawl.exchange import Row
 from lycosa.crawl.reading import CrawlReader
-from lycosa.crawl.shard import followed_kinds, links_found
+from lycosa.crawl.shard import followed_kinds
 from lycosa.lab.webs import Web, WebOptions, serving
-from lycosa.records import Fetched
+from lycosa.records import Fetched, Received
 from lycosa.version import VERSION
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -157,10 +159,10 @@ def look_at(result: Result, into: Path) -> None:
     for shard, _, record in reader.records():
         if isinstance(record, Fetched):
             urls ^= xxhash.xxh64_intdigest(f"{record.status} {record.url}".encode())
-        found = links_found(record)
-        if found is None or not found[0].kinds:
+        found = None if isinstance(record, Received) else found_in(record)
+        if found is None or not found.links.kinds:
             continue
-        links = found[0]
+        links = found.links
         _, hosts = reader.keyer.scan(links.urls)
         rows = zip(links.urls.decode("ascii").split("\n"), links.kinds, hosts.tolist(), strict=True)
         for url, kind, host in rows:
@@ -171,9 +173,8 @@ def look_at(result: Result, into: Path) -> None:
 
 def frames_a_second(seconds: float) -> tuple[float, float]:
     """Links a second, packed and unpacked to rows again, and bytes a link."""
-    rows = [
-        (n // 20, f"http://host{n % 37}.example/some/path/page-{n}.html", 0, n % 9, 0) for n in range(500)
-    ]
+    urls = [f"http://host{n % 37}.example/some/path/page-{n}.html" for n in range(500)]
+    rows = [Row(n // 20, url, 0, n % 9, 0) for n, url in enumerate(urls)]
     count, size = 0, 0
     began = time.process_time()
     while time.process_time() - began < seconds:

@@ -12,6 +12,7 @@ from typing import Any
 
 from lycosa.cli.amounts import duration, show_count, show_duration, show_size, size
 from lycosa.errors import ConfigError
+from lycosa.frontier.options import ADMITS, ORDERS
 
 HELP = "crawl from seeds into a directory; run it again to go on"
 EPILOG = """\
@@ -78,6 +79,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     much.add_argument("--visits", type=int, metavar="N", help="hosts visited at a time (256)")
     much.add_argument("--wait", type=duration, metavar="TIME", help="between two visits of a host (1s)")
     much.add_argument("--pages-per-visit", type=int, metavar="N", help="over one connection (8)")
+
+    order = parser.add_argument_group("in which order, in how much memory")
+    order.add_argument("--order", choices=ORDERS, help="which URLs first (depth)")
+    order.add_argument(
+        "--oracle", metavar="FILE", help="ranks for --order optimal: lines of a rank and a URL"
+    )
+    order.add_argument(
+        "--scorer", metavar="FILE.py:FUNCTION", help="your own score(url, depth, text, source)"
+    )
+    order.add_argument(
+        "--batch", type=int, metavar="K", help="pages between two calculations of ranks (10000)"
+    )
+    order.add_argument("--memory", type=size, metavar="SIZE", help="of the frontier, as 64MB (256MB)")
+    order.add_argument(
+        "--sample",
+        type=_sample,
+        metavar="T",
+        help="new links of a page that enter at once: adaptive, inf or a number",
+    )
+    order.add_argument("--admit", choices=ADMITS, help="what becomes of the others (adaptive)")
+    order.add_argument("--host-budget", type=int, metavar="N", help="pages after which other hosts go first")
+    order.add_argument("--domain-budget", type=int, metavar="N", help="the same for a domain")
 
     net = parser.add_argument_group("network")
     net.add_argument("--allow", action="append", metavar="NETWORK", help="may be asked although private")
@@ -232,11 +255,37 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     put("visits", args.visits)
     put("politeness.wait", args.wait)
     put("politeness.pages_per_visit", args.pages_per_visit)
+    put("frontier.order", args.order)
+    put("frontier.oracle", _absolute(args.oracle))
+    put("frontier.scorer", args.scorer)
+    put("frontier.batch", args.batch)
+    put("frontier.memory", args.memory)
+    if args.sample is not None:
+        put("frontier.admit", "adaptive" if args.sample < 0 else "sample")
+        place, name = _place(given, "frontier.sample")
+        place[name] = max(args.sample, 0)
+    put("frontier.admit", args.admit)
+    put("frontier.host_budget", args.host_budget)
+    put("frontier.domain_budget", args.domain_budget)
     put("allow", args.allow)
     put("dns.resolve", args.resolve)
     if args.resolve_file is not None:
         put("dns.resolve", read_resolve(args.resolve_file))
     put_off("archive.keep", args.no_archive)
+
+
+def _sample(text: str) -> int:
+    """-1: adaptive; 0: no bound; else how many."""
+    if text in ("adaptive", "inf"):
+        return -1 if text == "adaptive" else 0
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not adaptive, inf or a number of links")
+
+
+def _absolute(path: str | None) -> str | None:
+    """A file that later runs, from other directories, must find again."""
+    return None if path is None else str(Path(path).absolute())
 
 
 def _place(given: dict[str, Any], where: str) -> tuple[dict[str, Any], str]:

@@ -93,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
 def show(report: Report, console: Console) -> None:
     """The report for a terminal."""
     _headline(report, console)
+    _over_time(report, console)
     if report.pages:
         rows = [(row.name, f"{row.pages:,}", show_size(row.bytes)) for row in report.statuses]
         _table(console, "Status", ("status", "#pages", "#bytes"), rows)
@@ -142,6 +143,14 @@ def _headline(report: Report, console: Console) -> None:
         f"{speed:,.1f} pages/s); {state}; median fetch {report.median_ms} ms"
     )
     console.print(f"answers with errors: {show_count(errors)}; broken URLs: {show_count(report.broken.urls)}")
+
+
+def _over_time(report: Report, console: Console) -> None:
+    """Rows of block characters, each as wide as the crawl was long."""
+    from lycosa.crawl.report_time import strips
+
+    rows = strips(report, lambda count: show_size(int(count)))
+    _table(console, "Over time", ("", "", ""), [(row.name, row.blocks, row.words) for row in rows])
 
 
 def _table(console: Console, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

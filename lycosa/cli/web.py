@@ -5,13 +5,18 @@ be crawled in three ways: by a crawler that can be told how to resolve names (ou
 `--write-config` or `--write-resolve`); by any crawler that can use a proxy, since the server takes
 requests for all of its hosts on each of its addresses; and with `--flat` by any crawler at all, because
 hosts are then called by their addresses.
+
+`--wide PAGES` serves another web (`lycosa.lab.webs.wide`): many small pages with long lists of links and no
+oddities, computed as they are asked for, to fill frontiers.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -22,18 +27,25 @@ from lycosa.lab.webs.server import WebServer
 from lycosa.lab.webs.serving import serve
 from lycosa.lab.webs.truth import lines
 from lycosa.lab.webs.web import Web
+from lycosa.lab.webs.wide import WideOptions, WideServer, WideWeb
 
 HELP = "serve a synthetic web on loopback to crawl"
 EPILOG = "kinds of oddities:\n" + "\n".join(f"  {name:<11} {text}" for name, text in KINDS.items())
 PORT = 8123
+_NOT_WIDE = ("preset", "small", "pages", "page_bytes", "faults", "without", "traps", "flat", "log")
+"""Options that mean nothing to a wide web: it has no oddities, no access log, and is itself the preset."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
     parser.add_argument(
-        "--preset", choices=sorted(PRESETS), default="demo", help="where the other options start from (demo)"
+        "--preset", choices=sorted(PRESETS), default=None, help="where the other options start from (demo)"
     )
     parser.add_argument("--small", action="store_true", help="the same as --preset tiny")
+    parser.add_argument(
+        "--wide", type=int, metavar="PAGES", help="another web: so many small pages with long lists of links"
+    )
+    parser.add_argument("--domains", type=int, metavar="N", help="of a wide web's hosts (64)")
     parser.add_argument("--hosts", type=int, metavar="N")
     parser.add_argument("--pages", type=int, metavar="N", help="ordinary pages, over all hosts")
     parser.add_argument("--seed", type=int, metavar="N", help="another number, another web")
@@ -68,7 +80,7 @@ def options_of(args: argparse.Namespace) -> WebOptions:
         for name in ("hosts", "pages", "seed", "page_bytes", "links", "port")
         if (value := getattr(args, name)) is not None
     }
-    start = preset("tiny" if args.small else args.preset)
+    start = preset("tiny" if args.small else args.preset or "demo")
     kinds = start.kinds
     if args.faults is not None:
         kinds = tuple(KINDS) if args.faults else ()
@@ -85,45 +97,78 @@ def options_of(args: argparse.Namespace) -> WebOptions:
     return for_this_machine(WebOptions(**options))
 
 
-def crawl_toml(web: Web, seeds: list[str]) -> str:
+def wide_options_of(args: argparse.Namespace) -> WideOptions:
+    """The wide web that the command line asks for."""
+    for name in _NOT_WIDE:
+        if getattr(args, name):
+            raise ConfigError(f"--{name.replace('_', '-')} means nothing with --wide")
+    given = {name: value for name in ("links", "seed") if (value := getattr(args, name)) is not None}
+    hosts = args.hosts if args.hosts is not None else min(WideOptions().hosts, args.wide)
+    domains = args.domains if args.domains is not None else min(WideOptions().domains, hosts)
+    single = args.single_address or for_this_machine(WebOptions()).addresses == "single"
+    return WideOptions(pages=args.wide, hosts=hosts, domains=domains, port=args.port, single=single, **given)
+
+
+def crawl_toml(web: Web | WideWeb, seeds: list[str]) -> str:
     """A crawl.toml that lets Lycosa crawl this web: seeds, loopback allowed, names resolved."""
     rows = ["seeds = ["]
     rows += [f'  "{seed}",' for seed in seeds]
     rows += ["]", "public = false", 'allow = ["127.0.0.0/8"]', ""]
-    rows += ["[scope]", 'mode = "any"', "", "[dns]", "resolve = ["]
+    rows += ["[scope]", 'mode = "any"', ""]
+    if isinstance(web, WideWeb):  # the point of it is its size: nobody waits for a million pages
+        rows += [
+            "[politeness]",
+            "wait = 0.0",
+            "factor = 0.0",
+            "address_wait = 0.0",
+            "pages_per_visit = 100",
+            "",
+        ]
+    rows += ["[dns]", "resolve = ["]
     rows += [f'  "{name}:{address}",' for name, address in web.resolve().items()]
     return "\n".join([*rows, "]"]) + "\n"
 
 
-def hosts_lines(web: Web) -> str:
+def hosts_lines(web: Web | WideWeb) -> str:
     """Lines for /etc/hosts, and for `lycosa crawl --resolve-file`."""
     return "".join(f"{address}\t{name}\n" for name, address in web.resolve().items())
 
 
-def _write(path: Path, data: bytes) -> None:
+def truth_lines(web: Web | WideWeb) -> Iterable[bytes]:
+    """What a correct crawler makes of the web, JSON lines."""
+    if isinstance(web, Web):
+        return lines(web.truth())
+    return (b'{"url":"%s","verdict":"must"}\n' % url.encode("ascii") for url in web.urls())
+
+
+def _write(path: Path, data: Iterable[bytes]) -> None:
     try:
-        path.write_bytes(data)
+        with path.open("wb") as file:
+            file.writelines(data)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _write_files(web: Web, seeds: list[str], args: argparse.Namespace) -> None:
+def _write_files(web: Web | WideWeb, seeds: list[str], args: argparse.Namespace) -> None:
     if args.write_config:
-        _write(args.write_config, crawl_toml(web, seeds).encode())
+        _write(args.write_config, [crawl_toml(web, seeds).encode()])
     if args.write_resolve:
-        _write(args.write_resolve, hosts_lines(web).encode())
+        _write(args.write_resolve, [hosts_lines(web).encode()])
     if args.truth:
-        _write(args.truth, b"".join(lines(web.truth())))
+        _write(args.truth, truth_lines(web))
 
 
-def _introduce(web: Web, seeds: list[str], args: argparse.Namespace) -> None:
+def _introduce(web: Web | WideWeb, seeds: list[str], args: argparse.Namespace) -> None:
     options = web.options
-    oddities = ", ".join(options.kinds) or "none"
-    print(f"{options.hosts} hosts, {options.pages} ordinary pages; oddities: {oddities}")
-    if web.left_out:
-        print(f"left out for want of hosts: {', '.join(web.left_out)}")
-    if options.traps:
-        print("this web has traps without end: limit the crawl (pages, or pages per site)")
+    if isinstance(web, WideWeb):
+        print(f"{options.hosts} hosts, {options.pages:,} pages of {options.links} links each; no oddities")
+    else:
+        oddities = ", ".join(web.options.kinds) or "none"
+        print(f"{options.hosts} hosts, {options.pages} ordinary pages; oddities: {oddities}")
+        if web.left_out:
+            print(f"left out for want of hosts: {', '.join(web.left_out)}")
+        if web.options.traps:
+            print("this web has traps without end: limit the crawl (pages, or pages per site)")
     print(f"at {web.addresses[0]}" + (f" ... {web.addresses[-1]}" if web.addresses[1:] else ""), end="")
     print(f", port {options.port}\n")
     print("seeds:")
@@ -138,11 +183,12 @@ def _introduce(web: Web, seeds: list[str], args: argparse.Namespace) -> None:
         print(f"  lycosa web ... --write-config {config}      (seeds, and how names resolve)")
     print(f"  lycosa crawl --config {config} --into DIR")
     print("with Scrapy, or anything else:")
-    if options.flat:
+    if isinstance(web, Web) and web.options.flat:
         print(f"  just start at {seeds[0]}")
     else:
         print(f"  this server is a proxy for its names:  http_proxy={proxy} scrapy crawl ...")
-        print("  or put the lines of --write-resolve into /etc/hosts, or serve with --flat")
+        flat = ", or serve with --flat" if isinstance(web, Web) else ""
+        print(f"  or put the lines of --write-resolve into /etc/hosts{flat}")
     print("\nCtrl-C stops.", flush=True)
 
 
@@ -168,9 +214,24 @@ async def _serve(web: Web, args: argparse.Namespace) -> WebServer:
     return server
 
 
+async def _serve_wide(web: WideWeb, args: argparse.Namespace) -> WideServer:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with WideServer(web) as server:
+        seeds = server.web.seeds(args.all_seeds)
+        _write_files(server.web, seeds, args)
+        _introduce(server.web, seeds, args)
+        await stop.wait()
+    return server
+
+
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    web = Web(options_of(args))
+    web = Web(options_of(args)) if args.wide is None else WideWeb(wide_options_of(args))
+    if args.wide is None and args.domains is not None:
+        raise ConfigError("--domains is for a wide web: give --wide as well")
     if args.seeds_only:
         if not web.options.port:
             raise ConfigError("seeds need a port: give --port a number other than 0")
@@ -178,9 +239,13 @@ def run(args: argparse.Namespace) -> int:
         _write_files(web, seeds, args)
         sys.stdout.write("".join(seed + "\n" for seed in seeds))
         return 0
+    if isinstance(web, WideWeb):
+        wide = asyncio.run(_serve_wide(web, args))
+        print(f"\n{wide.requests} requests over {wide.connections} connections")
+        return 0
     server = asyncio.run(_serve(web, args))
     if args.log:
-        _write(args.log, b"".join(server.log.lines()))
+        _write(args.log, server.log.lines())
     connections = len(server.log.connections)
     print(f"\n{server.requests} requests over {connections} connections")
     return 0

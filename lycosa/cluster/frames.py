@@ -5,7 +5,7 @@
     frame   := length:u32le crc:u32le body          CRC-32C of the body
     body    := msgpack array, the first element its kind
 
-    L  links        sender receiver start end urls kinds at depths hops digests fetched asked
+    L  links        sender receiver start end urls kinds at depths hops digests fetched asked hints
     A  answers      owner asker position positions
 
 Links are all that shard `sender` found for shard `receiver` in the records from `start` up to `end` of its log:
@@ -13,7 +13,7 @@ URLs joined by newlines, and for each its kind, its record's position less `star
 led to it. A frame without links only moves the receiver's cursor. Rows may lie at or past `end`: then they are
 offered once more because the scope changed there, and the cursor stays. `digests` are contents that `sender`
 fetched and whose partition `receiver` keeps, `fetched` their positions less `start`; from position `asked` on the
-sender waits for an answer.
+sender waits for an answer. `hints`: see `lycosa.crawl.exchange.Row`.
 
 Answers: of the contents that `owner` was asked about by the Received at `position` of its log, those fetched by
 `asker` at `positions` were known.
@@ -30,15 +30,14 @@ from collections.abc import Sequence
 import google_crc32c
 import msgspec
 
+from lycosa.crawl.exchange import Row
+
 SEGMENT_MAGIC = b"LyEXC1\r\n"
 _HEAD = struct.Struct("<8sIIQ")
 SEGMENT_HEAD = _HEAD.size
 _FRAME = struct.Struct("<II")
 MOST = 64 << 20
 """No frame is so long: a length beyond it is damage."""
-
-Row = tuple[int, str, int, int, int]
-"""A link: position in the sender's log, URL, kind, depth, hops."""
 
 
 class LinksFrame(msgspec.Struct, frozen=True, array_like=True, tag_field="kind", tag="L", gc=False):
@@ -56,6 +55,7 @@ class LinksFrame(msgspec.Struct, frozen=True, array_like=True, tag_field="kind",
     digests: bytes = b""
     fetched: list[int] = []
     asked: int = 0
+    hints: list[int] = []  # of each link; empty: none has any
 
     @property
     def sound(self) -> bool:
@@ -66,6 +66,7 @@ class LinksFrame(msgspec.Struct, frozen=True, array_like=True, tag_field="kind",
             (urls == count)
             and len(self.at) == len(self.depths) == len(self.hops) == count
             and len(self.digests) == 8 * len(self.fetched)
+            and len(self.hints) in (0, count)
             and self.urls.isascii()
             and min(self.sender, self.receiver, self.start, self.end) >= 0
         )
@@ -76,7 +77,8 @@ class LinksFrame(msgspec.Struct, frozen=True, array_like=True, tag_field="kind",
             return []
         urls = self.urls.decode("ascii").split("\n")
         at = [self.start + each for each in self.at]
-        return list(zip(at, urls, self.kinds, self.depths, self.hops, strict=True))
+        hints = self.hints or [0] * len(urls)
+        return [Row(*row) for row in zip(at, urls, self.kinds, self.depths, self.hops, hints, strict=True)]
 
     def asks(self) -> list[tuple[int, int, int]]:
         """The contents: position in the sender's log, digest, and that position again if it waits, or -1."""
@@ -130,6 +132,7 @@ def links_frame(
         b"".join([digest.to_bytes(8, "little") for _, digest in asks]),
         [at - start for at, _ in asks],
         asked,
+        [row.hint for row in rows] if any(row.hint for row in rows) else [],
     )
 
 

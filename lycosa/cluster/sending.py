@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from lycosa.cluster.frames import (
     SEGMENT_HEAD,
     AnswersFrame,
-    Row,
     directory_of,
     links_frame,
     pack,
@@ -30,7 +29,7 @@ from lycosa.cluster.frames import (
     segment_name,
     serial_of,
 )
-from lycosa.crawl.exchange import HEARTBEAT
+from lycosa.crawl.exchange import HEARTBEAT, Row
 from lycosa.crawl.replay import read_back
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.tail import Tail

@@ -29,15 +29,19 @@ import msgspec
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.crawl import manifest as manifests
+from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
 from lycosa.crawl.exchange import Exchange
 from lycosa.crawl.harvest import Crop, Harvester
 from lycosa.crawl.hosts import OwnHosts
 from lycosa.crawl.limits import RunLimits, RunQuota
 from lycosa.crawl.manifest import Manifest
+from lycosa.crawl.rank_fold import RankFold
+from lycosa.crawl.ranking import Ranker, make_order, ranked
 from lycosa.crawl.rules import RulesKeeper
 from lycosa.crawl.saving import Saver
-from lycosa.crawl.shard import ContentIndex, Shard
+from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
+from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter, SplitterOptions
 from lycosa.crawl.totals import Totals, summed
 from lycosa.crawl.visit import Addresses, FetcherTable, Hosts, Visitor
@@ -47,9 +51,11 @@ from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.fetch.robots_policy import RobotsOptions as RobotsPolicy
 from lycosa.files import Files
 from lycosa.frontier.calendar import Calendar
-from lycosa.frontier.orders import DepthOrder
+from lycosa.frontier.left_packed import PackedLeftBehind
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.politeness import AddressTable, wait_after
+from lycosa.frontier.scoring import ScoredOrder, Scorer
+from lycosa.frontier.sydney import Room, Sampler
 from lycosa.log.log import Log
 from lycosa.meters import Meters
 from lycosa.page.protocol import Limits as PageLimits
@@ -67,6 +73,10 @@ from lycosa.url.scope import Scope
 _GRACE = 5.0
 """Seconds that visits under way are given to finish when the crawl stops."""
 
+_SEEDS = 5_000
+"""Seeds in one record: a record that is left behind is read whole whenever it is come back to."""
+_HOT_SITES = 40_000
+"""Sites that an agent keeps in RAM, some 400 bytes each; the others are on disk."""
 _LOW_WATER = 1_000
 """A shard with fewer pending URLs has its store answer what waits, or a small crawl would look finished."""
 _LEAST_CACHE = 1 << 10
@@ -95,6 +105,7 @@ def build(
     meters: Meters | None = None,
     on_crop: Callable[[Crop], Awaitable[None]] | None = None,
     told: Callable[[str], None] | None = None,
+    scorer: Scorer | None = None,
     team: Team | None = None,
 ) -> Agent:
     """Open (or begin) the crawl in `files` and recover it; nothing is fetched before `run`.
@@ -110,10 +121,25 @@ def build(
     split = Splitter(manifest.shards, domains, manifest.splitter)
     rules = Rules.named(options.rules)
     urls = canonical_seeds(seeds, rules)
-    order = DepthOrder()
+    order = make_order(options.frontier, manifest.hash_seed, scorer)
+    by_rank = ranked(order)
+    levelling = asyncio.Lock()
+    ranker = None
+    if by_rank is not None:
+        fold = RankFold(keyer, options.frontier.rank_memory, followed_kinds(options.follow))
+        ranker = Ranker(by_rank, fold, lock=levelling, clock=clock, meters=meters)
+    sampler, room = Sampler(options.frontier), Room(options.frontier.memory)
+    back_queues = options.frontier.back_queues or 3 * options.visits
+    # What is kept in RAM of tables on disk is shared out, too; a shard's least is enough to work with.
+    hot_sites = max(_HOT_SITES // manifest.shards, 500)
+    tails = max(min(options.frontier.memory // manifest.shards // 400, 1 << 14), 256)
 
     def scope_of(configured: Options) -> Scope:
         return Scope(configured.scope, configured.near, domains)
+
+    def domain_in(number: int) -> Callable[[str], str]:
+        """The domain of a host of that shard; "" for hosts of others."""
+        return lambda host: domains.domain(host) if split.shard_of(host) == number else ""
 
     archive = None
     if options.archive.keep:
@@ -142,15 +168,27 @@ def build(
             seen=CachedSeen(cache, store, meters) if options.seen.cache else store,
             store=store,
             cache=cache,
-            frontier=PackedFrontier(clock, order, manifest.hash_seed),
+            frontier=PackedFrontier(clock, order, manifest.hash_seed, back_queues=back_queues),
             calendar=Calendar(place.within("calendar")),
+            left=PackedLeftBehind(place.within("left"), tails=tails),
+            sites=SiteTable(place.within("sites"), hot=hot_sites, seed=manifest.hash_seed),
+            budgets=Budgets(
+                options.frontier.host_budget,
+                options.frontier.domain_budget,
+                domain_in(number),
+                seed=manifest.hash_seed,
+            ),
             content=content,
             content_store=contents,
             order=order,
             keyer=keyer,
             splitter=split,
+            sampler=sampler,
+            room=room,
             scope_of=scope_of,
             clock=clock,
+            noted=ranker.note if ranker else None,
+            low_rank=by_rank.is_low if by_rank else None,
         )
 
     owned = range(manifest.shards) if team is None else sorted(team.owned)
@@ -164,6 +202,8 @@ def build(
         exchange=team.exchange if team else None,
     )
     all_shards = saver.shards
+    if by_rank is not None and any(shard.log.end for shard in all_shards):
+        by_rank.resume()
     saver.recover(told)
     before = decode_options(all_shards[0].options) if all_shards and all_shards[0].options else None
     options = with_seeds(options, before, urls)
@@ -176,6 +216,8 @@ def build(
     limits: RunQuota = team.quota if team else RunLimits(options.limits, all_shards, clock)
     parsers = Parsers.load(PageLimits(repeats=False))
     meters.gauge("page.failed", lambda: parsers.failed)
+    if isinstance(order, ScoredOrder):
+        meters.gauge("scorer.failed", lambda: order.failed)
     harvester = Harvester(
         archive=archive,
         parsers=parsers,
@@ -219,6 +261,9 @@ def build(
         archive=archive,
         clock=clock,
         meters=meters,
+        ranker=ranker,
+        levelling=levelling,
+        room=room,
     )
     if team is None:
         agent.begin(urls, saver.archive_ends())
@@ -268,6 +313,9 @@ class Agent:
         archive: Archive | None,
         clock: Clock,
         meters: Meters,
+        ranker: Ranker | None,
+        levelling: asyncio.Lock,
+        room: Room,
         team: Team | None = None,
     ) -> None:
         self.manifest = manifest
@@ -280,6 +328,11 @@ class Agent:
         self._limits = limits
         self._archive = archive
         self._clock = clock
+        self._ranker = ranker
+        self._levelling = levelling
+        """Levelling the frontiers anew and freezing them exclude each other."""
+        self._room = room
+        self._ranking: asyncio.Task[None] | None = None
         self._open_shard = open_shard
         self._content = content
         self._team = team
@@ -331,7 +384,9 @@ class Agent:
                 if not found.knows(url):
                     found.append(Skipped(now, url, 0, verdict.why, verdict.rule))
         for owner, urls in self._new_seeds(seeds):
-            owner.append(Seeded(now, Links.pack(Link(url, LinkKind.SEED, False, "") for url in urls)))
+            for start in range(0, len(urls), _SEEDS):
+                rows = (Link(url, LinkKind.SEED, False, "") for url in urls[start : start + _SEEDS])
+                owner.append(Seeded(now, Links.pack(rows)))
         if self._saver.begin_running() if unclean is None else unclean:
             self._wait_for_all(self.shards)
 
@@ -386,10 +441,12 @@ class Agent:
                 await asyncio.wait([self._merges[number]])
             self._saver.remove(shard)  # from here on nothing is delivered to it
             await self._saver.commit(shard)
-            await self._saver.snapshot(shard)
+            async with self._levelling:
+                await self._saver.snapshot(shard)
         finally:
             self._leaving.discard(number)
         shard.log.close()
+        self._room.forget(number)
         self._saver.forget(shard)
         del self._content.stores[number]
         await self._saver.commit()
@@ -415,6 +472,8 @@ class Agent:
         self._cpu_before = time.process_time()
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
         committer = asyncio.create_task(self._commit_loop())
+        if self._ranker is not None and any(shard.log.committed for shard in self.shards):
+            self._ranking = asyncio.create_task(self._read_ranks(self._ranker))
         try:
             end = await self._loop()
         except Exception as error:
@@ -441,6 +500,7 @@ class Agent:
                 return End.LIMIT
             now = self._clock.monotonic()
             self._release_due()
+            self._rank_if_due()
             if not self._paused:
                 self._start_visits(now)
             if self._team is None and self._idle():
@@ -466,6 +526,9 @@ class Agent:
                 misses += 1
                 continue
             misses = 0
+            if shard.is_over_budget(host):
+                shard.frontier.end(host, now)  # its class is higher now: others go first
+                continue
             task = asyncio.create_task(self._visitor.visit(shard, host))
             self._visits[task] = shard.number
             task.add_done_callback(self._visit_ended)
@@ -476,10 +539,40 @@ class Agent:
             self._failure = self._failure or task.exception()
         self._wake.set()
 
+    def _rank_if_due(self) -> None:
+        ranker = self._ranker
+        if ranker is None or self._ranking is not None:
+            return
+        pages = sum(shard.totals.fetched for shard in self.shards)
+        if ranker.due(pages, len(self._visits), self.options.visits):
+            self._ranking = asyncio.create_task(self._rank(ranker))
+
+    async def _rank(self, ranker: Ranker) -> None:
+        try:
+            await ranker.recalculate([shard.frontier for shard in self.shards])
+        except Exception as error:
+            self._failure = self._failure or error
+        finally:
+            self._ranking = None
+            self._wake.set()
+
+    async def _read_ranks(self, ranker: Ranker) -> None:
+        """The fold of ranks has no snapshot: it is made again from the logs, while the crawl goes on."""
+        ends = [(shard.log.reader, shard.log.committed) for shard in self.shards]
+        records = (record for reader, end in ends for _, record in reader.scan(0, end))
+        try:
+            await ranker.rebuild(records, sum(shard.totals.fetched for shard in self.shards))
+        except Exception as error:
+            self._failure = self._failure or error
+        finally:
+            self._ranking = None
+
     def _release_due(self) -> None:
         now_ms = milliseconds(self._clock)
         for shard in self.shards:
             shard.release_due(now_ms)
+            if shard.admission.replenish():
+                self._wake.set()
             low = shard.seen.waiting and shard.frontier.pending < _LOW_WATER
             if (low or shard.seen.due) and shard.number not in self._merges:
                 self._merges[shard.number] = asyncio.create_task(self._merge(shard))
@@ -513,7 +606,7 @@ class Agent:
         horizon = milliseconds(self._clock) + int(self.options.horizon * 1000)
         for shard in self.shards:
             due = shard.calendar.next_due()
-            if shard.frontier.pending or shard.seen.waiting or len(shard.outbox):
+            if shard.frontier.pending or shard.seen.waiting or len(shard.outbox) or len(shard.left):
                 return False
             if due is not None and due <= horizon:
                 return False
@@ -530,7 +623,7 @@ class Agent:
         now_ms = milliseconds(self._clock)
         for shard in self.shards:
             due = shard.calendar.next_due()
-            if due is not None:
+            if due is not None and not shard.is_full:  # if it is, what is due waits for room
                 timeout = min(timeout, (due - now_ms) / 1000)
         await self._nap(max(timeout, 0.001), self._wake)  # never a busy loop, whatever the times say
         self._wake.clear()
@@ -553,7 +646,8 @@ class Agent:
                 self._wake.set()
                 if self._snapshot_due():
                     self._last_snapshot = self._clock.monotonic()
-                    await self._saver.snapshot()
+                    async with self._levelling:
+                        await self._saver.snapshot()
         except Exception as error:
             self._failure = self._failure or error
             self._wake.set()
@@ -569,6 +663,9 @@ class Agent:
         await self._end_visits(list(self._visits), 0.0 if self._failure else _GRACE)
         if self._merges:
             await asyncio.wait(list(self._merges.values()))
+        if self._ranking is not None:
+            self._ranking.cancel()
+            await asyncio.wait((self._ranking,))
         try:
             if self._failure is None:
                 await self._saver.commit()
@@ -633,6 +730,11 @@ class Agent:
         gauge("frontier.in_flight", lambda: sum(s.frontier.in_flight for s in shards))
         gauge("frontier.hosts", lambda: sum(s.frontier.hosts for s in shards))
         gauge("frontier.bytes", lambda: sum(s.frontier.nbytes for s in shards))
+        gauge("frontier.used", lambda: sum(s.frontier.used for s in shards))
+        gauge("frontier.left_behind", lambda: sum(len(s.left) for s in shards))
+        gauge("frontier.left_bytes", lambda: sum(s.left.nbytes for s in shards))
+        gauge("frontier.returns", lambda: sum(s.admission.returns for s in shards))
+        gauge("frontier.dropped", lambda: sum(s.admission.dropped for s in shards))
         gauge("frontier.deferred", lambda: sum(len(s.calendar) for s in shards))
         gauge("frontier.next_due", self._next_due)
         gauge("seen.urls", lambda: sum(len(s.seen) for s in shards))

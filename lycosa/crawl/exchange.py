@@ -18,7 +18,7 @@ read back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -56,19 +56,46 @@ _MOST = 5_000
 """Links in one Received record."""
 
 
+class Row(NamedTuple):
+    """A link on its way to another shard.
+
+    Its `hint` is what only the page's shard knows, and the link's own must be told: a hash of the page's registered
+    domain, and the level that the order gave the link by its text and its page. 0: nothing is told.
+
+        hint = 32 bits of the domain's hash . 9 bits of the level + 1 (0: the order has no need of it)
+    """
+
+    at: int  # position of the record in the sender's log
+    url: str
+    kind: int
+    depth: int
+    hops: int
+    hint: int = 0
+
+
+def pack_hint(domain: int, level: int | None) -> int:
+    return (domain & 0xFFFFFFFF) << 9 | (0 if level is None else level + 1)
+
+
+def unpack_hint(hint: int) -> tuple[int, int | None]:
+    """The hash of the domain (0: not told), and the level."""
+    level = hint & 0x1FF
+    return hint >> 9 & 0xFFFFFFFF, min(level, 256) - 1 if level else None
+
+
 class Outbox:
     """Links of one shard that wait to be delivered to others."""
 
     def __init__(self, cache: Cache) -> None:
-        self._rows: dict[int, list[tuple[int, str, int, int, int]]] = {}
+        self._rows: dict[int, list[Row]] = {}
         self._asks: dict[int, list[tuple[int, int]]] = {}
         self._cache = cache
         self._shut: set[int] = set()
         self.offered = 0
         self.sent = 0
 
-    def add(self, keys: Keys, rows: list[tuple[int, tuple[int, str, int, int, int]]]) -> None:
-        """Links, each with its owner: (position in the sender's log, URL, kind, depth, hops)."""
+    def add(self, keys: Keys, rows: list[tuple[int, Row]]) -> None:
+        """Links, each with its owner."""
         known = np.empty(len(rows), np.bool_)
         self.offered += len(rows)
         self.sent += len(rows) - self._cache.probe(keys, known)
@@ -92,7 +119,7 @@ class Outbox:
     def __len__(self) -> int:
         return sum(map(len, self._rows.values())) + sum(map(len, self._asks.values()))
 
-    def take(self, owner: int, before: int) -> list[tuple[int, str, int, int, int]]:
+    def take(self, owner: int, before: int) -> list[Row]:
         """The links for one shard that were found before a position."""
         rows = self._rows.pop(owner, [])
         kept = [row for row in rows if row[0] >= before]
@@ -143,7 +170,7 @@ def receive(
     receiver: Shard,
     sender: int,
     cursor: int,
-    rows: list[tuple[int, str, int, int, int]],
+    rows: list[Row],
     at: int,
     asks: Sequence[tuple[int, int, int]] = (),
 ) -> int:
@@ -162,7 +189,8 @@ def receive(
         links = Links("\n".join(row[1] for row in part).encode("ascii"), bytes(row[2] for row in part), b"")
         depths, hops = [row[3] for row in part], bytes(min(row[4], 255) for row in part)
         asked = [row for _, _, row in told]
-        receiver.append(Received(at, sender, end, links, depths, hops, digests, asked))
+        hints = [row[5] for row in part] if any(row[5] for row in part) else []
+        receiver.append(Received(at, sender, end, links, depths, hops, digests, asked, hints))
     return len(parts)
 
 

@@ -241,5 +241,10 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
         elif all(row.hops > options.follow.redirects for row in links):
             answer.state = "not followed"
             answer.why = f"only a redirect leads to it, after {options.follow.redirects} others in a row"
-        else:
+        elif options.frontier.admit in ("adaptive", "sample"):
             answer.state, answer.why = "pending", "found, in scope, and not yet its turn"
+        else:
+            # The log says what was found, not what there was room for.
+            answer.state = "pending"
+            admit = options.frontier.admit
+            answer.why = f"found and in scope; not yet its turn, or dropped (frontier.admit is {admit})"

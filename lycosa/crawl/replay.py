@@ -24,13 +24,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.crawl.shard import REDIRECT, Shard, links_found
+from lycosa.crawl.admission import Found, found_in
+from lycosa.crawl.exchange import Row
+from lycosa.crawl.shard import Shard
 from lycosa.records import (
     ConfiguredHead,
     Deferred,
     DeferredHead,
     Fetched,
-    Links,
     Received,
     Record,
     UrlHead,
@@ -58,7 +59,7 @@ def replay(shard: Shard, start: int) -> int:
             if record.digest:
                 batch.digests.append(record.digest)
         elif isinstance(record, Received):
-            shard.receive(record)
+            shard.offer_links(record, position)
         elif isinstance(record, Deferred) and (not record.url or deferred.get(record.url) == position):
             shard.defer(record, live=False)
     batch.offer()
@@ -134,10 +135,6 @@ def refill_outbox(shard: Shard, start: int) -> int:
     return count
 
 
-Row = tuple[int, str, int, int, int]
-"""A link on its way to another shard: position in the sender's log, URL, kind, depth, hops."""
-
-
 class ReadBack(NamedTuple):
     """What a part of a shard's log has for others, by their number."""
 
@@ -191,22 +188,18 @@ class _Batch:
         self._clear()
 
     def _clear(self) -> None:
-        self._links: list[Links] = []
-        self._from: list[tuple[int, int, int]] = []  # depth, hops and position of each record's links
+        self._found: list[Found] = []
+        self._positions: list[int] = []
         self._count = 0
         self.digests.clear()
 
     def add_links_of(self, record: Record, position: int) -> None:
         """Add the links that a record found (not those that were received)."""
-        found = links_found(record)
-        if found is not None:
-            self._add(*found, position)
-
-    def _add(self, links: Links, depth: int, hops: int, position: int) -> None:
-        if links.kinds:
-            self._links.append(links)
-            self._from.append((depth, hops, position))
-            self._count += len(links.kinds)
+        found = found_in(record)
+        if found is not None and found.depths is None and found.links.kinds:
+            self._found.append(found)
+            self._positions.append(position)
+            self._count += len(found.links)
         if self._count >= _LINKS or len(self.digests) >= _LINKS:
             self.offer()
 
@@ -215,11 +208,11 @@ class _Batch:
         shard = self._shard
         if self.digests:
             shard.content.mark_all(self.digests)
-        if self._links:
-            text = b"\n".join([links.urls for links in self._links])
-            kinds = b"".join([links.kinds for links in self._links])
+        if self._found:
+            text = b"\n".join([found.links.urls for found in self._found])
+            kinds = b"".join([found.links.kinds for found in self._found])
             keys, hosts = shard.keyer.scan(text)
-            wanted = shard.follow[np.frombuffer(kinds, np.uint8)]
+            wanted = shard.rules.follow[np.frombuffer(kinds, np.uint8)]
             if not self._others:
                 wanted &= ~shard.store.certain(keys)
             rows = np.flatnonzero(wanted)
@@ -237,29 +230,39 @@ class _Batch:
         owners = self._owners(urls, hosts, rows)
         chosen = (owners != shard.number) if self._others else (owners == shard.number)
         rows, owners = rows[chosen], owners[chosen]
-        ends = np.cumsum([len(links.kinds) for links in self._links])
-        sources = np.searchsorted(ends, rows, side="right").tolist()
-        inside = shard.scope.inside
+        ends = np.cumsum([len(found.links) for found in self._found])
+        sources = np.searchsorted(ends, rows, side="right")
+        if not self._others and not shard.admission.fits(len(rows)):
+            for source in np.unique(sources).tolist():  # one by one: some will be left behind
+                shard.admission.offer(self._found[source], self._positions[source], foreign=False)
+            return
+        rules = shard.rules
+        inside, max_hops = rules.scope.inside, rules.max_hops
         kept: list[int] = []
-        found: list[Waiting] = []
+        items: list[Waiting] = []
         leaving: list[tuple[int, Row]] = []
         for row, owner, key, source in zip(
-            rows.tolist(), owners.tolist(), keys[rows].tolist(), sources, strict=True
+            rows.tolist(), owners.tolist(), keys[rows].tolist(), sources.tolist(), strict=True
         ):
             url = urls[row].decode("ascii")
-            depth, hops, position = self._from[source]
-            count = hops + 1 if kinds[row] == REDIRECT else 0
-            if count > shard.max_hops or not inside(url, depth):
+            found = self._found[source]
+            first = int(ends[source]) - len(found.links)
+            hops = found.hops_of(row - first)
+            if hops > max_hops or not inside(url, found.depth):
                 continue
             kept.append(row)
             if self._others:
-                leaving.append((owner, (position, url, kinds[row], depth, count)))
+                hint = shard.admission.hint(found, row - first, Waiting(url, key, found.depth, hops))
+                leaving.append(
+                    (owner, Row(self._positions[source], url, kinds[row], found.depth, hops, hint))
+                )
             else:
-                found.append(Waiting(url, key, depth, count))
+                items.append(Waiting(url, key, found.depth, hops))
         if leaving:
             self._send(keys[kept], leaving)
-        elif found:
-            shard.offer(shard.store, keys[kept], found)
+        elif items:
+            shard.admission.offer_items(shard.store, keys[kept], items)
+            shard.admission.tell_room()
 
     def _owners(self, urls: list[bytes], hosts: Keys, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """The shard of each row: asked once a host."""

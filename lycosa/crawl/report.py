@@ -186,6 +186,16 @@ class Gauge(msgspec.Struct, kw_only=True):
     deferred: int
     hosts: int
     rss: int
+    running: bool = True  # False: the last word of a run
+
+
+class Active(msgspec.Struct, kw_only=True):
+    """Visits under way over time, by the gauges; pauses between runs do not count (seed 001, §6.4)."""
+
+    limit: int = 0  # *r*: visits allowed at a time, as configured last
+    most: int = 0
+    mean: float = 0.0
+    half: float = 0.0  # share of the time in which at least half of those allowed were under way
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -229,6 +239,7 @@ class Report(msgspec.Struct, kw_only=True):
     broken: Broken = msgspec.field(default_factory=Broken)
     timeline: list[Moment] = []
     gauges: list[Gauge] = []
+    active: Active = msgspec.field(default_factory=Active)
     notes: list[str] = []
 
 
@@ -238,7 +249,7 @@ def make_report(
     """The report of a crawl as of `at`: lists of `top` rows, and of `broken` broken links."""
     from lycosa.crawl.report_fold import FirstPass
     from lycosa.crawl.report_links import SecondPass
-    from lycosa.crawl.report_time import read_gauges
+    from lycosa.crawl.report_time import activity, read_gauges
 
     told = told or (lambda _what, _count: None)
     manifest = crawl.manifest
@@ -275,4 +286,5 @@ def make_report(
                     told("finding who links to broken pages", read)
     second.write(report)
     report.gauges = read_gauges(crawl.directory)
+    report.active = activity(report.gauges, first.visits)
     return report

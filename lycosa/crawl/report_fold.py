@@ -364,7 +364,7 @@ class FirstPass:
         report.began, report.ended = iso(self._first), iso(self._last)
         report.seconds = (self._last - self._first) / 1000
         report.seeds, report.seed_count = self._seeds, self._seed_count
-        report.user_agent = _user_agent(self._options)
+        report.user_agent = str(_option(self._options, "fetch", "user_agent") or "")
         report.records, report.pages, report.links = self.records, self._pages, self._links
         report.bytes, report.decoded, report.sites = self._bytes, self._decoded, self._site_count
         report.median_ms = self._times.median()
@@ -388,6 +388,12 @@ class FirstPass:
         )
         report.timeline = self._timeline.moments()
         report.notes += self._notes()
+
+    @property
+    def visits(self) -> int:
+        """Visits that the crawl allows at a time; 0 if nobody knows."""
+        found = _option(self._options, "visits")
+        return found if isinstance(found, int) else 0
 
     def _notes(self) -> list[str]:
         said = (
@@ -434,8 +440,12 @@ def _kind(detail: str) -> str:
     return detail.partition(":")[0].strip()[:40]
 
 
-def _user_agent(options: bytes) -> str:
+def _option(options: bytes, *names: str) -> Any:
+    """An option by its name, without the tables that this version may read in another way; None if not there."""
     try:
-        return str(msgspec.json.decode(options)["fetch"]["user_agent"]) if options else ""
+        found = msgspec.json.decode(options) if options else {}
+        for name in names:
+            found = found[name]
     except (msgspec.MsgspecError, KeyError, TypeError):
-        return ""
+        return None
+    return found

@@ -8,12 +8,13 @@ head forbids everything but its own style, should anything slip through.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from importlib import resources
 
 from lycosa.crawl.report import BrokenLink, Chain, Count, PageRow, Reason, Report, SiteRow
+from lycosa.crawl.report_time import seconds_of
 
 _LONGEST = 160
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -94,21 +95,32 @@ def _numbers(report: Report) -> str:
 
 
 def _over_time(report: Report) -> str:
+    stretches = [seconds_of(row.at) for row in report.timeline]
+    moments = [seconds_of(row.at) for row in report.gauges]
+    span = min((*stretches, *moments), default=0.0), max((*stretches, *moments), default=0.0)
     plots = []
-    times = [_seconds(row.at) for row in report.timeline]
-    if len(times) > 1:
+    if len(stretches) > 1:
         pages = [row.pages / row.seconds for row in report.timeline]
         sizes = [row.bytes / row.seconds for row in report.timeline]
-        plots.append(_plot("Pages per second", times, [pages], _number))
-        plots.append(_plot("Bytes per second", times, [sizes], _size))
-    times = [_seconds(row.at) for row in report.gauges]
-    if len(times) > 1:
-        pending = [float(row.pending + row.left_behind) for row in report.gauges]
-        deferred = [float(row.deferred) for row in report.gauges]
-        plots.append(_plot("URLs pending, and deferred (dashed)", times, [pending, deferred], _number))
-        plots.append(
-            _plot("Visits at a time", times, [[float(row.visits) for row in report.gauges]], _number)
-        )
+        plots.append(_plot("Pages per second", span, stretches, {"": pages}, _number))
+        plots.append(_plot("Bytes per second", span, stretches, {"": sizes}, _size))
+    if len(moments) > 1:
+        rows, active = report.gauges, report.active
+        words = f": mean {active.mean:,.1f}"
+        if active.limit:
+            words += f" of {active.limit:,}, half or more {active.half:.0%} of the time"
+        visits = {"": [float(row.visits) for row in rows]}
+        plots.append(_plot(f"Active visits{words}", span, moments, visits, _number, active.limit))
+        waiting = {
+            "URLs pending": [float(row.pending) for row in rows],
+            "records left behind": [float(row.left_behind) for row in rows],
+            "URLs deferred": [float(row.deferred) for row in rows],
+        }
+        plots.append(_plot("Waiting", span, moments, waiting, _number))
+        hosts = {"": [float(row.hosts) for row in rows]}
+        plots.append(_plot("Hosts with URLs pending", span, moments, hosts, _number))
+        memory = {"": [float(row.rss) for row in rows]}
+        plots.append(_plot("Memory of the process", span, moments, memory, _size))
     return f'<div class="plots">{"".join(plots)}</div>' if plots else ""
 
 
@@ -337,11 +349,18 @@ _W, _H, _LEFT, _RIGHT, _TOP, _BOTTOM = 520, 190, 56, 10, 10, 24
 
 
 def _plot(
-    title: str, times: Sequence[float], curves: Sequence[Sequence[float]], show: Callable[[float], str]
+    title: str,
+    span: tuple[float, float],
+    times: Sequence[float],
+    curves: Mapping[str, Sequence[float]],
+    show: Callable[[float], str],
+    limit: float = 0.0,
 ) -> str:
-    """Curves over time, as SVG; the first one filled."""
-    low, high = times[0], max(times[-1], times[0] + 1e-3)
-    most = _round_up(max((max(curve) for curve in curves), default=0.0))
+    """Curves over time by name, as SVG: the first one filled, others only if they are anything; and a limit."""
+    low, high = span[0], max(span[1], span[0] + 1e-3)
+    shown = {name: curve for n, (name, curve) in enumerate(curves.items()) if not n or any(curve)}
+    most = _round_up(max((max(curve) for curve in shown.values()), default=0.0))
+    most = max(most, _round_up(limit) if limit else 0.0)
     width, height = _W - _LEFT - _RIGHT, _H - _TOP - _BOTTOM
 
     def x(at: float) -> float:
@@ -365,16 +384,22 @@ def _plot(
         parts.append(
             f'<text x="{x(at):.1f}" y="{_H - 6}" text-anchor="{anchor}">{_clock(at, high - low)}</text>'
         )
-    for number, curve in enumerate(curves):
+    for number, curve in enumerate(shown.values()):
         points = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in zip(times, curve, strict=True))
         if number == 0:
             base = f"{_TOP + height:.1f}"
             parts.append(
-                f'<polygon class="area" points="{x(low):.1f},{base} {points} {x(times[-1]):.1f},{base}"/>'
+                f'<polygon class="area" points="{x(times[0]):.1f},{base} {points} {x(times[-1]):.1f},{base}"/>'
             )
-        parts.append(f'<polyline class="curve{" second" if number else ""}" points="{points}"/>')
+        parts.append(f'<polyline class="curve c{number}" points="{points}"/>')
+    if limit:
+        end = _W - _RIGHT
+        parts.append(f'<line class="limit" x1="{_LEFT}" x2="{end}" y1="{y(limit):.1f}" y2="{y(limit):.1f}"/>')
+        words = f"{_text(show(limit))} allowed"
+        parts.append(f'<text x="{end - 4}" y="{y(limit) + 13:.1f}" text-anchor="end">{words}</text>')
     drawing = f'<svg viewBox="0 0 {_W} {_H}" role="img" aria-label="{title}">{"".join(parts)}</svg>'
-    return f"<figure><figcaption>{title}</figcaption>{drawing}</figure>"
+    keys = "".join(f'<span class="key c{n}">{name}</span>' for n, name in enumerate(shown) if name)
+    return f"<figure><figcaption>{title}{keys}</figcaption>{drawing}</figure>"
 
 
 def _round_up(value: float) -> float:
@@ -430,10 +455,6 @@ def _tag(status: int) -> str:
 
 def _plural(count: int, word: str) -> str:
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
-
-
-def _seconds(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()
 
 
 def _moment(at: str | None) -> str:

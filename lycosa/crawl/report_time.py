@@ -1,16 +1,26 @@
-"""The report's plots over time: from the log (exact, all runs) and from the meters (what no log can know).
+"""The report over time: from the log (exact, all runs) and from the meters (what no log can know).
 
 Both are bounded: a timeline's stretches double in width when there are too many, gauges are thinned out.
+
+`activity` sums up the visits under way, the question of §6.4 of seed 001: are there hosts enough to keep all the
+visits that are allowed at work, or does most of the crawl wait for a few of them? `strips` is the same as rows of
+block characters, for terminals.
 """
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from lycosa.crawl.history import HISTORY
 from lycosa.crawl.json_form import iso
-from lycosa.crawl.report import Gauge, Moment
+from lycosa.crawl.report import Active, Gauge, Moment, Report
 
 KEPT = 4_000
 SHOWN = 240
@@ -78,6 +88,7 @@ class _Line(msgspec.Struct, kw_only=True):
     """What is read of a line of meters.jsonl; lines of other versions may lack some of it."""
 
     at: float
+    state: str = "running"
     visits: int = 0
     pending: int = 0
     left_behind: int = 0
@@ -88,25 +99,27 @@ class _Line(msgspec.Struct, kw_only=True):
 
 def read_gauges(directory: Path) -> list[Gauge]:
     """The history that the crawl's processes left; lines that cannot be read are passed over."""
-    from lycosa.crawl.status import HISTORY
-
     decoder = msgspec.json.Decoder(_Line)
     kept: list[_Line] = []
+    last: _Line | None = None
     step = number = 0
     try:
         with (directory / HISTORY).open("rb") as file:
             while data := file.readline(1 << 20):
                 number += 1
-                if step and number % (1 << step):
-                    continue
                 try:
-                    kept.append(decoder.decode(data))
+                    last = decoder.decode(data)
                 except (msgspec.MsgspecError, UnicodeDecodeError):
                     continue
+                if step and number % (1 << step):
+                    continue
+                kept.append(last)
                 if len(kept) >= 2 * SHOWN:
                     kept, step = kept[1::2], step + 1
     except OSError:
         return []
+    if last is not None and (not kept or kept[-1] is not last):
+        kept.append(last)
     return [
         Gauge(
             at=iso(int(line.at * 1000)) or "",
@@ -116,7 +129,116 @@ def read_gauges(directory: Path) -> list[Gauge]:
             deferred=line.deferred,
             hosts=line.hosts,
             rss=line.rss,
+            running=line.state == "running",
         )
         for line in kept
         if 0 < line.at < _LATEST
     ]
+
+
+# -- active visits
+
+_PAUSE = 4
+"""A gap of so many times the usual one is a pause of the crawl (its process was killed), and counts as less."""
+
+
+def seconds_of(at: str) -> float:
+    """A time of the report as seconds."""
+    return datetime.fromisoformat(at).timestamp()
+
+
+def activity(gauges: Sequence[Gauge], limit: int) -> Active:
+    """How many visits were under way, weighed by time."""
+    found = Active(limit=limit, most=max((row.visits for row in gauges), default=0))
+    times = [seconds_of(row.at) for row in gauges]
+    gaps = [max(two - one, 0.0) for one, two in pairwise(times)]
+    longest = _PAUSE * statistics.median(gaps) if gaps else 0.0
+    total = visits = half = 0.0
+    for row, gap in zip(gauges, gaps, strict=False):  # the last has no time after it
+        weight = min(gap, longest) if row.running else 0.0
+        total += weight
+        visits += weight * row.visits
+        half += weight * (2 * row.visits >= limit)
+    if total:
+        found.mean, found.half = visits / total, half / total if limit else 0.0
+    return found
+
+
+# -- for terminals
+
+_COLUMNS = 40
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+class Strip(NamedTuple):
+    """A row of block characters over the time of the crawl, and what it says in words."""
+
+    name: str
+    blocks: str
+    words: str
+
+
+def strips(report: Report, size: Callable[[float], str]) -> list[Strip]:
+    """The crawl over time; `size` shows bytes."""
+    times = [seconds_of(row.at) for row in report.gauges]
+    times += [seconds_of(row.at) for row in report.timeline]
+    if not times or max(times) <= min(times):
+        return []
+    low, high = min(times), max(times)
+
+    def column(at: str) -> int:
+        return min(int(_COLUMNS * (seconds_of(at) - low) / (high - low)), _COLUMNS - 1)
+
+    found: list[Strip] = []
+    if report.timeline:
+        pages = [0] * _COLUMNS
+        for moment in report.timeline:
+            pages[column(moment.at)] += moment.pages
+        speeds = [count * _COLUMNS / (high - low) for count in pages]
+        fastest = max(row.pages / row.seconds for row in report.timeline)
+        found.append(Strip("pages/s", _blocks(speeds, max(speeds)), f"at most {fastest:,.0f}"))
+    if len(report.gauges) < 2:
+        return found
+    columns = [column(row.at) for row in report.gauges]
+
+    def add(name: str, values: Sequence[float], most: float, words: str) -> None:
+        if most:
+            found.append(Strip(name, _blocks(_spread(columns, values), most), words))
+
+    active = report.active
+    words = f"mean {active.mean:,.1f}"
+    if active.limit:
+        words += f" of {active.limit:,}; half or more {active.half:.0%} of time"
+    add("active visits", [row.visits for row in report.gauges], max(active.limit, active.most), words)
+    for name, field in (
+        ("hosts", "hosts"),
+        ("pending", "pending"),
+        ("left behind", "left_behind"),
+        ("deferred", "deferred"),
+    ):
+        values = [getattr(row, field) for row in report.gauges]
+        add(name, values, max(values), f"at most {max(values):,}")
+    memory = [row.rss for row in report.gauges]
+    add("memory", memory, max(memory), f"at most {size(max(memory))}")
+    return found
+
+
+def _spread(columns: Sequence[int], values: Sequence[float]) -> list[float]:
+    """The mean of each column; one without values is as the one before it."""
+    sums, counts = [0.0] * _COLUMNS, [0] * _COLUMNS
+    for column, value in zip(columns, values, strict=True):
+        sums[column] += value
+        counts[column] += 1
+    found: list[float] = []
+    for total, count in zip(sums, counts, strict=True):
+        found.append(total / count if count else found[-1] if found else 0.0)
+    return found
+
+
+def _blocks(values: Sequence[float], most: float) -> str:
+    """What is not nothing is at least the lowest block."""
+    top = len(_BLOCKS) - 1
+    return "".join(
+        _BLOCKS[max(1, min(round(top * value / most), top))] if value > 0 and most > 0 else " "
+        for value in values
+    )

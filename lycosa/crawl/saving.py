@@ -34,7 +34,7 @@ from lycosa.log.log import Batch
 from lycosa.log.snapshot import SnapshotWriter
 
 RUNNING = "running"
-_OWN_FILES = ("seen", "content", "calendar")
+_OWN_FILES = ("seen", "content", "calendar", "left", "sites")
 _STEP = 8
 """Pieces between two breaths: a piece takes at most a few milliseconds."""
 
@@ -182,8 +182,8 @@ class Saver:
                 for name in gone:
                     self._place(shard.number).remove(f"{part}/{name}")
         del named[: -snapshot.KEPT]
-        kept = {name for _, new in named for name in new.get("calendar", [])}
-        shard.calendar.forget(kept)
+        for part, table in (("calendar", shard.calendar), ("sites", shard.sites)):
+            table.forget({name for _, new in named for name in new.get(part, [])})
 
     # -- recovery
 

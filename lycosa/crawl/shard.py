@@ -2,13 +2,13 @@
 
 Live, a record is appended and applied in one step (`append`). After a restart the same `apply` runs over the
 log's tail (`replay`), on top of the newest snapshot. The folds end in an *equivalent* state: every in-scope link
-that the log holds is exactly one of done, pending, waiting in the store, or deferred (or still on its way to
-another shard, behind that shard's cursor). What replay does differently is only this: nothing was taken, so a
-`Fetched`, `Skipped` or `Deferred` withdraws its URL from wherever the earlier records put it, and marks it known.
+that the log holds is exactly one of done, pending, waiting in the store, or deferred; or, if none of these, behind
+a cursor: that of a record left behind, or that of another shard to which it is on its way. What replay does
+differently is only this: nothing was taken, so a `Fetched`, `Skipped` or `Deferred` withdraws its URL from
+wherever the earlier records put it, and marks it known.
 
-Links take this path (Manning et al. §20.2.1, Figure 20.2): followed kinds only; those certainly known drop out
-(most); scope; then, by the registered domain, to this shard's seen set and frontier, or into the outbox for
-another shard. The outbox is delivered when the record it came from is committed (see `exchange`).
+How links get from a record into the frontier, or behind, is in `admission`; those of other shards go into the
+outbox, which is delivered when the record they came from is committed (see `exchange`).
 
 Scope is judged when a link is found and again when its URL is taken, so a narrower scope acts at once; a wider
 one (a `Configured` with another scope) makes the shard read its log again.
@@ -17,21 +17,24 @@ one (a `Configured` with another scope) makes the shard read its log again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import overload
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.clock import Clock
+from lycosa.crawl.admission import Admission, LinkRules, found_in
+from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import FollowOptions, Options, decode_options
-from lycosa.crawl.exchange import Outbox
+from lycosa.crawl.exchange import Outbox, unpack_hint
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals
 from lycosa.frontier.calendar import Calendar
+from lycosa.frontier.left_behind import LeftBehind
 from lycosa.frontier.orders import Order
 from lycosa.frontier.protocol import Frontier
+from lycosa.frontier.sydney import Room, Sampler
 from lycosa.log.log import Log
 from lycosa.records import (
     FIRST_REQUISITE,
@@ -41,18 +44,16 @@ from lycosa.records import (
     Duplicates,
     Fetched,
     LinkKind,
-    Links,
     Received,
     Record,
     Robots,
-    Seeded,
     Skipped,
     Stored,
     Waiting,
     Why,
 )
 from lycosa.seen.cache import Cache
-from lycosa.seen.protocol import Keys, Merge, Merging, Seen
+from lycosa.seen.protocol import Merge, Merging, Seen
 from lycosa.state import Durable
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of, site_of
@@ -61,6 +62,9 @@ from lycosa.url.scope import Scope
 REDIRECT = int(LinkKind.REDIRECT)
 _BY_POLICY = frozenset((Why.SCOPE, Why.BLOCKED, Why.ADDRESS, Why.SCHEME, Why.SITE_LIMIT, Why.ROBOTS))
 """Skips that other options may undo."""
+_AT_ONCE = 1_000
+_TRICKLE = 64
+"""URLs that come back from the calendar to a shard without any, however full the memory is."""
 
 
 class ContentIndex:
@@ -115,19 +119,6 @@ def followed_kinds(options: FollowOptions) -> NDArray[np.bool_]:
     return table
 
 
-def links_found(record: Record) -> tuple[Links, int, int] | None:
-    """The links that a record found, their depth, and the redirects in a row that led to the page.
-
-    None for records that find none; Received links were found elsewhere and have depths of their own.
-    """
-    if isinstance(record, Fetched):
-        depth = record.depth if 300 <= record.status < 400 else record.depth + 1
-        return record.links, depth, record.hops
-    if isinstance(record, Robots | Seeded):
-        return record.links, 0, 0
-    return None
-
-
 class Shard:
     """One share of the domains, with everything known about them."""
 
@@ -143,12 +134,21 @@ class Shard:
         calendar: Calendar,
         content: ContentIndex,
         content_store: Seen,
+        left: LeftBehind,
         order: Order,
         keyer: Keyer,
         splitter: Splitter,
+        sampler: Sampler,
+        room: Room,
         scope_of: Callable[[Options], Scope],
         clock: Clock,
+        sites: SiteTable | None = None,
+        budgets: Budgets | None = None,
+        noted: Callable[[Record], None] | None = None,
+        low_rank: Callable[[int], bool] | None = None,
     ) -> None:
+        """Without `sites` the table is in RAM alone, without `budgets` there are none. `noted` hears of every
+        record that is appended, before its links are given levels."""
         self.number = number
         self.log = log
         self.seen = seen
@@ -157,7 +157,8 @@ class Shard:
         self.frontier = frontier
         self.calendar = calendar
         self.content_store = content_store
-        self.sites = SiteTable()
+        self.sites = SiteTable() if sites is None else sites
+        self.budgets = Budgets(0, 0, lambda _: "") if budgets is None else budgets
         self.totals = Totals()
         self.outbox = Outbox(cache)
         self.cursors: dict[int, int] = {}
@@ -171,27 +172,49 @@ class Shard:
         """Of each archive file that this shard's records point into: the end of the last one."""
         self.options: bytes = b""
         self.content = content
-        self._order = order
+        self.left = left
         self.keyer = keyer
         self.splitter = splitter
+        self.admission = Admission(
+            number,
+            log=log,
+            seen=seen,
+            store=store,
+            frontier=frontier,
+            left=left,
+            outbox=self.outbox,
+            order=order,
+            keyer=keyer,
+            splitter=splitter,
+            sampler=sampler,
+            room=room,
+            low_rank=low_rank,
+            tells_domains=self.budgets.by_domain,
+        )
+        self._noted = noted
+        self._room = room
         self._scope_of = scope_of
         self._clock = clock
-        self._scope: Scope | None = None
-        self.follow = followed_kinds(FollowOptions())
-        self.max_hops = FollowOptions().redirects
         self._scope_text: bytes = b""
         self.rescoped: list[int] = []  # positions of Configured records that changed the scope
 
     @property
+    def rules(self) -> LinkRules:
+        """Which links are followed."""
+        assert self.admission.rules is not None, "the log begins with Configured"
+        return self.admission.rules
+
+    @property
     def scope(self) -> Scope:
-        assert self._scope is not None, "the log begins with Configured"
-        return self._scope
+        return self.rules.scope
 
     # -- the log moves on
 
     def append(self, record: Record) -> int:
         """Log a record of something that happens now, and apply it."""
         position = self.log.append(record)
+        if self._noted is not None:
+            self._noted(record)
         self._apply(record, position, live=True)
         return position
 
@@ -220,16 +243,16 @@ class Shard:
                 self.content.mark(record.digest)
             elif live:
                 self.outbox.ask(owner, position, record.digest)
-        if isinstance(record, Received):
-            self.receive(record)
-        self._offer_links(record, position)
+        self.offer_links(record, position)
 
     def learn(self, record: Record, position: int) -> None:
         """What a record tells besides where URLs are: totals, sites, cursors, options."""
         self.totals.apply(record)
         if isinstance(record, Fetched):
             self._count_fetch(record)
+            self._spend(record)
         elif isinstance(record, Received):
+            self._note_received(record)
             self.cursors[record.sender] = max(self.cursors.get(record.sender, 0), record.cursor)
             if record.digests:
                 self._heed(record, position)
@@ -269,6 +292,21 @@ class Shard:
         if (host := self.sites.peek(host_of(record.url))) is not None:
             host.dns_failures = 0
         self._remember_end(record.stored)
+
+    def _spend(self, record: Fetched) -> None:
+        """Count a page, and the domains that it links to, in the budgets."""
+        host = host_of(record.url)
+        self.budgets.note_fetch(host)
+        if self.budgets.by_domain and record.links.kinds:
+            _, hosts = self.keyer.scan(record.links.urls)
+            followed = self.rules.follow[np.frombuffer(record.links.kinds, np.uint8)]
+            self.budgets.note_links(self.splitter.domains.domain(host), hosts, record.links.urls, followed)
+
+    def _note_received(self, record: Received) -> None:
+        if self.budgets.by_domain and record.hints:
+            _, hosts = self.keyer.scan(record.links.urls)
+            sources = np.array([unpack_hint(hint)[0] for hint in record.hints], np.uint64)
+            self.budgets.note_received(sources, hosts, record.links.urls)
 
     def _remember_end(self, stored: Stored | None) -> None:
         if stored is not None:
@@ -314,9 +352,8 @@ class Shard:
     def _adopt(self, encoded: bytes) -> None:
         options = decode_options(encoded)
         self.options = encoded
-        self.follow = followed_kinds(options.follow)
-        self.max_hops = options.follow.redirects
-        self._scope = self._scope_of(options)
+        follow = options.follow
+        self.admission.rules = LinkRules(self._scope_of(options), followed_kinds(follow), follow.redirects)
         self._scope_text = msgspec.json.encode(
             (options.scope, options.follow, options.near, options.allow, options.robots.obey)
         )
@@ -328,11 +365,11 @@ class Shard:
         What the old scope had excluded at take comes back if the new one does not.
         """
         excluded: dict[str, Skipped] = {}
-        for _, record in self.log.reader.scan(0, min(position, self.log.committed)):
-            self._offer_links(record, position)
-            if isinstance(record, Received):
-                self.receive(record)
-            elif isinstance(record, Skipped) and record.why in _BY_POLICY:
+        self.left.clear()  # every record is read again, and left behind again if need be
+        for at, record in self.log.reader.scan(0, min(position, self.log.committed)):
+            if (found := found_in(record)) is not None:
+                self.admission.offer(found, at, sent_at=position)
+            if isinstance(record, Skipped) and record.why in _BY_POLICY:
                 excluded[record.url] = record
             elif isinstance(record, Fetched | Skipped | Deferred):
                 excluded.pop(record.url, None)
@@ -344,81 +381,17 @@ class Shard:
         for waiting in back:  # an earlier change may have brought it back already
             self.frontier.withdraw(waiting.url, waiting.key)
         self.frontier.settle_withdrawn()
-        self._put(back)
+        self.admission.put(back)
 
     def knows(self, url: str) -> bool:
         """Whether a URL is certainly known here."""
         return bool(self.seen.certain(np.array([self.keyer.key(url)], np.uint64))[0])
 
-    # -- links
-
-    def _offer_links(self, record: Record, position: int) -> None:
-        """Offer the links that a record holds (but for Received, whose links have depths of their own)."""
-        found = links_found(record)
+    def offer_links(self, record: Record, position: int) -> None:
+        """Offer the links that a record brings."""
+        found = found_in(record)
         if found is not None:
-            self._admit(*found, position)
-
-    def _admit(self, links: Links, depth: int, hops: int, position: int) -> None:
-        if not links.kinds:
-            return
-        keys, hosts = self.keyer.scan(links.urls)
-        wanted = self.follow[np.frombuffer(links.kinds, np.uint8)]
-        wanted &= ~self.seen.certain(keys)
-        rows = np.flatnonzero(wanted)
-        if not len(rows):
-            return
-        urls = links.urls.split(b"\n")
-        inside, shard_of_url = self.scope.inside, self.splitter.shard_of_url
-        mine: list[int] = []
-        found: list[Waiting] = []
-        others: list[int] = []
-        leaving: list[tuple[int, tuple[int, str, int, int, int]]] = []
-        for row, host, key in zip(rows.tolist(), hosts[rows].tolist(), keys[rows].tolist(), strict=True):
-            url = urls[row].decode("ascii")
-            kind = links.kinds[row]
-            count = hops + 1 if kind == REDIRECT else 0
-            if count > self.max_hops or not inside(url, depth):
-                continue
-            owner = shard_of_url(host, url)
-            if owner != self.number:
-                others.append(row)
-                leaving.append((owner, (position, url, kind, depth, count)))
-            else:
-                mine.append(row)
-                found.append(Waiting(url, key, depth, count))
-        if others:
-            self.outbox.add(keys[others], leaving)
-        if mine:
-            self.offer(self.seen, keys[mine], found)
-
-    def receive(self, record: Received) -> None:
-        """Offer the links that another shard sent."""
-        links = record.links
-        if not links.kinds:
-            return
-        # Past the cache, to the store itself: the sender put these keys into the cache when it sent them.
-        keys, _ = self.keyer.scan(links.urls)
-        new = np.flatnonzero(~self.store.certain(keys)).tolist()
-        urls = links.urls.split(b"\n")
-        mine: list[int] = []
-        found: list[Waiting] = []
-        for row in new:
-            url = urls[row].decode("ascii")
-            if self.scope.inside(url, record.depths[row]):
-                mine.append(row)
-                found.append(Waiting(url, int(keys[row]), record.depths[row], record.hops[row]))
-        if mine:
-            self.offer(self.store, keys[mine], found)
-
-    def offer(self, seen: Merging, keys: Keys, found: Sequence[Waiting]) -> None:
-        """Offer URLs to the store (or to the cache before it); what is new is pending from now on."""
-        answer = seen.offer(keys, _Payloads(found))
-        if len(answer.new):
-            self._put([found[row] for row in answer.new.tolist()])
-
-    def _put(self, items: Sequence[Waiting]) -> None:
-        if items:
-            self.frontier.put(items, self._order.levels(items, None))
+            self.admission.offer(found, position)
 
     # -- snapshots
 
@@ -433,6 +406,8 @@ class Shard:
             "content": self.content_store,
             "frontier": self.frontier,
             "calendar": self.calendar,
+            "left": self.left,
+            "budgets": self.budgets,
         }
 
     def freeze(self) -> Iterator[bytes]:
@@ -455,18 +430,30 @@ class Shard:
 
     # -- what waits
 
+    def is_over_budget(self, host: str) -> bool:
+        """Whether a host whose visit begins has used up more budgets than when it was last looked at."""
+        return self.budgets.active and self.frontier.demote(host, self.budgets.class_of(host))
+
     def merged(self, merge: Merge) -> None:
         """A merge of the store has run: what it found new goes into the frontier."""
-        self._put([_waiting(key, payload) for key, payload in self.seen.apply(merge)])
+        self.admission.put_answered(self.seen.apply(merge))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for what is due, and the shard has other URLs."""
+        return self._room.fill >= 1.0 and self.frontier.pending > 0
 
     def release_due(self, now_ms: int) -> None:
-        """What is due goes back into the frontier, without asking seen."""
+        """What is due goes back into the frontier, without asking seen: as much as there is room for."""
         first = self.calendar.next_due()
         if first is None or first > now_ms:
             return
+        most = max(self._room.urls_left(1.0), 0 if self.frontier.pending else _TRICKLE)
+        if not most:
+            return
         key = self.keyer.key
-        due = self.calendar.due(now_ms)
-        self._put([Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt) for row in due])
+        due = self.calendar.due(now_ms, min(most, _AT_ONCE))
+        self.admission.put([Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt) for row in due])
 
 
 class _Small(msgspec.Struct, array_like=True):
@@ -477,29 +464,3 @@ class _Small(msgspec.Struct, array_like=True):
     options: bytes
     rescoped: list[int]
     answers: dict[int, int] = {}
-
-
-class _Payloads(Sequence[bytes]):
-    """What a store keeps of a URL until it has answered: made only if it asks."""
-
-    def __init__(self, found: Sequence[Waiting]) -> None:
-        self._found = found
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @overload
-    def __getitem__(self, row: int) -> bytes: ...
-    @overload
-    def __getitem__(self, row: slice) -> Sequence[bytes]: ...
-    def __getitem__(self, row: int | slice) -> bytes | Sequence[bytes]:
-        if isinstance(row, slice):
-            return _Payloads(self._found[row])
-        waiting = self._found[row]
-        return f"{waiting.depth} {waiting.hops} {waiting.url}".encode("ascii")
-
-
-def _waiting(key: int, payload: bytes) -> Waiting:
-    """A payload as the store kept it: depth, hops and URL, with spaces between."""
-    depth, hops, url = payload.decode("ascii").split(" ", 2)
-    return Waiting(url, key, int(depth), int(hops))

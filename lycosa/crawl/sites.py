@@ -4,19 +4,45 @@ A fold over `Robots`, `Fetched` and `Deferred`: where in the log a site's robots
 holds, how often it could not be had, what Crawl-delay it names, how many pages the site has given, how long
 its last answer took. Robots files themselves stay in the log; parsed rules are in a bounded cache of the agent.
 
-    snapshot = [[name, Site fields ...]*]       pieces of 5,000 sites
+Memory is bounded: the entries used last are objects in RAM (some 450 bytes each), the others frames in files
+(`site_files`), found by an index of at most 20 bytes an entry. Without files all of them stay in RAM.
+
+An entry from `get` or `peek` is a plain object, and changing it is all that is needed to change the table:
+
+- whoever changes an entry does so right after getting it, before control goes back to the event loop; later it may
+  only be read. (A freeze keeps apart the state of what is got afterwards, which makes its cut consistent.)
+- an entry that somebody still holds is not evicted, so two holders always have the same object;
+- an entry is written when it is evicted, if it differs from what its file says.
+
+Iterating is for reading alone: an entry read from a file is a copy.
+
+    snapshot = head piece*
+    head     = [version, [[file number, bytes, frames]*], entries]      MessagePack
+    piece    = frame*                  entries in RAM that differ from the files, as `site_files` frames them
+
+Older snapshots, before there were files, are pieces `[[name, [fields]]*]`; they are read as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import weakref
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-_SLICE = 5_000
+from lycosa.crawl.site_files import NONE, SiteFiles, Span, frame, unframe
+from lycosa.errors import ConfigError, LocalError, StorageError
+from lycosa.files import Files
+
+VERSION = 1
+HOT = 20_000
+_SLICE = 1_000
+"""Entries to a piece: some two milliseconds."""
+_TRIES = 8
 
 
-class Site(msgspec.Struct, array_like=True):
+class Site(msgspec.Struct, array_like=True, weakref=True):
     """What is known of one site (and, under its host's name, of a host)."""
 
     robots_position: int = -1  # of the Robots record in this shard's log; -1: never asked
@@ -31,46 +57,256 @@ class Site(msgspec.Struct, array_like=True):
     asked: bool = False
 
 
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Site).decode
+
+
+class _Head(msgspec.Struct, array_like=True):
+    version: int
+    spans: list[Span]
+    entries: int
+
+
+class _Hot:
+    """An entry in RAM."""
+
+    __slots__ = ("name", "place", "site", "stored")
+
+    def __init__(self, name: bytes, site: Site, place: int, stored: bytes) -> None:
+        self.name = name
+        self.site = site
+        self.place = place  # of its frame
+        self.stored = stored  # its fields as that frame has them; empty: there is none, or it differs
+
+    def row(self) -> bytes:
+        """What a snapshot must know of it beyond the files."""
+        fields = _encode(self.site)
+        return b"" if fields == self.stored else frame(self.place, self.name, fields)
+
+
 class SiteTable:
     """Sites by name ("scheme://host:port") and hosts by name, in one table."""
 
-    def __init__(self) -> None:
-        self._sites: dict[str, Site] = {}
+    def __init__(self, files: Files | None = None, *, hot: int = HOT, seed: int = 0) -> None:
+        """About `hot` entries are kept in RAM; `seed` is the crawl's own, so that no site can craft collisions."""
+        if hot < 1:
+            raise ConfigError("the site table keeps at least one entry in RAM")
+        self._store = None if files is None else SiteFiles(files, seed=seed, moved=self._moved)
+        self._limit = hot
+        self._hot: OrderedDict[str, _Hot] = OrderedDict()  # those used last at the end
+        self._old: OrderedDict[str, _Hot] = (
+            OrderedDict()
+        )  # used before all those; a freeze is owed their state
+        self._owed: list[bytes] = []  # rows of entries that left `_old` meanwhile
+        self._len = 0
+        self._cut = 0  # how many freezes there were
 
     def __len__(self) -> int:
-        return len(self._sites)
+        return self._len
+
+    def __bool__(self) -> bool:
+        """A table is one though it be empty: what has `len` would be false then, and `given or made` drop it."""
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of RAM held, about."""
+        return 450 * (len(self._hot) + len(self._old)) + (self._store.nbytes if self._store else 0)
 
     def get(self, name: str) -> Site:
         """The entry of a site or host, made at its first mention."""
-        found = self._sites.get(name)
+        found = self.peek(name)
         if found is None:
-            found = self._sites[name] = Site()
+            found = Site()
+            self._len += 1
+            self._keep(name, _Hot(_bytes(name), found, NONE, b""))
         return found
 
     def peek(self, name: str) -> Site | None:
-        return self._sites.get(name)
+        """The entry if there is one."""
+        hot = self._hot.get(name)
+        if hot is not None:
+            self._hot.move_to_end(name)
+            return hot.site
+        if self._old and (hot := self._old.pop(name, None)) is not None:
+            self._owed.append(hot.row())
+            self._hot[name] = hot
+            return hot.site
+        if self._store is None:
+            return None
+        data = _bytes(name)
+        stored = self._store.find(data)
+        if stored is None:
+            return None
+        place, fields = stored
+        site = _site(fields)
+        self._keep(name, _Hot(data, site, place, fields))
+        return site
 
     def asked(self) -> Iterator[tuple[str, Site]]:
         """Sites that were ever asked."""
-        return ((name, site) for name, site in self._sites.items() if site.asked)
+        return ((name, site) for name, site in self.items() if site.asked)
 
-    def items(self) -> Iterable[tuple[str, Site]]:
-        return self._sites.items()
+    def items(self) -> Iterator[tuple[str, Site]]:
+        """Every entry, read file by file, for reading. One that is got meanwhile may come twice."""
+        if self._store is not None:
+            for data, fields in self._store.rows():
+                name = _text(data)
+                hot = self._in_ram(name)
+                yield name, (_site(fields) if hot is None else hot.site)
+        for name in [n for rows in (self._old, self._hot) for n, hot in rows.items() if hot.place == NONE]:
+            hot = self._in_ram(name)
+            if hot is not None:
+                yield name, hot.site
+            elif self._store is not None and (stored := self._store.find(_bytes(name))) is not None:
+                yield name, _site(stored[1])  # evicted since
+
+    # -- what is in RAM
+
+    def _in_ram(self, name: str) -> _Hot | None:
+        return self._hot.get(name) or self._old.get(name)
+
+    def _keep(self, name: str, hot: _Hot) -> None:
+        self._hot[name] = hot
+        if self._store is not None:
+            # Those that are held go behind the others; with all of them held the table is larger for a while.
+            tries = _TRIES
+            while len(self._hot) + len(self._old) > self._limit and tries:
+                tries -= 1
+                self._evict(self._store)
+
+    def _evict(self, store: SiteFiles) -> None:
+        if self._old:
+            name, hot = self._old.popitem(last=False)
+            self._owed.append(hot.row())
+        else:
+            name, hot = self._hot.popitem(last=False)
+        fields = _encode(hot.site)
+        holder = weakref.ref(hot.site)
+        del hot.site
+        held = holder()
+        if held is not None:
+            hot.site = held
+            self._hot[name] = hot
+        elif fields != hot.stored:
+            store.write(hot.name, fields, hot.place)
+
+    def _moved(self, name: bytes, old: int, new: int) -> None:
+        hot = self._in_ram(_text(name))
+        if hot is not None and hot.place == old:
+            hot.place = new
 
     # -- Durable
 
     def freeze(self) -> Iterator[bytes]:
-        # Encoding 5,000 sites takes some 3 ms; all of them at once is what makes the cut consistent.
-        rows = list(self._sites.items())
-        pieces = [msgspec.msgpack.encode(rows[at : at + _SLICE]) for at in range(0, len(rows), _SLICE)]
-        return iter(pieces)
+        self._thaw_old()
+        spans: list[Span] = []
+        if self._store is not None:
+            spans = self._store.cut()
+            self._store.still = True
+        self._cut += 1
+        self._old, self._hot = self._hot, self._old
+        return self._pieces(self._cut, _Head(VERSION, spans, self._len))
+
+    def _pieces(self, cut: int, head: _Head) -> Iterator[bytes]:
+        try:
+            yield _encode(head)
+            while cut == self._cut and (self._old or self._owed):
+                rows, self._owed = self._owed[:_SLICE], self._owed[_SLICE:]
+                rows += [self._younger().row() for _ in range(min(_SLICE - len(rows), len(self._old)))]
+                if piece := b"".join(rows):
+                    yield piece
+            if cut != self._cut:
+                raise LocalError("the site table was frozen again before this freeze was through")
+        finally:
+            if cut == self._cut:
+                self._thaw_old()
+                if self._store is not None:
+                    self._store.still = False
+
+    def _younger(self) -> _Hot:
+        """Bring the youngest of the old to where the freeze is owed nothing: before all others there."""
+        name, hot = self._old.popitem()
+        self._hot[name] = hot
+        self._hot.move_to_end(name, last=False)
+        return hot
+
+    def _thaw_old(self) -> None:
+        """No freeze is under way (any more)."""
+        while self._old:
+            self._younger()
+        self._owed.clear()
 
     def files(self) -> list[str]:
-        return []
+        return [] if self._store is None else self._store.files()
 
     def settle(self) -> None:
-        """Nothing of it lies in files of its own."""
+        if self._store is not None:
+            self._store.settle()
+
+    def forget(self, named: Collection[str]) -> list[str]:
+        """Remove the files that are used up and that no snapshot names; the names removed."""
+        return [] if self._store is None else self._store.forget(named)
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
-        for piece in pieces:
-            self._sites.update(msgspec.msgpack.decode(piece, type=list[tuple[str, Site]]))
+        iterator = iter(pieces)
+        first = next(iterator, None)
+        if first is None:
+            return
+        try:
+            head = msgspec.msgpack.decode(first, type=_Head)
+        except msgspec.MsgspecError:
+            self._thaw_older(first, iterator)
+            return
+        if head.version != VERSION:
+            raise StorageError(f"the snapshot's site table has version {head.version}, not {VERSION}")
+        if self._store is not None:
+            self._store.open(head.spans)
+            self._len = len(self._store)
+        elif head.spans:
+            raise StorageError("the snapshot's site table has files, but none were given")
+        for piece in iterator:
+            self._thaw_rows(piece)
+        if self._len != head.entries:
+            raise StorageError(
+                f"the site table has {self._len} entries where the snapshot counted {head.entries}: "
+                "go back to the snapshot before, or remove the crawl's snapshots to have the log read anew"
+            )
+
+    def _thaw_rows(self, piece: bytes) -> None:
+        at = 0
+        while at < len(piece):
+            read = unframe(piece, at)
+            if read is None:
+                raise StorageError("the snapshot's site table is damaged: go back to the one before")
+            (place, name, fields), at = read
+            self._len += place == NONE
+            self._keep(_text(name), _Hot(name, _site(fields), place, b""))
+
+    def _thaw_older(self, first: bytes, others: Iterator[bytes]) -> None:
+        for piece in (first, *others):
+            try:
+                rows = msgspec.msgpack.decode(piece, type=list[tuple[str, Site]])
+            except msgspec.MsgspecError as error:
+                raise StorageError(f"the snapshot's site table is not readable: {error}") from None
+            for name, site in rows:
+                self._len += 1
+                self._keep(name, _Hot(_bytes(name), site, NONE, b""))
+
+
+# Names come from canonical URLs and are ASCII; others survive, too.
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogatepass")
+
+
+def _site(fields: bytes) -> Site:
+    try:
+        return _decode(fields)
+    except msgspec.MsgspecError as error:
+        raise StorageError(f"an entry of the site table is not readable: {error}") from None

@@ -1,7 +1,7 @@
 """Status: what a running crawl says of itself, to the screen and to other processes.
 
 status.json     the last word of the process, replaced every second; not durable, may be stale
-meters.jsonl    the same, a line every ten seconds: the history of the crawl, for plots
+meters.jsonl    the same, line by line: the history of the crawl, for plots (see `lycosa.crawl.history`)
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lycosa.crawl.history import History
+
 if TYPE_CHECKING:
     from lycosa.crawl.agent import Agent
 
 STATUS = "status.json"
-HISTORY = "meters.jsonl"
-HISTORY_SECONDS = 10.0
 
 
 class Status(msgspec.Struct, kw_only=True):
@@ -80,18 +80,14 @@ class StatusFiles:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._written = 0.0
+        self._history = History(directory)
 
     def write(self, status: Status) -> None:
         data = msgspec.json.encode(status)
         draft = self._directory / (STATUS + ".part")
         draft.write_bytes(data)
         draft.replace(self._directory / STATUS)
-        now = time.monotonic()
-        if now - self._written >= HISTORY_SECONDS or status.state != "running":
-            self._written = now
-            with (self._directory / HISTORY).open("ab") as file:
-                file.write(data + b"\n")
+        self._history.add(data, time.monotonic(), last=status.state != "running")
 
 
 class Reporter:

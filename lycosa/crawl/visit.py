@@ -152,6 +152,7 @@ class Visitor:
             if turn.asked and host:  # files have no host to spare
                 wait = wait_after(self._options.politeness, turn.crawl_delay, turn.retry_after, turn.last)
                 ready = max(ready, now + wait)
+            shard.admission.replenish_host(host)  # while it is begun, so that it need not be forgotten
             shard.frontier.end(host, ready)
 
     async def _stay(self, turn: Turn) -> None:

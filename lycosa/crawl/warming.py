@@ -18,8 +18,9 @@ import numpy as np
 
 from lycosa.clock import SystemClock
 from lycosa.files import DiskFiles
-from lycosa.frontier.orders import DepthOrder
+from lycosa.frontier.orders import BiasedOrder, DepthOrder
 from lycosa.frontier.packed import PackedFrontier
+from lycosa.frontier.protocol import Levels
 from lycosa.meters import Meters
 from lycosa.records import Waiting
 from lycosa.seen.cache import CachedSeen, ScatterCache
@@ -56,11 +57,23 @@ def _exercise(place: Path) -> None:
     seen.offer(keys, [b""] * len(keys))
     seen.certain(keys[:5])
     seen.mark(np.array([1], np.uint64))
-    frontier = PackedFrontier(SystemClock(), DepthOrder(), keyer.seed)
     items = [Waiting(url, int(key), n % 4) for n, (url, key) in enumerate(zip(urls, keys, strict=True))]
+    _exercise_frontier(items, keyer.seed)
+
+
+def _exercise_frontier(items: list[Waiting], seed: int) -> None:
+    clock = SystemClock()
+    frontier = PackedFrontier(clock, BiasedOrder(4), seed, back_queues=2)
     frontier.put(items, [item.depth for item in items])
     frontier.hold("host1.test", 0.0)
     frontier.claim("host9.test", 1.0)
+    frontier.demote("host2.test", 1)
+    frontier.queued("host2.test")
+    frontier.hold_all(0.5)
+    frontier.begin(0.0)
+    keys = np.sort(np.array([item.key for item in items[::2]], np.uint64))
+    for _ in frontier.relevel(Levels(keys, np.ones(len(keys), np.uint8), -1)):
+        pass
     pieces = frontier.freeze()
     host = frontier.begin(1.0)
     assert host is not None
@@ -71,14 +84,16 @@ def _exercise(place: Path) -> None:
     back = frontier.take(host)
     assert back is not None
     frontier.put_back(back)
+    again = frontier.take(host)
+    assert again is not None
     frontier.end(host, 2.0)
     frozen = list(pieces)
-    again = PackedFrontier(SystemClock(), DepthOrder(), keyer.seed)
-    again.thaw(frozen)
-    again.withdraw(urls[0], int(keys[0]))
-    again.withdraw(urls[300], int(keys[300]))
-    again.settle_withdrawn()
-    again.next_ready()
+    thawed = PackedFrontier(clock, DepthOrder(), seed)
+    thawed.thaw(frozen)
+    for index in (0, 300):
+        thawed.withdraw(items[index].url, items[index].key)
+    thawed.settle_withdrawn()
+    thawed.next_ready()
 
 
 if __name__ == "__main__":

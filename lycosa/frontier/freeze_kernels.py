@@ -8,19 +8,35 @@ import numpy as np
 from numba import njit
 
 from lycosa.frontier.host_kernels import find_or_add, is_active, settle_host, touch
-from lycosa.frontier.queue_kernels import new_block
-from lycosa.frontier.store import ACTIVE, BLOCK, FIXED, FREE, GROUP, PER_QUEUE, QUEUED, SIDE
-from lycosa.frontier.visit_kernels import queue_of
+from lycosa.frontier.queue_kernels import has_room, new_block, queue_of
+from lycosa.frontier.store import (
+    ACTIVE,
+    BLOCK,
+    FIXED,
+    FREE,
+    GROUP,
+    LONGEST,
+    META,
+    PER_QUEUE,
+    QUEUED,
+    SIDE,
+    TAIL,
+    WINDOW,
+)
+from lycosa.frontier.view_kernels import view
+
+UNSOUND, LOADED, NO_ROOM = range(3)
 
 
 @njit(cache=True, nogil=True)
-def emit(s: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
+def emit(c: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
     """Fill `words` and `out` with as much of the cut as fits; how many of each, (0, 0) at its end.
 
     `state` says how far the freeze has come: [0] the next slot to look at, [1] slots at the cut, [2] the
     next word of `side`, [3] the descriptor of the queue being written (-1: none), [4] queues left of its
     host, [5] block, [6] offset.
     """
+    s = view(c)
     w = np.int64(0)
     n = np.int64(0)
     while w + 8 <= len(words):
@@ -70,8 +86,9 @@ def emit(s: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
             words[w + 1] = max(s.side[word] - now, 0.0)
             words[w + 2] = s.side[word + 1]
             words[w + 3] = length
-            w += 4
-            state[4] = np.int64(s.side[word + 4])
+            words[w + 4] = s.side[word + 4]
+            w += 5
+            state[4] = np.int64(s.side[word + 5])
             state[2] += FIXED
         else:
             state[2] = 0
@@ -89,34 +106,45 @@ def emit(s: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def load(s: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
-    """Add what `emit` wrote. `state`: [0] the host, [1] the queue being read. 0 if it is not sound.
+def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
+    """Add what `emit` wrote: LOADED, or UNSOUND, or NO_ROOM: then make room and call again.
 
-    Hosts are left NOWHERE with their old places.
+    `state`: [0] the host, [1] the queue being read, [2] how many words and [3] bytes are done, [4] bytes of URLs
+    and [5] of a name for which there must be room. Hosts are left NOWHERE with their old places.
     """
-    w = np.int64(0)
-    n = np.int64(0)
-    while w < len(words):
+    s = view(c)
+    while state[2] < len(words):
+        w, n = state[2], state[3]
         kind = words[w]
-        if kind == 0 and w + 4 <= len(words):
+        if kind == 0 and w + 5 <= len(words):
             length = np.int64(words[w + 3])
-            if length < 0 or n + length > len(data) or length > 65535:
-                return 0
+            if length < 0 or n + length > len(data) or length > 65535 or not (0 <= words[w + 4] < 256):
+                return UNSOUND
+            state[4], state[5] = 0, length
+            if not has_room(s, 0, length):
+                return NO_ROOM
             slot = find_or_add(s, data, n, n + length)
+            if s.hosts[slot].queue >= 0:
+                return UNSOUND  # it was there already
             s.hosts[slot].ready = now + words[w + 1]
             s.hosts[slot].place = np.int64(words[w + 2])
-            n += length
+            s.hosts[slot].tier = np.int64(words[w + 4])
             state[0], state[1] = slot, -1
-            w += 4
+            state[2], state[3] = w + 5, n + length
         elif kind == 1 and w + 4 <= len(words):
             if (
                 state[0] < 0
                 or not (0 <= words[w + 1] < 256)
-                or words[w + 2] < 1
+                or not (1 <= words[w + 2] < 1 << 31)
                 or not (0 <= words[w + 3] < GROUP)
             ):
-                return 0
+                return UNSOUND
+            state[4], state[5] = 0, 0
+            if not has_room(s, 0, 0):
+                return NO_ROOM
             q = queue_of(s, state[0], np.int64(words[w + 1]))
+            if s.queues[q].count:
+                return UNSOUND  # the host has it already
             s.queues[q].count = np.int64(words[w + 2])
             s.queues[q].skip = np.int64(words[w + 3])
             s.queues[q].tail_count = GROUP  # the next entry starts a group
@@ -125,11 +153,14 @@ def load(s: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
             s.hosts[state[0]].queued += s.queues[q].count
             s.c[QUEUED] += np.int64(s.queues[q].count)
             state[1] = q
-            w += 4
+            state[2] = w + 4
         elif kind == 2 and w + 2 <= len(words):
             length = np.int64(words[w + 1])
             if state[1] < 0 or length < 0 or n + length > len(data):
-                return 0
+                return UNSOUND
+            state[4], state[5] = length, 0
+            if not has_room(s, length, 0):
+                return NO_ROOM
             q = state[1]
             block, at = np.int64(s.queues[q].end_block), np.int64(s.queues[q].end_at)
             for i in range(length):
@@ -141,15 +172,105 @@ def load(s: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
                 at += 1
             s.queues[q].end_block = block
             s.queues[q].end_at = at
-            n += length
-            w += 2
+            state[2], state[3] = w + 2, n + length
         else:
-            return 0
-    return 1 if n == len(data) else 0
+            return UNSOUND
+    return LOADED if state[3] == len(data) else UNSOUND
 
 
 @njit(cache=True, nogil=True)
-def settle_all(s: Any, order: Any, now: Any) -> None:
-    """Give the hosts of a thawed frontier their places, in that order."""
+def _number(s: Any, q: Any, block: Any, at: Any) -> Any:
+    """A byte-wise careful `_get_number`: -1 if the queue ends before the number does, or if it is too large."""
+    value = np.int64(0)
+    for shift in range(0, 63, 7):
+        if block == s.queues[q].end_block and at == s.queues[q].end_at:
+            break
+        if at == BLOCK:
+            block, at = np.int64(s.links[block]), np.int64(0)
+        byte = np.int64(s.arena[block * BLOCK + at])
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, block, at
+    return np.int64(-1), block, at
+
+
+@njit(cache=True, nogil=True)
+def _skip(s: Any, q: Any, block: Any, at: Any, n: Any) -> Any:
+    """The cursor n bytes on; block -1 if the queue ends before."""
+    while True:
+        last = block == s.queues[q].end_block
+        run = min(n, (np.int64(s.queues[q].end_at) if last else np.int64(BLOCK)) - at)
+        at += run
+        n -= run
+        if n == 0:
+            return block, at
+        if last:
+            return np.int64(-1), at
+        block, at = np.int64(s.links[block]), np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def _is_sound(s: Any, q: Any, lens: Any, limit: Any) -> Any:
+    """Whether the bytes of a queue are the entries it is said to have, none too long for the buffers."""
+    block, at = np.int64(s.queues[q].head_block), np.int64(s.queues[q].head_at)
+    k = np.int64(0)
+    total = np.int64(0)
+    skip = np.int64(s.queues[q].skip)
+    for entry in range(skip + np.int64(s.queues[q].count)):
+        if block == s.queues[q].end_block and at == s.queues[q].end_at:
+            return False
+        if at == BLOCK:
+            block, at = np.int64(s.links[block]), np.int64(0)
+        tag = np.int64(s.arena[block * BLOCK + at])
+        at += 1
+        distance = tag & 15
+        lcp = lcs = np.int64(0)
+        if distance == 0:
+            if tag != META:
+                return False
+            k = total = np.int64(0)
+        else:
+            if distance > k or k >= GROUP or tag >= 2 * TAIL:
+                return False
+            lcp, block, at = _number(s, q, block, at)
+            if tag & TAIL:
+                lcs, block, at = _number(s, q, block, at)
+            if lcp < 0 or lcs < 0 or lcp + lcs > lens[k - distance]:
+                return False
+        if entry == skip and k != skip:
+            return False
+        n, block, at = _number(s, q, block, at)
+        if n < 0 or n > limit:
+            return False
+        block, at = _skip(s, q, block, at, n)
+        if block < 0:
+            return False
+        if tag & META:
+            for _ in range(3):
+                n_meta, block, at = _number(s, q, block, at)
+                if n_meta < 0:
+                    return False
+        lens[k] = lcp + n + lcs
+        total += lens[k]
+        if lens[k] > limit or total > max(np.int64(WINDOW), lens[k]):
+            return False
+        k += 1
+    return block == s.queues[q].end_block and at == s.queues[q].end_at
+
+
+@njit(cache=True, nogil=True)
+def settle_all(c: Any, order: Any, now: Any) -> Any:
+    """Give the hosts of a thawed frontier their places, in that order; False if a queue is not sound."""
+    s = view(c)
+    lens = np.zeros(GROUP, np.int64)
+    for i in range(len(order)):
+        slot = np.int64(order[i])
+        q = np.int64(s.hosts[slot].queue)
+        while q >= 0:
+            if not _is_sound(s, q, lens, s.c[LONGEST] - np.int64(s.hosts[slot].length)):
+                return False
+            q = np.int64(s.queues[q].next)
     for i in range(len(order)):
         settle_host(s, now, np.int64(order[i]))
+    return True

@@ -9,7 +9,8 @@ from typing import Literal
 import msgspec
 
 ORDERS = ("depth", "length", "batch", "partial", "optimal", "biased")
-LEAST_MEMORY = 1 << 20
+ADMITS = ("adaptive", "sample", "fixed", "truncated")
+LEAST_MEMORY = 1 << 12
 
 
 class Boost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,15 +11,24 @@ the tests hold the two against each other. It must depend on its arguments alone
 
 `bias` says how `take` chooses among the levels of one host: 0, the lowest first, always; F > 0, a random
 choice among F front queues that favours the low ones (Manning et al. §20.2.3, "biased").
+
+Random choices are *races*: each of several draws a time, and the least wins. Times are exponential, at a rate
+that falls with the level, so that what runs at level l wins with a probability in proportion to 1 / (l + 1)²:
+however many there are at lower levels, it is never shut out. A draw is a function of the host's name, of a number
+and of the level, so a crawl on a virtual clock can be repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from xxhash import xxh64_intdigest
+
 from lycosa.records import Waiting
+from lycosa.url.key import mix
 
 LEVELS = 256
 """Levels are 0 to 255: as many as fit a byte of a host's queue."""
@@ -53,12 +62,17 @@ class Order(Protocol):
     @property
     def bias(self) -> int: ...
 
+    @property
+    def sighted(self) -> bool:
+        """Whether levels depend on the sighting; if not, it need not be made."""
+        ...
+
     def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
         """The level of each URL, 0 (first) to `LEVELS` - 1. None: where it was found is not known (any more)."""
         ...
 
     def rank(self, host: str, queued: int, level: int) -> float:
-        """How soon a ready host with `queued` URLs, the next at `level`, is visited: lowest first."""
+        """How soon a ready host with `queued` URLs, the lowest at `level`, is visited: lowest first."""
         ...
 
 
@@ -67,6 +81,7 @@ class DepthOrder:
 
     ranking = Ranking.TIME
     bias = 0
+    sighted = False
 
     def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
         # Beyond the last level a URL is so deep that its place among the deep ones does not matter.
@@ -83,3 +98,35 @@ class LengthOrder(DepthOrder):
 
     def rank(self, host: str, queued: int, level: int) -> float:
         return -float(queued)
+
+
+class BiasedOrder:
+    """Mercator's front queues: depths up to F - 1 are levels, and chance chooses, with a bias to the low ones.
+
+    A host's rank is a draw at its lowest level, anew whenever its queues change; `take` has the host's levels
+    draw against each other.
+    """
+
+    ranking = Ranking.BIASED
+    sighted = False
+
+    def __init__(self, front_queues: int) -> None:
+        self.bias = front_queues
+
+    def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
+        last = min(self.bias, LEVELS) - 1
+        return [min(item.depth, last) for item in items]
+
+    def rank(self, host: str, queued: int, level: int) -> float:
+        return draw(host, queued, level)
+
+
+def draw(host: str, number: int, level: int) -> float:
+    """The time that a level of a host draws: exponential, (level + 1)² on average."""
+    mixed = mix(xxh64_intdigest(host.encode("ascii")) ^ (number << 8 | level) & (1 << 64) - 1)
+    return -math.log(((mixed >> 11) + 1) / 2**53) * (level + 1) ** 2
+
+
+def winner(host: str, number: int, levels: Iterable[int]) -> int:
+    """The level that wins the race; a function of what is drawn by those that take part, whoever else might."""
+    return min(levels, key=lambda level: (draw(host, number, level), level))

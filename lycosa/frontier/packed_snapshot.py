@@ -4,7 +4,7 @@
     head     = [version, longest URL]                                         MessagePack
     piece    = n, words (n x f64), bytes                                      n: u64; little-endian
     words    = (host | queue | run)*
-    host     = 0, wait seconds, place, length of the name     the name is next in the bytes
+    host     = 0, wait seconds, place, length of the name, class     the name is next in the bytes
     queue    = 1, level, URLs, URLs to skip                   of the host before
     run      = 2, length                                      bytes of the queue before
     fronts   = {name: [[level, URL]*]}                        MessagePack: URLs in flight and put back
@@ -22,10 +22,10 @@ import msgspec
 import numpy as np
 
 from lycosa.frontier import freeze_kernels
-from lycosa.frontier.store import HOSTS, STRIDE, Store, reserve_freeze
+from lycosa.frontier.store import HOSTS, Store
 from lycosa.records import Waiting
 
-VERSION = 1
+VERSION = 2
 PIECE = 1 << 18
 COUNT = struct.Struct("<Q")
 
@@ -43,16 +43,13 @@ class Head(msgspec.Struct, array_like=True):
 class Freeze:
     """The pieces of a frozen frontier; closing it, or coming to its end, calls `over`, once."""
 
-    def __init__(
-        self, store: Callable[[], Store], fronts: Fronts, now: float, over: Callable[[], None]
-    ) -> None:
+    def __init__(self, store: Store, fronts: Fronts, now: float, over: Callable[[], None]) -> None:
         self._store = store
         self._fronts = fronts
         self._now = now
         self._over: Callable[[], None] | None = over
-        c = store().c
-        self._head: Head | None = Head(VERSION, int(c[STRIDE]))
-        self._state = np.array([0, c[HOSTS], 0, -1, 0, 0, 0], np.int64)
+        self._head: Head | None = Head(VERSION, store.longest)
+        self._state = np.array([0, store.c[HOSTS], 0, -1, 0, 0, 0], np.int64)
         self._words = np.zeros(PIECE // 16, np.float64)
         self._out = np.zeros(PIECE, np.uint8)
 
@@ -65,9 +62,8 @@ class Freeze:
         if self._head is not None:
             head, self._head = self._head, None
             return msgspec.msgpack.encode(head)
-        s = self._store()
-        reserve_freeze(s, 1)
-        n, size = freeze_kernels.emit(s, self._state, self._words, self._out, self._now)
+        self._store.reserve_freeze(1)
+        n, size = freeze_kernels.emit(self._store.c, self._state, self._words, self._out, self._now)
         if n:
             return COUNT.pack(n) + self._words[:n].tobytes() + self._out[:size].tobytes()
         self.close()

@@ -1,35 +1,34 @@
 """`PlainFrontier`: the frontier as one would explain it, and the oracle of every other one.
 
-A dictionary of hosts; each has a deque of URLs per level, the time from which it may be asked again and
-its place in a heap of times. Nothing is packed: some 500 bytes a URL, so it serves tests and small crawls.
+A dictionary of hosts; each has a deque of URLs per level, the time from which it may be asked again, and its
+place. Nothing is packed and everything is looked for: some 500 bytes a URL, and a `begin` takes as long as
+there are hosts. So it serves tests and small crawls.
 
 What the protocol leaves open is decided here, and binds the others:
 
-- Hosts are given in the order of (rank,) ready time, place. The *place* is a number that grows; a host gets
-  one whenever it enters the heap: at the first put, at the end of its visit, when a URL is put back.
-- A host enters the heap no earlier than the latest time `begin` was called with. So a host that was idle for
-  long goes behind the hosts that already wait, and an idle host whose time is past can be forgotten.
+- The *place* is a number that grows; a host gets one whenever it starts to wait: at the first put, at the end of
+  its visit, when a URL is put back to a host without.
+- A host starts to wait no earlier than the latest time that the frontier was told. So a host that was idle for
+  long goes behind the hosts that already wait, and one that has neither URLs nor a wait is forgotten.
 - `put_back` puts first in the queue of the URL's level; of two, the one put back last comes first.
 - URLs in flight are frozen at the head of their queues in the order in which they were taken, and a host
   whose visit is under way as if it had not begun.
 - `withdraw` acts on what is pending at the call: a URL that is put afterwards comes out.
+- `relevel` does one host after the other. What is put meanwhile to the host at hand comes before those of its
+  URLs that still wait aside; URLs put back come first in their new levels, too.
 - Calls out of turn (`take` or `end` of a host that has not begun, `put_back` of a URL that is not in flight)
   are bugs of the caller and raise `LocalError`. `done` of a URL not in flight is ignored: after a withdrawal
   nothing is left to do.
 
-`hold_all` is the one addition to the protocol: after an unclean stop nobody knows which hosts were asked in
-the last moments, so all of them wait.
-
     snapshot = head, host*          each a piece of MessagePack
     head     = [version]
-    host     = [name, wait seconds, place, [[level, [[url, key, depth, hops, attempt]*]]*]]
+    host     = [name, wait seconds, place, class, [[level, [[url, key, depth, hops, attempt]*]]*]]
 
-A place of -1 says that the host is not in the heap: a visit is under way, or it has a wait and no URLs.
+A place of -1 says that the host does not wait with URLs: a visit is under way, or it has a wait and no URLs.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
@@ -38,12 +37,16 @@ import msgspec
 
 from lycosa.clock import Clock
 from lycosa.errors import LocalError, StorageError
-from lycosa.frontier.orders import DepthOrder, Order, Ranking
+from lycosa.frontier.orders import DepthOrder, Order, winner
+from lycosa.frontier.protocol import STEP, Levels
 from lycosa.records import Waiting
 from lycosa.url.parts import host_of
 
-VERSION = 1
+VERSION = 2
 NEVER = float("-inf")
+
+Queues = dict[int, deque[Waiting]]
+"""By level; none is empty."""
 
 
 class _Head(msgspec.Struct, array_like=True):
@@ -54,44 +57,50 @@ class _HostPiece(msgspec.Struct, array_like=True):
     name: str
     wait: float
     place: int
+    tier: int
     queues: list[tuple[int, list[Waiting]]]
 
 
 class _Host:
-    """What is known of a host: its queues, its time, its place, and whether a visit is under way."""
-
-    __slots__ = ("begun", "flying", "name", "place", "queues", "ready")
+    """What is known of a host: its queues, its time, its place, its class, and whether it is in play or visited."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.queues: dict[int, deque[Waiting]] = {}
-        self.ready = NEVER
-        self.place = -1  # the place of its valid entry in the heap; -1: it is not there
-        self.begun = False
+        self.queues: Queues = {}
+        self.back: Queues = {}  # URLs put back: they come before those in the queues
+        self.aside: deque[tuple[int, Waiting]] = deque()  # (old level, URL) that wait for their new levels
         self.flying: list[tuple[Waiting, int]] = []  # (URL, level), as they were taken
+        self.ready = NEVER
+        self.place = -1  # -1: it does not wait with URLs
+        self.tier = 0
+        self.playing = False
+        self.begun = False
 
     @property
     def queued(self) -> int:
-        return sum(len(queue) for queue in self.queues.values())
+        return len(self.aside) + sum(len(q) for queues in (self.back, self.queues) for q in queues.values())
 
     @property
-    def level(self) -> int:
-        return min(self.queues)
+    def levels(self) -> list[int]:
+        return [*self.back, *self.queues]
 
 
 class PlainFrontier:
     """The readable frontier; see the module's docstring and `lycosa.frontier.protocol`."""
 
-    def __init__(self, clock: Clock, order: Order | None = None) -> None:
+    def __init__(self, clock: Clock, order: Order | None = None, *, back_queues: int = 0) -> None:
         self._clock = clock
         self._order: Order = order or DepthOrder()
+        self._back_queues = back_queues
         self._hosts: dict[str, _Host] = {}
-        self._heap: list[tuple[float, int, str]] = []  # (ready, place, host); stale entries are skipped
-        self._idle: list[tuple[float, str]] = []  # (ready, host) of hosts without URLs
         self._flying: dict[int, list[_Host]] = {}  # key -> hosts of the URLs in flight
         self._places = count()
+        self._takes = 0
         self._now = NEVER
         self._floor = NEVER
+        self._levels: dict[int, int] | None = None  # of a relevelling under way, by key
+        self._other = -1
+        self._at_hand: _Host | None = None
 
     # -- URLs in
 
@@ -99,88 +108,170 @@ class PlainFrontier:
         for waiting, level in zip(items, levels, strict=True):
             host = self._host(host_of(waiting.url))
             host.queues.setdefault(level, deque()).append(waiting)
-            self._enter(host)
+            self._settle(host)
 
     def put_back(self, waiting: Waiting) -> None:
-        level = self._land(waiting.key, waiting)
-        if level is None:
+        landed = self._land(waiting.key, waiting)
+        if landed is None:
             raise LocalError(f"{waiting.url} was put back but is not in flight")
-        host = self._host(host_of(waiting.url))
-        host.queues.setdefault(level, deque()).appendleft(waiting)
-        self._enter(host)
+        host, level = landed
+        host.back.setdefault(level, deque()).appendleft(waiting)
+        self._settle(host)
 
     # -- visits
 
     def begin(self, now: float) -> str | None:
-        self._now = max(self._now, now)
-        self._forget_idle()
-        if now < self._floor:
+        self._pass_to(now)
+        if self._now < self._floor:
             return None
-        ranked = self._order.ranking is not Ranking.TIME
-        name = self._best(now) if ranked else self._longest_ready(now)
-        if name is not None:
-            host = self._hosts[name]
-            host.begun, host.place = True, -1
-        return name
+        ready = [h for h in self._hosts.values() if h.place >= 0 and h.playing and h.ready <= self._now]
+        for host in sorted(self._front(), key=lambda h: (*self._rank(h), h.place)):
+            if ready and self._playing >= self._back_queues:
+                break
+            host.playing = True
+            ready.append(host)
+        if not ready:
+            return None
+        best = min(ready, key=lambda h: (*self._rank(h), h.ready, h.place))
+        best.begun, best.place = True, -1
+        return best.name
+
+    def _front(self) -> list[_Host]:
+        """Hosts in front whose time has come."""
+        return [h for h in self._hosts.values() if h.place >= 0 and not h.playing and h.ready <= self._now]
+
+    def _rank(self, host: _Host) -> tuple[int, float]:
+        return host.tier, self._order.rank(host.name, host.queued, min(host.levels))
+
+    @property
+    def _playing(self) -> int:
+        return sum(host.playing for host in self._hosts.values())
 
     def claim(self, host: str, now: float) -> bool:
-        self._now = max(self._now, now)
+        self._pass_to(now)
         known = self._hosts.get(host)
-        if now < self._floor or (known is not None and (known.begun or known.ready > now)):
+        if self._now < self._floor or (known is not None and (known.begun or known.ready > self._now)):
             return False
         state = self._host(host)
-        state.begun, state.place = True, -1
+        state.begun, state.playing, state.place = True, True, -1
         return True
-
-    def _longest_ready(self, now: float) -> str | None:
-        top = self._top()
-        if top is None or top[0] > now:
-            return None
-        return heapq.heappop(self._heap)[2]
-
-    def _best(self, now: float) -> str | None:
-        ready = (h for h in self._hosts.values() if h.place >= 0 and h.ready <= now)
-        rank = self._order.rank
-        best = min(ready, key=lambda h: (rank(h.name, h.queued, h.level), h.ready, h.place), default=None)
-        return None if best is None else best.name
 
     def take(self, host: str) -> Waiting | None:
         state = self._begun(host)
-        if not state.queues:
+        if not state.levels:
             return None
-        level = state.level
-        queue = state.queues[level]
-        waiting = queue.popleft()
-        if not queue:
-            del state.queues[level]
+        level = winner(host, self._takes, state.levels) if self._order.bias else min(state.levels)
+        self._takes += 1
+        waiting = _pop(state.back if level in state.back else state.queues, level)
         state.flying.append((waiting, level))
         self._flying.setdefault(waiting.key, []).append(state)
+        if state is self._at_hand and not state.levels:
+            self._move(STEP)
         return waiting
 
     def done(self, key: int) -> None:
-        self._land(key, None)
+        landed = self._land(key, None)
+        if landed is not None:
+            self._settle(landed[0])
 
     def end(self, host: str, ready: float) -> None:
         state = self._begun(host)
         state.begun = False
         state.ready = max(state.ready, ready)
-        self._enter(state)
+        if state.levels and self._back_queues:
+            mine = self._rank(state)
+            better = any(self._rank(other) < mine for other in self._front())
+            state.playing = not better and self._playing <= self._back_queues
+        self._settle(state)
 
     def hold(self, host: str, ready: float) -> None:
         state = self._host(host)
-        if ready > state.ready:
-            state.ready = ready
-            if state.place >= 0:  # its entry is stale now: same place, later time
-                heapq.heappush(self._heap, (ready, state.place, host))
-        self._enter(state)
+        state.ready = max(state.ready, ready)
+        self._settle(state)
 
     def hold_all(self, ready: float) -> None:
-        """Begin no host at all before `ready`."""
         self._floor = max(self._floor, ready)
 
     def next_ready(self) -> float | None:
-        top = self._top()
-        return None if top is None else max(top[0], self._floor)
+        first = min((host.ready for host in self._hosts.values() if host.place >= 0), default=None)
+        return None if first is None else max(first, self._floor)
+
+    # -- what the crawl has learnt
+
+    def queued(self, host: str) -> int:
+        return self._hosts[host].queued if host in self._hosts else 0
+
+    def demote(self, host: str, to: int) -> bool:
+        if not 0 <= to <= 255:
+            raise LocalError(f"the class of a host is 0 to 255, not {to}")
+        known = self._hosts.get(host)
+        if known is None:
+            return False
+        higher = to > known.tier
+        known.tier = to
+        return higher
+
+    def relevel(self, levels: Levels) -> Iterator[int]:
+        if self._levels is not None:
+            raise LocalError("a relevelling of the frontier is under way already")
+        self._levels = dict(zip(levels.keys.tolist(), levels.levels.tolist(), strict=True))
+        self._other = levels.other
+        try:
+            hosts = self._to_relevel()
+            host: _Host | None
+            while True:
+                moved = self._move(STEP)
+                while moved < STEP and (host := next(hosts, None)) is not None:
+                    moved += self._detach(host)
+                    moved += self._move(STEP - moved)
+                if moved:
+                    yield moved
+                else:
+                    return
+        finally:
+            self._finish(self._at_hand)
+            self._levels = None
+
+    def _to_relevel(self) -> Iterator[_Host]:
+        """The hosts, one after the other; those that are gone when their turn comes are left out."""
+        for name in list(self._hosts):
+            if name in self._hosts:
+                yield self._hosts[name]
+
+    def _level(self, key: int, old: int) -> int:
+        assert self._levels is not None
+        return self._levels.get(key, old if self._other < 0 else self._other)
+
+    def _detach(self, host: _Host) -> int:
+        """Set a host's queues aside, and give what is outside them new levels; how many were put back."""
+        host.flying = [(waiting, self._level(waiting.key, level)) for waiting, level in host.flying]
+        back = [(level, waiting) for level, queue in sorted(host.back.items()) for waiting in queue]
+        host.back = {}
+        for level, waiting in back:
+            host.back.setdefault(self._level(waiting.key, level), deque()).append(waiting)
+        host.aside.extend((level, waiting) for level, q in sorted(host.queues.items()) for waiting in q)
+        host.queues = {}
+        self._at_hand = host
+        return len(back)
+
+    def _move(self, limit: int) -> int:
+        """Give URLs of the host at hand their new levels; how many."""
+        host = self._at_hand
+        if host is None:
+            return 0
+        moved = 0
+        while host.aside and moved < limit:
+            level, waiting = host.aside.popleft()
+            host.queues.setdefault(self._level(waiting.key, level), deque()).append(waiting)
+            moved += 1
+        if not host.aside:
+            self._at_hand = None
+        return moved
+
+    def _finish(self, host: _Host | None) -> None:
+        """If this host is at hand, be done with it."""
+        if host is not None and host is self._at_hand:
+            self._move(len(host.aside))
 
     # -- replay
 
@@ -188,18 +279,15 @@ class PlainFrontier:
         host = self._hosts.get(host_of(url))
         if host is None:
             return
-        for level, queue in list(host.queues.items()):
-            left = deque(waiting for waiting in queue if waiting.url != url)
-            if left:
-                host.queues[level] = left
-            else:
-                del host.queues[level]
-        while any(waiting.url == url for waiting, _ in host.flying):
-            flown = next(waiting for waiting, _ in host.flying if waiting.url == url)
+        self._finish(host)
+        for queues in (host.back, host.queues):
+            for level, queue in list(queues.items()):
+                queues[level] = deque(waiting for waiting in queue if waiting.url != url)
+                if not queues[level]:
+                    del queues[level]
+        for flown in [waiting for waiting, _ in host.flying if waiting.url == url]:
             self._land(key, flown)
-        if not host.queues and host.place >= 0:
-            host.place = -1
-        self._enter(host)
+        self._settle(host)
 
     def settle_withdrawn(self) -> None:
         """Nothing to do: `withdraw` acted at once."""
@@ -216,16 +304,22 @@ class PlainFrontier:
 
     @property
     def hosts(self) -> int:
-        return sum(1 for host in self._hosts.values() if host.queues or host.flying)
+        return sum(1 for host in self._hosts.values() if host.queued or host.flying)
 
     @property
     def nbytes(self) -> int:
         """An estimate; this frontier is not for those who count bytes."""
         return 500 * self.pending + 1000 * len(self._hosts)
 
+    @property
+    def used(self) -> int:
+        return self.nbytes
+
     # -- snapshots
 
     def freeze(self) -> Iterator[bytes]:
+        if self._levels is not None:
+            raise LocalError("a relevelling of the frontier is under way")
         now = self._clock.monotonic()
         encode = msgspec.msgpack.encode
         pieces = [encode(_Head(VERSION))]
@@ -233,10 +327,11 @@ class PlainFrontier:
             queues: dict[int, list[Waiting]] = {}
             for waiting, level in host.flying:
                 queues.setdefault(level, []).append(waiting)
-            for level, queue in host.queues.items():
+            for level, queue in [*host.back.items(), *host.queues.items()]:
                 queues.setdefault(level, []).extend(queue)
             wait = max(host.ready - now, 0.0)
-            pieces.append(encode(_HostPiece(host.name, wait, host.place, sorted(queues.items()))))
+            rows = sorted(queues.items())
+            pieces.append(encode(_HostPiece(host.name, wait, host.place, host.tier, rows)))
         return iter(pieces)
 
     def files(self) -> list[str]:
@@ -265,8 +360,9 @@ class PlainFrontier:
         for row in rows:
             host = self._host(row.name)
             host.ready = now + row.wait
+            host.tier = row.tier
             host.queues = {level: deque(queue) for level, queue in row.queues}
-            self._enter(host)
+            self._settle(host)
 
     # -- inside
 
@@ -282,29 +378,29 @@ class PlainFrontier:
             raise LocalError(f"no visit of {name!r} is under way")
         return host
 
-    def _enter(self, host: _Host) -> None:
-        """Give the host its entry in a heap, if it should have one and has none."""
-        if host.begun or host.place >= 0:
+    def _pass_to(self, now: float) -> None:
+        """Time goes on: hosts that have nothing but a wait, and that is over, are forgotten."""
+        self._now = max(self._now, now)
+        for host in list(self._hosts.values()):
+            self._settle(host)
+
+    def _settle(self, host: _Host) -> None:
+        """A host was changed: it starts to wait, or stops, or is forgotten."""
+        if host.begun:
             return
-        if host.queues:
-            host.ready = max(host.ready, self._now)
-            host.place = next(self._places)
-            heapq.heappush(self._heap, (host.ready, host.place, host.name))
-        elif not host.flying:
-            heapq.heappush(self._idle, (host.ready, host.name))
+        if host.queued:
+            if host.place < 0:
+                host.ready = max(host.ready, self._now)
+                host.place = next(self._places)
+                host.playing = host.playing or self._back_queues == 0
+            return
+        host.place = -1
+        host.playing = False
+        if not host.flying and host.ready <= self._now:
+            del self._hosts[host.name]
 
-    def _top(self) -> tuple[float, int, str] | None:
-        """The earliest valid entry of the heap; stale ones above it are dropped."""
-        while self._heap:
-            ready, place, name = self._heap[0]
-            host = self._hosts.get(name)
-            if host is not None and host.place == place and host.ready == ready:
-                return self._heap[0]
-            heapq.heappop(self._heap)
-        return None
-
-    def _land(self, key: int, waiting: Waiting | None) -> int | None:
-        """Take one URL of that key (that very one, if given) out of flight; its level, None if not there."""
+    def _land(self, key: int, waiting: Waiting | None) -> tuple[_Host, int] | None:
+        """Take one URL of that key (that very one, if given) out of flight; its host and level."""
         for host in self._flying.get(key, ()):
             for index, (flown, level) in enumerate(host.flying):
                 if flown.key == key and (waiting is None or flown == waiting):
@@ -312,16 +408,12 @@ class PlainFrontier:
                     self._flying[key].remove(host)
                     if not self._flying[key]:
                         del self._flying[key]
-                    self._enter(host)
-                    return level
+                    return host, level
         return None
 
-    def _forget_idle(self) -> None:
-        while self._idle and self._idle[0][0] <= self._now:
-            _, name = heapq.heappop(self._idle)
-            host = self._hosts.get(name)
-            if host is not None and not (host.queues or host.flying or host.begun):
-                if host.ready <= self._now:
-                    del self._hosts[name]
-                else:
-                    heapq.heappush(self._idle, (host.ready, name))
+
+def _pop(queues: Queues, level: int) -> Waiting:
+    waiting = queues[level].popleft()
+    if not queues[level]:
+        del queues[level]
+    return waiting

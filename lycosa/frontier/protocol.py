@@ -13,21 +13,27 @@ Guarantees:
 
 - a URL that was put comes out of `take` exactly once, unless it was withdrawn;
 - between `begin` and `end` a host is nobody else's, and never begins before its `ready` time;
-- within a host, lower levels first, then in the order they were put;
+- within a host, lower levels first (or as chance has it, if the order is biased), then in the order they were put;
 - URLs in flight count as pending, and a snapshot holds them as if they had never been taken: what a crash
   interrupts is taken again.
 
 Hosts in play. Of all hosts with URLs only some are *in play*: as many as there are back queues (Manning et al.
-§20.2.3), each with one. The others wait in front, best first by (class, rank, place). `begin(now)`
+§20.2.3), each with one; a host whose visit is under way is one of them. The others wait *in front*, best first
+by (class, rank, place). `begin(now)`
 
-1. brings hosts from the front into play while there are back queues left;
-2. finds those in play whose time has come *ready*;
-3. if none is ready, brings more hosts from the front into play, beyond the number of back queues, until one
-   is ready: visits are never idle while a host could be asked (the short-term scheduling of Castillo, §6.4);
-4. gives the best of the ready by (class, rank, ready time, place).
+1. finds the hosts *ready* whose time has come by `now`, in play and in front;
+2. brings ready hosts from the front into play while there are back queues left (one that has to wait would only
+   keep a back queue idle);
+3. if none in play is ready, brings the best from the front into play beyond the number of back queues: visits
+   are never idle while a host could be asked (the short-term scheduling of Castillo, §6.4);
+4. gives the best of the ready in play by (class, rank, ready time, place).
 
-A host leaves play when it has no more URLs, or at the end of a visit when a host in front is better by
-(class, rank). The *class* of a host is 0 unless `demote` said otherwise: how many budgets it has used up.
+A host leaves play when it has no more URLs, or at the end of a visit: when a ready host in front is better by
+(class, rank), or when there are more hosts in play than back queues. The *class* of a host is 0 unless `demote`
+said otherwise: how many budgets it has used up. The *place* is a number that grows, given when a host starts
+to wait.
+
+Time never runs back: of two times given to `begin` or `claim` the later one holds.
 
 All times are of the monotonic clock; a snapshot keeps *waits from now*, and `thaw` starts them anew, so
 that politeness survives a restart. Politeness itself (how long to wait) is decided by the caller.
@@ -43,6 +49,9 @@ from numpy.typing import NDArray
 
 from lycosa.records import Waiting
 from lycosa.state import Durable
+
+STEP = 1_000
+"""URLs that a step of `relevel` moves, about."""
 
 
 class Levels(NamedTuple):
@@ -107,18 +116,22 @@ class Frontier(Durable, Protocol):
         """URLs of a host in its queues, those put back included, those in flight not; 0 if it is not known."""
         ...
 
-    def demote(self, host: str, to: int) -> None:
-        """Give a host its class, 0 (best) to 255; nothing if the host is not known. Forgotten with the host."""
+    def demote(self, host: str, to: int) -> bool:
+        """Give a host its class, 0 (best) to 255; nothing if the host is not known. Forgotten with the host: when
+        it has no URLs, no visit and no wait. True if the class is higher than it was."""
         ...
 
     def relevel(self, levels: Levels) -> Iterator[int]:
         """Give every pending URL its level anew. Each step moves some 1,000 URLs and says how many; other calls
-        may come between steps (`freeze` may not, nor a second `relevel`). Within a level, those that were
-        in it before keep their order. A relevelling that is dropped half way leaves every URL pending."""
+        may come between steps (`freeze` may not, nor a second `relevel`; nor may a relevelling begin while
+        a freeze is under way). Within a level, those that were in it before keep their order. URLs that are put
+        before their host's turn get levels anew with the others. A relevelling that is dropped half way
+        leaves every URL pending."""
         ...
 
     def next_ready(self) -> float | None:
-        """The earliest time at which `begin` will give a host, as things stand; None if never."""
+        """The earliest time at which `begin` will give a host, as things stand; None if never. If that is now,
+        it may be any time up to now."""
         ...
 
     @property

@@ -10,15 +10,17 @@ is (block, offset); the offset may be `BLOCK`, meaning "at the start of the next
 Numbers are varints (seven bits a byte, least first). The *text* of a URL is the URL without its host, which
 the host table has. An entry of distance d > 0 repeats the first `lcp` bytes (and, with TAIL, the last `lcs`
 bytes) of the text d entries before; `middle` stands between them. Distance 0 starts a *group*: it refers to
-nothing. Entries refer within their group, of at most `GROUP` entries, so that any of them is decoded by
-reading at most that many. META says that depth, hops and attempt follow; else they are those of the entry
-before.
+nothing. Entries refer within their group, of at most `GROUP` entries and `WINDOW` bytes of text (or one longer
+text), so that any of them is decoded by reading at most that many. META says that depth, hops and attempt follow;
+else they are those of the entry before.
 
 The best of the group's texts is chosen, not just the last: a page's links to navigation, to articles and to
 pictures come mixed, and each is like others of its own kind.
 
 Queues are written at the tail and read at the head only, and a block's bytes never change once written.
 Hence a frozen queue is no copy: it is two cursors, and the promise not to reuse its blocks (`packed.py`).
+
+A group is decoded into `texts`, one text after the other, with `spans` beside it (see `store.SPANS`).
 """
 
 from __future__ import annotations
@@ -28,21 +30,55 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from lycosa.frontier.orders import LEVELS
 from lycosa.frontier.store import (
-    ATTEMPT,
     BLOCK,
     BLOCKS,
-    DEPTH,
+    FIXED,
     FREE_BLOCK,
     FREE_BLOCKS,
+    FREE_QUEUE,
+    FREE_QUEUES,
     FROZEN,
     GROUP,
-    HOPS,
     LIMBO,
+    LIVE,
+    LONGEST,
     META,
-    STRIDE,
+    NAMES,
+    NUMBERS,
+    PER_QUEUE,
+    QUEUES,
+    SIDE,
     TAIL,
+    WINDOW,
 )
+from lycosa.frontier.view_kernels import view
+
+DEPTH, HOPS, ATTEMPT = 2 * GROUP, 2 * GROUP + 1, 2 * GROUP + 2
+"""Where in `spans` the numbers of the entry decoded last are."""
+
+
+@njit(cache=True, nogil=True)
+def new_text(s: Any) -> Any:
+    """Where in `texts` the one to be appended goes: behind the longest group."""
+    return max(np.int64(WINDOW), s.c[LONGEST])
+
+
+@njit(cache=True, nogil=True)
+def has_room(s: Any, text: Any, name: Any) -> Any:
+    """Whether one more URL fits, on a host and level of its own at worst (`Store.make_room`)."""
+    c = s.c
+    if c[LIVE] + 1 > len(s.hosts) or c[NAMES] + name > len(s.names):
+        return False
+    if c[QUEUES] - c[FREE_QUEUES] + 1 > len(s.queues):
+        return False
+    if c[BLOCKS] - c[FREE_BLOCKS] + (text + NUMBERS) // BLOCK + 2 > len(s.links):
+        return False
+    if not c[FROZEN]:
+        return True
+    queues = min(c[QUEUES], LEVELS)
+    return c[SIDE] + PER_QUEUE * queues + FIXED <= len(s.side) and 2 * (c[LIMBO] + 1) <= len(s.limbo)
 
 
 @njit(cache=True, nogil=True)
@@ -77,8 +113,9 @@ def free_chain(s: Any, first: Any, last: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def free_limbo(s: Any) -> None:
+def free_limbo(c: Any) -> None:
     """The freeze is over."""
+    s = view(c)
     s.c[FROZEN] = 0
     for i in range(s.c[LIMBO]):
         free_chain(s, s.limbo[2 * i], s.limbo[2 * i + 1])
@@ -125,20 +162,21 @@ def _put_number(s: Any, block: Any, at: Any, value: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _decode(s: Any, k: Any, block: Any, at: Any) -> Any:
+def decode(s: Any, texts: Any, spans: Any, k: Any, block: Any, at: Any) -> Any:
     """Decode the entry at the cursor as the k-th of its group; the cursor after it."""
     tag, block, at = _get(s, block, at)
     distance = tag & 15
-    base = k * s.c[STRIDE]
+    base = spans[k - 1] + spans[GROUP + k - 1] if k > 0 else np.int64(0)
     n = np.int64(0)
     lcs = np.int64(0)
-    ref = (k - distance) * s.c[STRIDE]
+    ref = np.int64(0)
     if distance:
+        ref = spans[k - distance]
         n, block, at = _get_number(s, block, at)
         if tag & TAIL:
             lcs, block, at = _get_number(s, block, at)
         for i in range(n):
-            s.texts[base + i] = s.texts[ref + i]
+            texts[base + i] = texts[ref + i]
     length, block, at = _get_number(s, block, at)
     while length > 0:
         if at == BLOCK:
@@ -147,20 +185,21 @@ def _decode(s: Any, k: Any, block: Any, at: Any) -> Any:
         run = min(length, BLOCK - at)
         source = block * BLOCK + at
         for i in range(run):
-            s.texts[base + n + i] = s.arena[source + i]
+            texts[base + n + i] = s.arena[source + i]
         n += run
         at += run
         length -= run
     if lcs:
-        source = ref + s.lens[k - distance] - lcs
+        source = ref + spans[GROUP + k - distance] - lcs
         for i in range(lcs):
-            s.texts[base + n + i] = s.texts[source + i]
+            texts[base + n + i] = texts[source + i]
         n += lcs
-    s.lens[k] = n
+    spans[k] = base
+    spans[GROUP + k] = n
     if tag & META:
-        s.c[DEPTH], block, at = _get_number(s, block, at)
-        s.c[HOPS], block, at = _get_number(s, block, at)
-        s.c[ATTEMPT], block, at = _get_number(s, block, at)
+        spans[DEPTH], block, at = _get_number(s, block, at)
+        spans[HOPS], block, at = _get_number(s, block, at)
+        spans[ATTEMPT], block, at = _get_number(s, block, at)
     return block, at
 
 
@@ -171,52 +210,58 @@ def load_tail(s: Any, q: Any) -> None:
     if row.tail_count < GROUP:
         block, at = np.int64(row.tail_block), np.int64(row.tail_at)
         for k in range(row.tail_count):
-            block, at = _decode(s, k, block, at)
+            block, at = decode(s, s.texts, s.spans, k, block, at)
+
+
+@njit(cache=True, nogil=True)
+def _likest(s: Any, k: Any, new: Any, n: Any) -> Any:
+    """Of the k texts of the group, the one that begins most like the new one: how far back, and how much."""
+    distance = np.int64(1)
+    lcp = np.int64(-1)
+    for j in range(k - 1, -1, -1):
+        ref = s.spans[j]
+        most = min(n, s.spans[GROUP + j])
+        # Longer than the best so far only if it goes on like this text where the best one stopped.
+        if lcp >= 0 and (lcp >= most or s.texts[ref + lcp] != s.texts[new + lcp]):
+            continue
+        p = np.int64(0)
+        while p < most and s.texts[ref + p] == s.texts[new + p]:
+            p += 1
+        if p > lcp:
+            lcp, distance = p, np.int64(k - j)
+    return distance, lcp
 
 
 @njit(cache=True, nogil=True)
 def append(s: Any, q: Any, n: Any, depth: Any, hops: Any, attempt: Any) -> None:
-    """Append the text that lies at the end of `texts` (slot `GROUP`), with the last group decoded before it.
-
-    DEPTH, HOPS, ATTEMPT are those of the entry before, if there is one in the group.
-    """
+    """Append the text that lies at `new_text`, with the queue's last group decoded before it."""
     row = s.queues[q]
     block, at = np.int64(row.end_block), np.int64(row.end_at)
-    new = GROUP * s.c[STRIDE]
+    new = new_text(s)
     k = np.int64(row.tail_count)
-    if row.count == 0 or k >= GROUP:
-        k = np.int64(0)
+    base = np.int64(0)
+    if 0 < k < GROUP:
+        base = s.spans[k - 1] + s.spans[GROUP + k - 1]
+    lcp = np.int64(0)
+    lcs = np.int64(0)
+    if row.count == 0 or k >= GROUP or base + n > WINDOW:
+        k = base = np.int64(0)
         block, at = _put(s, block, at, META)
         # Not where `end` was: that may be the end of a block which is freed before this group is read.
         s.queues[q].tail_block = block
         s.queues[q].tail_at = at - 1
         block, at = _put_number(s, block, at, n)
-        lcp = np.int64(0)
-        lcs = np.int64(0)
         meta = True
     else:
-        distance = np.int64(1)
-        lcp = np.int64(-1)
-        for j in range(k - 1, -1, -1):
-            ref = j * s.c[STRIDE]
-            most = min(n, s.lens[j])
-            # Longer than the best so far only if it goes on like this text where the best one stopped.
-            if lcp >= 0 and (lcp >= most or s.texts[ref + lcp] != s.texts[new + lcp]):
-                continue
-            p = np.int64(0)
-            while p < most and s.texts[ref + p] == s.texts[new + p]:
-                p += 1
-            if p > lcp:
-                lcp, distance = p, np.int64(k - j)
-        ref = (k - distance) * s.c[STRIDE]
-        length = np.int64(s.lens[k - distance])
+        distance, lcp = _likest(s, k, new, n)
+        ref = s.spans[k - distance]
+        length = s.spans[GROUP + k - distance]
         most = min(n, length) - lcp
-        lcs = np.int64(0)
         while lcs < most and s.texts[ref + length - 1 - lcs] == s.texts[new + n - 1 - lcs]:
             lcs += 1
         if lcs < 2:  # not worth its byte
             lcs = np.int64(0)
-        meta = depth != s.c[DEPTH] or hops != s.c[HOPS] or attempt != s.c[ATTEMPT]
+        meta = depth != s.spans[DEPTH] or hops != s.spans[HOPS] or attempt != s.spans[ATTEMPT]
         tag = distance | (META if meta else 0) | (TAIL if lcs else 0)
         block, at = _put(s, block, at, tag)
         block, at = _put_number(s, block, at, lcp)
@@ -240,9 +285,10 @@ def append(s: Any, q: Any, n: Any, depth: Any, hops: Any, attempt: Any) -> None:
         block, at = _put_number(s, block, at, hops)
         block, at = _put_number(s, block, at, attempt)
     for i in range(n):
-        s.texts[k * s.c[STRIDE] + i] = s.texts[new + i]
-    s.lens[k] = n
-    s.c[DEPTH], s.c[HOPS], s.c[ATTEMPT] = depth, hops, attempt
+        s.texts[base + i] = s.texts[new + i]
+    s.spans[k] = base
+    s.spans[GROUP + k] = n
+    s.spans[DEPTH], s.spans[HOPS], s.spans[ATTEMPT] = depth, hops, attempt
     s.queues[q].tail_count = k + 1
     s.queues[q].end_block = block
     s.queues[q].end_at = at
@@ -250,14 +296,20 @@ def append(s: Any, q: Any, n: Any, depth: Any, hops: Any, attempt: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def read_head(s: Any, q: Any) -> Any:
-    """Decode the first entry of a queue that has one: its index in `texts`, and the cursor after it."""
+def read_head(s: Any, texts: Any, spans: Any, q: Any) -> Any:
+    """Decode the first entry of a queue that has one: its index in `spans`, and the cursor after it."""
     row = s.queues[q]
     block, at = np.int64(row.head_block), np.int64(row.head_at)
     k = np.int64(row.skip)
     for j in range(k + 1):
-        block, at = _decode(s, j, block, at)
+        block, at = decode(s, texts, spans, j, block, at)
     return k, block, at
+
+
+@njit(cache=True, nogil=True)
+def starts_group(s: Any, block: Any, at: Any) -> Any:
+    """Whether the entry at the cursor is the first of its group."""
+    return _get(s, block, at)[0] & 15 == 0
 
 
 @njit(cache=True, nogil=True)
@@ -281,3 +333,47 @@ def drop_head(s: Any, q: Any, block: Any, at: Any) -> None:
         while s.links[last] != after:
             last = s.links[last]
         free_chain(s, head, last)
+
+
+@njit(cache=True, nogil=True)
+def queue_of(s: Any, slot: Any, level: Any) -> Any:
+    """The host's queue of that level, made if need be."""
+    before = np.int64(-1)
+    q = np.int64(s.hosts[slot].queue)
+    while q >= 0 and s.queues[q].level < level:
+        before = q
+        q = np.int64(s.queues[q].next)
+    if q >= 0 and s.queues[q].level == level:
+        return q
+    fresh = s.c[FREE_QUEUE]
+    if fresh >= 0:
+        s.c[FREE_QUEUE] = s.queues[fresh].next
+        s.c[FREE_QUEUES] -= 1
+    else:
+        fresh = s.c[QUEUES]
+        s.c[QUEUES] += 1
+    block = new_block(s)
+    s.queues[fresh].next = q
+    s.queues[fresh].count = 0
+    s.queues[fresh].head_block = block
+    s.queues[fresh].tail_block = block
+    s.queues[fresh].end_block = block
+    s.queues[fresh].head_at = 0
+    s.queues[fresh].tail_at = 0
+    s.queues[fresh].end_at = 0
+    s.queues[fresh].skip = 0
+    s.queues[fresh].tail_count = 0
+    s.queues[fresh].level = level
+    if before >= 0:
+        s.queues[before].next = fresh
+    else:
+        s.hosts[slot].queue = fresh
+    return fresh
+
+
+@njit(cache=True, nogil=True)
+def free_queue(s: Any, q: Any) -> None:
+    """Free the row of a queue that is empty and in no list."""
+    s.queues[q].next = s.c[FREE_QUEUE]
+    s.c[FREE_QUEUE] = q
+    s.c[FREE_QUEUES] += 1

@@ -2,32 +2,38 @@
 
     hosts   a row per host                       queues  a row per host and level
     heads   the table of hosts, by bucket        names   the names of hosts
-    heap    hosts that have URLs, by time        idle    hosts that have only a time; either may have all
+    front, time, ready, idle                     heaps of hosts (`heap_kernels.py`)
     arena   blocks of packed URLs                links   the block after each block
     side    descriptors of hosts, for a freeze   limbo   blocks to be freed when it is over
-    texts   the texts of one group, decoded, and of the URL being appended; `lens` are their lengths
-    slots   the host of each URL of the last `put`
+    texts   the texts of one group, decoded, and behind them the one being appended; `spans` says where
 
-Arrays grow in place (`ndarray.resize` is a `realloc`, which moves pages and not bytes), by an eighth, at most
-16 MiB at once: neither time nor memory jumps. Whoever holds a view of one would hold freed memory then, so
-nobody does: everything goes through the `Store`, and `reserve` is called before the kernels, never by them.
+Kernels are handed one array of int64, `c`: the counters below, and for each array its address and its length.
+(Handing over all the arrays costs ten times as much as a typical kernel does.) `view_kernels.view` makes arrays
+of them again.
+
+Arrays grow in place (`ndarray.resize` is a `realloc`, which moves pages and not bytes), by a sixteenth, at most
+16 MiB at once: neither time nor memory jumps. Only `Store` resizes them, and it keeps `c` right; whoever held a
+view of one would hold freed memory then, so nobody does. There is room before a kernel needs it: either it was
+asked for (`Store.reserve`), or the kernel stops where there is none and is called again (`Store.make_room`).
+
+Each host has a place in every heap, taken or not: a host changes heaps without asking for room.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.frontier.orders import LEVELS
 
-BATCH = 256
-"""URLs that one call of the `put` kernel takes at most."""
-BLOCK = 128
+BLOCK = 64
 GROUP = 16
 META = 16
 TAIL = 32
+WINDOW = 2048
+"""Bytes that the texts of a group have together, unless it is a single text."""
 
 QUEUE = np.dtype(
     [
@@ -40,27 +46,59 @@ QUEUE = np.dtype(
         ("tail_at", np.uint8),
         ("end_at", np.uint8),
         ("skip", np.uint8),  # entries of the first group that were taken
-        ("tail_count", np.uint8),  # entries of the last group
+        ("tail_count", np.uint8),  # entries of the last group; GROUP: the next one starts another
         ("level", np.uint8),
     ],
     align=True,
 )
 
-# Counters, by index into one array of int64: kernels change them in place.
+HOST = np.dtype(
+    [
+        ("ready", np.float64),
+        ("place", np.int64),
+        ("rank", np.float64),  # by the order; of a host that waits, it is that of its queues as they are
+        ("name", np.uint32),  # where in `names` its name starts
+        ("hash", np.uint32),
+        ("chain", np.int32),  # the next host of the bucket; or the next free slot
+        ("queue", np.int32),  # its queue of the lowest level, -1 if it has none
+        ("queued", np.int32),
+        ("pos", np.int32),  # its index in the heap that has it
+        ("epoch", np.uint32),  # the last freeze that has its descriptor
+        ("back", np.int32),  # URLs put back: they wait outside the queues
+        ("length", np.uint16),  # of its name
+        ("back_level", np.uint8),  # the lowest level of the URLs put back
+        ("flying", np.uint8),  # whether URLs are in flight
+        ("where", np.uint8),
+        ("tier", np.uint8),  # its class
+        ("playing", np.uint8),  # whether it is in play
+    ],
+    align=True,
+)
+
+# Where a host is: in one of four heaps, or ...
+FRONT, TIME, READY, IDLE, NOWHERE, BEGUN, FREE = range(7)
+
+# Counters, by index into `c`.
 (
+    IN_FRONT,  # hosts in each heap: the number of the heap is the index
+    IN_TIME,
+    IN_READY,
+    IN_IDLE,
     BLOCKS,  # blocks ever used
     FREE_BLOCK,  # head of the chain of free ones, -1 if none
     FREE_BLOCKS,
     QUEUES,  # rows ever used
     FREE_QUEUE,
+    FREE_QUEUES,
     HOSTS,  # slots ever used
     FREE_HOST,
     LIVE,  # slots in use
     ACTIVE,  # hosts with URLs, those in flight included
+    PLAYING,  # hosts in play
+    BACK,  # back queues; 0: every host with URLs is in play
+    RANKING,  # how hosts rank
     QUEUED,  # URLs in queues
     BUCKETS,  # of the host table
-    HEAP,
-    IDLE,
     PLACES,
     NAMES,  # bytes of names
     GARBAGE,  # bytes of names of hosts that are gone
@@ -68,116 +106,159 @@ QUEUE = np.dtype(
     FROZEN,  # 1 while one is under way
     SIDE,  # words of descriptors written
     LIMBO,  # pairs of blocks that are free when the freeze is over
-    DEPTH,  # of the entry decoded last
-    HOPS,
-    ATTEMPT,
-    STRIDE,  # bytes kept for a text in `texts`
+    LONGEST,  # bytes of the longest URL so far
+    MOVING,  # the host whose URLs are being given levels anew, -1 if none
+    MOVING_QUEUE,  # its first queue that is not done
+    SEED,  # of the hashes
     COUNTERS,
-) = range(25)
+) = range(31)
 
-NOWHERE, IN_HEAP, IS_IDLE, BEGUN, RANKED, FREE = range(6)
+ARRAYS: list[tuple[str, Any, int]] = [  # name, type, elements by which it grows at least
+    ("hosts", HOST, 8),
+    ("queues", QUEUE, 16),
+    ("heads", np.int32, 8),
+    ("names", np.uint8, 256),
+    ("front", np.int32, 8),
+    ("time", np.int32, 8),
+    ("ready", np.int32, 8),
+    ("idle", np.int32, 8),
+    ("arena", np.uint8, 16 * BLOCK),
+    ("links", np.int32, 16),
+    ("side", np.float64, 64),
+    ("limbo", np.int32, 32),
+    ("texts", np.uint8, 1),
+    ("spans", np.int64, 1),
+]
+HEAPS = ("front", "time", "ready", "idle")
+SPANS = 2 * GROUP + 3
+"""Elements of `spans`: where each text of the group starts, how long it is, and depth, hops and attempt of
+the entry decoded last."""
 
-HOST = np.dtype(
-    [
-        ("ready", np.float64),
-        ("place", np.int64),
-        ("name", np.uint32),  # where in `names` its name starts
-        ("hash", np.uint32),
-        ("chain", np.int32),  # the next host of the bucket; or the next free slot
-        ("queue", np.int32),  # its queue of the lowest level, -1 if it has none
-        ("queued", np.int32),
-        ("pos", np.int32),  # its index in `heap` or `idle`
-        ("epoch", np.uint32),  # the last freeze that has its descriptor
-        ("length", np.uint16),  # of its name
-        ("front", np.uint16),  # whether URLs put back wait outside the queues
-        ("flying", np.uint8),  # whether URLs are in flight
-        ("where", np.uint8),
-    ],
-    align=True,
-)
-
-FIXED = 5
+FIXED = 6
 PER_QUEUE = 7
-"""Words of a descriptor: ready, place, name, length, number of queues; then for each of these level, count,
-skip, and the cursors of its head and its end."""
+"""Words of a descriptor: ready, place, name, length, class, number of queues; then for each of these level,
+count, skip, and the cursors of its head and its end."""
+
+NUMBERS = 40
+"""Bytes of the numbers around a text, at most."""
+_AT_ONCE = 16 << 20
+_PER_HOST = HOST.itemsize + 4 * (1 + len(HEAPS))
 
 
-class Store(NamedTuple):
-    """All arrays; the module's docstring says what each is. As a tuple, kernels can be given it."""
+class Store:
+    """The arrays, and `c`, by which kernels reach them."""
 
-    hosts: NDArray[Any]
-    queues: NDArray[Any]
-    heads: NDArray[np.int32]
-    names: NDArray[np.uint8]
-    heap: NDArray[np.int32]
-    idle: NDArray[np.int32]
-    arena: NDArray[np.uint8]
-    links: NDArray[np.int32]
-    side: NDArray[np.float64]
-    limbo: NDArray[np.int32]
-    texts: NDArray[np.uint8]
-    lens: NDArray[np.int64]
-    slots: NDArray[np.int64]
-    seed: NDArray[np.uint64]
-    c: NDArray[np.int64]
+    def __init__(self, seed: int, ranking: int, back_queues: int) -> None:
+        """`seed` keys the hashes."""
+        self.c = np.zeros(COUNTERS + 2 * len(ARRAYS), np.int64)
+        self._arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, kind) for name, kind, _ in ARRAYS}
+        self._number = {name: COUNTERS + 2 * n for n, (name, _, _) in enumerate(ARRAYS)}
+        self._step = {name: step for name, _, step in ARRAYS}
+        c = self.c
+        c[[FREE_BLOCK, FREE_QUEUE, FREE_HOST, MOVING, MOVING_QUEUE]] = -1
+        c[BUCKETS], c[RANKING], c[BACK] = 1, ranking, back_queues
+        c[SEED] = np.uint64(seed & (1 << 64) - 1).astype(np.int64)
+        for name in self._number:
+            self.resize(name, 0)
+        self.resize("heads", 1)
+        self._arrays["heads"][0] = -1
+        self.resize("texts", WINDOW)
+        self.resize("spans", SPANS)
 
+    @property
+    def hosts(self) -> NDArray[Any]:
+        """The rows of hosts. Not to be kept: see the module's docstring."""
+        return self._arrays["hosts"]
 
-def new_store(seed: int) -> Store:
-    """An empty store; `seed` keys the hashes."""
-    c = np.zeros(COUNTERS, np.int64)
-    c[[FREE_BLOCK, FREE_QUEUE, FREE_HOST]] = -1
-    c[BUCKETS] = 1
-    heads = np.full(1, -1, np.int32)
-    return Store(
-        hosts=np.zeros(0, HOST),
-        queues=np.zeros(0, QUEUE),
-        heads=heads,
-        names=np.zeros(0, np.uint8),
-        heap=np.zeros(0, np.int32),
-        idle=np.zeros(0, np.int32),
-        arena=np.zeros(0, np.uint8),
-        links=np.zeros(0, np.int32),
-        side=np.zeros(0, np.float64),
-        limbo=np.zeros(0, np.int32),
-        texts=np.zeros(0, np.uint8),
-        lens=np.zeros(GROUP, np.int64),
-        slots=np.zeros(BATCH, np.int64),
-        seed=np.array([seed & (1 << 64) - 1], np.uint64),
-        c=c,
-    )
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest URL so far."""
+        return int(self.c[LONGEST])
 
+    def rows(self) -> NDArray[Any]:
+        """Those of them that were ever used."""
+        return self.hosts[: int(self.c[HOSTS])]
 
-def grow(array: NDArray[Any], need: int) -> None:
-    """Make room for `need` elements at least."""
-    have = len(array)
-    if need > have:
-        step = min(max(have // 8, 64), (16 << 20) // array.itemsize)
-        array.resize(max(need, have + step), refcheck=False)
+    def name(self, slot: int) -> NDArray[np.uint8]:
+        """The name of a host. Not to be kept either."""
+        row = self.hosts[slot]
+        at = int(row["name"])
+        return self._arrays["names"][at : at + int(row["length"])]
 
+    def length(self, name: str) -> int:
+        """Elements that an array has."""
+        return int(self.c[self._number[name] + 1])
 
-def reserve(s: Store, urls: int, size: int, longest: int) -> None:
-    """Room for `urls` more URLs of `size` bytes in all, each on a host and level of its own at worst."""
-    c = s.c
-    if longest > c[STRIDE]:
-        c[STRIDE] = longest
-        grow(s.texts, (GROUP + 1) * longest)
-    # At worst 20 bytes of numbers around the text of each, and a block that is just begun.
-    blocks = (size + 20 * urls) // BLOCK + 2 * urls + 1 - int(c[FREE_BLOCKS])
-    if blocks > 0:
-        grow(s.links, int(c[BLOCKS]) + blocks)
-        grow(s.arena, (int(c[BLOCKS]) + blocks) * BLOCK)
-    hosts = int(c[HOSTS]) + urls
-    grow(s.hosts, hosts)
-    grow(s.heap, hosts)
-    grow(s.idle, hosts)
-    grow(s.heads, int(c[BUCKETS]) + urls)
-    grow(s.names, int(c[NAMES]) + size)
-    grow(s.queues, int(c[QUEUES]) + urls)
-    if c[FROZEN]:
-        reserve_freeze(s, urls)
+    def resize(self, name: str, elements: int) -> None:
+        """Give an array that many elements."""
+        array = self._arrays[name]
+        array.resize(elements, refcheck=False)
+        self.c[self._number[name]] = array.ctypes.data
+        self.c[self._number[name] + 1] = elements
 
+    def grow(self, name: str, need: int) -> None:
+        """Make room for `need` elements at least."""
+        have = self.length(name)
+        if need > have:
+            step = min(max(have >> 4, self._step[name]), _AT_ONCE // self._arrays[name].itemsize)
+            self.resize(name, max(need, have + step))
 
-def reserve_freeze(s: Store, hosts: int) -> None:
-    """Room for what a freeze needs when so many hosts are touched."""
-    grow(s.side, int(s.c[SIDE]) + hosts * (FIXED + PER_QUEUE * LEVELS))
-    grow(s.limbo, 2 * (int(s.c[LIMBO]) + LEVELS))
+    def make_ready(self, size: int) -> None:
+        """Be ready to decode URLs of that length."""
+        if size > self.c[LONGEST]:
+            self.c[LONGEST] = size
+            self.resize("texts", max(WINDOW, size) + size)
+
+    def make_room(self, text: int, name: int) -> None:
+        """Room for one more URL of that length, on a host and level of its own at worst.
+
+        The same numbers as `queue_kernels.has_room`.
+        """
+        c = self.c
+        self.reserve_hosts(1, name)
+        self.grow("queues", int(c[QUEUES] - c[FREE_QUEUES]) + 1)
+        blocks = int(c[BLOCKS] - c[FREE_BLOCKS]) + (text + NUMBERS) // BLOCK + 2
+        self.grow("links", blocks)
+        self.grow("arena", self.length("links") * BLOCK)
+        if c[FROZEN]:
+            self.reserve_freeze(1)
+
+    def reserve_hosts(self, hosts: int, names: int) -> None:
+        """Room for so many more hosts, with so many bytes of names."""
+        c = self.c
+        if c[LIVE] + hosts > self.length("hosts"):
+            self.grow("hosts", int(c[LIVE]) + hosts)
+            for heap in HEAPS:
+                self.resize(heap, self.length("hosts"))
+            self.resize("heads", self.length("hosts") + 1)  # buckets: as many as hosts, and one at first
+        self.grow("names", int(c[NAMES]) + names)
+
+    def reserve_freeze(self, hosts: int) -> None:
+        """Room for what a freeze needs when so many hosts with queues, and ten without, are touched."""
+        c = self.c
+        queues = min(int(c[QUEUES]), LEVELS)
+        self.grow("side", int(c[SIDE]) + hosts * PER_QUEUE * queues + (hosts + 10) * FIXED)
+        self.grow("limbo", 2 * (int(c[LIMBO]) + queues + 1))
+
+    def end_freeze(self) -> None:
+        """Give back what a freeze needed."""
+        self.resize("side", 0)
+        self.resize("limbo", 0)
+
+    def replace_names(self, fresh: NDArray[np.uint8]) -> None:
+        """Have those names instead."""
+        self._arrays["names"] = fresh
+        self.resize("names", len(fresh))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self._arrays.values()) + self.c.nbytes
+
+    @property
+    def used(self) -> int:
+        """Bytes in use: rows, blocks and names that are somebody's, and what is always there."""
+        c = self.c.tolist()
+        used = c[LIVE] * _PER_HOST + c[NAMES] - c[GARBAGE] + (c[QUEUES] - c[FREE_QUEUES]) * QUEUE.itemsize
+        used += (c[BLOCKS] - c[FREE_BLOCKS]) * (BLOCK + 4) + 8 * (c[SIDE] + c[LIMBO])
+        used += c[self._number["texts"] + 1] + 8 * (SPANS + len(c))
+        return int(used)

@@ -37,6 +37,21 @@ def test_text(crawl: str, capsys: Capture) -> None:
     assert not any(line.endswith(" ") for line in out.splitlines())
 
 
+def test_text_over_time(crawl: str, capsys: Capture) -> None:
+    rows = [{"at": 1_700_000_000 + n, "visits": n % 5, "pending": 9, "rss": 9_000_000} for n in range(9)]
+    Path(crawl, "meters.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["report", crawl]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^active visits +[ ▁▂▃▄▅▆▇█]+mean \d\.\d of 256; half or more 0% of time", out, re.M)
+    assert re.search(r"^memory .*at most 9\.0 MB$", out, re.M)
+    assert max(map(len, out.splitlines())) <= 100
+    assert main(["report", crawl, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["active"]["limit"] == 256
+    assert document["active"]["most"] == 4
+    assert [row["visits"] for row in document["gauges"]] == [n % 5 for n in range(9)]
+
+
 def test_json(crawl: str, capsys: Capture) -> None:
     assert main(["report", crawl, "--json", "--broken", "1"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -16,6 +16,7 @@ import pytest
 from lycosa.cli.main import main
 from lycosa.crawl.config import read_options, read_toml
 from lycosa.lab.webs import AccessLog, Web, for_this_machine, preset
+from lycosa.lab.webs.wide import WideOptions, WideWeb
 
 
 @contextmanager
@@ -67,6 +68,67 @@ def test_serves_until_interrupted(tmp_path: Path) -> None:
         assert "1 requests over 1 connections" in rest
         log = AccessLog.read(files["log"].read_bytes().splitlines())
         assert [access.path for access in log.accesses] == ["/"]
+
+
+def test_a_wide_web(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("web.toml", "hosts", "truth")}
+    with running(
+        "--wide=900",
+        "--hosts=10",
+        "--domains=5",
+        "--links=50",
+        "--port=0",
+        f"--write-config={files['web.toml']}",
+        f"--write-resolve={files['hosts']}",
+        f"--truth={files['truth']}",
+    ) as (process, said):
+        given, (seed,) = read_toml(files["web.toml"])
+        config = read_options(given)
+        assert f"  {seed}" in said
+        assert said[0] == "10 hosts, 900 pages of 50 links each; no oddities"
+        port = int(seed.rpartition(":")[2].rstrip("/"))
+        web = WideWeb(WideOptions(pages=900, hosts=10, domains=5, links=50, port=port))
+        assert set(config.dns.resolve) == {f"{host}:{address}" for host, address in web.resolve().items()}
+        assert (config.politeness.wait, config.politeness.address_wait) == (0.0, 0.0)
+        rows = [msgspec.json.decode(line) for line in files["truth"].read_bytes().splitlines()]
+        assert [row["url"] for row in rows] == list(web.urls())
+        assert {row["verdict"] for row in rows} == {"must"}
+        lines = [line.split() for line in files["hosts"].read_text().splitlines()]
+        assert {name: address for address, name in lines} == web.resolve()
+        with socket.create_connection((web.addresses[3], port), 5) as sock:
+            sock.sendall(b"GET /0/4 HTTP/1.0\r\nHost: h003.wide003.test\r\n\r\n")
+            assert sock.recv(100).startswith(b"HTTP/1.1 200 OK")
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=10)
+        assert (process.returncode, errors) == (0, "")
+        assert "1 requests over 1 connections" in rest
+
+
+def test_the_seeds_of_a_wide_web(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["web", "--wide=100", "--seeds-only", "--port=80", "--all-seeds"]) == 0
+    out = capsys.readouterr().out.split()
+    assert (len(out), out[65]) == (100, "http://h065.wide001.test/")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--wide=0"], "pages"),
+        (["--wide=100", "--hosts=200"], "home page"),
+        (["--wide=100", "--traps"], "--traps means nothing with --wide"),
+        (["--wide=100", "--page-bytes=9"], "--page-bytes means nothing with --wide"),
+        (["--wide=100", "--preset=demo"], "--preset means nothing with --wide"),
+        (["--domains=3"], "--domains is for a wide web"),
+        (["--wide=100", "--seeds-only", "--port=0"], "need a port"),
+    ],
+)
+def test_mistakes_about_a_wide_web(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["web", *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert says in errors
+    assert errors.count("\n") == 1
 
 
 def test_seeds_only(capsys: pytest.CaptureFixture[str]) -> None:

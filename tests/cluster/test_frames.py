@@ -17,6 +17,7 @@ from lycosa.cluster.frames import (
     serial_of,
     unpack,
 )
+from lycosa.crawl.exchange import Row
 
 urls = st.from_regex(r"https?://[a-z]{1,8}\.test/[!-~]{0,20}", fullmatch=True)
 
@@ -27,12 +28,14 @@ def frames(draw: st.DrawFn) -> Frame:
         numbers = st.integers(0, 1 << 40)
         return AnswersFrame(draw(numbers), draw(numbers), draw(numbers), draw(st.lists(numbers, max_size=5)))
     start = draw(st.integers(0, 1 << 40))
-    row = st.tuples(
+    row = st.builds(
+        Row,
         st.integers(start, start + 1000),
         urls,
         st.integers(0, 255),
         st.integers(0, 1000),
         st.integers(0, 255),
+        st.sampled_from([0, 0, 1, (1 << 41) - 1]),
     )
     asks = st.tuples(st.integers(start, start + 1000), st.integers(0, (1 << 64) - 1))
     return links_frame(
@@ -90,10 +93,10 @@ def test_a_body_of_the_right_sum_and_wrong_columns_is_refused(junk: bytes) -> No
 
 
 def test_rows_and_asks_of_a_frame() -> None:
-    rows = [(7, "http://a.test/", 0, 3, 1), (9, "http://b.test/", 128, 4, 300)]
+    rows = [Row(7, "http://a.test/", 0, 3, 1), Row(9, "http://b.test/", 128, 4, 300)]
     frame = links_frame(1, 2, 5, 10, rows, [(6, 11), (8, 12)], asked=7)
     assert isinstance(frame, LinksFrame)
-    assert frame.rows() == [rows[0], (9, "http://b.test/", 128, 4, 255)]
+    assert frame.rows() == [rows[0], Row(9, "http://b.test/", 128, 4, 255)]
     assert frame.asks() == [(6, 11, -1), (8, 12, 8)]
     assert links_frame(1, 2, 5, 10, []).rows() == []
 

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.crawl import report_fold, report_time
-from lycosa.crawl.report import Report, make_report
+from lycosa.crawl.json_form import iso
+from lycosa.crawl.report import Active, Gauge, Report, make_report
 from lycosa.crawl.report_fold import Table, Times, Top
 from lycosa.crawl.report_html import render
 from lycosa.crawl.report_links import distances
-from lycosa.crawl.report_time import SHOWN, Timeline, read_gauges
+from lycosa.crawl.report_time import SHOWN, Timeline, activity, read_gauges, strips
 from lycosa.files import DirectoryLock
 from lycosa.records import Link, LinkKind, Links, Timing, Why
 from tests.crawl.made import BEGIN, MadeCrawl, anchors, small
@@ -274,6 +275,98 @@ def test_gauges_are_thinned_and_bad_lines_passed_over(tmp_path: Path) -> None:
     assert pending == sorted(set(pending))
     assert pending[-1] > 2900
     assert read_gauges(tmp_path / "none") == []
+
+
+def test_the_last_gauge_is_shown(tmp_path: Path) -> None:
+    lines = [b'{"at": %d, "visits": 1, "state": "running"}' % (BEGIN // 1000 + n) for n in range(2001)]
+    lines.append(b'{"at": %d, "visits": 0, "state": "finished"}' % (BEGIN // 1000 + 2002))
+    (tmp_path / "meters.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    gauges = read_gauges(tmp_path)
+    assert (gauges[-1].visits, gauges[-1].running) == (0, False)
+    assert all(row.running for row in gauges[:-1])
+
+
+def gauge(second: float, visits: int, running: bool = True, **more: int) -> Gauge:
+    row = {"pending": 0, "left_behind": 0, "deferred": 0, "hosts": 0, "rss": 0} | more
+    at = iso(BEGIN + int(second * 1000)) or ""
+    return Gauge(at=at, visits=visits, running=running, **row)
+
+
+def test_active_visits_are_weighed_by_time() -> None:
+    assert activity([], 8) == Active(limit=8)
+    assert activity([gauge(0, 5)], 8) == Active(limit=8, most=5)
+    rows = [gauge(0, 8), gauge(1, 8), gauge(2, 2), gauge(4, 4), gauge(5, 0, running=False)]
+    found = activity(rows, 8)
+    assert (found.most, found.limit) == (8, 8)
+    assert found.mean == pytest.approx((8 + 8 + 2 * 2 + 4) / 5)
+    assert found.half == pytest.approx(3 / 5)
+    assert activity(rows, 0).half == 0
+    later = [gauge(90_000 + n, 8) for n in range(3)]
+    again = activity([*rows, *later], 8)  # a day's pause between two runs is no time of the crawl
+    assert again.mean == pytest.approx((24 + 16) / 7)
+    killed = activity([*rows[:-1], *later], 8)  # ... nor if the first run was killed, but for a moment
+    assert killed.mean == pytest.approx((20 + 4 * 4 + 16) / 10)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1e7), st.integers(0, 99), st.booleans()), max_size=30), st.integers(0, 99)
+)
+@settings(max_examples=100, deadline=None)
+def test_any_gauges_make_a_report(rows: list[tuple[float, int, bool]], limit: int) -> None:
+    gauges = [gauge(at, visits, running, rss=visits, pending=visits) for at, visits, running in rows]
+    report = Report(
+        directory="d", crawl="c", version="", shards=1, created=None, generated=None, running=False
+    )
+    report.gauges, report.active = gauges, activity(gauges, limit)
+    assert 0 <= report.active.half <= 1.000001
+    assert 0 <= report.active.mean <= report.active.most + 1e-6
+    for strip in strips(report, str):
+        assert len(strip.blocks) == 40
+        assert set(strip.blocks) <= set(" ▁▂▃▄▅▆▇█")
+    assert "nan" not in render(report)
+
+
+def test_the_crawl_over_time(made: MadeCrawl) -> None:
+    for number in range(100):
+        made.fetch(f"http://a.test/{number}")
+    rows = [
+        {
+            "at": BEGIN / 1000 + second,
+            "visits": min(256, 10 * second),
+            "pending": 1000 * second,
+            "left_behind": 10 if second > 50 else 0,
+            "deferred": 3,
+            "hosts": 7,
+            "rss": 200_000_000 + second,
+            "state": "running",
+        }
+        for second in range(100)
+    ]
+    (made.directory / "meters.jsonl").write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+    report = report_of(made)
+    assert (report.active.limit, report.active.most) == (256, 256)
+    assert 200 < report.active.mean < 230
+    assert 0.8 < report.active.half < 0.9
+    page = render(report)
+    for words in ("Active visits: mean 2", "256 allowed", "records left behind", "URLs deferred"):
+        assert words in page
+    assert page.count('class="limit"') == 1
+    shown = {strip.name: strip for strip in strips(report, lambda count: f"{count:.0f} B")}
+    assert list(shown) == [
+        "pages/s",
+        "active visits",
+        "hosts",
+        "pending",
+        "left behind",
+        "deferred",
+        "memory",
+    ]
+    assert shown["active visits"].blocks[0] == "▁" and shown["active visits"].blocks[-1] == "█"
+    assert shown["active visits"].words.startswith("mean 2")
+    assert " of 256; half or more 8" in shown["active visits"].words
+    assert shown["left behind"].blocks.startswith(" " * 20)
+    assert shown["pending"].words == "at most 99,000"
+    assert shown["memory"].words == "at most 200000099 B"
 
 
 def test_a_running_crawl_with_a_torn_tail(made: MadeCrawl) -> None:

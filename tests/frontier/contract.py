@@ -6,13 +6,16 @@ A test module subclasses `FrontierContract` and says how to make one.
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from lycosa.clock import ManualClock
 from lycosa.errors import LocalError, StorageError
-from lycosa.frontier.orders import LengthOrder, Order
-from lycosa.frontier.protocol import Frontier
+from lycosa.frontier.orders import BiasedOrder, LengthOrder, Order
+from lycosa.frontier.protocol import STEP, Frontier, Levels
 from lycosa.records import Waiting
 from lycosa.url.key import Keyer
 
@@ -35,8 +38,27 @@ def drain(frontier: Frontier, now: float = 1e9) -> list[tuple[str, Waiting]]:
     return out
 
 
+def new_levels(rows: Sequence[tuple[str, int]], other: int = -1) -> Levels:
+    """New levels of URLs."""
+    ordered = sorted((KEYER.key(url), level) for url, level in rows)
+    keys = np.array([key for key, _ in ordered], np.uint64)
+    return Levels(keys, np.array([level for _, level in ordered], np.uint8), other)
+
+
+def visit(frontier: Frontier, now: float, pages: int, ready: float) -> str | None:
+    """One visit, of so many pages; the host."""
+    host = frontier.begin(now)
+    if host is not None:
+        for _ in range(pages):
+            item = frontier.take(host)
+            if item is not None:
+                frontier.done(item.key)
+        frontier.end(host, ready)
+    return host
+
+
 class FrontierContract:
-    def make(self, clock: ManualClock, order: Order | None = None) -> Frontier:
+    def make(self, clock: ManualClock, order: Order | None = None, back_queues: int = 0) -> Frontier:
         raise AssertionError("a subclass says how")
 
     def test_levels_then_order_of_puts(self) -> None:
@@ -329,7 +351,7 @@ class FrontierContract:
         before = f.nbytes
         for round_ in range(3):
             now = float(round_ * 100)
-            names = [f"http://host-{round_}-{n}.example/" for n in range(2000)]
+            names = [f"http://host-{round_}-{n}.example/" for n in range(300)]
             f.put([waiting(name) for name in names], [0] * len(names))
             while (host := f.begin(now)) is not None:
                 item = f.take(host)
@@ -338,7 +360,205 @@ class FrontierContract:
                 f.end(host, now + 50.0)
             if round_ == 0:
                 full = f.nbytes
-        for _ in range(2000):
+        for _ in range(300):
             assert f.begin(1000.0) is None
         assert f.hosts == 0
         assert f.nbytes < before + 2 * (full - before)
+
+    # -- hosts in play
+
+    def test_a_host_in_play_stays_there_until_it_is_empty(self) -> None:
+        for back_queues, order in ((0, "abaa"), (1, "aaab"), (2, "abaa")):
+            f = self.make(ManualClock(), None, back_queues)
+            f.put([waiting(u) for u in ("http://a/1", "http://b/1", "http://a/2", "http://a/3")], [0] * 4)
+            assert "".join(visit(f, 0.0, 1, 0.0) or "-" for _ in range(4)) == order
+            assert f.begin(0.0) is None
+
+    def test_no_visit_is_idle_while_a_host_could_be_asked(self) -> None:
+        f = self.make(ManualClock(), None, 1)
+        f.put([waiting(f"http://{h}/{n}") for h in "abc" for n in range(3)], [0] * 9)
+        assert [f.begin(0.0) for _ in range(4)] == ["a", "b", "c", None]
+        for host in "abc":
+            assert f.take(host) is not None
+            f.end(host, 5.0)
+        # b and c were in play beyond the one back queue, so a, the last to end, has it.
+        assert f.next_ready() == 5.0
+        assert [visit(f, 5.0, 1, 9.0) for _ in range(4)] == ["c", "a", "b", None]
+
+    def test_a_host_that_must_wait_takes_no_back_queue(self) -> None:
+        f = self.make(ManualClock(), LengthOrder(), 1)
+        f.hold("large", 10.0)
+        f.put([waiting(f"http://large/{n}") for n in range(9)], [0] * 9)
+        f.put([waiting(f"http://small/{n}") for n in range(3)], [0] * 3)
+        assert f.next_ready() is not None
+        assert visit(f, 1.0, 1, 1.0) == "small"
+        assert visit(f, 10.0, 1, 10.0) == "small"  # it is in play ...
+        assert visit(f, 10.0, 1, 10.0) == "large"  # ... until its visit ends and a better one is ready
+
+    def test_a_better_host_in_front_takes_over_at_the_end_of_a_visit(self) -> None:
+        f = self.make(ManualClock(), LengthOrder(), 1)
+        f.put([waiting(f"http://a/{n}") for n in range(3)], [0] * 3)
+        assert f.begin(0.0) == "a"
+        f.put([waiting(f"http://b/{n}") for n in range(5)], [0] * 5)
+        f.end("a", 0.0)
+        assert [visit(f, 0.0, 2, 0.0) for _ in range(5)] == ["b", "b", "a", "a", "b"]
+
+    # -- classes
+
+    def test_a_demoted_host_comes_after_those_within_their_budgets(self) -> None:
+        for back_queues in (0, 1, 3):
+            f = self.make(ManualClock(), None, back_queues)
+            f.put([waiting(f"http://{h}/{n}") for n in range(2) for h in "abc"], [0] * 6)
+            f.demote("a", 2)
+            f.demote("b", 1)
+            f.demote("nobody", 1)
+            assert [f.begin(0.0) for _ in range(3)] == ["c", "b", "a"]
+            f.demote("a", 0)
+            for host in "cba":
+                f.take(host)
+                f.end(host, 1.0)
+            assert f.begin(1.0) in ("c", "a")
+            with pytest.raises(LocalError):
+                f.demote("a", 256)
+            with pytest.raises(LocalError):
+                f.demote("a", -1)
+
+    def test_a_class_is_forgotten_with_its_host_and_kept_in_snapshots(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting("http://a/1"), waiting("http://b/1"), waiting("http://c/1")], [0] * 3)
+        f.demote("a", 3)
+        f.demote("b", 1)
+        g = self.make(ManualClock())
+        g.thaw(list(f.freeze()))
+        for frontier in (f, g):
+            assert [host for host, _ in drain(frontier, now=1.0)] == ["c", "b", "a"]
+            frontier.put([waiting("http://a/2"), waiting("http://b/2")], [0, 0])
+            assert [host for host, _ in drain(frontier, now=2.0)] == ["a", "b"]
+
+    # -- counts
+
+    def test_queued(self) -> None:
+        f = self.make(ManualClock())
+        assert f.queued("a") == 0
+        f.put([waiting(f"http://a/{n}") for n in range(5)], [0, 1, 2, 3, 4])
+        assert (f.queued("a"), f.queued("b")) == (5, 0)
+        assert f.begin(0.0) == "a"
+        one, two = f.take("a"), f.take("a")
+        assert one is not None and two is not None
+        assert f.queued("a") == 3
+        f.put_back(one)
+        f.done(two.key)
+        assert f.queued("a") == 4
+
+    # -- new levels
+
+    def test_relevel(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting(f"http://a/{n}") for n in range(6)], [0, 0, 1, 1, 2, 2])
+        f.put([waiting("http://b/1")], [7])
+        table = new_levels([("http://a/5", 0), ("http://a/0", 9), ("http://a/3", 2), ("http://none/", 1)])
+        assert list(f.relevel(table)) == [7]
+        assert f.pending == 7
+        paths = [item.url[7:] for _, item in drain(f)]
+        assert paths == ["a/1", "a/5", "a/2", "a/3", "a/4", "a/0", "b/1"]
+
+    def test_relevel_gives_those_not_named_a_level_too(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting(f"http://a/{n}") for n in range(4)], [3, 2, 1, 0])
+        list(f.relevel(new_levels([("http://a/0", 0)], other=5)))
+        assert [item.url[-1] for _, item in drain(f)] == ["0", "3", "2", "1"]
+
+    def test_relevel_of_urls_in_flight_and_put_back(self) -> None:
+        f = self.make(ManualClock())
+        f.put([waiting(f"http://a/{n}") for n in range(6)], [0] * 6)
+        assert f.begin(0.0) == "a"
+        taken = [f.take("a") for _ in range(4)]
+        for item in taken[1:3]:
+            assert item is not None
+            f.put_back(item)
+        # 0 and 3 are in flight; 2 and 1 were put back; 4 and 5 were never taken.
+        rows = [("http://a/0", 1), ("http://a/1", 1), ("http://a/2", 2), ("http://a/4", 1), ("http://a/5", 0)]
+        assert sum(f.relevel(new_levels(rows, other=3))) == 4
+        for item in (taken[0], taken[3]):
+            assert item is not None
+            f.put_back(item)
+        f.end("a", 0.0)
+        assert [item.url[-1] for _, item in drain(f)] == ["5", "0", "1", "4", "2", "3"]
+
+    def test_relevel_in_steps_with_a_crawl_between(self) -> None:
+        f = self.make(ManualClock())
+        rng = random.Random(5)
+        hosts = ["large"] * 8 + [f"small{n}" for n in range(8)]
+        items = [waiting(f"http://{rng.choice(hosts)}/{n}") for n in range(8000)]
+        f.put(items, [rng.randrange(4) for _ in items])
+        level = {item.url: rng.randrange(6) for item in items}
+        steps = f.relevel(new_levels(list(level.items())))
+        out: list[Waiting] = []
+        late = [waiting(f"http://large/late/{n}") for n in range(300)]
+        now = 0.0
+        for moved in steps:
+            assert 0 <= moved <= 2 * STEP
+            now += 1.0
+            for _ in range(2):
+                host = f.begin(now)
+                assert host is not None
+                for _ in range(120):
+                    item = f.take(host)
+                    if item is None:
+                        break
+                    out.append(item)
+                    f.done(item.key)
+                f.end(host, now + 1.0)
+            f.put([late.pop()], [0])
+            assert f.pending == len(items) + 300 - len(late) - len(out)
+        rest = [item for _, item in drain(f)]
+        put = [waiting(f"http://large/late/{n}") for n in range(len(late), 300)]
+        assert sorted(out + rest) == sorted(items + put)
+        for name in set(hosts):  # of each host, what was left at the end came out by level
+            levels = [
+                level[item.url] for item in rest if item.url.startswith(f"http://{name}/") and item not in put
+            ]
+            assert levels == sorted(levels)
+
+    def test_relevel_dropped_half_way_leaves_every_url_pending(self) -> None:
+        f = self.make(ManualClock())
+        items = [waiting(f"http://a/{n}") for n in range(3500)]
+        f.put(items, [n % 3 for n in range(3500)])
+        steps = f.relevel(new_levels([], other=1))
+        next(steps)
+        with pytest.raises(LocalError):
+            list(f.freeze())
+        with pytest.raises(LocalError):
+            next(f.relevel(new_levels([])))
+        steps.close()  # type: ignore[attr-defined]  # it is a generator
+        g = self.make(ManualClock())
+        g.thaw(list(f.freeze()))
+        assert sorted(item for _, item in drain(g)) == sorted(items)
+        assert sum(f.relevel(new_levels([], other=1))) == 3500
+        assert sorted(item for _, item in drain(f)) == sorted(items)
+
+    # -- chance
+
+    def test_biased_choice_favours_low_levels_and_starves_none(self) -> None:
+        f = self.make(ManualClock(), BiasedOrder(4))
+        items = [waiting(f"http://a/{n}", n % 6) for n in range(1500)]
+        f.put(items, BiasedOrder(4).levels(items, None))
+        assert f.begin(0.0) == "a"
+        first = Counter(min(item.depth, 3) for _ in range(300) if (item := f.take("a")) is not None)
+        # 1, 1/4, 1/9 and 1/16 of 205 in 144.
+        assert (
+            190 <= first[0] <= 235 and 35 <= first[1] <= 70 and 12 <= first[2] <= 36 and 5 <= first[3] <= 24
+        )
+        f.end("a", 0.0)
+        by_level: dict[int, list[int]] = {}
+        for _, item in drain(f):
+            by_level.setdefault(min(item.depth, 3), []).append(int(item.url[9:]))
+        assert all(numbers == sorted(numbers) for numbers in by_level.values())
+
+    def test_biased_choice_of_hosts(self) -> None:
+        f = self.make(ManualClock(), BiasedOrder(8))
+        items = [waiting(f"http://h{n}.example/", n % 2 * 7) for n in range(400)]
+        f.put(items, BiasedOrder(8).levels(items, None))
+        first = [f.begin(0.0) for _ in range(200)]
+        low = sum(1 for host in first if int(str(host)[1:-8]) % 2 == 0)
+        assert 185 <= low < 200  # of level 0; 64 times as likely as those of level 7

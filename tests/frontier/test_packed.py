@@ -18,8 +18,8 @@ from tests.frontier.contract import SEED, FrontierContract, drain, waiting
 
 
 class TestPacked(FrontierContract):
-    def make(self, clock: ManualClock, order: Order | None = None) -> Frontier:
-        return PackedFrontier(clock, order, SEED)
+    def make(self, clock: ManualClock, order: Order | None = None, back_queues: int = 0) -> Frontier:
+        return PackedFrontier(clock, order, SEED, back_queues=back_queues)
 
 
 WORDS = ["about", "news", "article", "category", "blog", "post", "archive", "docs", "guide", "forum"]

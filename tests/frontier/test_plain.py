@@ -8,5 +8,5 @@ from tests.frontier.contract import FrontierContract
 
 
 class TestPlain(FrontierContract):
-    def make(self, clock: ManualClock, order: Order | None = None) -> Frontier:
-        return PlainFrontier(clock, order)
+    def make(self, clock: ManualClock, order: Order | None = None, back_queues: int = 0) -> Frontier:
+        return PlainFrontier(clock, order, back_queues=back_queues)

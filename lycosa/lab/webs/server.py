@@ -127,7 +127,7 @@ class WebServer:
 
     async def start(self) -> None:
         """Listen. Raises `ConfigError` if an address or the port cannot be had."""
-        sockets = _bind(self.web.addresses, self.web.options.port)
+        sockets = bind(self.web.addresses, self.web.options.port)
         port = sockets[0].getsockname()[1]
         if port != self.web.options.port:
             self.web = self.web.at(port)
@@ -238,7 +238,7 @@ class WebServer:
             self._empty.set()
 
 
-def _bind(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
+def bind(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
     """A listening socket on each address, all on one port."""
     for attempt in range(20):
         sockets: list[socket.socket] = []
@@ -266,7 +266,7 @@ def _bind(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
     raise ConfigError("found no port that is free on all addresses: choose one with --port")
 
 
-def _field(head: bytes, lower: bytes, name: bytes) -> bytes:
+def field(head: bytes, lower: bytes, name: bytes) -> bytes:
     """The value of a header; `lower` is the head in lower case."""
     at = lower.find(b"\r\n" + name + b":")
     if at < 0:
@@ -367,17 +367,17 @@ class _Connection(asyncio.Protocol):
             return
         method, target, version = words
         lower = head.lower()
-        name = _field(head, lower, b"host")
+        name = field(head, lower, b"host")
         if target.lower().startswith((b"http://", b"https://")):  # as to a proxy
             name, _, rest = target.partition(b"://")[2].partition(b"/")
             target = b"/" + rest
-        length = _field(head, lower, b"content-length")
+        length = field(head, lower, b"content-length")
         if length or b"\r\ntransfer-encoding:" in lower:
             if not length.isdigit() or int(length) > MAX_BODY:
                 self._refuse(_BAD)
                 return
             self._skip = int(length)
-        said = _field(head, lower, b"connection").lower()
+        said = field(head, lower, b"connection").lower()
         keep = said != b"close" if version == b"HTTP/1.1" else said == b"keep-alive"
         if method not in (b"GET", b"HEAD"):
             self._refuse(_ONLY_GET)
@@ -385,9 +385,9 @@ class _Connection(asyncio.Protocol):
         wire, body, answer = self._server.answer(
             name,
             target,
-            _field(head, lower, b"accept-encoding"),
-            _field(head, lower, b"if-none-match"),
-            _field(head, lower, b"if-modified-since"),
+            field(head, lower, b"accept-encoding"),
+            field(head, lower, b"if-none-match"),
+            field(head, lower, b"if-modified-since"),
         )
         if method == b"HEAD":
             body = b""
@@ -401,7 +401,7 @@ class _Connection(asyncio.Protocol):
             self._peer,
             self._local,
             answer.wait,
-            _field(head, lower, b"user-agent").decode("latin-1"),
+            field(head, lower, b"user-agent").decode("latin-1"),
         )
         keep = keep and not self._last and answer.sending not in _ENDS
         if answer.delay:

@@ -1,0 +1,314 @@
+"""`lycosa lab`: experiments of the papers, on a graph of one's own.
+
+    lycosa lab sydney GRAPH     how long do the queues of a crawl get, under which rule? After Castillo, Nelli and
+                                Panconesi, "Crawling the Web with Limited Memory"
+
+GRAPH is the name of a BV graph (with or without its `.graph`), or a directory with a link graph: that of a crawl,
+after `lycosa graph build`. Nothing is fetched: a crawl of a million pages takes about a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lycosa.cli.streams import replacing
+from lycosa.errors import ConfigError
+from lycosa.files import DiskFiles
+
+if TYPE_CHECKING:
+    from lycosa.lab.experiments.sydney import Row, Rule, Subject, Trace
+
+HELP = "experiments on a link graph: sydney, how much memory does a frontier need?"
+EPILOG = """\
+examples:
+  lycosa lab sydney cnr-2000                       any BV graph
+  lycosa lab sydney crawl/ --plot sydney.png       the pages of a crawl, after lycosa graph build
+  lycosa lab sydney cnr-2000 --t 16,4 --budget 2,10 --json
+"""
+
+_PATIENCE = 2.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=["sydney"], metavar="WHAT", help="sydney")
+    parser.add_argument(
+        "graph", metavar="GRAPH", type=Path, help="a BV graph, or a directory with a link graph"
+    )
+    parser.add_argument(
+        "--start",
+        type=_numbers,
+        default=[],
+        metavar="N,N…",
+        help="nodes to start from (the best one found, or seeds)",
+    )
+    parser.add_argument(
+        "--t",
+        type=_numbers,
+        default=[64, 32, 16, 8],
+        metavar="N,N…",
+        help="links of a page at a time (64,32,16,8)",
+    )
+    parser.add_argument(
+        "--budget",
+        type=_numbers,
+        default=[3, 5, 7],
+        metavar="N,N…",
+        help="budgets, percent of the pages (3,5,7)",
+    )
+    parser.add_argument(
+        "--shallow",
+        type=int,
+        default=0,
+        metavar="N",
+        help="pages less deep than this are sampled (the median depth)",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the samples (0)")
+    parser.add_argument(
+        "--repeat", type=int, default=1, metavar="N", help="crawl N times, each with samples of its own (1)"
+    )
+    parser.add_argument(
+        "--through",
+        action="store_true",
+        help="also crawl through a real shard, and compare: minutes, not seconds",
+    )
+    parser.add_argument("--json", action="store_true", help="JSON, one object a line")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.png", help="curves, as a picture (needs lycosa[lab])"
+    )
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 16,8") from None
+
+
+class _Teller:
+    """Says on standard error what takes so long: nothing for two seconds."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _PATIENCE
+        self._open = False
+
+    def __call__(self, what: str) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now if sys.stderr.isatty() else now + _PATIENCE
+        self._open = sys.stderr.isatty()
+        sys.stderr.write(f"\r\x1b[Klycosa lab: {what} ..." if self._open else f"lycosa lab: {what} ...\n")
+        sys.stderr.flush()
+
+    def done(self) -> None:
+        if self._open:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+        self._open = False
+
+
+def run(args: argparse.Namespace) -> int:
+    from lycosa.lab.experiments.sydney import experiment, reshuffled, rules
+
+    for name, value, least in (
+        ("t", min(args.t), 1),
+        ("budget", min(args.budget), 1),
+        ("repeat", args.repeat, 1),
+        ("shallow", args.shallow, 0),
+        ("seed", args.seed, 0),
+    ):
+        if value < least:
+            raise ConfigError(f"--{name} is at least {least}")
+    if args.plot is not None and args.plot.is_dir():
+        raise ConfigError(f"cannot write {args.plot}: it is a directory")
+    tell = _Teller()
+    subject = _subject(args, tell)
+    shallow = args.shallow or _middle(subject)
+    samples = sorted(set(args.t), reverse=True)
+    chosen = rules(samples, [share / 100 for share in sorted(set(args.budget))], shallow)
+    runs: dict[str, tuple[Rule, Trace]] = {}
+    rows: list[tuple[Rule, Row]] = []
+    for rule, trace, row in experiment(subject, chosen, lambda rule: tell(f"crawling, {rule.name}")):
+        runs[rule.name] = (rule, trace)
+        rows.append((rule, row))
+    explored = len(runs["breadth-first"][1].order)
+    spread = {rule.name: [(row.peak, row.coverage)] for rule, row in rows}
+    for number in range(1, args.repeat):
+        tell(f"crawling again, {number + 1} of {args.repeat}")
+        for rule, _, row in experiment(reshuffled(subject, number), chosen):
+            spread[rule.name].append((row.peak, row.coverage))
+    head = {
+        "graph": _name(args.graph),
+        "nodes": subject.lists.count,
+        "arcs": len(subject.lists.nodes),
+        "start": subject.sources.tolist(),
+        "explored": explored,
+        "shallow": shallow,
+        "seed": args.seed,
+    }
+    if args.plot is not None:
+        from lycosa.lab.experiments.sydney_plot import plot
+
+        tell("drawing")
+        title = f"{head['graph']}: {explored:,} pages from {_start(head)}"
+        with replacing(args.plot) as draft:
+            plot(draft, title, subject, runs)
+    tell.done()
+    if args.json:
+        print(json.dumps(head))
+        for rule, row in rows:
+            peaks, coverages = zip(*spread[rule.name], strict=True)
+            more = {"peaks": peaks, "coverages": coverages, "paper": _paper(rule)}
+            print(json.dumps({**row._asdict(), **more}))
+    else:
+        _print(head, rows, spread)
+    ours = [rule for rule in chosen if rule.mode]
+    return _through(args, subject, ours, explored, tell) if args.through else 0
+
+
+def _subject(args: argparse.Namespace, tell: _Teller) -> Subject:
+    from lycosa.graph.bv import BVGraph
+    from lycosa.graph.store import GraphStore
+    from lycosa.lab.experiments.sydney_subject import from_numbers, from_store
+
+    path: Path = args.graph
+    if path.is_dir():
+        for directory in (path / "graph", path):
+            if (directory / "graph.json").exists():
+                return from_store(GraphStore.open(DiskFiles(directory)), args.start, args.seed, tell)
+        raise ConfigError(f"{path} has no link graph: `lycosa graph build` makes that of a crawl")
+    name = _name(path)
+    if not (path.parent / f"{name}.properties").exists():
+        raise ConfigError(
+            f"{path} is no graph: neither a directory with one nor a BV graph ({name}.properties)"
+        )
+    return from_numbers(BVGraph.open(DiskFiles(path.parent), name), args.start, args.seed, tell)
+
+
+def _name(path: Path) -> str:
+    """The name of a BV graph: of its files without their endings."""
+    name = path.resolve().name if path.is_dir() else path.name
+    for ending in (".graph", ".properties", ".offsets"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _middle(subject: Subject) -> int:
+    """The median depth: half of the pages are sampled."""
+    inside = sorted(subject.depths[subject.depths >= 0].tolist())
+    return max(int(inside[len(inside) // 2]), 1)
+
+
+def _paper(rule: Rule) -> dict[str, float]:
+    """What the paper has for a rule: its Tables 1 and 2."""
+    from lycosa.lab.experiments.sydney import BFS, PAPER_COVERAGE, PAPER_PEAK, PAPER_RETURNED, Rule
+
+    if rule in (BFS, Rule(f"t={rule.t}", t=rule.t)) and rule.t in PAPER_PEAK:
+        return {"peak": PAPER_PEAK[rule.t], "returned": PAPER_RETURNED[rule.t]}
+    if rule.budget and (rule.t, rule.budget) in PAPER_COVERAGE:
+        return {"coverage": PAPER_COVERAGE[rule.t, rule.budget]}
+    return {}
+
+
+def _print(
+    head: dict[str, Any], rows: Sequence[tuple[Rule, Row]], spread: dict[str, list[tuple[float, float]]]
+) -> None:
+    print(f"{head['graph']}: {head['nodes']:,} pages, {head['arcs']:,} links")
+    print(
+        f"start: {_start(head)}; explored: {head['explored']:,} pages; shallow: depth below {head['shallow']}"
+    )
+    print("shares of the explored pages, in percent; in brackets what the paper has for a larger web")
+    measures = list(rows[0][1].worth)
+    titles = ["rule", "coverage", "|P|+|S|", "of BFS", "|P|", "|S|", "came back", "returns"]
+    titles += [f"{name} at 25 50 75" for name in measures]
+    repeated = len(spread[rows[0][0].name]) > 1
+    if repeated:
+        titles += ["|P|+|S|: least, median, most", "coverage: the same"]
+    table = [titles]
+    for rule, row in rows:
+        paper = _paper(rule)
+        shown = [
+            _share(row.coverage, paper.get("coverage")),
+            _share(row.peak, paper.get("peak")),
+            f"{100 * row.of_bfs:.0f}",
+            _share(row.peak_p),
+            _share(row.peak_s),
+            _share(row.returned, paper.get("returned")),
+            _share(row.returns),
+        ]
+        points = [row.worth[name][:3] for name in measures]
+        worth = [" ".join("-" if x is None else f"{100 * x:.0f}" for x in three) for three in points]
+        again = [_spread(values) for values in zip(*spread[rule.name], strict=True)] if repeated else []
+        table.append([rule.name, *shown, *worth, *again])
+    widths = [max(len(line[i]) for line in table) for i in range(len(titles))]
+    for line in table:
+        cells = [
+            line[0].ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def _start(head: dict[str, Any]) -> str:
+    nodes: list[int] = head["start"]
+    shown = ", ".join(str(node) for node in nodes[:8]) + (" …" if len(nodes) > 8 else "")
+    return f"node {shown}" if len(nodes) == 1 else f"nodes {shown}"
+
+
+def _spread(values: Sequence[float]) -> str:
+    return " ".join(_share(x) for x in (min(values), statistics.median(values), max(values)))
+
+
+def _share(value: float, paper: float | None = None) -> str:
+    shown = f"{100 * value:.2f}" if value < 0.9995 else "100"
+    return shown if paper is None else f"{shown} ({100 * paper:.3g})"
+
+
+def _through(
+    args: argparse.Namespace, subject: Subject, rules: Sequence[Rule], explored: int, tell: _Teller
+) -> int:
+    """Crawl through a real shard under the frontier's own rules, and say whether the kernel says the same."""
+    from lycosa.lab.experiments.sydney import crawl, plan_of
+    from lycosa.lab.experiments.sydney_frontier import crawl_through, keys_of
+
+    keys = keys_of(subject.depths, args.seed)
+    subject = dataclasses.replace(subject, keys=keys)
+    differ = 0
+    for rule in rules:
+        began = time.monotonic()
+        told = functools.partial(_tell_pages, tell, rule.name)
+        with tempfile.TemporaryDirectory(prefix="lycosa-lab-") as place:
+            through = crawl_through(DiskFiles(place), subject, rule, explored, args.seed, told)
+        row: dict[str, Any] = {
+            "rule": rule.name,
+            "through": "shard",
+            "coverage": len(through.order) / explored,
+            "peak": through.peak / explored,
+            "returns": through.returns / explored,
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        trace = crawl(subject, plan_of(rule, subject, explored, through.base))
+        row["as_kernel"] = through.order == trace.order.tolist() and through.peak == trace.peak
+        differ += not row["as_kernel"]
+        tell.done()
+        text = (
+            f"through a shard, {rule.name}: coverage {_share(row['coverage'])}, |P|+|S| {_share(row['peak'])}, "
+            f"returns {_share(row['returns'])}, {row['seconds']:.0f} s: "
+            f"{'page by page' if row['as_kernel'] else 'NOT'} as the kernel"
+        )
+        print(json.dumps(row) if args.json else text, flush=True)
+    return 1 if differ else 0
+
+
+def _tell_pages(tell: _Teller, rule: str, pages: int) -> None:
+    tell(f"a shard, {rule}: {pages:,} pages")

@@ -1,0 +1,224 @@
+"""The connection to the NATS servers: addresses, TLS, credentials, and one clear line when it fails.
+
+An agent opens one connection outwards and listens nowhere. The first connection is tried once per server and
+its failure is the operator's to mend (`ConfigError`): nobody there, wrong credentials, a certificate that does
+not fit, no JetStream, a server older than 2.12 (expected-sequence checks and replicated deletes before that
+have known defects). Once it stands, it is kept: a lost connection is reopened for ever, to any of the servers.
+Meanwhile requests fail as `Unavailable`, leases run out, and the agent stops by itself.
+
+A credentials file holds a user's JWT and the seed of its key, as the `nsc` tool writes it:
+
+    -----BEGIN NATS USER JWT----- line(s) jwt ... -----BEGIN USER NKEY SEED----- seed ...
+    seed := base32(prefix:2 key:32 crc16:2)         crc: CCITT, little endian
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import nats
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+
+from lycosa.errors import ConfigError
+
+OLDEST = (2, 12)
+_FIRST = 5.0
+"""Seconds that a first connection may take, per server."""
+
+
+class ConnectionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the servers are, and who we are."""
+
+    servers: tuple[str, ...] = ("nats://127.0.0.1:4222",)
+    ca: str = ""  # PEM file of the authority that signed the servers' certificates
+    cert: str = ""  # PEM file of our certificate, if the servers want one
+    key: str = ""  # and of its key
+    credentials: str = ""  # file with a user's JWT and seed
+    user: str = ""
+    password: str = ""
+
+
+async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
+    """A connection that stands and will be kept; `ConfigError` if it cannot be had."""
+    settings = _settings(options, name)
+    failures: list[str] = []
+    for url in options.servers:
+        try:
+            await _probe(url, settings)
+            break
+        except ConfigError:
+            raise
+        except Exception as error:
+            failures.append(_said(url, error))
+    else:
+        raise ConfigError(
+            "; ".join(dict.fromkeys(failures)) or "no NATS server was given: --cluster nats://HOST"
+        )
+    client = Client()
+    kept = client.connect(
+        list(options.servers),
+        error_cb=_quiet,
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=0.25,  # type: ignore[arg-type]
+        ping_interval=5,
+        connect_timeout=2,
+        **settings,
+    )
+    try:
+        await asyncio.wait_for(kept, _FIRST * max(len(options.servers), 1))
+    except TimeoutError:
+        raise ConfigError(f"none of {', '.join(options.servers)} keeps a connection") from None
+    return client
+
+
+async def _quiet(error: Exception) -> None:
+    """Errors reach whoever waits for an answer; the library would print them as well."""
+
+
+def _settings(options: ConnectionOptions, name: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {"name": name}
+    tls = _tls(options)
+    if tls is not None:
+        settings["tls"] = tls
+    if options.credentials:
+        jwt, sign = read_credentials(options.credentials)
+        # `user` only tells the library that there is something to present.
+        settings |= {"user_jwt_cb": lambda: jwt, "signature_cb": sign, "user": "credentials"}
+    elif options.user or options.password:
+        settings |= {"user": options.user, "password": options.password}
+    return settings
+
+
+def _tls(options: ConnectionOptions) -> ssl.SSLContext | None:
+    if not (options.ca or options.cert or any(url.startswith("tls://") for url in options.servers)):
+        return None
+    if bool(options.cert) != bool(options.key):
+        raise ConfigError("a client certificate needs both: cert and key")
+    try:
+        context = ssl.create_default_context(cafile=options.ca or None)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"cannot read the authority's certificate {options.ca}: {error}") from None
+    if options.cert:
+        try:
+            context.load_cert_chain(options.cert, options.key)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"cannot read the certificate {options.cert}: {error}") from None
+    return context
+
+
+async def _probe(url: str, settings: dict[str, Any]) -> None:
+    """One try, given up at the first failure."""
+    client = Client()
+    noted: list[Exception] = []
+
+    async def note(error: Exception) -> None:
+        noted.append(error)
+
+    once = client.connect(
+        [url],
+        error_cb=note,
+        allow_reconnect=False,
+        max_reconnect_attempts=1,
+        reconnect_time_wait=0.05,  # type: ignore[arg-type]
+        connect_timeout=3,
+        **settings,
+    )
+    try:
+        try:
+            await asyncio.wait_for(once, _FIRST)
+        except (nats.errors.NoServersError, TimeoutError) as error:
+            raise (noted[0] if noted else error) from None  # the first one says why
+        version = client.connected_server_version
+        if (version.major, version.minor) < OLDEST:
+            raise ConfigError(
+                f"{url} runs NATS {version.major}.{version.minor}: "
+                f"lycosa needs {OLDEST[0]}.{OLDEST[1]} or newer"
+            )
+        try:
+            await client.jetstream(timeout=_FIRST).account_info()
+        except (nats.js.errors.NotFoundError, nats.js.errors.ServiceUnavailableError):
+            raise ConfigError(
+                f"{url} has no JetStream (for this user): switch it on in its configuration"
+            ) from None
+    finally:
+        # After a failed handshake the library waits for a transport that never says that it closed.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(client.close(), 0.5)
+
+
+def _said(url: str, error: Exception) -> str:
+    text = str(error).lower()
+    if (
+        isinstance(error, nats.errors.AuthorizationError)
+        or "authorization" in text
+        or "authentication" in text
+    ):
+        return f"{url} refuses these credentials"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = error.verify_message or "cannot be verified"
+        return f"{url} shows a certificate that we cannot trust ({why}): give its authority as ca"
+    if isinstance(error, ssl.SSLError) or "tls" in text or "ssl" in text:
+        return f"TLS with {url} failed ({error.__class__.__name__}): check ca, cert and key"
+    if isinstance(error, TimeoutError):
+        return f"{url} does not answer"
+    if isinstance(error, nats.errors.UnexpectedEOF | nats.errors.StaleConnectionError | ConnectionResetError):
+        return f"{url} closed the connection: check TLS and credentials"
+    if isinstance(error, OSError | nats.errors.NoServersError):
+        return f"there is no NATS server at {url}"
+    return f"cannot connect to {url}: {error or error.__class__.__name__}"
+
+
+# -- credentials
+
+
+def read_credentials(path: str) -> tuple[bytes, Callable[[str], bytes]]:
+    """The JWT of a credentials file, and the function that signs a server's challenge."""
+    try:
+        lines = Path(path).read_text("ascii").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the credentials {path}: {error}") from None
+    jwt = _after(lines, "BEGIN NATS USER JWT")
+    key = seed_key(_after(lines, "BEGIN USER NKEY SEED"))
+    if not jwt or key is None:
+        raise ConfigError(f"{path} is not a NATS credentials file: it holds no JWT and seed")
+    sign = signer(key)
+    return jwt.encode(), lambda nonce: base64.urlsafe_b64encode(sign(nonce.encode())).rstrip(b"=")
+
+
+def _after(lines: list[str], mark: str) -> str:
+    for number, line in enumerate(lines[:-1]):
+        if mark in line:
+            return lines[number + 1].strip()
+    return ""
+
+
+def seed_key(seed: str) -> bytes | None:
+    """The 32 bytes of private key in a seed; None if it is none."""
+    try:
+        raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
+    except (binascii.Error, ValueError):
+        return None
+    if len(raw) != 36 or binascii.crc_hqx(raw[:-2], 0) != int.from_bytes(raw[-2:], "little"):
+        return None
+    return raw[2:34]
+
+
+def signer(key: bytes) -> Callable[[bytes], bytes]:
+    """Ed25519 with that key."""
+    try:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    except ImportError:
+        raise ConfigError(
+            "NATS credentials need the package cryptography: pip install cryptography"
+        ) from None
+    return Ed25519PrivateKey.from_private_bytes(key).sign

@@ -1,0 +1,295 @@
+"""The crawl's own state in the bucket: what it is, what is wanted of it, how far it has come, when it is over.
+
+    crawl     := what never changes: shards, hash seed, options, where shared storage is   (created once)
+    state     := {"wanted": running|paused|stopped, "finished": bool, "options": json, "round": n}      CAS
+    report.N  := what shard N's holder last said of it                                     (the holder writes)
+    quota     := {"limit": pages, "granted": {N: [epoch, pages]}}                          CAS
+
+The end. A crawl is over when all shards are idle and every link has arrived, and that cannot be seen in one look
+at reports of different ages. So it is looked at twice (`Ending`): when every report says *idle, all committed, all
+sent, and as much received as its exchange holds*, whoever watches (the holder of shard 0) starts a new **round**;
+holders put the round that they know into their reports. When all have answered the new round and nothing
+has moved since the last one, no append happened between the two looks, none can be on its way, and none will come
+by itself: over.
+
+Quota. A limit of pages is exact: pages are granted to shards in chunks, and never more than the limit is granted in
+all. A new holder of a shard first settles: what its predecessor was granted and did not log is given back; what the
+predecessor has fetched since cannot be committed by it any more. So the sum of the pages logged never passes the
+limit, and reaches it if there are enough pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from nats.js import JetStreamContext
+
+from lycosa.cluster.engine.keys import Bucket
+from lycosa.cluster.engine.outcomes import Conflict, Fenced, Unavailable
+from lycosa.cluster.engine.streams import Names, bucket_config, ensure, exchange_config, log_config
+from lycosa.cluster.storage import Storage
+from lycosa.errors import ConfigError, StorageError
+from lycosa.version import VERSION
+
+_TRIES = 20
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Wanted(StrEnum):
+    """What the operator wants of a crawl."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What never changes in a crawl of a cluster."""
+
+    crawl: str  # its own id, as in a manifest
+    shards: int
+    hash_seed: int
+    created: int
+    storage: str  # where shared storage is, as agents find it
+    replicas: int = 3
+    lease: float = (
+        30.0  # a stream without a leader takes some ten seconds to find one: 0.8 of it must outlast that
+    )
+    log_bytes: int = 256 << 20  # of one shard's tail
+    exchange_bytes: int = 256 << 20  # of one shard's exchange
+    version: str = VERSION
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted, and how it ended."""
+
+    wanted: Wanted = Wanted.STOPPED
+    finished: bool = False
+    options: str = ""  # the crawl's options as JSON: agents log them (`Configured`) when they change
+    round: int = 0
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What the holder of a shard says of it."""
+
+    shard: int
+    agent: str
+    epoch: int
+    round: int
+    end: int  # of the log
+    committed: int
+    received: int  # sequence of its exchange stream up to which links are in the committed log
+    sent: int  # the least position up to which its links have been sent to everybody
+    idle: bool  # nothing pending, waiting, deferred within the horizon or in flight
+    totals: dict[str, Any] = {}
+
+    def moved_since(self, other: Report) -> bool:
+        return (self.epoch, self.end, self.received) != (other.epoch, other.end, other.received)
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """Pages granted to shards: (epoch, pages) of each."""
+
+    limit: int
+    granted: dict[int, tuple[int, int]] = {}
+
+
+def granting(quota: Quota, shard: int, epoch: int, have: int, wanted: int) -> tuple[Quota, int]:
+    """Grant a shard that has `have` pages (granted, or logged) up to `wanted` more; (the quota then, its total).
+
+    What the quota says that it has does not matter: an answer that was lost is granted again, not twice.
+    """
+    _refuse_stale(quota, shard, epoch)
+    others = sum(pages for number, (_, pages) in quota.granted.items() if number != shard)
+    total = max(have, min(have + wanted, quota.limit - others))
+    return Quota(quota.limit, {**quota.granted, shard: (epoch, total)}), total
+
+
+def settling(quota: Quota, shard: int, epoch: int, pages: int) -> Quota:
+    """A shard has logged so many pages in all, and gives back what it was granted beyond them."""
+    _refuse_stale(quota, shard, epoch)
+    return Quota(quota.limit, {**quota.granted, shard: (epoch, pages)})
+
+
+def _refuse_stale(quota: Quota, shard: int, epoch: int) -> None:
+    since, _ = quota.granted.get(shard, (epoch, 0))
+    if since > epoch:
+        raise Fenced(f"shard {shard} has a holder of epoch {since}")
+
+
+class Verdict(NamedTuple):
+    """Whether a crawl is over; if not, the round that holders should answer (maybe the one they know)."""
+
+    over: bool
+    round: int
+
+
+class Ending:
+    """Decides whether a crawl is over. Only looks; see the module."""
+
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
+        self._before: dict[int, Report] | None = None
+        self._round = -1
+
+    def look(self, reports: Mapping[int, Report], ends: Mapping[int, int], round_: int) -> Verdict:
+        """Look at all reports, in the round that `state` has.
+
+        `ends`: the last sequence of every exchange stream, asked for after the reports were read.
+        """
+        if not self._quiet(reports, ends):
+            self._before = None
+            return Verdict(False, round_)
+        if any(report.round < round_ for report in reports.values()):
+            return Verdict(False, round_)  # not all have answered yet
+        before = self._before
+        if before is None or self._round < round_:
+            if before is not None and not any(
+                reports[shard].moved_since(before[shard]) for shard in range(self._shards)
+            ):
+                return Verdict(True, round_)
+            self._before, self._round = dict(reports), round_
+        return Verdict(False, round_ + 1)
+
+    def _quiet(self, reports: Mapping[int, Report], ends: Mapping[int, int]) -> bool:
+        for shard in range(self._shards):
+            report = reports.get(shard)
+            if report is None or not report.idle or report.committed != report.end:
+                return False
+            if report.sent < report.committed or report.received < ends.get(shard, 0):
+                return False
+        return True
+
+
+class Control:
+    """A crawl's state, for whoever operates it and for its agents."""
+
+    def __init__(self, js: JetStreamContext, names: Names, bucket: Bucket) -> None:
+        self._js = js
+        self._names = names
+        self._bucket = bucket
+
+    # -- what it is
+
+    async def create(self, about: About, options: str, storage: Storage, suffixes: bytes) -> None:
+        """Make a crawl: its streams, its keys, and what belongs on shared storage."""
+        names = self._names
+        await ensure(self._js, bucket_config(names, replicas=about.replicas))
+        storage.put(f"{names.crawl}/public_suffix.dat", suffixes)
+        storage.put(f"{names.crawl}/crawl.json", msgspec.json.format(msgspec.json.encode(about)))
+        for shard in range(about.shards):
+            log = log_config(names, shard, replicas=about.replicas, max_bytes=about.log_bytes)
+            links = exchange_config(names, shard, replicas=about.replicas, max_bytes=about.exchange_bytes)
+            await asyncio.gather(ensure(self._js, log), ensure(self._js, links))
+        with contextlib.suppress(Conflict):  # a creation that was cut short comes again
+            await self._bucket.update("state", msgspec.json.encode(State(options=options)), 0)
+        try:
+            # Last: who finds it may rely on all the rest.
+            await self._bucket.update("crawl", msgspec.json.encode(about), 0)
+        except Conflict:
+            if await self.about() != about:
+                raise ConfigError(
+                    f"there is a crawl {names.crawl} on these servers already: choose another name"
+                ) from None
+
+    async def about(self) -> About:
+        found = await self._bucket.get("crawl")
+        if found is None:
+            raise ConfigError(f"there is no crawl {self._names.crawl} here: lycosa cluster create it first")
+        return _read("crawl", found.value or b"", About)
+
+    # -- what is wanted
+
+    async def state(self) -> State:
+        found = await self._bucket.get("state")
+        return State() if found is None else _read("state", found.value or b"", State)
+
+    async def change(self, change: Callable[[State], State]) -> State:
+        """Change the state; asked again if somebody else changed it meanwhile."""
+        return await self._change("state", State, State(), change)
+
+    async def want(self, wanted: Wanted) -> State:
+        """Start, pause or stop; starting a crawl that had finished makes it go on."""
+
+        def changed(state: State) -> State:
+            finished = state.finished and wanted is not Wanted.RUNNING
+            return msgspec.structs.replace(state, wanted=wanted, finished=finished)
+
+        return await self.change(changed)
+
+    async def finish(self) -> State:
+        return await self.change(lambda state: msgspec.structs.replace(state, finished=True))
+
+    async def next_round(self, round_: int) -> State:
+        return await self.change(lambda state: msgspec.structs.replace(state, round=max(state.round, round_)))
+
+    # -- how far it is
+
+    async def report(self, report: Report) -> None:
+        await self._bucket.put(f"report.{report.shard}", msgspec.json.encode(report))
+
+    async def reports(self) -> dict[int, Report]:
+        entries = await self._bucket.all("report.*")
+        reports = [_read(entry.key, entry.value or b"", Report) for entry in entries]
+        return {report.shard: report for report in reports}
+
+    # -- how much is left
+
+    async def limit_pages(self, limit: int) -> None:
+        """Set (or change) the limit of pages; what was granted stays granted."""
+        await self._change("quota", Quota, Quota(limit), lambda quota: Quota(limit, quota.granted))
+
+    async def take_pages(self, shard: int, epoch: int, have: int, wanted: int) -> int:
+        """Be granted up to `wanted` pages besides those we have; our total. No more than before: no more are left.
+
+        A new holder settles first, and has what its log has.
+        """
+        total = have
+
+        def grant(quota: Quota) -> Quota:
+            nonlocal total
+            quota, total = granting(quota, shard, epoch, have, wanted)
+            return quota
+
+        await self._change("quota", Quota, Quota(0), grant)
+        return total
+
+    async def settle_pages(self, shard: int, epoch: int, pages: int) -> None:
+        """Say that a shard has logged so many pages in all, and has no more in flight: the rest is free."""
+        await self._change("quota", Quota, Quota(0), lambda quota: settling(quota, shard, epoch, pages))
+
+    async def quota(self) -> Quota:
+        found = await self._bucket.get("quota")
+        return Quota(0) if found is None else _read("quota", found.value or b"", Quota)
+
+    async def _change(self, key: str, kind: type[S], empty: S, change: Callable[[S], S]) -> S:
+        """Read, change, write if unchanged since. After a doubt the key is read to see what came of it."""
+        for attempt in range(_TRIES):
+            found = await self._bucket.last(key)
+            value = found.value if found is not None else None
+            before = empty if value is None else _read(key, value, kind)
+            after = change(before)
+            if after == before and value is not None:
+                return after
+            encoded = msgspec.json.encode(after)
+            revision = found.revision if found is not None else 0
+            try:
+                await self._bucket.update(key, encoded, revision)
+                return after
+            except Conflict:
+                await asyncio.sleep(0.01 * attempt)
+            except Unavailable:
+                continue  # taken or not, it is read again; every change here may be made twice
+        raise Unavailable(f"{key} of crawl {self._names.crawl} is changed too often by others")
+
+
+def _read(key: str, value: bytes, kind: type[S]) -> S:
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise StorageError(f"the key {key} is damaged, or of a newer version of lycosa: {error}") from None

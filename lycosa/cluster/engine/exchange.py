@@ -1,0 +1,302 @@
+"""The exchange of a cluster: links that one shard found for hosts of another, through the receiver's stream.
+
+    message := "LyX1" zstd(msgpack [epoch, frame])             frames as in `lycosa.cluster.frames`
+    subject := lycosa.NAME.x.RECEIVER.SENDER                   links; SENDER is a shard, or `seeds`
+               lycosa.NAME.x.RECEIVER.aOWNER                   answers about contents
+
+A frame of links holds all that the sender's log has for the receiver at positions from `start` up to `end`. What
+the sender's URL cache held back was sent before, in an earlier frame of the same sender.
+
+Sending. The sender is a fold over its own **committed** log. It sends its frames one after the other, each only
+after the one before was acknowledged, and sends again what was not: so frames of one sender follow each other
+in the stream without gaps, with repetitions at most. A new holder of the sending shard goes on where the last
+frame in the stream ends (the last message of a sender is never purged for that reason).
+
+Receiving. The receiver keeps, for every sender, a *cursor*: links at earlier positions have been received. It
+reads in order from its stored sequence + 1, takes of a frame the rows at positions >= cursor, moves the cursor
+to `end`, and logs the links with the cursor (`Received`). A frame that begins behind the cursor is partly known;
+one that begins after it means that something is missing: `Gap`, and nothing is skipped silently.
+
+Nothing is dropped by its epoch. A frame from a holder that has lost its lease looks stale and is not: it holds
+only what is committed, hence what the new holder's log holds too; and the new holder, when it asked where the
+stream ends, may have found this very frame and gone on behind it. Dropped, its links would be sent by nobody.
+If the new holder asked before the stale frame came, the two overlap, and the cursor sorts that out. The epoch is
+there for people who look.
+
+Seeds given while the crawl runs come from the pseudo-sender `SEEDS`. Many people may give seeds at once and they
+have no log, so their position is the sequence of the message itself.
+
+A record with more links than fit into a message is cut: the parts before the last end *at* its position, not
+behind it. A receiver that crashes between them may then log some of those links twice, which its seen set drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import nats.errors
+import nats.js.errors
+import zstandard
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+
+from lycosa.cluster.engine import streams
+from lycosa.cluster.engine.ordered import Ordered
+from lycosa.cluster.engine.outcomes import Unavailable
+from lycosa.cluster.engine.publish import publish
+from lycosa.cluster.engine.streams import Names
+from lycosa.cluster.frames import AnswersFrame, Frame, LinksFrame, links_frame
+from lycosa.crawl.exchange import Row
+from lycosa.errors import StorageError
+from lycosa.records import LinkKind
+
+MAGIC = b"LyX1"
+SEEDS = 1 << 31
+"""The sender of seeds: no shard has that number."""
+MESSAGE_BYTES = 400 << 10
+_LARGEST = 64 << 20
+_ACK = 3.0
+
+Ask = tuple[int, int]
+"""A content that the receiver's partition is told of, or asked about: position in the sender's log, digest."""
+
+
+class Gap(StorageError):  # noqa: N818
+    """Frames are missing from the stream."""
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """What a message holds."""
+
+    epoch: int
+    frame: Frame
+
+
+def encode(epoch: int, frame: Frame) -> bytes:
+    return MAGIC + zstandard.ZstdCompressor(level=1).compress(msgspec.msgpack.encode(Message(epoch, frame)))
+
+
+def decode(data: bytes) -> Message | None:
+    """What a message holds; None if it is none of ours."""
+    if data[:4] != MAGIC:
+        return None
+    try:
+        plain = zstandard.ZstdDecompressor().decompress(data[4:], max_output_size=_LARGEST)
+        message = msgspec.msgpack.decode(plain, type=Message)
+    except (zstandard.ZstdError, msgspec.MsgspecError):
+        return None
+    frame = message.frame
+    if not frame.sound or (isinstance(frame, LinksFrame) and frame.start > frame.end):
+        return None
+    return message
+
+
+class Part(NamedTuple):
+    """What goes into one message."""
+
+    start: int
+    end: int
+    rows: list[Row]
+    asks: list[Ask]
+
+
+def cut(
+    start: int, end: int, rows: Sequence[Row], asks: Sequence[Ask] = (), most: int = MESSAGE_BYTES
+) -> list[Part]:
+    """Rows in order of their positions, in parts of bounded size that follow each other.
+
+    A content goes into the part whose end passes its position: so it is heeded exactly once.
+    """
+    out: list[Part] = []
+    part: list[Row] = []
+    left = list(asks)
+    size = 16 * len(left)
+    for row in sorted(rows, key=lambda row: row[0]):
+        if part and size + len(row[1]) + 16 > most:
+            stop = part[-1][0]
+            out.append(Part(start, stop, part, [ask for ask in left if ask[0] < stop]))
+            left = [ask for ask in left if ask[0] >= stop]
+            start, part, size = stop, [], 0
+        part.append(row)
+        size += len(row[1]) + 16
+    out.append(Part(start, end, part, left))
+    return out
+
+
+class Arrival(NamedTuple):
+    """What a receiver logs: links and contents, and how far it has come with their sender."""
+
+    sequence: int
+    sender: int
+    cursor: int
+    rows: list[Row]
+    asks: list[tuple[int, int, int]]
+
+
+class Answered(NamedTuple):
+    """An answer about contents; whoever asked knows whether it has it already."""
+
+    sequence: int
+    frame: AnswersFrame
+
+
+class Inbox:
+    """The receiver's cursors: what of a frame is new. No I/O."""
+
+    def __init__(self, cursors: Mapping[int, int]) -> None:
+        self.cursors = dict(cursors)
+
+    def take(self, frame: LinksFrame, sequence: int) -> Arrival | None:
+        """What is to be logged of a frame; None if nothing is."""
+        cursor = self.cursors.get(frame.sender, 0)
+        if frame.sender == SEEDS:
+            if sequence <= cursor:
+                return None
+            self.cursors[SEEDS] = sequence
+            return Arrival(sequence, SEEDS, sequence, frame.rows(), [])
+        if frame.start > cursor:
+            raise Gap(
+                f"links of shard {frame.sender} from positions {cursor} to {frame.start} are missing from the "
+                f"exchange: was its stream purged or removed by hand?"
+            )
+        rows = [row for row in frame.rows() if row[0] >= cursor]
+        asks = [row for row in frame.asks() if row[0] >= cursor]
+        if not rows and not asks and frame.end <= cursor:
+            return None
+        cursor = self.cursors[frame.sender] = max(cursor, frame.end)
+        return Arrival(sequence, frame.sender, cursor, rows, asks)
+
+
+class Sender:
+    """From one shard to one other. Used by the holder of the sending shard."""
+
+    def __init__(
+        self,
+        js: JetStreamContext,
+        names: Names,
+        sender: int,
+        receiver: int,
+        epoch: int,
+        *,
+        timeout: float = _ACK,
+    ) -> None:
+        self._js = js
+        self._stream = names.exchange(receiver)
+        self._subject = names.exchange_subject(receiver, sender)
+        self._sender = sender
+        self._receiver = receiver
+        self._epoch = epoch
+        self._timeout = timeout
+        self.position = 0
+        """Everything that the log holds before this has been sent."""
+
+    async def resume(self) -> int:
+        """Find out where to go on: behind the last frame in the stream, whoever sent it."""
+        try:
+            found = await self._js.get_msg(self._stream, subject=self._subject)
+        except nats.js.errors.NotFoundError as error:
+            if error.err_code == 10059:
+                raise Unavailable(f"there is no stream {self._stream}") from None
+            self.position = 0
+            return 0
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            raise Unavailable(f"cannot read {self._stream}: {error or error.__class__.__name__}") from None
+        message = decode(found.data or b"")
+        if message is None or not isinstance(message.frame, LinksFrame):
+            raise StorageError(f"message {found.seq} on {self._subject} is no frame of links")
+        self.position = message.frame.end
+        return self.position
+
+    async def send(self, end: int, rows: Sequence[Row], asks: Sequence[Ask] = (), asked: int = 0) -> None:
+        """Send the links and contents at positions from `position` up to `end`, all of them committed.
+
+        Contents from position `asked` on wait for an answer. `Full` or `Unavailable`: `position` says how far
+        it came; send again from there.
+        """
+        rows = [row for row in rows if self.position <= row[0] < end]
+        asks = [ask for ask in asks if self.position <= ask[0] < end]
+        for part in cut(self.position, end, rows, asks):
+            await self._publish(part.start, part.end, part.rows, part.asks, asked)
+            self.position = part.end
+
+    async def offer_again(self, rows: Sequence[Row]) -> None:
+        """Links that a change of scope, not yet passed, offers once more; the cursor stays where it is."""
+        for part in cut(self.position, self.position, [row for row in rows if row[0] >= self.position]):
+            await self._publish(self.position, self.position, part.rows, [], 0)
+
+    async def _publish(
+        self, start: int, end: int, rows: Sequence[Row], asks: Sequence[Ask], asked: int
+    ) -> None:
+        frame = links_frame(self._sender, self._receiver, start, end, rows, asks, asked)
+        await publish(self._js, self._subject, encode(self._epoch, frame), timeout=self._timeout)
+
+
+async def send_answers(js: JetStreamContext, names: Names, epoch: int, frame: AnswersFrame) -> None:
+    """Say which contents were known. Lost in a crash it only leaves a duplicate unmarked."""
+    subject = names.exchange_subject(frame.asker, f"a{frame.owner}")
+    await publish(js, subject, encode(epoch, frame), timeout=_ACK)
+
+
+async def send_seeds(js: JetStreamContext, names: Names, receiver: int, urls: Sequence[str]) -> None:
+    """Give seeds to the shard that owns them. After `Unavailable` they may be given again: known ones drop out."""
+    rows = [Row(0, url, int(LinkKind.SEED), 0, 0) for url in urls]
+    for part in cut(0, 0, rows):
+        payload = encode(0, links_frame(SEEDS, receiver, 0, 0, part.rows))
+        await publish(js, names.exchange_subject(receiver, streams.SEEDS), payload, timeout=_ACK)
+
+
+class Reader:
+    """What came for one shard. Used by the holder of the receiving shard."""
+
+    def __init__(
+        self,
+        client: Client,
+        js: JetStreamContext,
+        names: Names,
+        receiver: int,
+        *,
+        after: int,
+        cursors: Mapping[int, int],
+    ) -> None:
+        """`after`: the last sequence whose links our committed log holds (an earlier one does no harm)."""
+        self._js = js
+        self._stream = names.exchange(receiver)
+        self._ordered = Ordered(client, js, self._stream, after=after)
+        self._inbox = Inbox(cursors)
+        self._last: dict[str, int] = {}
+        self.received = after
+        """The last sequence that was read."""
+
+    async def next(self, seconds: float, most: int = 64) -> list[Arrival | Answered]:
+        """What arrived, in order; to be logged before more is asked for."""
+        arrivals: list[Arrival | Answered] = []
+        for delivered in await self._ordered.next(seconds, most):
+            message = decode(delivered.data)
+            if message is None:
+                raise StorageError(f"message {delivered.sequence} on {delivered.subject} is no frame of ours")
+            frame = message.frame
+            if isinstance(frame, AnswersFrame):
+                arrivals.append(Answered(delivered.sequence, frame))
+            else:
+                arrival = self._inbox.take(frame, delivered.sequence)
+                if arrival is not None:
+                    arrivals.append(arrival)
+            self.received = delivered.sequence
+            self._last[delivered.subject] = delivered.sequence
+        return arrivals
+
+    async def purge(self, sequence: int) -> None:
+        """Forget messages up to `sequence`, all of whose links are in our committed log.
+
+        The last message of every sender stays: it says where the sender goes on.
+        """
+        for subject, last in self._last.items():
+            try:
+                await self._js.purge_stream(self._stream, subject=subject, seq=min(sequence + 1, last))
+            except (nats.errors.Error, TimeoutError, OSError) as error:
+                raise Unavailable(f"cannot purge {self._stream}: {error}") from None
+
+    async def close(self) -> None:
+        await self._ordered.close()

@@ -1,0 +1,300 @@
+"""The tail of a shard's log: the records that sealed segments on shared storage do not hold yet.
+
+A message of the stream is some of the log's own blocks (see `lycosa.log.blocks`), as they lie in the segment
+files; so whoever reads the stream can write files that are byte for byte those of the holder who wrote it.
+
+    message := headers blocks
+    headers := Lycosa-Epoch: n        of the lease under which it was written
+               Lycosa-First: n        position of its first record
+               Lycosa-Count: n        its records; 0 in a claim
+               Lycosa-Segment: n      first position of the log segment that it belongs to
+               Lycosa-Part: i/n       if one block is larger than a message may be: its parts in order
+               Nats-Expected-Last-Sequence
+
+Committed is what was acknowledged. Rules:
+
+- *Claim.* A new holder reads the stream to its end and appends an empty message of its epoch there. If somebody
+  appended in between, it is refused, reads on, and tries again. Once the claim is taken, every earlier holder
+  expects another last sequence than there is and is refused for ever (`Fenced`); what came before the claim is
+  the log.
+- *Append.* Every message carries the expected last sequence. After a silence the writer sends the very same
+  message again: the server takes one of them at most. "Wrong last sequence" then may mean that the first copy
+  was taken, so the message at that place is read: ours (same epoch, position and bytes), and the append is
+  done; another's, and we are fenced; none (its leader died with it), and it is sent again.
+- *Parts.* A block of more than 512 KB goes in parts and counts only when its last part is there. Parts without
+  a last one, behind which comes another epoch, are what a dead holder left: they are not log.
+- *Sealing.* A segment is sealed when the first message of a later segment has been acknowledged. That makes the
+  segment's bytes a fact that no holder can change, so a sealed segment may be copied to shared storage by
+  whoever has it, and the tail be purged up to its end by anybody, also by a holder who does not know yet that
+  he is one no more. `purge` refuses a position at which no sealed segment ends.
+
+Positions span both: segments on storage up to the end of the last one, then this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+
+from lycosa.cluster.engine.ordered import Delivered, Ordered
+from lycosa.cluster.engine.outcomes import Fenced, Unavailable
+from lycosa.cluster.engine.publish import publish
+from lycosa.cluster.engine.streams import Names, ends
+from lycosa.errors import StorageError
+from lycosa.log import blocks
+
+MESSAGE_BYTES = 512 << 10
+_EPOCH, _FIRST, _COUNT = "Lycosa-Epoch", "Lycosa-First", "Lycosa-Count"
+_SEGMENT, _PART = "Lycosa-Segment", "Lycosa-Part"
+_ACK = 2.0
+_PATIENCE = 30.0
+
+
+class Piece(NamedTuple):
+    """Whole blocks of the log, as one message or a few parts brought them."""
+
+    sequence: int  # of the last message of it
+    epoch: int
+    first: int
+    records: int
+    segment: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.first + self.records
+
+
+def split(data: bytes, most: int = MESSAGE_BYTES) -> list[tuple[int, int, list[bytes]]]:
+    """Blocks in messages of at most `most` bytes: (first, count, parts). One block is never in two entries."""
+    out: list[tuple[int, int, list[bytes]]] = []
+    at = start = 0
+    first, count = -1, 0
+    while at < len(data):
+        head = blocks.head_of(data, at)
+        if head is None or at + head.size > len(data):
+            raise StorageError(f"not blocks of a log, at byte {at}: nothing was appended")
+        if count and at + head.size - start > most:
+            out.append((first, count, [data[start:at]]))
+            start, first, count = at, -1, 0
+        if first < 0:
+            first = head.first
+        count += head.records
+        at += head.size
+        if at - start > most:
+            out.append((first, count, [data[n : min(n + most, at)] for n in range(start, at, most)]))
+            start, first, count = at, -1, 0
+    if count:
+        out.append((first, count, [data[start:at]]))
+    return out
+
+
+class Assembler:
+    """Messages in, whole pieces out."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._head = (0, 0)
+        self.epoch = 0
+        """The highest epoch met."""
+
+    def take(self, message: Delivered) -> Piece | None:
+        """The piece that a message completes; None for a claim, or a part that is not the last."""
+        headers = message.headers
+        try:
+            epoch, first = int(headers[_EPOCH]), int(headers[_FIRST])
+            count, segment = int(headers[_COUNT]), int(headers[_SEGMENT])
+            part, parts = map(int, headers.get(_PART, "1/1").split("/"))
+        except (KeyError, ValueError):
+            raise StorageError(
+                f"message {message.sequence} on {message.subject} is not of a log: somebody else writes there"
+            ) from None
+        if epoch < self.epoch:
+            raise StorageError(
+                f"message {message.sequence} on {message.subject} is of an older epoch than before it"
+            )
+        self.epoch = epoch
+        if part == 1:
+            self._parts, self._head = [], (epoch, first)
+        if (epoch, first) != self._head or part != len(self._parts) + 1:
+            raise StorageError(f"message {message.sequence} on {message.subject} is a part out of order")
+        self._parts.append(message.data)
+        if part < parts or count == 0:
+            return None
+        data, self._parts = b"".join(self._parts), []
+        return Piece(message.sequence, epoch, first, count, segment, data)
+
+
+class Tail:
+    """The tail of one shard's log, for the holder of its lease."""
+
+    def __init__(
+        self,
+        client: Client,
+        js: JetStreamContext,
+        names: Names,
+        shard: int,
+        *,
+        patience: float = _PATIENCE,
+        may_go_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`may_go_on`: asked between tries; when it says no (the lease is over), an append gives up."""
+        self._client = client
+        self._js = js
+        self._stream = names.log(shard)
+        self._subject = names.log_subject(shard)
+        self._patience = patience
+        self._may_go_on = may_go_on
+        self._last = 0
+        self._epoch = 0
+        self._held: list[tuple[int, int, int]] = []  # sequence, end position, segment: what the stream holds
+        self.claimed = False
+        self.committed = 0
+        """The position after the last record that is in the stream, or was."""
+
+    @property
+    def sealed(self) -> int:
+        """The position up to which segments are sealed, as far as the stream shows."""
+        return self._held[-1][2] if self._held else 0
+
+    async def claim(self, epoch: int, take: Callable[[Piece], None] = lambda piece: None) -> None:
+        """Read the stream, hand every piece to `take`, and make it ours."""
+        ordered = Ordered(self._client, self._js, self._stream)
+        assembler = Assembler()
+        try:
+            while True:
+                _, last = await ends(self._js, self._stream)
+                while ordered.last < last:
+                    got = await ordered.next(self._patience)
+                    if not got:
+                        raise Unavailable(f"{self._stream} does not give what it has")
+                    for message in got:
+                        piece = assembler.take(message)
+                        if piece is not None:
+                            self._note(piece)
+                            take(piece)
+                    if assembler.epoch > epoch:
+                        raise Fenced(f"{self._stream} belongs to epoch {assembler.epoch}, not {epoch}")
+                self._last, self._epoch = ordered.last, epoch
+                try:
+                    await self._send(self.committed, 0, self.sealed, "1/1", b"")
+                except Fenced:
+                    continue  # somebody appended while we read
+                self.claimed = True
+                return
+        finally:
+            await ordered.close()
+
+    async def append(self, first: int, data: bytes, epoch: int, segment: int = 0) -> int:
+        """Append blocks that begin at position `first`; returns the position after them, now committed."""
+        if not self.claimed or epoch != self._epoch:
+            raise Fenced(f"{self._stream} was not claimed for epoch {epoch}")
+        for start, count, parts in split(data):
+            if start + count <= self.committed:
+                continue  # taken before the stream was full, and now comes again with the rest
+            for number, part in enumerate(parts, 1):
+                await self._send(start, count, segment, f"{number}/{len(parts)}", part)
+            self._note(Piece(self._last, epoch, start, count, segment, b""))
+        return self.committed
+
+    def _note(self, piece: Piece) -> None:
+        if self._held and piece.first != self.committed:
+            raise StorageError(f"{self._stream} goes on at position {piece.first}, not {self.committed}")
+        self._held.append((piece.sequence, piece.end, piece.segment))
+        self.committed = piece.end
+
+    async def _send(self, first: int, count: int, segment: int, part: str, data: bytes) -> None:
+        """One message at the next place; see the module for how doubts are settled."""
+        headers = {_EPOCH: str(self._epoch), _FIRST: str(first), _COUNT: str(count), _SEGMENT: str(segment)}
+        if part != "1/1":
+            headers[_PART] = part
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._patience
+        while True:
+            why: str
+            try:
+                answer = await publish(
+                    self._js, self._subject, data, headers=headers, expected=self._last, timeout=_ACK
+                )
+                if isinstance(answer, int):
+                    self._last = answer
+                    return
+                why = f"{self._stream} has another last sequence"
+                if await self._is_there(headers, data):
+                    self._last += 1
+                    return
+            except Unavailable as error:
+                why = str(error)
+            if not self._may_go_on():
+                self.claimed = False
+                raise Unavailable(f"the lease ended before an append to {self._stream} was confirmed: {why}")
+            if loop.time() > end:
+                self.claimed = False  # what became of it is for the next holder to read
+                raise Unavailable(f"no confirmation from {self._stream}: {why}")
+            await asyncio.sleep(0.1)
+
+    async def _is_there(self, headers: dict[str, str], data: bytes) -> bool:
+        """Whether the next place holds our message; `Fenced` if it holds another."""
+        try:
+            # From the leader, not from any replica: a replica may be behind.
+            found = await self._js.get_msg(self._stream, seq=self._last + 1)
+        except nats.js.errors.NotFoundError:
+            first, _ = await ends(self._js, self._stream)
+            if first > self._last + 1:
+                self.claimed = False
+                raise Fenced(f"{self._stream} was taken over and purged") from None
+            return False
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            raise Unavailable(f"{self._stream}: {error}") from None
+        theirs = found.headers or {}
+        same = all(theirs.get(name) == value for name, value in headers.items())
+        if same and (found.data or b"") == data:
+            return True
+        self.claimed = False
+        raise Fenced(f"{self._stream} has another holder, of epoch {theirs.get(_EPOCH, '?')}")
+
+    async def purge(self, position: int) -> int:
+        """Forget what lies before `position`, which must be the end of a sealed segment on shared storage.
+
+        Returns how many pieces went.
+        """
+        if position > self.sealed:
+            raise StorageError(
+                f"{self._stream} is sealed up to position {self.sealed}: it cannot be purged up to {position}"
+            )
+        keep = next((n for n, (_, end, _) in enumerate(self._held) if end > position), len(self._held))
+        if keep == 0:
+            return 0
+        try:
+            await self._js.purge_stream(self._stream, seq=self._held[keep - 1][0] + 1)
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            raise Unavailable(f"cannot purge {self._stream}: {error}") from None
+        del self._held[:keep]
+        return keep
+
+
+async def pieces(
+    client: Client, js: JetStreamContext, names: Names, shard: int, *, after: int = 0, wait: float = 5.0
+) -> AsyncIterator[Piece]:
+    """What a tail holds now, without claiming it: for status, `log` and tests."""
+    stream = names.log(shard)
+    ordered = Ordered(client, js, stream, after=after)
+    assembler = Assembler()
+    _, last = await ends(js, stream)
+    try:
+        while ordered.last < last:
+            got = await ordered.next(wait)
+            if not got:
+                return
+            for message in got:
+                piece = assembler.take(message)
+                if piece is not None:
+                    yield piece
+    finally:
+        await ordered.close()

@@ -1,0 +1,448 @@
+"""Shared storage: what every machine of a cluster can read, and what a shard is restored from.
+
+`Storage` is the seam: a mounted directory now, an object store later. It is asked for little: whole files are
+put and got, and a file is there whole or not at all; nothing needs a compare-and-set.
+
+    CRAWL/crawl.json public_suffix.dat            what never changes
+    CRAWL/archive/NAME.warc.gz                    sealed archives
+    CRAWL/shards/NN/log/POSITION.seg              sealed segments of the shard's log
+    CRAWL/shards/NN/files/EPOCH/PART/NAME.SIZE    files that checkpoints name
+    CRAWL/shards/NN/files/EPOCH/snapshots/POSITION.snap
+    CRAWL/shards/NN/checkpoints/EPOCH-POSITION.json
+
+    checkpoint := {"epoch", "position", "snapshot": stored name, "files": {local name: [stored name, size]}}
+
+Two kinds of things are kept, with different rules.
+
+*Sealed segments and archives* are facts. A segment may be put here once the log's tail holds a record of a later
+segment (see `engine.tail`): its bytes are then the same for every holder there ever was, and it does not matter
+who puts it, or how often.
+
+*Checkpoints* are opinions of one holder: its snapshot with every file that the snapshot names. A checkpoint never
+replaces another; the one with the highest epoch, and then the highest position, counts. So a stale holder's
+checkpoint cannot win over a newer holder's, whenever it comes. A holder puts files only below its own epoch, what
+it took over included, and removes only files of its own epoch and, once two checkpoints of its own stand, of
+earlier ones. So a stale holder can harm nobody but itself.
+
+A file that a snapshot names may be longer when it is copied than it was at the snapshot: such files are appended
+to, and recovery cuts or skips what lies beyond. The size is part of the stored name, so a grown file is
+another file.
+
+`restore` gives a directory in which the log and the saver find what they would have found on the holder's own
+disk: newest checkpoint, sealed segments, and the pieces of the tail, which become the rest of the segments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from lycosa.errors import StorageError
+from lycosa.files import Appender, DiskFiles, Files
+from lycosa.log import blocks, snapshot
+from lycosa.log.reader import segment_head, segment_name, segments
+
+_PART = ".part"
+_PIECE = 8 << 20
+KEPT = 2
+
+
+class Storage(Protocol):
+    """Files by name, with `/` between parts. What `put_file` returned from is durable, and seen by everybody."""
+
+    def put_file(self, name: str, source: Files, local: str, size: int | None = None) -> None:
+        """Copy a local file (its first `size` bytes) here, whole or not at all; an existing one is replaced."""
+        ...
+
+    def get_file(self, name: str, target: Files, local: str) -> None:
+        """Copy a file from here; `Missing` if it is not there. Durable only after the caller's sync."""
+        ...
+
+    def put(self, name: str, data: bytes) -> None: ...
+    def get(self, name: str) -> bytes: ...
+    def size(self, name: str) -> int: ...
+    def list(self, directory: str) -> list[str]:
+        """Names (not paths) directly in a directory, sorted; without what is only half there."""
+        ...
+
+    def exists(self, name: str) -> bool: ...
+    def remove(self, name: str) -> None:
+        """Remove a file, or a directory with all that is in it, if it is there."""
+        ...
+
+
+class Missing(StorageError):  # noqa: N818
+    """There is no such file on shared storage."""
+
+
+class DirectoryStorage:
+    """A mounted directory: write under another name, sync, rename, sync the directory."""
+
+    def __init__(self, root: Path | str) -> None:
+        self._root = Path(root)
+        self._files = DiskFiles(root)
+        self._number = 0
+        self._lock = threading.Lock()
+
+    def put_file(self, name: str, source: Files, local: str, size: int | None = None) -> None:
+        left = source.size(local) if size is None else size
+        with self._draft(name) as (draft, out):
+            offset = 0
+            while left > 0:
+                data = source.read_at(local, offset, min(_PIECE, left))
+                if not data:
+                    raise StorageError(f"{source.path(local)} is shorter than it was: it was not copied")
+                out.write(data)
+                offset += len(data)
+                left -= len(data)
+            self._finish(draft, out, name)
+
+    def get_file(self, name: str, target: Files, local: str) -> None:
+        self._demand(name)
+        out = target.create(local)
+        try:
+            offset = 0
+            while data := self._read_at(name, offset):
+                out.write(data)
+                offset += len(data)
+            out.sync()
+        finally:
+            out.close()
+
+    def put(self, name: str, data: bytes) -> None:
+        with self._draft(name) as (draft, out):
+            out.write(data)
+            self._finish(draft, out, name)
+
+    def get(self, name: str) -> bytes:
+        self._demand(name)
+        return self._files.read(name)
+
+    def size(self, name: str) -> int:
+        self._demand(name)
+        return self._files.size(name)
+
+    def list(self, directory: str) -> list[str]:
+        return [name for name in self._files.list(directory) if not name.endswith(_PART)]
+
+    def exists(self, name: str) -> bool:
+        return self._files.exists(name)
+
+    def remove(self, name: str) -> None:
+        path = self._root / name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            self._files.remove(name)
+
+    def _read_at(self, name: str, offset: int) -> bytes:
+        try:
+            return self._files.read_at(name, offset, _PIECE)
+        except StorageError:
+            self._demand(name)
+            raise
+
+    def _demand(self, name: str) -> None:
+        if not self._files.exists(name):
+            raise Missing(f"there is no {name} on shared storage ({self._files.path(name)})")
+
+    @contextlib.contextmanager
+    def _draft(self, name: str) -> Iterator[tuple[str, Appender]]:
+        draft = self._unique(name)
+        out = self._files.create(draft)
+        try:
+            yield draft, out
+        finally:
+            out.close()
+            self._files.remove(draft)  # gone by then, if all went well
+
+    def _unique(self, name: str) -> str:
+        """A name for a draft: two holders may put the same fact at the same time."""
+        with self._lock:
+            self._number += 1
+            return f"{name}.{os.uname().nodename}-{os.getpid()}-{self._number}{_PART}"
+
+    def _finish(self, draft: str, out: Appender, name: str) -> None:
+        out.sync()
+        self._files.rename(draft, name)
+        self._sync_dirs(name)
+
+    def _sync_dirs(self, name: str) -> None:
+        directory = name.rpartition("/")[0]
+        self._files.sync_dir(directory)
+        while directory:  # a directory that was just made must itself be durable
+            directory = directory.rpartition("/")[0]
+            self._files.sync_dir(directory)
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """What a holder saved of a shard."""
+
+    epoch: int
+    position: int
+    snapshot: str
+    files: dict[str, tuple[str, int]]
+    about: dict[str, int] = {}
+    """What else the holder wants its successor to know (the exchange's sequence, say)."""
+
+
+class TailPiece(Protocol):
+    """Blocks of the log, from the tail."""
+
+    @property
+    def first(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def segment(self) -> int: ...
+    @property
+    def data(self) -> bytes: ...
+
+
+class Restored(NamedTuple):
+    """What `restore` made of a shard's directory."""
+
+    end: int  # the position after the last record
+    checkpoint: Checkpoint | None
+    reused: int  # sealed segments that the directory already had
+
+
+class TailAhead(StorageError):  # noqa: N818
+    """The tail begins after the end of what is on storage: somebody sealed and purged meanwhile. Look again."""
+
+
+class ShardStorage:
+    """One shard's part of shared storage."""
+
+    def __init__(self, storage: Storage, crawl: str, shard: int) -> None:
+        self._storage = storage
+        self._place = f"{crawl}/shards/{shard:02d}"
+
+    # -- facts
+
+    def put_segment(self, log: Files, first: int) -> None:
+        """A sealed segment of the log; the caller knows that it is sealed."""
+        name = f"{self._place}/log/{segment_name(first)}"
+        if not self._storage.exists(name) or self._storage.size(name) != log.size(segment_name(first)):
+            self._storage.put_file(name, log, segment_name(first))
+
+    def segments(self) -> list[int]:
+        names = (name for name in self._storage.list(f"{self._place}/log") if name.endswith(".seg"))
+        return sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
+
+    # -- opinions
+
+    def checkpoints(self) -> list[tuple[int, int]]:
+        """(epoch, position) of the checkpoints, the one that counts last."""
+        found = []
+        for name in self._storage.list(f"{self._place}/checkpoints"):
+            epoch, _, position = name.removesuffix(".json").partition("-")
+            if name.endswith(".json") and epoch.isdigit() and position.isdigit():
+                found.append((int(epoch), int(position)))
+        return sorted(found)
+
+    def read(self, epoch: int, position: int) -> Checkpoint | None:
+        """A checkpoint; None if it is gone or damaged."""
+        try:
+            return msgspec.json.decode(self._storage.get(self._name(epoch, position)), type=Checkpoint)
+        except (Missing, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    def newest(self) -> Checkpoint | None:
+        for epoch, position in reversed(self.checkpoints()):
+            found = self.read(epoch, position)
+            if found is not None:
+                return found
+        return None
+
+    def save(
+        self, files: Files, position: int, epoch: int, about: dict[str, int] | None = None
+    ) -> Checkpoint | None:
+        """Put the snapshot taken at `position`, and all it names, here; None if a newer holder's is there.
+
+        `files` is the shard's directory. Runs in a thread.
+        """
+        known = self.checkpoints()
+        if known and known[-1] > (epoch, position):
+            return None
+        found = snapshot.read(files.within("snapshots"), position)
+        if found is None:
+            raise StorageError(f"there is no snapshot at position {position} in {files.path('snapshots')}")
+        before = self.newest()
+        named: dict[str, tuple[str, int]] = {}
+        for part, names in found.about.get("files", {}).items():
+            for name in names:
+                local = f"{part}/{name}"
+                named[local] = self._put_part(files, local, epoch, before)
+        stored = f"{self._place}/files/{epoch:08d}/snapshots/{position:020d}.snap"
+        self._storage.put_file(stored, files, f"snapshots/{position:020d}.snap")
+        checkpoint = Checkpoint(
+            epoch=epoch, position=position, snapshot=stored, files=named, about=about or {}
+        )
+        self._storage.put(self._name(epoch, position), msgspec.json.encode(checkpoint))
+        self._forget(epoch)
+        return checkpoint
+
+    def _put_part(self, files: Files, local: str, epoch: int, before: Checkpoint | None) -> tuple[str, int]:
+        size = files.size(local)
+        stored = f"{self._place}/files/{epoch:08d}/{local}.{size}"
+        if before is not None and before.epoch == epoch and before.files.get(local) == (stored, size):
+            return stored, size
+        self._storage.put_file(stored, files, local, size)
+        return stored, size
+
+    def _forget(self, epoch: int) -> None:
+        """Remove what no kept checkpoint needs: of this epoch all but two, then all earlier epochs."""
+        known = self.checkpoints()
+        own = [row for row in known if row[0] == epoch]
+        kept = [found for row in own[-KEPT:] if (found := self.read(*row)) is not None]
+        needed = {
+            name for one in kept for name in (one.snapshot, *(stored for stored, _ in one.files.values()))
+        }
+        for row in own[:-KEPT]:
+            old = self.read(*row)
+            self._storage.remove(self._name(*row))
+            if old is not None:
+                for name in {old.snapshot, *(stored for stored, _ in old.files.values())} - needed:
+                    self._storage.remove(name)
+        if len(own) >= KEPT:
+            for row in known:
+                if row[0] < epoch:
+                    self._storage.remove(self._name(*row))
+            for name in self._storage.list(f"{self._place}/files"):
+                if name.isdigit() and int(name) < epoch:
+                    self._storage.remove(f"{self._place}/files/{name}")
+
+    def _name(self, epoch: int, position: int) -> str:
+        return f"{self._place}/checkpoints/{epoch:08d}-{position:020d}.json"
+
+    # -- a directory as the holder had it
+
+    def restore(self, files: Files, tail: Iterable[TailPiece]) -> Restored:
+        """Make `files` (the shard's local directory) what the committed log and the newest checkpoint say.
+
+        `tail`: what the log's tail held *before* this was called, in order: a segment is put here before it is
+        purged there, so what the tail no longer held is found here. `TailAhead` if it is not (storage whose
+        lists lag behind): try again.
+
+        Sealed segments that the directory holds with the right size are kept, which asks of a holder to write
+        its own files only after the tail took the same bytes.
+        """
+        log = files.within("log")
+        checkpoint = self._restore_checkpoint(files)
+        firsts = self.segments()
+        pieces = list(tail)
+        end, reused = self._restore_segments(log, firsts)
+        if pieces and pieces[0].first > end:
+            raise TailAhead(
+                f"the tail begins at position {pieces[0].first}, and {self._place}/log ends at {end}"
+            )
+        end = _write_tail(log, pieces, end)
+        if checkpoint is not None and checkpoint.position > end:
+            raise StorageError(
+                f"the checkpoint at position {checkpoint.position} of {self._place} is ahead of the log, which "
+                f"ends at {end}: records are missing from the stream"
+            )
+        return Restored(end, checkpoint, reused)
+
+    def _restore_checkpoint(self, files: Files) -> Checkpoint | None:
+        while True:
+            checkpoint = self.newest()
+            for name in files.list("snapshots"):  # files that no snapshot names go at the recovery, as always
+                files.remove(f"snapshots/{name}")
+            files.sync_dir("snapshots")
+            if checkpoint is None:
+                return None
+            try:
+                for local, (stored, _) in checkpoint.files.items():
+                    self._storage.get_file(stored, files, local)
+                local = f"snapshots/{checkpoint.position:020d}.snap"
+                self._storage.get_file(checkpoint.snapshot, files, local)
+            except Missing:
+                if self.newest() == checkpoint:
+                    raise
+                continue  # its holder, who does not know that he is stale, has replaced it meanwhile
+            for directory in {local.rpartition("/")[0] for local in checkpoint.files} | {"snapshots"}:
+                files.sync_dir(directory)
+            return checkpoint
+
+    def _restore_segments(self, log: Files, firsts: list[int]) -> tuple[int, int]:
+        """Sealed segments; those that the directory has whole are kept. (Their end, how many were kept)"""
+        reused = 0
+        for first in segments(log):
+            name = segment_name(first)
+            if first not in firsts or log.size(name) != self._storage.size(f"{self._place}/log/{name}"):
+                log.remove(name)
+        for first in firsts:
+            if first in segments(log):
+                reused += 1
+            else:
+                name = segment_name(first)
+                self._storage.get_file(f"{self._place}/log/{name}", log, name)
+        log.sync_dir("")
+        return (_end_of(log, firsts[-1]) if firsts else 0), reused
+
+
+def _end_of(log: Files, first: int) -> int:
+    """The position after the last record of a whole segment."""
+    name = segment_name(first)
+    size, offset, end = log.size(name), len(segment_head(first)), first
+    while offset < size:
+        head = blocks.head_of(log.read_at(name, offset, blocks.HEAD_BYTES))
+        if head is None:
+            raise StorageError(f"{log.path(name)} is damaged at byte {offset}: restore it from a copy")
+        offset, end = offset + head.size, head.end
+    return end
+
+
+def _write_tail(log: Files, pieces: Iterable[TailPiece], end: int) -> int:
+    """Write what lies behind the sealed segments; byte for byte what its holder wrote."""
+    out: Appender | None = None
+    current = -1
+    try:
+        for piece in pieces:
+            if piece.end <= end:
+                continue  # sealed meanwhile, and not purged yet
+            if piece.first != end:
+                raise StorageError(f"the tail goes on at position {piece.first}, not {end}")
+            if piece.segment != current:
+                if piece.first != piece.segment:
+                    raise StorageError(f"the tail has segment {piece.segment} from {piece.first} on only")
+                if out is not None:
+                    out.sync()
+                    out.close()
+                current, out = piece.segment, log.create(segment_name(piece.segment))
+                out.write(segment_head(piece.segment))
+            assert out is not None
+            out.write(piece.data)
+            end = piece.end
+        if out is not None:
+            out.sync()
+    finally:
+        if out is not None:
+            out.close()
+    log.sync_dir("")
+    return end
+
+
+# -- archives
+
+
+def put_archive(storage: Storage, crawl: str, files: Files, name: str) -> None:
+    """A sealed archive, or its index."""
+    target = f"{crawl}/archive/{name}"
+    if not storage.exists(target) or storage.size(target) != files.size(name):
+        storage.put_file(target, files, name)
+
+
+def archives(storage: Storage, crawl: str) -> dict[str, int]:
+    """Archives on shared storage and their sizes: a record that points elsewhere points at a lost page."""
+    directory = f"{crawl}/archive"
+    return {name: storage.size(f"{directory}/{name}") for name in storage.list(directory)}

@@ -1,0 +1,459 @@
+"""Admission: what becomes of the links of a record, from its log to the frontier.
+
+Links take this path (Manning et al. §20.2.1, Figure 20.2): followed kinds only; those certainly known drop out
+(most); scope; then, by the registered domain, to this shard's seen set and frontier, or into the outbox for
+another shard. Links of other shards always leave at once: whether there is room for them is their owner's
+question.
+
+Where there is not room for all of a record's own links (`lycosa.frontier.sydney` decides that), they are offered
+in the record's fixed pseudo-random order until *t* of them are new or await an answer; what then remains is
+left behind, as the record's position and a cursor:
+
+    under a host    the links of the record to that host, in their order, from the cursor on
+    OTHERS          the links of the record to hosts other than its own, likewise
+
+What remains for the page's own host goes under that host, and so do links to any host that has as many URLs
+waiting as it may. A link left behind was *not* offered: it is in no store and no cache, and is found again by
+reading the record. Coming back offers links from the cursor on until again *t* are new; the entry is gone when
+none remains. A link may stand behind several cursors, or be pending and behind one: the seen set sees to it that
+it comes out once.
+
+Cursors count all links of their group, followed or not, known or not, in scope or not: those things change, the
+order does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh32_intdigest
+
+from lycosa.crawl.exchange import Outbox, Row, pack_hint, unpack_hint
+from lycosa.crawl.splitting import Splitter
+from lycosa.frontier.left_behind import OTHERS, Entry, LeftBehind
+from lycosa.frontier.orders import Order, Sighting
+from lycosa.frontier.protocol import Frontier
+from lycosa.frontier.sydney import ALL, PER_URL, Room, Sampler, permuted
+from lycosa.log.log import Log
+from lycosa.records import Fetched, LinkKind, Links, Received, Record, Robots, Seeded, Waiting
+from lycosa.seen.protocol import Keys, Merging
+from lycosa.url.key import Keyer
+from lycosa.url.parts import host_of
+from lycosa.url.scope import Scope
+
+REDIRECT = int(LinkKind.REDIRECT)
+_LEAST = 8
+"""Links that a record gives when its shard has nothing else to do, however full the memory is."""
+_RECORDS = 8
+"""Records come back to between two breaths of the loop: each takes some hundreds of microseconds."""
+_RETURNS = 64
+"""A record of very many links gives a share such that it is come back to about so often."""
+
+
+class Found(NamedTuple):
+    """The links that a record brings, each with its depth and the redirects in a row that led to it."""
+
+    links: Links
+    depth: int
+    hops: int  # that led to the page
+    source: str = ""  # the page; "" if there is none
+    depths: Sequence[int] | None = None  # of received links: each has its own
+    each_hops: bytes = b""
+    hints: Sequence[int] = ()
+
+    def depth_of(self, row: int) -> int:
+        return self.depth if self.depths is None else self.depths[row]
+
+    def hops_of(self, row: int) -> int:
+        if self.depths is not None:
+            return self.each_hops[row]
+        return self.hops + 1 if self.links.kinds[row] == REDIRECT else 0
+
+
+def found_in(record: Record) -> Found | None:
+    """The links that a record brings; None for records that bring none."""
+    if isinstance(record, Fetched):
+        depth = record.depth if 300 <= record.status < 400 else record.depth + 1
+        return Found(record.links, depth, record.hops, record.url)
+    if isinstance(record, Robots | Seeded):
+        return Found(record.links, 0, 0)
+    if isinstance(record, Received):
+        return Found(record.links, 0, 0, "", record.depths, record.hops, record.hints)
+    return None
+
+
+class LinkRules(NamedTuple):
+    """Which links are followed, as the options say now."""
+
+    scope: Scope
+    follow: NDArray[np.bool_]  # by the byte of `Links.kinds`
+    max_hops: int
+
+
+class _Offer(NamedTuple):
+    """A record's own links that may be new: rows of its links, and what would be pending."""
+
+    found: Found
+    keys: Keys  # of all links of the record
+    hosts: Keys
+    rows: list[int]
+    items: list[Waiting]
+
+
+class Admission:
+    """The way of a shard's links into its frontier; the module's docstring says how."""
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        log: Log,
+        seen: Merging,
+        store: Merging,
+        frontier: Frontier,
+        left: LeftBehind,
+        outbox: Outbox,
+        order: Order,
+        keyer: Keyer,
+        splitter: Splitter,
+        sampler: Sampler,
+        room: Room,
+        low_rank: Callable[[int], bool] | None = None,
+        tells_domains: bool = False,
+    ) -> None:
+        """`low_rank`: whether the page of a key is known to be of low rank. `tells_domains`: other shards want to
+        know which domain a link came from."""
+        self._number = number
+        self._log = log
+        self._seen = seen
+        self._store = store
+        self._frontier = frontier
+        self._left = left
+        self._outbox = outbox
+        self._order = order
+        self._keyer = keyer
+        self._splitter = splitter
+        self._sampler = sampler
+        self._room = room
+        self._low_rank = low_rank
+        self._tells_domains = tells_domains
+        self._source = ("", 0)  # the last page asked about, and its domain's hash
+        self._others_next = True
+        self.rules: LinkRules | None = None
+        self.dropped = 0
+        """Links that there was no room for, in the modes that drop them."""
+        self.returns = 0
+        """Records come back to."""
+
+    # -- links come in
+
+    def offer(self, found: Found, position: int, *, sent_at: int | None = None, foreign: bool = True) -> None:
+        """Offer the links of the record at `position`.
+
+        Links of other shards go into the outbox, as found at `sent_at` (by default the same position), unless
+        `foreign` is false.
+        """
+        if not found.links.kinds:
+            return
+        keys, hosts = self._keyer.scan(found.links.urls)
+        rows = np.flatnonzero(self._wanted(found, keys))
+        if len(rows):
+            at = position if sent_at is None else sent_at
+            self.admit(self._sift(found, keys, hosts, rows, at, foreign), position)
+
+    def fits(self, links: int) -> bool:
+        """Whether so many links can enter without a question."""
+        return self._sampler.t(self._room.fill) >= links and self._room.urls_left(0.5) >= links
+
+    def admit(self, offer: _Offer, position: int) -> None:
+        """Have a record's own links enter, as many as may."""
+        if not offer.rows:
+            return
+        fill = self._room.fill
+        found = offer.found
+        low = bool(self._low_rank and found.source and self._low_rank(self._keyer.key(found.source)))
+        t = self._sampler.of_page(fill, found.source, len(found.links), low)
+        t = min(t, self._room.urls_left(1.0))
+        if t >= len(offer.rows) and self._room.urls_left(0.5) >= len(offer.rows):
+            self._put_new(offer, range(len(offer.rows)))
+        else:
+            own = self._keyer.host_hash(host_of(found.source)) if found.source else 0
+            self._walk(offer, position, t, lambda host: own if host == own else OTHERS, own)
+        self.tell_room()
+
+    def _wanted(self, found: Found, keys: Keys) -> NDArray[np.bool_]:
+        """Which links are followed and not certainly known."""
+        assert self.rules is not None, "the log begins with Configured"
+        if found.depths is not None:
+            # Past the cache, to the store itself: the sender put these keys into the cache when it sent them.
+            # That the links are followed is the sender's finding.
+            return ~self._store.certain(keys)
+        wanted: NDArray[np.bool_] = self.rules.follow[np.frombuffer(found.links.kinds, np.uint8)]
+        wanted &= ~self._seen.certain(keys)
+        return wanted
+
+    def _sift(
+        self, found: Found, keys: Keys, hosts: Keys, rows: NDArray[np.intp], at: int, foreign: bool
+    ) -> _Offer:
+        """Of some links those in scope: this shard's own, while those of others leave."""
+        assert self.rules is not None
+        urls = found.links.urls.split(b"\n")
+        inside, shard_of_url = self.rules.scope.inside, self._splitter.shard_of_url
+        kinds = found.links.kinds
+        mine: list[int] = []
+        items: list[Waiting] = []
+        others: list[int] = []
+        leaving: list[tuple[int, Row]] = []
+        for row, host, key in zip(rows.tolist(), hosts[rows].tolist(), keys[rows].tolist(), strict=True):
+            url = urls[row].decode("ascii")
+            hops, depth = found.hops_of(row), found.depth_of(row)
+            if hops > self.rules.max_hops or not inside(url, depth):
+                continue
+            owner = self._number if found.depths is not None else shard_of_url(host, url)
+            if owner == self._number:
+                mine.append(row)
+                items.append(Waiting(url, key, depth, hops))
+            elif foreign:
+                others.append(row)
+                hint = self.hint(found, row, Waiting(url, key, depth, hops))
+                leaving.append((owner, Row(at, url, kinds[row], depth, hops, hint)))
+        if others:
+            self._outbox.add(keys[others], leaving)
+        return _Offer(found, keys, hosts, mine, items)
+
+    def hint(self, found: Found, row: int, item: Waiting) -> int:
+        """What the shard of a link is to be told besides the link."""
+        sighted = self._order.sighted
+        if not found.source or not (sighted or self._tells_domains):
+            return 0
+        if self._source[0] != found.source:
+            domain = self._splitter.domains.domain(host_of(found.source))
+            self._source = (found.source, xxh32_intdigest(domain.encode("utf-8", "surrogatepass")) or 1)
+        level = self._order.levels([item], self._sighting(found, [row]))[0] if sighted else None
+        return pack_hint(self._source[1], level)
+
+    # -- as many as there is room for
+
+    def _walk(self, offer: _Offer, position: int, t: int, queue_of: Callable[[int], int], own: int) -> None:
+        """Offer links in the record's order until `t` are new or await an answer; leave the rest behind."""
+        place = np.empty(len(offer.keys), np.intp)
+        place[permuted(offer.keys, position)] = np.arange(len(offer.keys))
+        rows = np.array(offer.rows, np.intp)
+        order = np.argsort(place[rows]).tolist()
+        hosts = offer.hosts[rows].tolist()
+        cap = self._sampler.cap(self._room.fill)
+        waiting: dict[int, int] = {}
+        rest: dict[int, int] = {}  # queue -> the place of the first link that remains for it
+        remaining = 0
+        taken, at = 0, 0
+        while taken < t and at < len(order):
+            chunk: list[int] = []
+            while at < len(order) and taken + len(chunk) < t:
+                index = order[at]
+                at += 1
+                host = hosts[index]
+                if cap < ALL:
+                    held = waiting.get(host)
+                    if held is None:
+                        held = self._frontier.queued(host_of(offer.items[index].url))
+                    waiting[host] = held + 1
+                    if held >= cap:
+                        rest.setdefault(host, int(place[rows[index]]))
+                        remaining += 1
+                        continue
+                chunk.append(index)
+            if chunk:
+                taken += self._put_new(offer, chunk)
+        for index in order[at:]:
+            rest.setdefault(queue_of(hosts[index]), int(place[rows[index]]))
+            remaining += 1
+        if not self._sampler.keeps(self._room.fill):
+            self.dropped += remaining
+            return
+        for queue, first in rest.items():
+            group = offer.hosts == np.uint64(queue) if queue else offer.hosts != np.uint64(own)
+            cursor = int(np.count_nonzero(place[group] < first))
+            self._left.push(queue, Entry(position, cursor))
+
+    def _put_new(self, offer: _Offer, chunk: Sequence[int]) -> int:
+        """Offer some links to the store; what is new is pending from now on. How many are new or await."""
+        found = offer.found
+        items = [offer.items[index] for index in chunk]
+        keys = offer.keys[[offer.rows[index] for index in chunk]]
+        sighting = self._sighting(found, [offer.rows[index] for index in chunk])
+        seen = self._store if found.depths is not None else self._seen
+        told = [unpack_hint(found.hints[offer.rows[index]])[1] for index in chunk] if found.hints else None
+        return self.offer_items(seen, keys, items, sighting, told)
+
+    def offer_items(
+        self,
+        seen: Merging,
+        keys: Keys,
+        items: Sequence[Waiting],
+        sighting: Sighting | None = None,
+        told: Sequence[int | None] | None = None,
+    ) -> int:
+        """Offer URLs to the store (or to the cache before it), room or not; `told` are levels that are known."""
+        answer = seen.offer(keys, _Payloads(items, self._order, sighting, told))
+        if len(answer.new):
+            new = answer.new.tolist()
+            if sighting is not None:
+                sighting = sighting._replace(texts=[sighting.texts[row] for row in new])
+            self.put([items[row] for row in new], sighting, [told[row] for row in new] if told else None)
+        return len(answer.new) + len(answer.waiting)
+
+    def put(
+        self,
+        items: Sequence[Waiting],
+        sighting: Sighting | None = None,
+        told: Sequence[int | None] | None = None,
+    ) -> None:
+        """Make URLs pending, each at the level that was told or that the order gives it."""
+        if items:
+            self._frontier.put(items, _levels(self._order, items, sighting, told))
+
+    def put_answered(self, answers: Sequence[tuple[int, bytes]]) -> None:
+        """The store has answered: these were new. Their levels were found when they were offered."""
+        if answers:
+            rows = [_unpack(key, payload) for key, payload in answers]
+            self._frontier.put([item for item, _ in rows], [level for _, level in rows])
+        self.tell_room()
+
+    def _sighting(self, found: Found, rows: Sequence[int]) -> Sighting | None:
+        if not self._order.sighted or not found.source:
+            return None
+        texts = found.links.texts.decode("utf-8", "replace").split("\n") if found.links.texts else None
+        chosen = [texts[row] for row in rows] if texts else [""] * len(rows)
+        return Sighting(found.source, self._keyer.key(found.source), len(found.links), chosen)
+
+    def tell_room(self) -> None:
+        """Say how much memory this shard's frontier has now, answers awaited included."""
+        self._room.tell(self._number, self._frontier.used + PER_URL * self._seen.waiting)
+
+    # -- coming back
+
+    def replenish(self) -> bool:
+        """Come back to some of what was left behind, if the shard is low; whether there is more to do at once."""
+        if not len(self._left):
+            return False
+        self.tell_room()
+        for _ in range(_RECORDS):
+            starving = not self._frontier.pending and not self._seen.waiting
+            if not starving and not self._sampler.is_low(self._room.fill, self._frontier.pending):
+                return False
+            queue = self._next_queue()
+            if queue is None:
+                return False
+            self._come_back(queue, _LEAST if starving else 0)
+        return True
+
+    def replenish_host(self, host: str) -> None:
+        """A visit has ended: come back to what was left behind for the host, if it has few URLs left."""
+        if not len(self._left):
+            return
+        queue = self._keyer.host_hash(host)
+        for _ in range(_RECORDS):
+            if not self._left.count(queue):
+                return
+            self.tell_room()
+            if not self._sampler.host_is_low(self._room.fill, self._frontier.queued(host)):
+                return
+            self._come_back(queue, 0)
+
+    def _next_queue(self) -> int | None:
+        """The queue of others and those of hosts, in turn."""
+        self._others_next = not self._others_next
+        if self._others_next and self._left.count(OTHERS):
+            return OTHERS
+        queue = self._left.next_queue()
+        return queue if queue is not None else (OTHERS if self._left.count(OTHERS) else None)
+
+    def _come_back(self, queue: int, least: int) -> None:
+        entry = self._left.pop(queue)
+        if entry is None:
+            return
+        self.returns += 1
+        found = found_in(self._log.read(entry.position))
+        assert found is not None, "only records with links are left behind"
+        own = self._keyer.host_hash(host_of(found.source)) if found.source else 0
+        keys, hosts = self._keyer.scan(found.links.urls)
+        rows = _group(keys, hosts, entry.position, queue, own)[entry.cursor :]
+        rows = rows[self._wanted(found, keys)[rows]]
+        offer = self._sift(found, keys, hosts, rows, entry.position, False)
+        if offer.rows:
+            t = self._sampler.back(self._room.fill)
+            t = max(t, min(t, 1) * (len(keys) // _RETURNS), least)
+            self._walk(offer, entry.position, t, lambda _: queue, own)
+        self.tell_room()
+
+    def behind(self) -> Iterator[str]:
+        """Every URL behind a cursor, known or not: for tests and for those who ask why."""
+        for queue, entry in list(self._left.entries()):
+            found = found_in(self._log.read(entry.position))
+            assert found is not None
+            own = self._keyer.host_hash(host_of(found.source)) if found.source else 0
+            keys, hosts = self._keyer.scan(found.links.urls)
+            urls = found.links.urls.split(b"\n")
+            for row in _group(keys, hosts, entry.position, queue, own)[entry.cursor :].tolist():
+                yield urls[row].decode("ascii")
+
+
+def _levels(
+    order: Order,
+    items: Sequence[Waiting],
+    sighting: Sighting | None,
+    told: Sequence[int | None] | None,
+) -> list[int]:
+    levels = order.levels(items, sighting)
+    if told is None:
+        return levels
+    return [level if known is None else known for level, known in zip(levels, told, strict=True)]
+
+
+def _group(keys: Keys, hosts: Keys, position: int, queue: int, own: int) -> NDArray[np.intp]:
+    """The rows that an entry of that queue speaks of, in their order."""
+    order = permuted(keys, position)
+    member = hosts == np.uint64(queue) if queue else hosts != np.uint64(own)
+    found: NDArray[np.intp] = order[member[order]]
+    return found
+
+
+class _Payloads(Sequence[bytes]):
+    """What a store keeps of a URL until it has answered: made only if it asks."""
+
+    def __init__(
+        self,
+        items: Sequence[Waiting],
+        order: Order,
+        sighting: Sighting | None,
+        told: Sequence[int | None] | None,
+    ) -> None:
+        self._items = items
+        self._order = order
+        self._sighting = sighting
+        self._told = told
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, row: int) -> bytes: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, row: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(row, slice):
+            return [self[index] for index in range(*row.indices(len(self._items)))]
+        item, sighting = self._items[row], self._sighting
+        if sighting is not None:
+            sighting = sighting._replace(texts=[sighting.texts[row]])
+        (level,) = _levels(self._order, [item], sighting, [self._told[row]] if self._told else None)
+        return f"{item.depth} {item.hops} {level} {item.url}".encode("ascii")
+
+
+def _unpack(key: int, payload: bytes) -> tuple[Waiting, int]:
+    """A payload as the store kept it: depth, hops, level and URL, with spaces between."""
+    depth, hops, level, url = payload.decode("ascii").split(" ", 3)
+    return Waiting(url, key, int(depth), int(hops)), int(level)

@@ -1,0 +1,220 @@
+"""Segments: the append-only files of the store of left-behind entries, as one space of addresses.
+
+An *address* is where a byte would be if all segments ever written were one file. A segment is named by the
+address of its first byte, in hexadecimal (`left-00000001c340`), and ends where the next begins. Addresses only
+grow, and none is written twice: what was appended to a file after a snapshot, and lost with the process, is bytes
+that no address leads to, and a thawed store begins a new segment. Every write is a multiple of 16 bytes long,
+so that an entry never lies across two pages.
+
+Each segment knows how many entries of it are still wanted. With the last one it goes: from the disk at once if
+no snapshot ever named it; else whoever keeps the snapshots removes it, and it is merely not named any more.
+
+Pages of segments that were read are kept, a few, for all queues together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+import msgspec
+
+from lycosa.errors import LocalError, StorageError
+from lycosa.files import Bytes, Files
+
+PAGE = 4096
+PAGES = 16
+"""Pages kept: 64 KiB."""
+LAST = 1 << 48
+"""Addresses are below this."""
+
+_SENSELESS = (
+    "the snapshot's list of left-behind files makes no sense: remove it, so that the one before is used"
+)
+
+
+class Segment(msgspec.Struct, array_like=True):
+    """A file: its first address, the bytes of it that count, and the entries still wanted."""
+
+    base: int
+    size: int
+    wanted: int
+
+    @property
+    def name(self) -> str:
+        return f"left-{self.base:012x}"
+
+
+class Segments:
+    """The files; see the module's docstring."""
+
+    def __init__(self, files: Files, segment_bytes: int) -> None:
+        self._files = files
+        self._most = segment_bytes
+        self._segments: dict[int, Segment] = {}
+        self._bases: list[int] = []  # the keys, ascending
+        self._open: Segment | None = None  # the one that is appended to
+        self._named: set[int] = set()  # those that a snapshot names
+        self._cut: dict[str, int] = {}  # the files of the last freeze, with their sizes
+        self._synced: dict[str, int] = {}
+        self._pages: dict[tuple[int, int], bytes] = {}  # the longest unused first
+        self.end = 0
+        """The address of the next byte appended."""
+
+    # -- writing
+
+    def append(self, data: Bytes, entries: int) -> int:
+        """Write some bytes, which hold so many entries, into one file; the address of the first of them."""
+        if self.end + len(data) > LAST:
+            raise LocalError("too much was left behind: the addresses of its files are used up")
+        segment, self._open = self._open, None
+        if segment is not None and segment.size >= self._most:
+            if not segment.wanted:
+                self._drop(segment)
+            segment = None
+        # If this fails the file may end with a part of the data: it is not open any more, so the next address
+        # is that of a new one.
+        if segment is None:
+            segment = Segment(self.end, 0, 0)
+            out = self._files.create(segment.name)
+        else:
+            out = self._files.append(segment.name)
+        try:
+            out.write(data)
+        finally:
+            out.close()
+        if not segment.size:
+            self._segments[segment.base] = segment
+            self._bases.append(segment.base)
+        self._open = segment
+        segment.size += len(data)
+        segment.wanted += entries
+        address = self.end
+        self.end += len(data)
+        return address
+
+    def release(self, address: int, entries: int) -> None:
+        """So many entries at an address are not wanted any more."""
+        segment = self._at(address)
+        segment.wanted -= entries
+        if not segment.wanted and segment is not self._open:
+            self._drop(segment)
+
+    def _drop(self, segment: Segment) -> None:
+        del self._segments[segment.base]
+        self._bases.remove(segment.base)
+        if segment.base in self._named:
+            self._named.remove(segment.base)
+        else:
+            self._files.remove(segment.name)
+        self._synced.pop(segment.name, None)
+
+    def clear(self) -> None:
+        """Want nothing any more."""
+        self._open = None
+        self._pages.clear()
+        for segment in list(self._segments.values()):
+            self._drop(segment)
+
+    # -- reading
+
+    def read(self, address: int, length: int) -> bytes:
+        """At most `length` bytes from an address on, as far as its segment goes."""
+        segment = self._at(address)
+        offset = address - segment.base
+        length = min(length, segment.size - offset)
+        data = self._files.read_at(segment.name, offset, length)
+        if len(data) < length:
+            raise self._short(segment)
+        return data
+
+    def page(self, address: int) -> tuple[bytes, int]:
+        """A page and where in it the address is; the 16 bytes from there are in it."""
+        segment = self._at(address)
+        number, at = divmod(address - segment.base, PAGE)
+        key = (segment.base, number)
+        data = self._pages.pop(key, b"")
+        if len(data) < at + 16:  # what was the end of the file when it was read may be so no more
+            data = self._files.read_at(segment.name, number * PAGE, PAGE)
+            if len(data) < at + 16:
+                raise self._short(segment)
+            if len(self._pages) >= PAGES:
+                del self._pages[next(iter(self._pages))]
+        self._pages[key] = data
+        return data, at
+
+    def damage(self, address: int, what: str) -> StorageError:
+        """The error to raise when the bytes at an address are not what they should be."""
+        segment = self._at(address)
+        return StorageError(
+            f"{self._files.path(segment.name)} is damaged at byte {address - segment.base}: {what}; restore it, "
+            "or remove the shard's snapshots, so that its log is read anew"
+        )
+
+    def _at(self, address: int) -> Segment:
+        index = bisect_right(self._bases, address) - 1
+        segment = self._segments[self._bases[index]] if index >= 0 else None
+        if segment is None or address >= segment.base + segment.size:
+            raise StorageError(
+                f"no file of what was left behind has the address {address}: remove the shard's snapshots, so that "
+                "its log is read anew"
+            )
+        return segment
+
+    def _short(self, segment: Segment) -> StorageError:
+        there = self._files.exists(segment.name)
+        size = f"has {self._files.size(segment.name)} bytes" if there else "is missing"
+        return StorageError(
+            f"{self._files.path(segment.name)} {size}, but {segment.size} are needed: restore it, or remove the "
+            "shard's snapshots, so that its log is read anew"
+        )
+
+    # -- snapshots
+
+    def freeze(self) -> list[Segment]:
+        """The segments as they are now, those that are wanted."""
+        for row in list(self._segments.values()):
+            if not row.wanted and row is not self._open:  # its last write failed
+                self._drop(row)
+        rows = [Segment(row.base, row.size, row.wanted) for row in self._segments.values() if row.wanted]
+        self._named.update(row.base for row in rows)
+        self._cut = {row.name: row.size for row in rows}
+        return rows
+
+    def files(self) -> list[str]:
+        return sorted(self._cut)
+
+    def settle(self) -> None:
+        stale = {name: size for name, size in self._cut.items() if self._synced.get(name, 0) < size}
+        for name in stale:
+            # Syncing a second handle writes back the whole file, whoever wrote it.
+            handle = self._files.append(name)
+            try:
+                handle.sync()
+            finally:
+                handle.close()
+        if stale:
+            self._files.sync_dir("")
+        self._synced.update(stale)
+
+    def thaw(self, rows: Iterable[Segment], end: int) -> None:
+        """Go on from a freeze, in a store that has no segments yet."""
+        if not 0 <= end <= LAST:
+            raise StorageError(_SENSELESS)
+        for row in sorted(rows, key=lambda row: row.base):
+            if row.base < self.end or row.size < 0 or row.wanted < 0 or row.base + row.size > end:
+                raise StorageError(_SENSELESS)
+            if not self._files.exists(row.name) or self._files.size(row.name) < row.size:
+                raise self._short(row)
+            self._segments[row.base] = row
+            self._bases.append(row.base)
+            self.end = row.base + row.size
+        self.end = end
+        self._named = set(self._bases)
+        self._cut = {row.name: row.size for row in self._segments.values()}
+        self._synced = dict(self._cut)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of RAM held, with what an object costs."""
+        return 400 * len(self._segments) + sum(map(len, self._pages.values())) + 200 * len(self._pages)

@@ -1,0 +1,126 @@
+"""The memory of the store of left-behind entries: flat arrays, which kernels read and change in place.
+
+    rows    a row per queue that has entries, dense      heads   the table of queues, by bucket
+    pool    entries that are in no file yet              c       counters
+
+A queue is a row (`ROW`, 46 bytes; 4 more in the table). Its entries are, oldest first:
+
+    run     `left` entries that lie one after the other in a file, from the address `run` on
+    chain   `blocks` blocks in files; `chain` is the address of the newest, each knows the one before
+    tail    entries in RAM: a circular list in `pool`, of which `tail` is the last, whose next is the first
+
+`left_packed.py` says what files hold. Addresses have 48 bits, in two fields each. In the pool the last entry of a
+tail, and no other, has a `size` above 0, that of the tail, and knows its row.
+
+Arrays grow in place, by an eighth, and `rows` and `heads` shrink in place when queues have gone; `make_room` and
+`trim` are called between kernels, never by them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROW = np.dtype(
+    [
+        ("queue", "<u8"),
+        ("chain", "<u4"),
+        ("anchor", "<u4"),  # the last block of the stretch before that of `chain`
+        ("run", "<u4"),
+        ("link", "<i4"),  # the next row of the bucket
+        ("tail", "<i4"),  # -1: none
+        ("left", "<u4"),
+        ("count", "<u4"),  # entries of run, chain and tail
+        ("blocks", "<u4"),
+        ("chain_top", "<u2"),
+        ("anchor_top", "<u2"),
+        ("run_top", "<u2"),
+    ]
+)
+WAITING = np.dtype(
+    [
+        ("position", "<i8"),
+        ("cursor", "<u4"),
+        ("next", "<i4"),
+        ("row", "<i4"),
+        ("size", "<i4"),
+    ]
+)
+SAVED = np.dtype(
+    [
+        ("queue", "<u8"),
+        ("chain", "<u8"),
+        ("anchor", "<u8"),
+        ("run", "<u8"),
+        ("left", "<u4"),
+        ("count", "<u4"),  # entries of run and chain
+        ("blocks", "<u4"),
+    ]
+)
+"""A row as a snapshot has it."""
+TAIL = np.dtype([("queue", "<u8"), ("position", "<i8"), ("cursor", "<u4")])
+"""An entry of a tail as a snapshot has it."""
+
+# Counters, by index into one array of int64.
+(
+    QUEUES,  # rows
+    NEXT,  # the row that the round names next
+    BUCKETS,
+    ENTRIES,  # in all queues
+    TAILS,  # entries the pool may have
+    POOLED,  # entries in it
+    TOP,  # places of it ever used since the last spill
+    FREE,  # head of the list of free places below TOP, -1 if there is none
+    COUNTERS,
+) = range(9)
+
+HEAD_WORDS = 8
+ENTRY_WORDS = 4
+BLOCK = 1024
+"""Entries of a block at most."""
+STRETCH = 64
+"""Blocks of a stretch. With BLOCK it bounds what is copied at once: 65,536 entries, 1 MiB."""
+
+
+class Store(NamedTuple):
+    """All arrays; the module's docstring says what each is."""
+
+    rows: NDArray[Any]
+    heads: NDArray[np.int32]
+    pool: NDArray[Any]
+    c: NDArray[np.int64]
+
+
+def grow(array: NDArray[Any], need: int) -> None:
+    """Make room for `need` elements at least, by an eighth, at most 16 MiB at once."""
+    have = len(array)
+    if need > have:
+        step = min(max(have // 8, 64), (16 << 20) // array.itemsize)
+        array.resize(max(need, have + step), refcheck=False)
+
+
+def new_store(tails: int) -> Store:
+    """An empty store, whose pool takes so many entries."""
+    c = np.zeros(COUNTERS, np.int64)
+    c[[QUEUES, NEXT, BUCKETS]] = 1
+    c[TAILS] = tails
+    c[FREE] = -1
+    rows = np.zeros(1, ROW)
+    rows["tail"] = -1
+    return Store(rows, np.full(1, -1, np.int32), np.zeros(0, WAITING), c)
+
+
+def make_room(s: Store, queues: int = 1) -> None:
+    """Room for so many more queues, and for one more entry."""
+    grow(s.rows, int(s.c[QUEUES]) + queues)
+    grow(s.heads, int(s.c[BUCKETS]) + queues)
+    grow(s.pool, int(s.c[TOP]) + 1)
+
+
+def trim(s: Store) -> None:
+    """Give back what was needed for queues that are gone."""
+    n = int(s.c[QUEUES])
+    s.rows.resize(n + n // 8 + 64, refcheck=False)
+    s.heads.resize(max(int(s.c[BUCKETS]), n + n // 8 + 64), refcheck=False)

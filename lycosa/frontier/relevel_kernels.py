@@ -1,0 +1,201 @@
+"""Kernels that give waiting URLs their levels anew.
+
+Hosts are done one after the other, by slot. The queues of the one at hand are taken off its row (MOVING_QUEUE
+is the first that is left) and its URLs are put into new ones, chunk by chunk: a chunk is decoded, its keys are
+looked up, and then it is appended level by level, so that the last group of a queue is decoded once per chunk
+and not once per URL. Which chunks a queue is cut into makes no difference to the order of its URLs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from lycosa.frontier.host_kernels import settle_host
+from lycosa.frontier.orders import LEVELS, Ranking
+from lycosa.frontier.queue_kernels import (
+    ATTEMPT,
+    DEPTH,
+    HOPS,
+    append,
+    decode,
+    drop_head,
+    free_queue,
+    has_room,
+    load_tail,
+    new_text,
+    queue_of,
+    read_head,
+)
+from lycosa.frontier.store import FREE, GROUP, LONGEST, MOVING, MOVING_QUEUE, RANKING
+from lycosa.frontier.view_kernels import view
+from lycosa.frontier.visit_kernels import key_of, write_url
+
+PAUSED, DONE, NO_ROOM, OUTSIDE, ASK = range(5)
+"""Why `move` returned: enough were moved; all are; there must be room for more; the host at hand has URLs in
+flight or put back, which must get their levels; the order must be asked for the rank of the host at hand."""
+
+# What `state` holds.
+CURSOR, END, MOVED, COUNT, NEXT, NEED, STATES = range(7)
+"""The slot to look at next, and the one to stop at; URLs moved since it was set to 0; URLs of the chunk at hand,
+and which of them, by level, is next; bytes for which there was no room."""
+
+_ASKED = int(Ranking.ASKED)
+_ROWS = 1 << 16
+"""Rows of hosts without URLs that one call looks at."""
+
+
+class Chunk(NamedTuple):
+    """Buffers: the group being read, the texts of a chunk, and by URL where its text ends, depth, hops, attempt,
+    level; and the URLs in the order of their levels."""
+
+    texts: Any
+    spans: Any
+    data: Any
+    ends: Any
+    metas: Any
+    levels: Any
+    order: Any
+
+
+@njit(cache=True, nogil=True)
+def _level(keys: Any, levels: Any, other: Any, key: Any, old: Any) -> Any:
+    low, high = np.int64(0), np.int64(len(keys))
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    if low < len(keys) and keys[low] == key:
+        return np.int64(levels[low])
+    return old if other < 0 else other
+
+
+@njit(cache=True, nogil=True)
+def _gather(s: Any, chunk: Any, keys: Any, levels: Any, other: Any, limit: Any, out: Any) -> Any:
+    """Take URLs off the first queue that is left, at most `limit`, into the chunk; how many."""
+    slot, q = s.c[MOVING], s.c[MOVING_QUEUE]
+    old = np.int64(s.queues[q].level)
+    m = top = np.int64(0)
+    k, block, at = read_head(s, chunk.texts, chunk.spans, q)
+    while True:
+        base, n = chunk.spans[k], chunk.spans[GROUP + k]
+        for i in range(n):
+            chunk.data[top + i] = chunk.texts[base + i]
+        size = write_url(s, slot, chunk.texts, base, n, out)
+        top += n
+        chunk.ends[m] = top
+        chunk.metas[m, 0] = chunk.spans[DEPTH]
+        chunk.metas[m, 1] = chunk.spans[HOPS]
+        chunk.metas[m, 2] = chunk.spans[ATTEMPT]
+        chunk.levels[m] = _level(keys, levels, other, key_of(s, out, size), old)
+        m += 1
+        drop_head(s, q, block, at)
+        if s.queues[q].count == 0:
+            s.c[MOVING_QUEUE] = s.queues[q].next
+            free_queue(s, q)
+            return m
+        if m == limit or top + s.c[LONGEST] > len(chunk.data):
+            return m
+        k = np.int64(s.queues[q].skip)
+        if k == 0:  # its blocks before may be gone
+            block, at = np.int64(s.queues[q].head_block), np.int64(s.queues[q].head_at)
+        block, at = decode(s, chunk.texts, chunk.spans, k, block, at)
+
+
+@njit(cache=True, nogil=True)
+def _sort(chunk: Any, m: Any) -> None:
+    """The order of the chunk's URLs by level, as they are within one."""
+    starts = np.zeros(LEVELS + 1, np.int64)
+    for i in range(m):
+        starts[np.int64(chunk.levels[i]) + 1] += 1
+    for level in range(LEVELS):
+        starts[level + 1] += starts[level]
+    for i in range(m):
+        at = np.int64(chunk.levels[i])
+        chunk.order[starts[at]] = i
+        starts[at] += 1
+
+
+@njit(cache=True, nogil=True)
+def _scatter(s: Any, state: Any, chunk: Any) -> Any:
+    """Append the chunk to the host's new queues; False if there is no room for the next of it."""
+    slot = s.c[MOVING]
+    text = new_text(s)
+    loaded = np.int64(-1)
+    while state[NEXT] < state[COUNT]:
+        i = np.int64(chunk.order[state[NEXT]])
+        start = np.int64(chunk.ends[i - 1]) if i > 0 else np.int64(0)
+        n = np.int64(chunk.ends[i]) - start
+        if not has_room(s, n, 0):
+            state[NEED] = n
+            return False
+        q = queue_of(s, slot, np.int64(chunk.levels[i]))
+        if q != loaded:
+            load_tail(s, q)
+            loaded = q
+        for j in range(n):
+            s.texts[text + j] = chunk.data[start + j]
+        append(s, q, n, chunk.metas[i, 0], chunk.metas[i, 1], chunk.metas[i, 2])
+        state[NEXT] += 1
+        state[MOVED] += 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _detach(s: Any, state: Any) -> Any:
+    """Have the next host that has URLs at hand; False if there was none among the rows looked at."""
+    stop = min(state[END], state[CURSOR] + _ROWS)
+    while state[CURSOR] < stop:
+        slot = state[CURSOR]
+        state[CURSOR] += 1
+        host = s.hosts[slot]
+        if host.where != FREE and (host.queue >= 0 or host.back > 0 or host.flying > 0):
+            s.c[MOVING] = slot
+            s.c[MOVING_QUEUE] = host.queue
+            s.hosts[slot].queue = -1
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def move(
+    c: Any,
+    state: Any,
+    chunk: Any,
+    keys: Any,
+    levels: Any,
+    other: Any,
+    limit: Any,
+    one: Any,
+    now: Any,
+    out: Any,
+) -> Any:
+    """Move URLs to their new levels until `limit` are, of the host at hand only if `one`; why it stopped."""
+    s = view(c)
+    while True:
+        if state[NEXT] < state[COUNT]:
+            if not _scatter(s, state, chunk):
+                return NO_ROOM
+            settle_host(s, now, c[MOVING])
+            if c[RANKING] == _ASKED:
+                return ASK
+        if c[MOVING] >= 0 and c[MOVING_QUEUE] < 0:
+            c[MOVING] = -1
+        if one and c[MOVING] < 0:
+            return DONE
+        if state[MOVED] >= limit:
+            return PAUSED
+        if c[MOVING] < 0:
+            if not _detach(s, state):
+                return DONE if state[CURSOR] >= state[END] else PAUSED
+            if s.hosts[c[MOVING]].back > 0 or s.hosts[c[MOVING]].flying > 0:
+                return OUTSIDE
+            continue
+        most = min(limit - state[MOVED], len(chunk.ends))
+        state[COUNT] = _gather(s, chunk, keys, levels, other, most, out)
+        state[NEXT] = 0
+        _sort(chunk, state[COUNT])

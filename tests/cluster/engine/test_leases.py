@@ -1,0 +1,166 @@
+"""Leases and presence in the bucket, with two agents at one server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from nats.aio.client import Client
+
+from lycosa.clock import ManualClock
+from lycosa.cluster.engine import keys as keys_module
+from lycosa.cluster.engine.keys import Bucket
+from lycosa.cluster.engine.leases import Leases, Presence
+from lycosa.cluster.engine.outcomes import Conflict, Unavailable
+from lycosa.cluster.engine.streams import Names, bucket_config, ensure
+
+
+@pytest.fixture
+async def bucket(client: Client, names: Names) -> AsyncIterator[Bucket]:
+    js = client.jetstream()
+    await ensure(js, bucket_config(names, replicas=1))
+    yield Bucket(client, js, names)
+
+
+def leases(bucket: Bucket, me: str, clock: ManualClock) -> Leases:
+    return Leases(bucket, me, 10.0, clock)
+
+
+async def test_keys_change_by_compare_and_set(bucket: Bucket) -> None:
+    assert await bucket.get("a") is None
+    first = await bucket.update("a", b"1", 0)
+    with pytest.raises(Conflict):
+        await bucket.update("a", b"2", 0)
+    second = await bucket.update("a", b"2", first)
+    found = await bucket.get("a")
+    assert found is not None and (found.value, found.revision) == (b"2", second)
+    await bucket.put("b.x", b"3")
+    await bucket.put("b.y", b"4")
+    assert {entry.key: entry.value for entry in await bucket.all("b.*")} == {"b.x": b"3", "b.y": b"4"}
+    await bucket.delete("b.x")
+    assert [entry.key for entry in await bucket.all("b.*")] == ["b.y"]
+    assert await bucket.get("b.x") is None
+    assert await bucket.all("nothing.*") == []
+
+
+async def test_one_of_many_gets_a_lease(bucket: Bucket) -> None:
+    clock = ManualClock()
+    all_of_them = [leases(bucket, f"agent-{n}", clock) for n in range(8)]
+    got = await asyncio.gather(*(one.acquire(0) for one in all_of_them))
+    won = [holding for holding in got if holding is not None]
+    assert len(won) == 1 and won[0].epoch == 1
+
+
+async def test_a_lease_is_renewed_expires_and_passes_on_with_the_next_epoch(bucket: Bucket) -> None:
+    mine, theirs = ManualClock(), ManualClock()
+    a, b = leases(bucket, "a", mine), leases(bucket, "b", theirs)
+    holding = await a.acquire(3)
+    assert holding is not None
+    assert await b.acquire(3) is None  # seen now for the first time: its time begins
+    theirs.advance(9.0)
+    mine.advance(9.0)
+    assert not holding.may_fetch(mine.monotonic())
+    assert await a.renew(3)
+    assert holding.may_fetch(mine.monotonic())
+    assert await b.follow(2.0)
+    theirs.advance(9.9)
+    assert await b.acquire(3) is None and b.holder_of(3) == "a"
+    theirs.advance(0.1)
+    assert b.holder_of(3) == ""
+    taken = await b.acquire(3)
+    assert taken is not None and taken.epoch == 2
+    assert not await a.renew(3)
+    assert holding.lost and not holding.may_write(mine.monotonic()) and 3 not in a.held
+    await a.close()
+    await b.close()
+
+
+async def test_one_who_missed_renewals_cannot_take(bucket: Bucket) -> None:
+    """The watcher was cut off and believes that the lease ran out: compare-and-set knows better."""
+    mine, theirs = ManualClock(), ManualClock()
+    a, b = leases(bucket, "a", mine), leases(bucket, "b", theirs)
+    await a.acquire(0)
+    assert await b.acquire(0) is None
+    assert await a.renew(0)
+    theirs.advance(60.0)  # b has seen nothing since
+    assert await b.acquire(0) is None
+    assert await a.renew(0)
+
+
+async def test_a_released_lease_is_taken_at_once(bucket: Bucket) -> None:
+    clock = ManualClock()
+    a, b = leases(bucket, "a", clock), leases(bucket, "b", clock)
+    await a.acquire(0)
+    assert await b.acquire(0) is None
+    await a.release(0)
+    await b.follow(2.0)
+    taken = await b.acquire(0)
+    assert taken is not None and taken.epoch == 2
+    await b.close()
+
+
+async def test_a_lost_answer_does_not_lose_the_lease(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    a = leases(bucket, "a", clock)
+    publish = keys_module.publish
+    deaf = True
+
+    async def lose(*given: object, **more: object) -> object:
+        answer = await publish(*given, **more)  # type: ignore[arg-type]
+        if deaf:
+            raise Unavailable("the answer was lost")
+        return answer
+
+    monkeypatch.setattr(keys_module, "publish", lose)
+    holding = await a.acquire(0)  # written, unheard, read back
+    assert holding is not None and holding.epoch == 1
+    clock.advance(8.5)
+    with pytest.raises(Unavailable):
+        await a.renew(0)
+    assert not holding.may_fetch(clock.monotonic())  # a renewal that nobody confirmed is none
+    deaf = False
+    assert await a.renew(0)
+    assert holding.may_fetch(clock.monotonic())
+
+
+async def test_a_renewal_counts_from_when_it_began(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    a = leases(bucket, "a", clock)
+    publish = keys_module.publish
+
+    async def slow(*given: object, **more: object) -> object:
+        clock.advance(3.0)
+        return await publish(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(keys_module, "publish", slow)
+    holding = await a.acquire(0)  # from 0 to 3
+    assert holding is not None
+    assert holding.may_fetch(7.9) and not holding.may_fetch(8.0)
+    assert await a.renew(0)  # from 3 to 6
+    assert holding.may_fetch(10.9) and not holding.may_fetch(11.0)
+
+
+async def test_presence_is_a_key_that_changes(bucket: Bucket) -> None:
+    clock = ManualClock()
+    a, b = Presence(bucket, "a", 10.0, clock), Presence(bucket, "b", 10.0, clock)
+    await a.beat(b"hello")
+    await b.beat()
+    while len(a.alive()) < 2:
+        await a.follow(2.0)
+    assert a.alive() == ["a", "b"] and a.about("a") == b"hello"
+    clock.advance(6.0)
+    await b.beat()
+    await a.follow(2.0)
+    clock.advance(6.0)
+    assert a.alive() == ["b"]
+    await b.leave()
+    await a.follow(2.0)
+    assert a.alive() == []
+    await a.close()
+    await b.close()
+
+
+async def test_a_crawl_that_is_not_there_is_told(client: Client, names: Names) -> None:
+    with pytest.raises(Unavailable, match="no crawl"):
+        await Bucket(client, client.jetstream(), names).get("crawl")

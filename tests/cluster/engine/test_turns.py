@@ -1,0 +1,106 @@
+"""Turns of addresses: one at a time, for a time, and none from a new owner for one expiry."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+from nats.aio.client import Client
+
+from lycosa.clock import ManualClock
+from lycosa.cluster.engine.streams import Names
+from lycosa.cluster.engine.turn_table import Granted, Later, TurnTable, owner_of
+from lycosa.cluster.engine.turns import Turn, TurnAsker, TurnKeeper
+
+
+def test_one_turn_at_a_time_with_a_rest_between() -> None:
+    table = TurnTable(0.0, expiry=10.0, wait=0.5)
+    assert table.ask("a", "x", 10.0) == Granted(10.0)
+    assert table.ask("a", "y", 13.0) == Later(7.0)
+    assert table.ask("b", "y", 13.0) == Granted(10.0)
+    table.give_back("a", "y", 13.0)  # not y's
+    assert table.ask("a", "y", 13.0) == Later(7.0)
+    table.give_back("a", "x", 14.0)
+    assert table.ask("a", "y", 14.0) == Later(0.5)
+    assert table.ask("a", "y", 14.5) == Granted(10.0)
+    table.give_back("a", "x", 15.0)  # a late word from x does not end y's turn
+    assert isinstance(table.ask("a", "z", 15.0), Later)
+    assert table.ask("a", "z", 24.5) == Granted(10.0)  # y never came back
+
+
+def test_a_repeated_request_is_the_same_turn() -> None:
+    table = TurnTable(0.0, expiry=10.0, wait=0.5)
+    assert table.ask("a", "x", 10.0) == table.ask("a", "x", 11.0) == Granted(10.0)
+
+
+def test_a_new_owner_grants_nothing_for_one_expiry() -> None:
+    table = TurnTable(100.0, expiry=10.0, wait=0.5)
+    assert table.ask("a", "x", 100.0) == Later(10.0)
+    assert table.ask("a", "x", 109.0) == Later(1.0)
+    assert table.ask("a", "x", 110.0) == Granted(10.0)
+
+
+def test_turns_that_are_over_are_forgotten() -> None:
+    table = TurnTable(-10.0, expiry=10.0, wait=0.5)
+    for number in range(5_000):
+        table.ask(f"a{number}", "x", number * 0.1)
+    assert len(table) < 1_200
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, 6), st.floats(0, 6), st.floats(0, 3)), max_size=30))
+def test_turns_of_two_never_overlap_whatever_the_delays(steps) -> None:
+    """Askers count from when they asked, the owner from when it granted; the owner changes now and then."""
+    expiry, now, owned = 10.0, 0.0, 0.0
+    table = TurnTable(0.0, expiry=expiry, wait=0.5)
+    held: list[tuple[float, float]] = []
+    for act, asking, granting, until_back in steps:
+        if act == 0:
+            owned = now
+            table = TurnTable(owned, expiry=expiry, wait=0.5)
+            continue
+        asked = now
+        now += asking  # the request travels
+        who = f"w{len(held)}-{now}"
+        if isinstance(table.ask("a", who, now), Granted):
+            end = asked + expiry
+            if act == 2 and now + granting + until_back < end:
+                end = now + granting + until_back
+                held.append((now + granting, end))
+                now = end
+                table.give_back("a", who, now)
+            else:
+                held.append((now, max(end, now)))
+    for (_, end), (start, _) in pairwise(held):
+        assert start >= end
+
+
+async def test_asked_over_the_wire(client: Client, other: Client, names: Names) -> None:
+    clock = ManualClock()
+    address = "192.0.2.7"
+    shard = owner_of(address, 4)
+    keeper = TurnKeeper(client, names, clock, expiry=10.0, wait=0.5)
+    asker = TurnAsker(other, names, 4, clock)
+    assert isinstance(await asker.ask(address), Later)  # nobody holds the shard: no answer, no turn
+    may = True
+    await keeper.keep(shard, lambda: may)
+    await client.flush()
+    assert await asker.ask(address) == Later(10.0)
+    clock.advance(10.0)
+    answers = await asyncio.gather(*(asker.ask(address) for _ in range(5)))
+    turns = [answer for answer in answers if isinstance(answer, Turn)]
+    assert len(turns) == 1 and turns[0].until == 20.0
+    await asker.give_back(turns[0])
+    await other.flush()
+    for _ in range(5):  # the giving back has no answer, and counts from when it arrives
+        clock.advance(0.5)
+        if isinstance(await asker.ask(address), Turn):
+            break
+    else:
+        raise AssertionError("a turn that was given back is never granted again")
+    may = False  # the lease is at 0.8 of its time
+    clock.advance(60.0)
+    assert isinstance(await asker.ask(address), Later)
+    await client.publish(names.turn_subject(shard), b"\xff{")  # is not answered, and harms nobody
+    await keeper.close()

@@ -1,0 +1,138 @@
+"""Admission with little room: what is left behind comes back, nothing is lost or twice (seed 000, §3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+
+from lycosa.fetch.protocol import Failure, Request
+from lycosa.lab.faults import Crash, FaultyFiles
+from lycosa.lab.network import Reply
+from lycosa.log.reader import LogReader
+from lycosa.records import Fetched
+from lycosa.url.parts import host_of, path_of
+from tests.crawl.scripted import HOSTS, crawl
+
+PAGES = 60
+
+
+def hub(request: Request, before: int) -> Reply | Failure:
+    """Four hosts of sixty pages; each page links thirty of its own host and five of each other."""
+    host, path = HOSTS.index(host_of(request.url)), path_of(request.url)
+    if path == "/robots.txt":
+        return Reply(b"", 404)
+    page = int(path[2:] or 0) if path == "/" or path.startswith("/p") else -1
+    if not 0 <= page < PAGES:
+        return Reply(b"no such page", 404)
+    random = Random(host * PAGES + page)
+    near = [f"/p{n}" if n else "/" for n in random.sample(range(PAGES), 30)]
+    near += [f"/p{n}" for n in (2 * page + 1, 2 * page + 2) if n < PAGES]  # every page can be reached
+    far = [
+        f"http://{name}/p{random.randrange(1, PAGES)}" for name in HOSTS for _ in range(5) if name != HOSTS[host]
+    ]
+    far += [f"http://{name}/" for name in HOSTS]
+    return Reply("".join(f'<a href="{href}">to {href}</a>' for href in near + far).encode())
+
+
+def truth() -> set[str]:
+    pages = {f"http://{host}/p{n}" for host in HOSTS for n in range(1, PAGES)}
+    return pages | {f"http://{host}/" for host in HOSTS}
+
+
+def fetched(files: FaultyFiles) -> Counter[str]:
+    return Counter(
+        record.url
+        for number in range(4)
+        for _, record in LogReader(files.within(f"shards/{number:02d}/log")).scan()
+        if isinstance(record, Fetched) and record.status == 200
+    )
+
+
+COMPLETE: list[dict[str, Any]] = [
+    {"admit": "sample", "sample": 1},
+    {"admit": "sample", "sample": 3},
+    {"admit": "sample", "sample": 8},
+    {"admit": "adaptive", "memory": 1 << 12},
+    {"admit": "adaptive", "memory": 1 << 12, "sample": 2},
+    {"admit": "sample", "sample": 3, "directories": 1},
+]
+
+
+@pytest.mark.parametrize("frontier", COMPLETE)
+def test_a_bounded_crawl_fetches_what_an_unbounded_one_does(frontier: dict[str, Any]) -> None:
+    files = FaultyFiles()
+    run = crawl(files, answer=hub, frontier=frontier)
+    found = fetched(files)
+    assert set(found) == truth()
+    assert set(found.values()) == {1}
+    assert run.end == "finished"
+    assert sum(shard.admission.returns for shard in run.agent.shards) > 0
+    assert sum(len(shard.left) for shard in run.agent.shards) == 0
+    assert sum(shard.admission.dropped for shard in run.agent.shards) == 0
+
+
+@pytest.mark.parametrize("store", ["veuniq", "drum", "mercator"])
+def test_answers_that_come_late_count_as_entered(store: str) -> None:
+    files = FaultyFiles()
+    crawl(files, answer=hub, frontier={"admit": "sample", "sample": 2}, seen={"store": store})
+    assert fetched(files) == Counter(truth())
+
+
+def test_a_truncated_crawl_drops_the_rest_and_says_how_much() -> None:
+    files = FaultyFiles()
+    run = crawl(files, answer=hub, frontier={"admit": "truncated", "sample": 1})
+    assert set(fetched(files)) < truth()
+    assert sum(shard.admission.dropped for shard in run.agent.shards) > 0
+    assert all(len(shard.left) == 0 for shard in run.agent.shards)
+
+
+def test_a_fixed_budget_leaves_behind_until_it_is_full_and_then_drops() -> None:
+    files = FaultyFiles()
+    run = crawl(files, answer=hub, frontier={"admit": "fixed", "memory": 1 << 12, "sample": 4})
+    assert run.end == "finished"
+    assert set(fetched(files)) <= truth()
+
+
+def test_the_sample_does_not_depend_on_when_it_is_drawn() -> None:
+    runs = []
+    for _ in range(2):
+        files = FaultyFiles()
+        crawl(files, answer=hub, frontier={"admit": "sample", "sample": 2})
+        runs.append(list(fetched(files)))
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("frontier", [COMPLETE[0], COMPLETE[3]])
+def test_a_bounded_crawl_goes_on_where_it_stopped(frontier: dict[str, Any]) -> None:
+    files = FaultyFiles()
+    start = 0.0
+    ends = []
+    for pages in (40, 90, 160, 0):
+        run = crawl(files, start, answer=hub, frontier=frontier, limits={"pages": pages})
+        start = run.until
+        ends.append(str(run.end))
+    assert ends == ["limit", "limit", "limit", "finished"]
+    assert fetched(files) == Counter(truth())
+
+
+@pytest.mark.parametrize("crash", range(20, 420, 40))
+def test_a_bounded_crawl_survives_a_crash(crash: int) -> None:
+    """What was left behind since the last snapshot is found in the log; at any operation on a file."""
+    options: dict[str, Any] = {
+        "frontier": {"admit": "sample", "sample": 2},
+        "snapshot": {"records": 60, "seconds": 2.0},
+    }
+    files = FaultyFiles(crash_at=crash)
+    random = Random(crash)
+    for _ in range(3):
+        with suppress(Crash):
+            crawl(files, 1000.0, answer=hub, **options)
+        files = files.restart(random, crash_at=crash if files.crashed else None)
+    files = files.restart(random)
+    crawl(files, 5000.0, answer=hub, **options)
+    found = fetched(files)
+    assert set(found) == truth() and set(found.values()) == {1}
