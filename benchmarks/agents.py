@@ -256,6 +256,7 @@ def main() -> None:
         print(f"the machine is not quiet (load {busy:.1f}): the numbers count for little")
     results: dict[int, list[Result]] = {agents: [] for agents in sorted(args.agents)}
     with tempfile.TemporaryDirectory(prefix="lycosa-agents-") as place, serving(web_options(args)) as served:
+        run(1, served.web, served.pid, Path(place))  # the server makes its pages, and disks warm up
         for number in range(args.rounds):
             for agents, rows in results.items():
                 rows.append(run(agents, served.web, served.pid, Path(place)))
@@ -265,7 +266,7 @@ def main() -> None:
     text = report(results, frames_a_second(0.5 if args.quick else 3.0), args)
     print(text)
     if args.write:
-        RESULTS.write_text(f"# Several agents\n\n```\nmake bench-agents\n```\n\n{text}\n", encoding="utf-8")
+        RESULTS.write_text(f"# Several agents\n\n```\npython benchmarks/agents.py --write\n```\n\n{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
