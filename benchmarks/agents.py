@@ -266,7 +266,9 @@ def main() -> None:
     text = report(results, frames_a_second(0.5 if args.quick else 3.0), args)
     print(text)
     if args.write:
-        RESULTS.write_text(f"# Several agents\n\n```\npython benchmarks/agents.py --write\n```\n\n{text}\n", encoding="utf-8")
+        RESULTS.write_text(
+            f"# Several agents\n\n```\npython benchmarks/agents.py --write\n```\n\n{text}\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -167,7 +167,9 @@ class Received(msgspec.Struct, frozen=True, array_like=True, tag_field="record",
     hops: bytes
     digests: bytes = b""  # eight bytes each, little endian
     asked: list[int] = []
-    hints: list[int] = []  # what the sender alone knows of each link (see `crawl.exchange.Row`); empty: nothing
+    hints: list[
+        int
+    ] = []  # what the sender alone knows of each link (see `crawl.exchange.Row`); empty: nothing
 
 
 class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="F"):

@@ -51,6 +51,7 @@ from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import decode_options
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import Reporter
+from lycosa.crawl.warming import warm
 from lycosa.errors import LycosaError
 from lycosa.files import DiskFiles
 from lycosa.meters import Meters
@@ -259,6 +260,7 @@ async def serve(fd: int) -> int:
     start = await channel.receive()
     if not isinstance(start, Start):
         return 1
+    warm()  # kernels are loaded now, and not while visits wait
     try:
         await AgentProcess(channel, start).run()
     except LycosaError as error:
