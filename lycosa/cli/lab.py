@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import importlib.util
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -118,7 +118,7 @@ class _Teller:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lycosa.lab.experiments.sydney import experiment, reshuffled, rules
+    from lycosa.lab.experiments.sydney import experiment, median_row, reshuffled, rules
 
     for name, value, least in (
         ("t", min(args.t), 1),
@@ -129,6 +129,8 @@ def run(args: argparse.Namespace) -> int:
     ):
         if value < least:
             raise ConfigError(f"--{name} is at least {least}")
+    if args.plot is not None and importlib.util.find_spec("matplotlib") is None:
+        raise ConfigError("plots need matplotlib: pip install 'lycosa[lab]'")
     if args.plot is not None and args.plot.is_dir():
         raise ConfigError(f"cannot write {args.plot}: it is a directory")
     tell = _Teller()
@@ -137,16 +139,15 @@ def run(args: argparse.Namespace) -> int:
     samples = sorted(set(args.t), reverse=True)
     chosen = rules(samples, [share / 100 for share in sorted(set(args.budget))], shallow)
     runs: dict[str, tuple[Rule, Trace]] = {}
-    rows: list[tuple[Rule, Row]] = []
+    rows: dict[str, list[Row]] = {}
     for rule, trace, row in experiment(subject, chosen, lambda rule: tell(f"crawling, {rule.name}")):
         runs[rule.name] = (rule, trace)
-        rows.append((rule, row))
+        rows[rule.name] = [row]
     explored = len(runs["breadth-first"][1].order)
-    spread = {rule.name: [(row.peak, row.coverage)] for rule, row in rows}
     for number in range(1, args.repeat):
         tell(f"crawling again, {number + 1} of {args.repeat}")
         for rule, _, row in experiment(reshuffled(subject, number), chosen):
-            spread[rule.name].append((row.peak, row.coverage))
+            rows[rule.name].append(row)
     head = {
         "graph": _name(args.graph),
         "nodes": subject.lists.count,
@@ -155,6 +156,7 @@ def run(args: argparse.Namespace) -> int:
         "explored": explored,
         "shallow": shallow,
         "seed": args.seed,
+        "repeat": args.repeat,
     }
     if args.plot is not None:
         from lycosa.lab.experiments.sydney_plot import plot
@@ -166,12 +168,12 @@ def run(args: argparse.Namespace) -> int:
     tell.done()
     if args.json:
         print(json.dumps(head))
-        for rule, row in rows:
-            peaks, coverages = zip(*spread[rule.name], strict=True)
-            more = {"peaks": peaks, "coverages": coverages, "paper": _paper(rule)}
-            print(json.dumps({**row._asdict(), **more}))
+        for rule in chosen:
+            made = rows[rule.name]
+            more = {"peaks": [row.peak for row in made], "coverages": [row.coverage for row in made]}
+            print(json.dumps({**median_row(made)._asdict(), **more, "paper": _paper(rule)}))
     else:
-        _print(head, rows, spread)
+        _print(head, chosen, rows)
     ours = [rule for rule in chosen if rule.mode]
     return _through(args, subject, ours, explored, tell) if args.through else 0
 
@@ -220,22 +222,24 @@ def _paper(rule: Rule) -> dict[str, float]:
     return {}
 
 
-def _print(
-    head: dict[str, Any], rows: Sequence[tuple[Rule, Row]], spread: dict[str, list[tuple[float, float]]]
-) -> None:
+def _print(head: dict[str, Any], rules: Sequence[Rule], rows: dict[str, list[Row]]) -> None:
+    from lycosa.lab.experiments.sydney import median_row
+
     print(f"{head['graph']}: {head['nodes']:,} pages, {head['arcs']:,} links")
     print(
         f"start: {_start(head)}; explored: {head['explored']:,} pages; shallow: depth below {head['shallow']}"
     )
     print("shares of the explored pages, in percent; in brackets what the paper has for a larger web")
-    measures = list(rows[0][1].worth)
+    measures = list(rows[rules[0].name][0].worth)
     titles = ["rule", "coverage", "|P|+|S|", "of BFS", "|P|", "|S|", "came back", "returns"]
     titles += [f"{name} at 25 50 75" for name in measures]
-    repeated = len(spread[rows[0][0].name]) > 1
-    if repeated:
-        titles += ["|P|+|S|: least, median, most", "coverage: the same"]
+    if head["repeat"] > 1:
+        print(f"medians of {head['repeat']} crawls")
+        titles += ["|P|+|S|: least, most", "coverage: the same"]
     table = [titles]
-    for rule, row in rows:
+    for rule in rules:
+        made = rows[rule.name]
+        row = median_row(made)
         paper = _paper(rule)
         shown = [
             _share(row.coverage, paper.get("coverage")),
@@ -248,8 +252,9 @@ def _print(
         ]
         points = [row.worth[name][:3] for name in measures]
         worth = [" ".join("-" if x is None else f"{100 * x:.0f}" for x in three) for three in points]
-        again = [_spread(values) for values in zip(*spread[rule.name], strict=True)] if repeated else []
-        table.append([rule.name, *shown, *worth, *again])
+        if head["repeat"] > 1:
+            worth += [_spread([row.peak for row in made]), _spread([row.coverage for row in made])]
+        table.append([rule.name, *shown, *worth])
     widths = [max(len(line[i]) for line in table) for i in range(len(titles))]
     for line in table:
         cells = [
@@ -266,7 +271,7 @@ def _start(head: dict[str, Any]) -> str:
 
 
 def _spread(values: Sequence[float]) -> str:
-    return " ".join(_share(x) for x in (min(values), statistics.median(values), max(values)))
+    return f"{_share(min(values))} {_share(max(values))}"
 
 
 def _share(value: float, paper: float | None = None) -> str:

@@ -45,11 +45,11 @@ from lycosa.url.parts import host_of
 from lycosa.url.scope import Scope
 
 REDIRECT = int(LinkKind.REDIRECT)
-_LEAST = 8
+LEAST = 8
 """Links that a record gives when its shard has nothing else to do, however full the memory is."""
 _RECORDS = 8
 """Records come back to between two breaths of the loop: each takes some hundreds of microseconds."""
-_RETURNS = 64
+RETURNS = 64
 """A record of very many links gives a share such that it is come back to about so often."""
 
 
@@ -347,7 +347,7 @@ class Admission:
             queue = self._next_queue()
             if queue is None:
                 return False
-            self._come_back(queue, _LEAST if starving else 0)
+            self._come_back(queue, LEAST if starving else 0)
         return True
 
     def replenish_host(self, host: str) -> None:
@@ -385,7 +385,7 @@ class Admission:
         offer = self._sift(found, keys, hosts, rows, entry.position, False)
         if offer.rows:
             t = self._sampler.back(self._room.fill)
-            t = max(t, min(t, 1) * (len(keys) // _RETURNS), least)
+            t = max(t, min(t, 1) * (len(keys) // RETURNS), least)
             self._walk(offer, entry.position, t, lambda _: queue, own)
         self.tell_room()
 

@@ -37,7 +37,7 @@ from lycosa.url.key import Keys, mix, mix_array
 ALL = 1 << 30
 """As many as there are."""
 MOST_BACK = 64
-"""Links that a record gives when it is come back to: the whole remainder at once would undo the saving."""
+"""Links that a record gives at most when it is come back to, lest one huge page fill the memory at once."""
 FULL = 0.85
 """Of the limit."""
 PER_URL = 40

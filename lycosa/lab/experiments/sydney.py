@@ -28,6 +28,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lycosa.crawl.admission import LEAST, RETURNS
 from lycosa.errors import ConfigError
 from lycosa.frontier.options import FrontierOptions
 from lycosa.frontier.sydney import ALL, FULL, MOST_BACK, PER_URL, Room, Sampler
@@ -39,8 +40,6 @@ from lycosa.url.key import Keys, mix, mix_array
 _KINDS = {"none": kernels.NONE, "fifo": kernels.FIFO, "lifo": kernels.LIFO, "emptied": kernels.EMPTIED}
 POINTS = 1024
 """Of a curve."""
-RETURNS, LEAST = 64, 8
-"""As in `lycosa.crawl.admission`; the tests hold the two together."""
 _ENDLESS = 1 << 40
 _PATIENT = 1 << 10
 """A frontier without a limit that is still low with so many URLs always is."""
@@ -148,8 +147,8 @@ class Row(NamedTuple):
     returned: float
     returns: float
     barren: float
-    dropped: int
-    forgotten: int
+    dropped: float
+    forgotten: float
     worth: dict[str, list[float | None]]
     """By measure: its share when 25, 50 and 75% of the explored space are fetched (None: never), and at the end."""
 
@@ -331,6 +330,21 @@ def row_of(rule: Rule, trace: Trace, subject: Subject, bfs: Trace) -> Row:
         forgotten=trace.forgotten,
         worth=worth,
     )
+
+
+def median_row(rows: Sequence[Row]) -> Row:
+    """Of several crawls under one rule, each number's median; of a worth that not all reached, None."""
+
+    def middle(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return float(np.median(known)) if len(known) == len(values) else None
+
+    worth = {
+        name: [middle(points) for points in zip(*(row.worth[name] for row in rows), strict=True)]
+        for name in rows[0].worth
+    }
+    numbers = {name: middle([getattr(row, name) for row in rows]) for name in Row._fields[1:-1]}
+    return Row(rule=rows[0].rule, worth=worth, **numbers)  # type: ignore[arg-type]  # none of these is None
 
 
 BFS = Rule("breadth-first", shuffled=False)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from lycosa.errors import ConfigError
 from lycosa.lab.experiments.sydney import Rule, Subject, Trace, found
 
 Runs = Mapping[str, tuple[Rule, Trace]]
@@ -17,10 +16,8 @@ Runs = Mapping[str, tuple[Rule, Trace]]
 
 def plot(path: Path, title: str, subject: Subject, runs: Runs) -> None:
     """Write a PNG with six panels. `runs` has the rules by name, breadth-first among them."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise ConfigError("plots need matplotlib: pip install 'lycosa[lab]'") from None
+    import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
     from PIL import Image  # which matplotlib brings
