@@ -18,7 +18,7 @@ import numpy as np
 
 from lycosa.clock import SystemClock
 from lycosa.files import DiskFiles
-from lycosa.frontier.orders import BiasedOrder, DepthOrder
+from lycosa.frontier.orders import BiasedOrder, DepthOrder, Ranking
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.protocol import Levels
 from lycosa.meters import Meters
@@ -61,37 +61,43 @@ def _exercise(place: Path) -> None:
     _exercise_frontier(items, keyer.seed)
 
 
+class _AskedOrder(DepthOrder):
+    ranking = Ranking.ASKED
+
+
 def _exercise_frontier(items: list[Waiting], seed: int) -> None:
     clock = SystemClock()
     frontier = PackedFrontier(clock, BiasedOrder(4), seed, back_queues=2)
     frontier.put(items, [item.depth for item in items])
+    frontier.hold_all(0.5)
+    frontier.begin(0.0)
     frontier.hold("host1.test", 0.0)
     frontier.claim("host9.test", 1.0)
     frontier.demote("host2.test", 1)
     frontier.queued("host2.test")
-    frontier.hold_all(0.5)
-    frontier.begin(0.0)
+    for n in range(100):  # so that names are compacted
+        frontier.hold(f"{n:060d}.test", 0.0)
     keys = np.sort(np.array([item.key for item in items[::2]], np.uint64))
     for _ in frontier.relevel(Levels(keys, np.ones(len(keys), np.uint8), -1)):
         pass
-    pieces = frontier.freeze()
     host = frontier.begin(1.0)
     assert host is not None
     for _ in range(3):
         taken = frontier.take(host)
         assert taken is not None
         frontier.done(taken.key)
+    pieces = frontier.freeze()
     back = frontier.take(host)
     assert back is not None
     frontier.put_back(back)
     again = frontier.take(host)
     assert again is not None
     frontier.end(host, 2.0)
-    frozen = list(pieces)
-    thawed = PackedFrontier(clock, DepthOrder(), seed)
-    thawed.thaw(frozen)
-    for index in (0, 300):
-        thawed.withdraw(items[index].url, items[index].key)
+    list(pieces)
+    thawed = PackedFrontier(clock, _AskedOrder(), seed)
+    thawed.thaw(frontier.freeze())
+    for item in (items[0], items[300]):
+        thawed.withdraw(item.url, item.key)
     thawed.settle_withdrawn()
     thawed.next_ready()
 

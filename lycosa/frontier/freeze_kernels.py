@@ -17,13 +17,14 @@ from lycosa.frontier.store import (
     GROUP,
     LONGEST,
     META,
+    NO,
     PER_QUEUE,
     QUEUED,
     SIDE,
     TAIL,
     WINDOW,
 )
-from lycosa.frontier.view_kernels import view
+from lycosa.frontier.view_kernels import arena_of, hosts_of, links_of, names_of, queues_of, side_of
 
 UNSOUND, LOADED, NO_ROOM = range(3)
 
@@ -36,25 +37,29 @@ def emit(c: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
     next word of `side`, [3] the descriptor of the queue being written (-1: none), [4] queues left of its
     host, [5] block, [6] offset.
     """
-    s = view(c)
+    hosts = hosts_of(c)
+    names = names_of(c)
+    arena = arena_of(c)
+    links = links_of(c)
+    side = side_of(c)
     w = np.int64(0)
     n = np.int64(0)
     while w + 8 <= len(words):
         if state[3] >= 0:  # in the middle of a queue, at the cursor
             word = state[3]
-            end_block, end_at = np.int64(s.side[word + 5]), np.int64(s.side[word + 6])
+            end_block, end_at = np.int64(side[word + 5]), np.int64(side[word + 6])
             start = n
             while n + BLOCK <= len(out):
                 block, at = state[5], state[6]
                 last = block == end_block
                 stop = end_at if last else BLOCK
                 for i in range(at, stop):
-                    out[n] = s.arena[block * BLOCK + i]
+                    out[n] = arena[block * BLOCK + i]
                     n += 1
                 if last:
                     state[3] = -1
                     break
-                state[5] = s.links[block]
+                state[5] = links[block]
                 state[6] = 0
             words[w] = 2
             words[w + 1] = n - start
@@ -64,43 +69,43 @@ def emit(c: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
         elif state[4] > 0:  # the next queue of the host
             word = state[2]
             words[w] = 1
-            words[w + 1] = s.side[word]
-            words[w + 2] = s.side[word + 1]
-            words[w + 3] = s.side[word + 2]
+            words[w + 1] = side[word]
+            words[w + 2] = side[word + 1]
+            words[w + 3] = side[word + 2]
             w += 4
             state[3] = word
-            state[5] = np.int64(s.side[word + 3])
-            state[6] = np.int64(s.side[word + 4])
+            state[5] = np.int64(side[word + 3])
+            state[6] = np.int64(side[word + 4])
             state[4] -= 1
             state[2] += PER_QUEUE
-        elif state[2] < s.c[SIDE]:  # the next host that has its descriptor
+        elif state[2] < c[SIDE]:  # the next host that has its descriptor
             word = state[2]
-            length = np.int64(s.side[word + 3])
+            length = np.int64(side[word + 3])
             if n + length > len(out):
                 break
-            at = np.int64(s.side[word + 2])
+            at = np.int64(side[word + 2])
             for i in range(length):
-                out[n] = s.names[at + i]
+                out[n] = names[at + i]
                 n += 1
             words[w] = 0
-            words[w + 1] = max(s.side[word] - now, 0.0)
-            words[w + 2] = s.side[word + 1]
+            words[w + 1] = max(side[word] - now, 0.0)
+            words[w + 2] = side[word + 1]
             words[w + 3] = length
-            words[w + 4] = s.side[word + 4]
+            words[w + 4] = side[word + 4]
             w += 5
-            state[4] = np.int64(s.side[word + 5])
+            state[4] = np.int64(side[word + 5])
             state[2] += FIXED
         else:
             state[2] = 0
-            s.c[SIDE] = 0
+            c[SIDE] = 0
             while state[0] < state[1]:
                 slot = state[0]
                 state[0] += 1
-                if s.hosts[slot].where != FREE:
-                    touch(s, slot)
-                    if s.c[SIDE]:
+                if hosts[slot].where != FREE:
+                    touch(c, slot)
+                    if c[SIDE]:
                         break
-            if s.c[SIDE] == 0:
+            if c[SIDE] == 0:
                 break
     return w, n
 
@@ -112,7 +117,10 @@ def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
     `state`: [0] the host, [1] the queue being read, [2] how many words and [3] bytes are done, [4] bytes of URLs
     and [5] of a name for which there must be room. Hosts are left NOWHERE with their old places.
     """
-    s = view(c)
+    hosts = hosts_of(c)
+    queues = queues_of(c)
+    arena = arena_of(c)
+    links = links_of(c)
     while state[2] < len(words):
         w, n = state[2], state[3]
         kind = words[w]
@@ -121,14 +129,14 @@ def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
             if length < 0 or n + length > len(data) or length > 65535 or not (0 <= words[w + 4] < 256):
                 return UNSOUND
             state[4], state[5] = 0, length
-            if not has_room(s, 0, length):
+            if not has_room(c, NO, length):
                 return NO_ROOM
-            slot = find_or_add(s, data, n, n + length)
-            if s.hosts[slot].queue >= 0:
+            slot = find_or_add(c, data, n, n + length)
+            if hosts[slot].queue >= 0:
                 return UNSOUND  # it was there already
-            s.hosts[slot].ready = now + words[w + 1]
-            s.hosts[slot].place = np.int64(words[w + 2])
-            s.hosts[slot].tier = np.int64(words[w + 4])
+            hosts[slot].ready = now + words[w + 1]
+            hosts[slot].place = np.int64(words[w + 2])
+            hosts[slot].tier = np.int64(words[w + 4])
             state[0], state[1] = slot, -1
             state[2], state[3] = w + 5, n + length
         elif kind == 1 and w + 4 <= len(words):
@@ -140,18 +148,18 @@ def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
             ):
                 return UNSOUND
             state[4], state[5] = 0, 0
-            if not has_room(s, 0, 0):
+            if not has_room(c, NO, NO):
                 return NO_ROOM
-            q = queue_of(s, state[0], np.int64(words[w + 1]))
-            if s.queues[q].count:
+            q = queue_of(c, state[0], np.int64(words[w + 1]))
+            if queues[q].count:
                 return UNSOUND  # the host has it already
-            s.queues[q].count = np.int64(words[w + 2])
-            s.queues[q].skip = np.int64(words[w + 3])
-            s.queues[q].tail_count = GROUP  # the next entry starts a group
-            if not is_active(s, state[0]):
-                s.c[ACTIVE] += 1
-            s.hosts[state[0]].queued += s.queues[q].count
-            s.c[QUEUED] += np.int64(s.queues[q].count)
+            queues[q].count = np.int64(words[w + 2])
+            queues[q].skip = np.int64(words[w + 3])
+            queues[q].tail_count = GROUP  # the next entry starts a group
+            if not is_active(c, state[0]):
+                c[ACTIVE] += 1
+            hosts[state[0]].queued += queues[q].count
+            c[QUEUED] += np.int64(queues[q].count)
             state[1] = q
             state[2] = w + 4
         elif kind == 2 and w + 2 <= len(words):
@@ -159,19 +167,19 @@ def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
             if state[1] < 0 or length < 0 or n + length > len(data):
                 return UNSOUND
             state[4], state[5] = length, 0
-            if not has_room(s, length, 0):
+            if not has_room(c, length, NO):
                 return NO_ROOM
             q = state[1]
-            block, at = np.int64(s.queues[q].end_block), np.int64(s.queues[q].end_at)
+            block, at = np.int64(queues[q].end_block), np.int64(queues[q].end_at)
             for i in range(length):
                 if at == BLOCK:
-                    fresh = new_block(s)
-                    s.links[block] = fresh
+                    fresh = new_block(c)
+                    links[block] = fresh
                     block, at = np.int64(fresh), np.int64(0)
-                s.arena[block * BLOCK + at] = data[n + i]
+                arena[block * BLOCK + at] = data[n + i]
                 at += 1
-            s.queues[q].end_block = block
-            s.queues[q].end_at = at
+            queues[q].end_block = block
+            queues[q].end_at = at
             state[2], state[3] = w + 2, n + length
         else:
             return UNSOUND
@@ -179,15 +187,18 @@ def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _number(s: Any, q: Any, block: Any, at: Any) -> Any:
+def _number(c: Any, q: Any, block: Any, at: Any) -> Any:
     """A byte-wise careful `_get_number`: -1 if the queue ends before the number does, or if it is too large."""
+    queues = queues_of(c)
+    arena = arena_of(c)
+    links = links_of(c)
     value = np.int64(0)
     for shift in range(0, 63, 7):
-        if block == s.queues[q].end_block and at == s.queues[q].end_at:
+        if block == queues[q].end_block and at == queues[q].end_at:
             break
         if at == BLOCK:
-            block, at = np.int64(s.links[block]), np.int64(0)
-        byte = np.int64(s.arena[block * BLOCK + at])
+            block, at = np.int64(links[block]), np.int64(0)
+        byte = np.int64(arena[block * BLOCK + at])
         at += 1
         value |= (byte & 127) << shift
         if byte < 128:
@@ -196,33 +207,38 @@ def _number(s: Any, q: Any, block: Any, at: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _skip(s: Any, q: Any, block: Any, at: Any, n: Any) -> Any:
+def _skip(c: Any, q: Any, block: Any, at: Any, n: Any) -> Any:
     """The cursor n bytes on; block -1 if the queue ends before."""
+    queues = queues_of(c)
+    links = links_of(c)
     while True:
-        last = block == s.queues[q].end_block
-        run = min(n, (np.int64(s.queues[q].end_at) if last else np.int64(BLOCK)) - at)
+        last = block == queues[q].end_block
+        run = min(n, (np.int64(queues[q].end_at) if last else np.int64(BLOCK)) - at)
         at += run
         n -= run
         if n == 0:
             return block, at
         if last:
             return np.int64(-1), at
-        block, at = np.int64(s.links[block]), np.int64(0)
+        block, at = np.int64(links[block]), np.int64(0)
 
 
 @njit(cache=True, nogil=True)
-def _is_sound(s: Any, q: Any, lens: Any, limit: Any) -> Any:
+def _is_sound(c: Any, q: Any, lens: Any, limit: Any) -> Any:
     """Whether the bytes of a queue are the entries it is said to have, none too long for the buffers."""
-    block, at = np.int64(s.queues[q].head_block), np.int64(s.queues[q].head_at)
+    queues = queues_of(c)
+    arena = arena_of(c)
+    links = links_of(c)
+    block, at = np.int64(queues[q].head_block), np.int64(queues[q].head_at)
     k = np.int64(0)
     total = np.int64(0)
-    skip = np.int64(s.queues[q].skip)
-    for entry in range(skip + np.int64(s.queues[q].count)):
-        if block == s.queues[q].end_block and at == s.queues[q].end_at:
+    skip = np.int64(queues[q].skip)
+    for entry in range(skip + np.int64(queues[q].count)):
+        if block == queues[q].end_block and at == queues[q].end_at:
             return False
         if at == BLOCK:
-            block, at = np.int64(s.links[block]), np.int64(0)
-        tag = np.int64(s.arena[block * BLOCK + at])
+            block, at = np.int64(links[block]), np.int64(0)
+        tag = np.int64(arena[block * BLOCK + at])
         at += 1
         distance = tag & 15
         lcp = lcs = np.int64(0)
@@ -233,22 +249,22 @@ def _is_sound(s: Any, q: Any, lens: Any, limit: Any) -> Any:
         else:
             if distance > k or k >= GROUP or tag >= 2 * TAIL:
                 return False
-            lcp, block, at = _number(s, q, block, at)
+            lcp, block, at = _number(c, q, block, at)
             if tag & TAIL:
-                lcs, block, at = _number(s, q, block, at)
+                lcs, block, at = _number(c, q, block, at)
             if lcp < 0 or lcs < 0 or lcp + lcs > lens[k - distance]:
                 return False
         if entry == skip and k != skip:
             return False
-        n, block, at = _number(s, q, block, at)
+        n, block, at = _number(c, q, block, at)
         if n < 0 or n > limit:
             return False
-        block, at = _skip(s, q, block, at, n)
+        block, at = _skip(c, q, block, at, n)
         if block < 0:
             return False
         if tag & META:
             for _ in range(3):
-                n_meta, block, at = _number(s, q, block, at)
+                n_meta, block, at = _number(c, q, block, at)
                 if n_meta < 0:
                     return False
         lens[k] = lcp + n + lcs
@@ -256,21 +272,22 @@ def _is_sound(s: Any, q: Any, lens: Any, limit: Any) -> Any:
         if lens[k] > limit or total > max(np.int64(WINDOW), lens[k]):
             return False
         k += 1
-    return block == s.queues[q].end_block and at == s.queues[q].end_at
+    return block == queues[q].end_block and at == queues[q].end_at
 
 
 @njit(cache=True, nogil=True)
 def settle_all(c: Any, order: Any, now: Any) -> Any:
     """Give the hosts of a thawed frontier their places, in that order; False if a queue is not sound."""
-    s = view(c)
+    hosts = hosts_of(c)
+    queues = queues_of(c)
     lens = np.zeros(GROUP, np.int64)
     for i in range(len(order)):
         slot = np.int64(order[i])
-        q = np.int64(s.hosts[slot].queue)
+        q = np.int64(hosts[slot].queue)
         while q >= 0:
-            if not _is_sound(s, q, lens, s.c[LONGEST] - np.int64(s.hosts[slot].length)):
+            if not _is_sound(c, q, lens, c[LONGEST] - np.int64(hosts[slot].length)):
                 return False
-            q = np.int64(s.queues[q].next)
+            q = np.int64(queues[q].next)
     for i in range(len(order)):
-        settle_host(s, now, np.int64(order[i]))
+        settle_host(c, now, np.int64(order[i]))
     return True

@@ -17,110 +17,118 @@ import numpy as np
 from numba import njit
 
 from lycosa.frontier.store import FRONT, IDLE, NOWHERE, READY, TIME
+from lycosa.frontier.view_kernels import front_of, hosts_of, idle_of, ready_of, time_of
 
 
 @njit(cache=True, nogil=True)
-def _heap(s: Any, which: Any) -> Any:
+def _heap(c: Any, which: Any) -> Any:
     if which == FRONT:
-        return s.front
+        return front_of(c)
     if which == TIME:
-        return s.time
+        return time_of(c)
     if which == READY:
-        return s.ready
-    return s.idle
+        return ready_of(c)
+    return idle_of(c)
 
 
 @njit(cache=True, nogil=True)
-def is_better(s: Any, a: Any, b: Any) -> Any:
+def is_better(c: Any, a: Any, b: Any) -> Any:
     """Whether a host is better than another by (class, rank)."""
-    if s.hosts[a].tier != s.hosts[b].tier:
-        return s.hosts[a].tier < s.hosts[b].tier
-    return s.hosts[a].rank < s.hosts[b].rank
+    hosts = hosts_of(c)
+    if hosts[a].tier != hosts[b].tier:
+        return hosts[a].tier < hosts[b].tier
+    return hosts[a].rank < hosts[b].rank
 
 
 @njit(cache=True, nogil=True)
-def _before(s: Any, which: Any, a: Any, b: Any) -> Any:
+def _before(c: Any, which: Any, a: Any, b: Any) -> Any:
+    hosts = hosts_of(c)
     if which in (FRONT, READY):
-        if is_better(s, a, b):
+        if is_better(c, np.int64(a), np.int64(b)):
             return True
-        if is_better(s, b, a):
+        if is_better(c, np.int64(b), np.int64(a)):
             return False
-    if which != FRONT and s.hosts[a].ready != s.hosts[b].ready:
-        return s.hosts[a].ready < s.hosts[b].ready
-    return s.hosts[a].place < s.hosts[b].place
+    if which != FRONT and hosts[a].ready != hosts[b].ready:
+        return hosts[a].ready < hosts[b].ready
+    return hosts[a].place < hosts[b].place
 
 
 @njit(cache=True, nogil=True)
-def _up(s: Any, which: Any, heap: Any, i: Any) -> Any:
+def _up(c: Any, which: Any, heap: Any, i: Any) -> Any:
+    hosts = hosts_of(c)
     slot = heap[i]
     while i > 0:
         parent = (i - 1) >> 1
-        if not _before(s, which, slot, heap[parent]):
+        if not _before(c, which, slot, heap[parent]):
             break
         heap[i] = heap[parent]
-        s.hosts[heap[i]].pos = i
+        hosts[heap[i]].pos = i
         i = parent
     heap[i] = slot
-    s.hosts[slot].pos = i
+    hosts[slot].pos = i
     return i
 
 
 @njit(cache=True, nogil=True)
-def _down(s: Any, which: Any, heap: Any, i: Any) -> None:
+def _down(c: Any, which: Any, heap: Any, i: Any) -> None:
+    hosts = hosts_of(c)
     slot = heap[i]
-    n = s.c[which]
+    n = c[which]
     while True:
         child = 2 * i + 1
         if child >= n:
             break
-        if child + 1 < n and _before(s, which, heap[child + 1], heap[child]):
+        if child + 1 < n and _before(c, which, heap[child + 1], heap[child]):
             child += 1
-        if not _before(s, which, heap[child], slot):
+        if not _before(c, which, heap[child], slot):
             break
         heap[i] = heap[child]
-        s.hosts[heap[i]].pos = i
+        hosts[heap[i]].pos = i
         i = child
     heap[i] = slot
-    s.hosts[slot].pos = i
+    hosts[slot].pos = i
 
 
 @njit(cache=True, nogil=True)
-def first(s: Any, which: Any) -> Any:
+def first(c: Any, which: Any) -> Any:
     """The host at the top of a heap; -1 if it is empty."""
-    return np.int64(_heap(s, which)[0]) if s.c[which] > 0 else np.int64(-1)
+    return np.int64(_heap(c, which)[0]) if c[which] > 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
-def enter(s: Any, which: Any, slot: Any) -> None:
+def enter(c: Any, which: Any, slot: Any) -> None:
     """Into a heap; it is in none."""
-    heap = _heap(s, which)
-    i = s.c[which]
+    hosts = hosts_of(c)
+    heap = _heap(c, which)
+    i = c[which]
     heap[i] = slot
-    s.c[which] += 1
-    s.hosts[slot].where = which
-    _up(s, which, heap, i)
+    c[which] += 1
+    hosts[slot].where = which
+    _up(c, which, heap, i)
 
 
 @njit(cache=True, nogil=True)
-def leave(s: Any, slot: Any) -> None:
+def leave(c: Any, slot: Any) -> None:
     """Out of whichever heap it is in."""
-    which = np.int64(s.hosts[slot].where)
-    s.hosts[slot].where = NOWHERE
+    hosts = hosts_of(c)
+    which = np.int64(hosts[slot].where)
+    hosts[slot].where = NOWHERE
     if which > IDLE:
         return
-    heap = _heap(s, which)
-    i = np.int64(s.hosts[slot].pos)
-    s.c[which] -= 1
-    n = s.c[which]
+    heap = _heap(c, which)
+    i = np.int64(hosts[slot].pos)
+    c[which] -= 1
+    n = c[which]
     if i < n:
         heap[i] = heap[n]
-        _down(s, which, heap, _up(s, which, heap, i))
+        _down(c, which, heap, _up(c, which, heap, i))
 
 
 @njit(cache=True, nogil=True)
-def moved(s: Any, slot: Any) -> None:
+def moved(c: Any, slot: Any) -> None:
     """What the host's heap goes by has changed."""
-    which = np.int64(s.hosts[slot].where)
+    hosts = hosts_of(c)
+    which = np.int64(hosts[slot].where)
     if which <= IDLE:
-        heap = _heap(s, which)
-        _down(s, which, heap, _up(s, which, heap, np.int64(s.hosts[slot].pos)))
+        heap = _heap(c, which)
+        _down(c, which, heap, _up(c, which, heap, np.int64(hosts[slot].pos)))

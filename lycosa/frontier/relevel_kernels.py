@@ -29,8 +29,8 @@ from lycosa.frontier.queue_kernels import (
     queue_of,
     read_head,
 )
-from lycosa.frontier.store import FREE, GROUP, LONGEST, MOVING, MOVING_QUEUE, RANKING
-from lycosa.frontier.view_kernels import view
+from lycosa.frontier.store import FREE, GROUP, LONGEST, MOVING, MOVING_QUEUE, NO, RANKING
+from lycosa.frontier.view_kernels import hosts_of, queues_of, texts_of
 from lycosa.frontier.visit_kernels import key_of, write_url
 
 PAUSED, DONE, NO_ROOM, OUTSIDE, ASK = range(5)
@@ -75,35 +75,36 @@ def _level(keys: Any, levels: Any, other: Any, key: Any, old: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _gather(s: Any, chunk: Any, keys: Any, levels: Any, other: Any, limit: Any, out: Any) -> Any:
+def _gather(c: Any, chunk: Any, keys: Any, levels: Any, other: Any, limit: Any, out: Any) -> Any:
     """Take URLs off the first queue that is left, at most `limit`, into the chunk; how many."""
-    slot, q = s.c[MOVING], s.c[MOVING_QUEUE]
-    old = np.int64(s.queues[q].level)
+    queues = queues_of(c)
+    slot, q = c[MOVING], c[MOVING_QUEUE]
+    old = np.int64(queues[q].level)
     m = top = np.int64(0)
-    k, block, at = read_head(s, chunk.texts, chunk.spans, q)
+    k, block, at = read_head(c, chunk.texts, chunk.spans, q)
     while True:
         base, n = chunk.spans[k], chunk.spans[GROUP + k]
         for i in range(n):
             chunk.data[top + i] = chunk.texts[base + i]
-        size = write_url(s, slot, chunk.texts, base, n, out)
+        size = write_url(c, slot, chunk.texts, base, n, out)
         top += n
         chunk.ends[m] = top
         chunk.metas[m, 0] = chunk.spans[DEPTH]
         chunk.metas[m, 1] = chunk.spans[HOPS]
         chunk.metas[m, 2] = chunk.spans[ATTEMPT]
-        chunk.levels[m] = _level(keys, levels, other, key_of(s, out, size), old)
+        chunk.levels[m] = _level(keys, levels, other, key_of(c, out, size), old)
         m += 1
-        drop_head(s, q, block, at)
-        if s.queues[q].count == 0:
-            s.c[MOVING_QUEUE] = s.queues[q].next
-            free_queue(s, q)
+        drop_head(c, q, block, at)
+        if queues[q].count == 0:
+            c[MOVING_QUEUE] = queues[q].next
+            free_queue(c, q)
             return m
-        if m == limit or top + s.c[LONGEST] > len(chunk.data):
+        if m == limit or top + c[LONGEST] > len(chunk.data):
             return m
-        k = np.int64(s.queues[q].skip)
+        k = np.int64(queues[q].skip)
         if k == 0:  # its blocks before may be gone
-            block, at = np.int64(s.queues[q].head_block), np.int64(s.queues[q].head_at)
-        block, at = decode(s, chunk.texts, chunk.spans, k, block, at)
+            block, at = np.int64(queues[q].head_block), np.int64(queues[q].head_at)
+        block, at = decode(c, chunk.texts, chunk.spans, k, block, at)
 
 
 @njit(cache=True, nogil=True)
@@ -121,42 +122,44 @@ def _sort(chunk: Any, m: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _scatter(s: Any, state: Any, chunk: Any) -> Any:
+def _scatter(c: Any, state: Any, chunk: Any) -> Any:
     """Append the chunk to the host's new queues; False if there is no room for the next of it."""
-    slot = s.c[MOVING]
-    text = new_text(s)
+    texts = texts_of(c)
+    slot = c[MOVING]
     loaded = np.int64(-1)
     while state[NEXT] < state[COUNT]:
         i = np.int64(chunk.order[state[NEXT]])
         start = np.int64(chunk.ends[i - 1]) if i > 0 else np.int64(0)
         n = np.int64(chunk.ends[i]) - start
-        if not has_room(s, n, 0):
+        if not has_room(c, n, NO):
             state[NEED] = n
             return False
-        q = queue_of(s, slot, np.int64(chunk.levels[i]))
+        q = queue_of(c, slot, np.int64(chunk.levels[i]))
         if q != loaded:
-            load_tail(s, q)
+            load_tail(c, q)
             loaded = q
+        text = new_text(c, q)
         for j in range(n):
-            s.texts[text + j] = chunk.data[start + j]
-        append(s, q, n, chunk.metas[i, 0], chunk.metas[i, 1], chunk.metas[i, 2])
+            texts[text + j] = chunk.data[start + j]
+        append(c, q, n, chunk.metas[i, 0], chunk.metas[i, 1], chunk.metas[i, 2])
         state[NEXT] += 1
         state[MOVED] += 1
     return True
 
 
 @njit(cache=True, nogil=True)
-def _detach(s: Any, state: Any) -> Any:
+def _detach(c: Any, state: Any) -> Any:
     """Have the next host that has URLs at hand; False if there was none among the rows looked at."""
+    hosts = hosts_of(c)
     stop = min(state[END], state[CURSOR] + _ROWS)
     while state[CURSOR] < stop:
         slot = state[CURSOR]
         state[CURSOR] += 1
-        host = s.hosts[slot]
+        host = hosts[slot]
         if host.where != FREE and (host.queue >= 0 or host.back > 0 or host.flying > 0):
-            s.c[MOVING] = slot
-            s.c[MOVING_QUEUE] = host.queue
-            s.hosts[slot].queue = -1
+            c[MOVING] = slot
+            c[MOVING_QUEUE] = host.queue
+            hosts[slot].queue = -1
             return True
     return False
 
@@ -175,12 +178,12 @@ def move(
     out: Any,
 ) -> Any:
     """Move URLs to their new levels until `limit` are, of the host at hand only if `one`; why it stopped."""
-    s = view(c)
+    hosts = hosts_of(c)
     while True:
         if state[NEXT] < state[COUNT]:
-            if not _scatter(s, state, chunk):
+            if not _scatter(c, state, chunk):
                 return NO_ROOM
-            settle_host(s, now, c[MOVING])
+            settle_host(c, now, c[MOVING])
             if c[RANKING] == _ASKED:
                 return ASK
         if c[MOVING] >= 0 and c[MOVING_QUEUE] < 0:
@@ -190,12 +193,12 @@ def move(
         if state[MOVED] >= limit:
             return PAUSED
         if c[MOVING] < 0:
-            if not _detach(s, state):
+            if not _detach(c, state):
                 return DONE if state[CURSOR] >= state[END] else PAUSED
-            if s.hosts[c[MOVING]].back > 0 or s.hosts[c[MOVING]].flying > 0:
+            if hosts[c[MOVING]].back > 0 or hosts[c[MOVING]].flying > 0:
                 return OUTSIDE
             continue
         most = min(limit - state[MOVED], len(chunk.ends))
-        state[COUNT] = _gather(s, chunk, keys, levels, other, most, out)
+        state[COUNT] = _gather(c, chunk, keys, levels, other, most, out)
         state[NEXT] = 0
         _sort(chunk, state[COUNT])

@@ -75,8 +75,11 @@ HOST = np.dtype(
     align=True,
 )
 
-# Where a host is: in one of four heaps, or ...
-FRONT, TIME, READY, IDLE, NOWHERE, BEGUN, FREE = range(7)
+# Where a host is: in one of four heaps, or ... (Numba compiles a kernel anew for every literal it is called with;
+# for numbers of NumPy it does not.)
+FRONT, TIME, READY, IDLE = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
+NOWHERE, BEGUN, FREE = 4, 5, 6
+NO, YES = np.int64(0), np.int64(1)
 
 # Counters, by index into `c`.
 (
@@ -113,7 +116,13 @@ FRONT, TIME, READY, IDLE, NOWHERE, BEGUN, FREE = range(7)
     COUNTERS,
 ) = range(31)
 
-ARRAYS: list[tuple[str, Any, int]] = [  # name, type, elements by which it grows at least
+# Behind them, of each array, the address and the length.
+(HOST_ROWS, QUEUE_ROWS, HEADS, NAME_BYTES, FRONT_HEAP, TIME_HEAP, READY_HEAP, IDLE_HEAP) = range(
+    COUNTERS, COUNTERS + 16, 2
+)
+(ARENA, LINKS, SIDE_WORDS, LIMBO_PAIRS, TEXTS, SPANS_AT) = range(COUNTERS + 16, COUNTERS + 28, 2)
+
+ARRAYS: list[tuple[str, Any, int]] = [  # in that order: name, type, elements by which it grows at least
     ("hosts", HOST, 8),
     ("queues", QUEUE, 16),
     ("heads", np.int32, 8),

@@ -1,37 +1,32 @@
-"""The arrays of a `Store`, for kernels: made of the addresses in its `c`."""
+"""The arrays of a `Store`, for kernels: made of the addresses and lengths in its `c`."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import carray, njit, types  # type: ignore[attr-defined]  # numba does not list carray
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from lycosa.frontier.store import COUNTERS, HOST, QUEUE
-
-_AT = COUNTERS
-
-
-class View(NamedTuple):
-    """The arrays, in the order of `store.ARRAYS`, and `c` itself."""
-
-    hosts: Any
-    queues: Any
-    heads: Any
-    names: Any
-    front: Any
-    time: Any
-    ready: Any
-    idle: Any
-    arena: Any
-    links: Any
-    side: Any
-    limbo: Any
-    texts: Any
-    spans: Any
-    c: Any
+from lycosa.frontier.store import (
+    ARENA,
+    FRONT_HEAP,
+    HEADS,
+    HOST,
+    HOST_ROWS,
+    IDLE_HEAP,
+    LIMBO_PAIRS,
+    LINKS,
+    NAME_BYTES,
+    QUEUE,
+    QUEUE_ROWS,
+    READY_HEAP,
+    SIDE_WORDS,
+    SPANS_AT,
+    TEXTS,
+    TIME_HEAP,
+)
 
 
 def _as_pointer(typing_context: Any, address: Any) -> Any:
@@ -46,23 +41,71 @@ def _as_pointer(typing_context: Any, address: Any) -> Any:
 _pointer: Any = intrinsic(_as_pointer)
 
 
-@njit(cache=True, nogil=True)
-def view(c: Any) -> Any:
-    """All arrays of the store that `c` belongs to."""
-    return View(
-        carray(_pointer(c[_AT]), (c[_AT + 1],), HOST),
-        carray(_pointer(c[_AT + 2]), (c[_AT + 3],), QUEUE),
-        carray(_pointer(c[_AT + 4]), (c[_AT + 5],), np.int32),
-        carray(_pointer(c[_AT + 6]), (c[_AT + 7],), np.uint8),
-        carray(_pointer(c[_AT + 8]), (c[_AT + 9],), np.int32),
-        carray(_pointer(c[_AT + 10]), (c[_AT + 11],), np.int32),
-        carray(_pointer(c[_AT + 12]), (c[_AT + 13],), np.int32),
-        carray(_pointer(c[_AT + 14]), (c[_AT + 15],), np.int32),
-        carray(_pointer(c[_AT + 16]), (c[_AT + 17],), np.uint8),
-        carray(_pointer(c[_AT + 18]), (c[_AT + 19],), np.int32),
-        carray(_pointer(c[_AT + 20]), (c[_AT + 21],), np.float64),
-        carray(_pointer(c[_AT + 22]), (c[_AT + 23],), np.int32),
-        carray(_pointer(c[_AT + 24]), (c[_AT + 25],), np.uint8),
-        carray(_pointer(c[_AT + 26]), (c[_AT + 27],), np.int64),
-        c,
-    )
+@njit(cache=True, nogil=True, forceinline=True)
+def hosts_of(c: Any) -> Any:
+    return carray(_pointer(c[HOST_ROWS]), (c[HOST_ROWS + 1],), HOST)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def queues_of(c: Any) -> Any:
+    return carray(_pointer(c[QUEUE_ROWS]), (c[QUEUE_ROWS + 1],), QUEUE)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def heads_of(c: Any) -> Any:
+    return carray(_pointer(c[HEADS]), (c[HEADS + 1],), np.int32)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def names_of(c: Any) -> Any:
+    return carray(_pointer(c[NAME_BYTES]), (c[NAME_BYTES + 1],), np.uint8)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def front_of(c: Any) -> Any:
+    return carray(_pointer(c[FRONT_HEAP]), (c[FRONT_HEAP + 1],), np.int32)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def time_of(c: Any) -> Any:
+    return carray(_pointer(c[TIME_HEAP]), (c[TIME_HEAP + 1],), np.int32)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def ready_of(c: Any) -> Any:
+    return carray(_pointer(c[READY_HEAP]), (c[READY_HEAP + 1],), np.int32)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def idle_of(c: Any) -> Any:
+    return carray(_pointer(c[IDLE_HEAP]), (c[IDLE_HEAP + 1],), np.int32)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def arena_of(c: Any) -> Any:
+    return carray(_pointer(c[ARENA]), (c[ARENA + 1],), np.uint8)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def links_of(c: Any) -> Any:
+    return carray(_pointer(c[LINKS]), (c[LINKS + 1],), np.int32)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def side_of(c: Any) -> Any:
+    return carray(_pointer(c[SIDE_WORDS]), (c[SIDE_WORDS + 1],), np.float64)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def limbo_of(c: Any) -> Any:
+    return carray(_pointer(c[LIMBO_PAIRS]), (c[LIMBO_PAIRS + 1],), np.int32)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def texts_of(c: Any) -> Any:
+    return carray(_pointer(c[TEXTS]), (c[TEXTS + 1],), np.uint8)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def spans_of(c: Any) -> Any:
+    return carray(_pointer(c[SPANS_AT]), (c[SPANS_AT + 1],), np.int64)

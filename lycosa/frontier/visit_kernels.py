@@ -22,8 +22,8 @@ from lycosa.frontier.queue_kernels import (
     queue_of,
     read_head,
 )
-from lycosa.frontier.store import ACTIVE, GROUP, QUEUED, SEED
-from lycosa.frontier.view_kernels import view
+from lycosa.frontier.store import ACTIVE, GROUP, NO, QUEUED, SEED
+from lycosa.frontier.view_kernels import hosts_of, names_of, queues_of, spans_of, texts_of
 from lycosa.url.key_kernels import xxh64
 
 _LOW_48 = np.uint64((1 << 48) - 1)
@@ -52,58 +52,76 @@ def host_span(data: Any, start: Any, end: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def _same(data: Any, a: Any, z: Any, b: Any, y: Any) -> Any:
+    """Whether data[a:z] and data[b:y] are equal."""
+    i = 0
+    while a + i < z and b + i < y and data[a + i] == data[b + i]:
+        i += 1
+    return a + i == z and b + i == y
+
+
+@njit(cache=True, nogil=True)
 def put(c: Any, data: Any, ends: Any, metas: Any, i: Any, now: Any, slots: Any) -> Any:
     """Put URLs from the i-th on, `data` cut at `ends`, with columns (level, depth, hops, attempt) of `metas`.
 
     Returns how many are done: all, or those before the one for which there is no room. `slots` has room for the
     host of each, or is empty.
     """
-    s = view(c)
+    hosts = hosts_of(c)
+    texts = texts_of(c)
     start = np.int64(ends[i - 1]) if i > 0 else np.int64(0)
-    loaded = np.int64(-1)
-    text = new_text(s)
+    slot = loaded = np.int64(-1)
+    a = z = start
     while i < len(ends):
         end = np.int64(ends[i])
+        before_a, before_z = a, z
         a, z = host_span(data, start, end)
-        if not has_room(s, end - start, z - a):
+        if not has_room(c, end - start, z - a):
             break
-        slot = find_or_add(s, data, a, z)
-        touch(s, slot)
-        if not is_active(s, slot):
-            s.c[ACTIVE] += 1
-        q = queue_of(s, slot, metas[0, i])
-        if q != loaded:  # a page's links come in runs of one host and level
-            load_tail(s, q)
+        # A page's links come in runs of one host and level.
+        if slot < 0 or not _same(data, before_a, before_z, a, z):
+            if slot >= 0:
+                settle_host(c, now, slot)
+            slot = find_or_add(c, data, a, z)
+            touch(c, slot)
+            if not is_active(c, slot):
+                c[ACTIVE] += 1
+        q = queue_of(c, slot, metas[0, i])
+        if q != loaded:
+            load_tail(c, q)
             loaded = q
-        n = text
+        text = n = new_text(c, q)
         for j in range(start, a):
-            s.texts[n] = data[j]
+            texts[n] = data[j]
             n += 1
         for j in range(z, end):
-            s.texts[n] = data[j]
+            texts[n] = data[j]
             n += 1
-        append(s, q, n - text, metas[1, i], metas[2, i], metas[3, i])
-        s.hosts[slot].queued += 1
-        s.c[QUEUED] += 1
-        settle_host(s, now, slot)
+        append(c, q, n - text, metas[1, i], metas[2, i], metas[3, i])
+        hosts[slot].queued += 1
+        c[QUEUED] += 1
         if len(slots):
             slots[i] = slot
         start = end
         i += 1
+    if slot >= 0:
+        settle_host(c, now, slot)
     return i
 
 
 @njit(cache=True, nogil=True)
-def write_url(s: Any, slot: Any, texts: Any, base: Any, n: Any, out: Any) -> Any:
+def write_url(c: Any, slot: Any, texts: Any, base: Any, n: Any, out: Any) -> Any:
     """The URL of a decoded text: the host goes back behind `://`."""
+    hosts = hosts_of(c)
+    names = names_of(c)
     a, _ = host_span(texts, base, base + n)
     size = np.int64(0)
     for i in range(base, a):
         out[size] = texts[i]
         size += 1
-    at = np.int64(s.hosts[slot].name)
-    for i in range(np.int64(s.hosts[slot].length)):
-        out[size] = s.names[at + i]
+    at = np.int64(hosts[slot].name)
+    for i in range(np.int64(hosts[slot].length)):
+        out[size] = names[at + i]
         size += 1
     for i in range(a, base + n):
         out[size] = texts[i]
@@ -112,83 +130,93 @@ def write_url(s: Any, slot: Any, texts: Any, base: Any, n: Any, out: Any) -> Any
 
 
 @njit(cache=True, nogil=True)
-def key_of(s: Any, data: Any, n: Any) -> Any:
+def key_of(c: Any, data: Any, n: Any) -> Any:
     """`lycosa.url.key.Keyer.key` of the URL data[:n]."""
-    seed = np.uint64(s.c[SEED])
-    a, z = host_span(data, 0, n)
-    return (xxh64(data, a, z, seed) & _HIGH_16) | (xxh64(data, 0, n, seed) & _LOW_48)
+    seed = np.uint64(c[SEED])
+    a, z = host_span(data, NO, n)
+    start: Any = NO
+    return (xxh64(data, a, z, seed) & _HIGH_16) | (xxh64(data, start, n, seed) & _LOW_48)
 
 
 @njit(cache=True, nogil=True)
 def levels_of(c: Any, slot: Any, levels: Any) -> Any:
     """The levels at which a host has URLs in queues, into `levels`; how many."""
-    s = view(c)
+    hosts = hosts_of(c)
+    queues = queues_of(c)
     n = 0
-    q = np.int64(s.hosts[slot].queue)
+    q = np.int64(hosts[slot].queue)
     while q >= 0:
-        levels[n] = s.queues[q].level
+        levels[n] = queues[q].level
         n += 1
-        q = np.int64(s.queues[q].next)
+        q = np.int64(queues[q].next)
     return n
 
 
 @njit(cache=True, nogil=True)
-def _drop(s: Any, slot: Any, before: Any, q: Any, block: Any, at: Any) -> None:
+def _drop(c: Any, slot: Any, before: Any, q: Any, block: Any, at: Any) -> None:
     """Remove the first URL of a queue; `before` is the host's queue before it, or -1."""
-    drop_head(s, q, block, at)
-    s.hosts[slot].queued -= 1
-    s.c[QUEUED] -= 1
-    if s.queues[q].count == 0:
+    hosts = hosts_of(c)
+    queues = queues_of(c)
+    drop_head(c, q, block, at)
+    hosts[slot].queued -= 1
+    c[QUEUED] -= 1
+    if queues[q].count == 0:
         if before >= 0:
-            s.queues[before].next = s.queues[q].next
+            queues[before].next = queues[q].next
         else:
-            s.hosts[slot].queue = s.queues[q].next
-        free_queue(s, q)
+            hosts[slot].queue = queues[q].next
+        free_queue(c, q)
 
 
 @njit(cache=True, nogil=True)
 def take(c: Any, slot: Any, number: Any, out: Any) -> Any:
     """Take the next URL into `out`: its length (-1: none), level, key, depth, hops, attempt, and whether queues
     of the host have more. `number` is that of the draw by which levels are chosen; -1: the lowest."""
-    s = view(c)
-    q = np.int64(s.hosts[slot].queue)
+    hosts = hosts_of(c)
+    queues = queues_of(c)
+    texts = texts_of(c)
+    spans = spans_of(c)
+    q = np.int64(hosts[slot].queue)
     if q < 0:
         none = np.int64(0)
         return np.int64(-1), none, np.uint64(0), none, none, none, False
     before = np.int64(-1)
-    if number >= 0 and s.queues[q].next >= 0:
-        q, before = biased_queue(s, slot, number)
-    touch(s, slot)
-    level = np.int64(s.queues[q].level)
-    k, block, at = read_head(s, s.texts, s.spans, q)
-    n = write_url(s, slot, s.texts, s.spans[k], s.spans[GROUP + k], out)
-    _drop(s, slot, before, q, block, at)
-    s.hosts[slot].flying = 1
-    more = s.hosts[slot].queue >= 0
-    return n, level, key_of(s, out, n), s.spans[DEPTH], s.spans[HOPS], s.spans[ATTEMPT], more
+    if number >= 0 and queues[q].next >= 0:
+        q, before = biased_queue(c, slot, number)
+    touch(c, slot)
+    level = np.int64(queues[q].level)
+    k, block, at = read_head(c, texts, spans, q)
+    n = write_url(c, slot, texts, spans[k], spans[GROUP + k], out)
+    _drop(c, slot, before, q, block, at)
+    hosts[slot].flying = 1
+    more = hosts[slot].queue >= 0
+    return n, level, key_of(c, out, n), spans[DEPTH], spans[HOPS], spans[ATTEMPT], more
 
 
 @njit(cache=True, nogil=True)
 def drop_if_first(c: Any, slot: Any, url: Any, out: Any) -> Any:
     """Remove the URL wherever it is the first of its level, once per level; how many were removed."""
-    s = view(c)
-    touch(s, slot)
+    hosts = hosts_of(c)
+    queues = queues_of(c)
+    texts = texts_of(c)
+    spans = spans_of(c)
+    touch(c, slot)
     removed = 0
     before = np.int64(-1)
-    q = np.int64(s.hosts[slot].queue)
+    q = np.int64(hosts[slot].queue)
     while q >= 0:
-        after = np.int64(s.queues[q].next)
-        k, block, at = read_head(s, s.texts, s.spans, q)
-        n = write_url(s, slot, s.texts, s.spans[k], s.spans[GROUP + k], out)
+        after = np.int64(queues[q].next)
+        k, block, at = read_head(c, texts, spans, q)
+        n = write_url(c, slot, texts, spans[k], spans[GROUP + k], out)
         same = n == len(url)
         i = 0
         while same and i < n:
             same = out[i] == url[i]
             i += 1
         if same:
-            last = s.queues[q].count == 1
-            _drop(s, slot, before, q, block, at)
-            s.hosts[slot].flying = 1  # as in `take`: the caller settles the host
+            last = queues[q].count == 1
+            _drop(c, slot, before, q, block, at)
+            hosts[slot].flying = 1  # as in `take`: the caller settles the host
             removed += 1
             if last:
                 q = after

@@ -409,11 +409,12 @@ class FrontierContract:
         for back_queues in (0, 1, 3):
             f = self.make(ManualClock(), None, back_queues)
             f.put([waiting(f"http://{h}/{n}") for n in range(2) for h in "abc"], [0] * 6)
-            f.demote("a", 2)
-            f.demote("b", 1)
-            f.demote("nobody", 1)
+            assert f.demote("a", 2)
+            assert f.demote("b", 1)
+            assert not f.demote("b", 1)
+            assert not f.demote("nobody", 1)
             assert [f.begin(0.0) for _ in range(3)] == ["c", "b", "a"]
-            f.demote("a", 0)
+            assert not f.demote("a", 0)
             for host in "cba":
                 f.take(host)
                 f.end(host, 1.0)

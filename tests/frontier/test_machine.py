@@ -179,8 +179,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(host=st.sampled_from(NAMES), to=st.sampled_from([0, 1, 2, 255]))
     def demote(self, host: str, to: int) -> None:
-        self.plain.demote(host, to)
-        self.packed.demote(host, to)
+        assert self.packed.demote(host, to) == self.plain.demote(host, to)
 
     @rule(picks=st.lists(st.integers(0, 10_000), max_size=5))
     def withdraw(self, picks: list[int]) -> None:
