@@ -4,7 +4,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test test-slow check bench bench-memory bench-seen bench-graph clean
+.PHONY: setup demo test test-slow check bench bench-memory bench-seen bench-graph bench-frontier bench-bounded \
+  bench-agents bench-chaos clean
 
 setup: $(STAMP)
 
@@ -46,6 +47,18 @@ bench-seen: setup
 
 bench-graph: setup
 	$(BIN)/python benchmarks/graph.py
+
+bench-frontier: setup
+	$(BIN)/python benchmarks/frontier.py
+
+bench-bounded: setup
+	$(BIN)/python benchmarks/bounded.py
+
+bench-agents: setup
+	$(BIN)/python benchmarks/agents.py
+
+bench-chaos: setup
+	$(BIN)/python benchmarks/cluster_chaos.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -174,7 +174,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def crawl_command(args: argparse.Namespace, config: Path, into: Path, memory: int) -> list[str]:
-    command = [*LYCOSA, "crawl", "--config", str(config), "--into", str(into), "--quiet"]
+    command = [*LYCOSA, "crawl", "--config", str(config), "--into", str(into), "--quiet", "--agents", "1"]
     command += ["--set", f"frontier.memory={memory}"]
     for text in args.set:
         command += ["--set", text]
