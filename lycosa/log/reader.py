@@ -34,6 +34,8 @@ SEGMENT_HEAD = len(SEGMENT_MAGIC) + _FIRST.size
 
 _PIECE = 4 << 20
 _KEPT_SEGMENTS = 8
+_KEPT_BLOCKS = 3
+"""Records left behind are come back to by hosts in turn, each about as far in the log as the others."""
 
 
 def segment_name(first: int) -> str:
@@ -115,7 +117,7 @@ class LogReader:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._heads: OrderedDict[int, list[BlockAt]] = OrderedDict()
-        self._last: tuple[int, int, list[memoryview]] | None = None
+        self._read: list[tuple[int, int, list[memoryview]]] = []  # the blocks read last, the newest first
 
     @property
     def files(self) -> Files:
@@ -187,9 +189,15 @@ class LogReader:
 
     def read(self, position: int) -> Record:
         """The record at a position."""
-        if self._last is None or not self._last[0] <= position < self._last[1]:
-            self._last = self._block_of(position)
-        return _decoded(position, self._last[2][position - self._last[0]])
+        for number, (first, end, rows) in enumerate(self._read):
+            if first <= position < end:
+                if number:
+                    self._read.insert(0, self._read.pop(number))
+                return _decoded(position, rows[position - first])
+        found = self._block_of(position)
+        self._read.insert(0, found)
+        del self._read[_KEPT_BLOCKS:]
+        return _decoded(position, found[2][position - found[0]])
 
     def _block_of(self, position: int) -> tuple[int, int, list[memoryview]]:
         firsts = segments(self._files)
