@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import suppress
 from random import Random
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 
 from lycosa.fetch.protocol import Failure, Request
+from lycosa.lab import virtual
 from lycosa.lab.faults import Crash, FaultyFiles
 from lycosa.lab.network import Reply
+from lycosa.lab.virtual import VirtualClock
 from lycosa.log.reader import LogReader
 from lycosa.records import Fetched
 from lycosa.url.parts import host_of, path_of
-from tests.crawl.scripted import HOSTS, crawl
+from tests.crawl.scripted import HOSTS, crawl, make_agent
 
 PAGES = 60
 
@@ -32,7 +35,10 @@ def hub(request: Request, before: int) -> Reply | Failure:
     near = [f"/p{n}" if n else "/" for n in random.sample(range(PAGES), 30)]
     near += [f"/p{n}" for n in (2 * page + 1, 2 * page + 2) if n < PAGES]  # every page can be reached
     far = [
-        f"http://{name}/p{random.randrange(1, PAGES)}" for name in HOSTS for _ in range(5) if name != HOSTS[host]
+        f"http://{name}/p{random.randrange(1, PAGES)}"
+        for name in HOSTS
+        for _ in range(5)
+        if name != HOSTS[host]
     ]
     far += [f"http://{name}/" for name in HOSTS]
     return Reply("".join(f'<a href="{href}">to {href}</a>' for href in near + far).encode())
@@ -136,3 +142,42 @@ def test_a_bounded_crawl_survives_a_crash(crash: int) -> None:
     crawl(files, 5000.0, answer=hub, **options)
     found = fetched(files)
     assert set(found) == truth() and set(found.values()) == {1}
+
+
+def test_the_frontier_never_holds_more_bytes_than_it_may() -> None:
+    """URLs that hardly pack, far more of them than fit; retries and what comes back are held to the limit, too."""
+    pages, limit = 500, 256 << 10
+    names = {n: Random(n).randbytes(90).hex() for n in range(pages)}
+
+    def answer(request: Request, before: int) -> Reply | Failure:
+        path = path_of(request.url)
+        if path == "/robots.txt":
+            return Reply(b"", 404)
+        number = int(path[1:].partition("-")[0] or 0)
+        if number % 50 == 7 and before == 0:
+            return Reply(b"", 503)
+        targets = [n for n in range(8 * number + 1, 8 * number + 9) if n < pages]
+        targets += Random(number).sample(range(pages), 16)
+        hrefs = [f"http://{host}/{n}-{names[n]}" for n in targets for host in HOSTS]
+        return Reply("".join(f'<a href="{href}">x</a>' for href in hrefs).encode())
+
+    files = FaultyFiles()
+    most = [0, 0, 0]
+
+    async def go(clock: VirtualClock) -> None:
+        agent, _ = make_agent(files, clock, answer, frontier={"memory": limit})
+        run = asyncio.ensure_future(agent.run())
+        while not run.done():
+            most[0] = max(most[0], sum(shard.frontier.nbytes for shard in agent.shards))
+            most[1] = max(most[1], sum(len(shard.left) for shard in agent.shards))
+            most[2] = max(most[2], sum(shard.frontier.pending for shard in agent.shards))
+            await clock.sleep(0.05)
+        await run
+
+    virtual.run(go, 0.0)
+    expected = {f"http://{host}/{n}-{names[n]}" for host in HOSTS for n in range(1, pages)}
+    found = fetched(files)
+    assert expected <= set(found) and set(found.values()) == {1}
+    assert most[0] <= limit
+    assert most[1] > 0, "nothing was left behind: the limit was never met"
+    assert 200 * most[2] > 0.4 * limit, "the memory is there to be used"

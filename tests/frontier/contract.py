@@ -436,6 +436,15 @@ class FrontierContract:
             frontier.put([waiting("http://a/2"), waiting("http://b/2")], [0, 0])
             assert [host for host, _ in drain(frontier, now=2.0)] == ["a", "b"]
 
+    def test_a_class_is_forgotten_when_a_wait_is_over(self) -> None:
+        f = self.make(ManualClock())
+        f.hold("a", 1.0)
+        assert f.demote("a", 5)
+        assert f.claim("other", 2.0)
+        assert not f.demote("a", 6)
+        f.put([waiting("http://a/1"), waiting("http://b/1")], [0, 0])
+        assert f.begin(2.0) == "a"
+
     # -- counts
 
     def test_queued(self) -> None:

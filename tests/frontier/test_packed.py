@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import suppress
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +12,8 @@ from lycosa.clock import ManualClock
 from lycosa.errors import LocalError, StorageError
 from lycosa.frontier.orders import Order
 from lycosa.frontier.packed import MAX_URL, PackedFrontier
-from lycosa.frontier.protocol import Frontier
+from lycosa.frontier.protocol import Frontier, Levels
+from lycosa.frontier.store import BLOCK, QUEUE
 from lycosa.records import Waiting
 from tests.frontier.contract import SEED, FrontierContract, drain, waiting
 
@@ -105,17 +106,122 @@ def test_names_of_forgotten_hosts_are_forgotten() -> None:
     assert frontier.begin(1e9) == "stays.example"
 
 
-@settings(max_examples=30, deadline=None)
-@given(which=st.integers(0, 100), at=st.integers(0, 10**6), value=st.integers(0, 255), cut=st.booleans())
-def test_damaged_pieces_never_crash(which: int, at: int, value: int, cut: bool) -> None:
+@settings(max_examples=150, deadline=None)
+@given(
+    which=st.integers(0, 100),
+    at=st.integers(0, 10**6),
+    value=st.integers(0, 255),
+    how=st.sampled_from(["change", "change", "change", "cut", "insert"]),
+)
+def test_damaged_pieces_never_crash(which: int, at: int, value: int, how: str) -> None:
     """A snapshot's checksums guard it; should they fail to, the worst is an error or wrong URLs."""
     frontier = PackedFrontier(ManualClock(), None, SEED)
-    frontier.put([waiting(f"http://h{n % 3}/{n}") for n in range(60)], [n % 2 for n in range(60)])
+    frontier.put([waiting(f"http://h{n % 3}/p/{n}") for n in range(200)], [n % 2 for n in range(200)])
+    assert frontier.begin(0.0) == "h0"
+    for _ in range(5):
+        frontier.take("h0")
     pieces = [bytearray(piece) for piece in frontier.freeze()]
     piece = pieces[which % len(pieces)]
-    if cut:
-        del piece[at % len(piece) :]
+    at %= len(piece)
+    if how == "cut":
+        del piece[at:]
+    elif how == "insert":
+        piece.insert(at, value)
     else:
-        piece[at % len(piece)] = value
-    with suppress(StorageError):
-        PackedFrontier(ManualClock(), None, SEED).thaw([bytes(p) for p in pieces])
+        piece[at] = value
+    damaged = PackedFrontier(ManualClock(), None, SEED)
+    try:
+        damaged.thaw([bytes(p) for p in pieces])
+    except StorageError:
+        return
+    pending = damaged.pending
+    assert len(drain(damaged)) == pending
+
+
+# -- memory
+
+
+def test_a_small_frontier_is_small() -> None:
+    """Sixteen shards share a limit of 1 MB."""
+    frontier = PackedFrontier(ManualClock(), None, SEED)
+    assert frontier.nbytes < 4 << 10
+    items = [waiting(f"http://host{n % 3}.example/section/page-{n}.html{'x' * 60}") for n in range(100)]
+    frontier.put(items, [n % 3 for n in range(100)])
+    assert frontier.nbytes < 10 << 10
+    long = PackedFrontier(ManualClock(), None, SEED)
+    long.put([waiting("http://host.example/" + "x" * 2000)], [0])
+    assert long.nbytes < 16 << 10
+
+
+def test_a_host_takes_160_bytes_at_most() -> None:
+    """Its row, its places in the heaps and in the table, and a name of 20 bytes; its queues apart."""
+    frontier = PackedFrontier(ManualClock(), None, SEED, back_queues=8)
+    items = [waiting(f"http://www.site-{n:07d}.org/") for n in range(20_000)]
+    frontier.put(items, [0] * len(items))
+    store = frontier._queues.store
+    queues = store.length("queues") * QUEUE.itemsize + store.length("links") * (BLOCK + 4)
+    assert (frontier.nbytes - queues) / len(items) < 120
+
+
+def test_urls_of_documentation_take_32_bytes_at_most() -> None:
+    """A tree of documentation as its pages list it, 100 waiting URLs a host and up."""
+    rng = random.Random(11)
+    frontier = PackedFrontier(ManualClock(), None, SEED)
+    kinds = ["struct", "enum", "trait", "fn", "macro", "type"]
+    length = 0
+    for host in range(40):
+        for _ in range(5):
+            crate = "".join(rng.choices("abcdefghijklmnop", k=rng.randrange(4, 9)))
+            module = "/".join("".join(rng.choices("qrstuvwxyz_", k=rng.randrange(4, 9))) for _ in range(2))
+            names = ["".join(rng.choices("ABCDEFabcdefghi", k=rng.randrange(4, 16))) for _ in range(25)]
+            links = [
+                waiting(f"https://docs{host}.example.org/{crate}/{module}/{rng.choice(kinds)}.{name}.html")
+                for name in names
+            ]
+            frontier.put(links, [2] * len(links))
+            length += sum(len(link.url) for link in links)
+    assert length / frontier.pending > 55
+    assert frontier.nbytes / frontier.pending < 32
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_memory_held_follows_memory_used(data: st.DataObject) -> None:
+    frontier = PackedFrontier(ManualClock(), None, SEED, back_queues=data.draw(st.sampled_from([0, 5])))
+    peak = 0
+    count = 0
+    for _ in range(data.draw(st.integers(1, 12))):
+        hosts = data.draw(st.sampled_from([1, 10, 1000]))
+        levels = data.draw(st.sampled_from([1, 4, 100]))
+        number = data.draw(st.integers(1, 3000))
+        size = data.draw(st.sampled_from([10, 60, 400]))
+        for at in range(0, number, 50):
+            some = range(count + at, count + min(at + 50, number))
+            items = [waiting(f"http://h{n % hosts}.example/{n}/{'x' * (n % size)}") for n in some]
+            frontier.put(items, [n % levels for n in some])
+            peak = max(peak, frontier.used)
+            assert frontier.used <= frontier.nbytes <= 1.15 * peak + (64 << 10)
+        count += number
+        if data.draw(st.booleans()):
+            table = Levels(np.zeros(0, np.uint64), np.zeros(0, np.uint8), data.draw(st.integers(0, 3)))
+            for _ in frontier.relevel(table):
+                peak = max(peak, frontier.used)
+        for _ in range(data.draw(st.integers(0, 30))):
+            host = frontier.begin(0.0)
+            if host is not None:
+                while (item := frontier.take(host)) is not None:
+                    frontier.done(item.key)
+                frontier.end(host, 0.0)
+        assert frontier.used <= frontier.nbytes <= 1.15 * peak + (64 << 10)
+
+
+def test_what_is_used_is_given_back() -> None:
+    frontier = PackedFrontier(ManualClock(), None, SEED)
+    empty = frontier.used
+    frontier.put(
+        [waiting(f"http://h{n % 50}.example/{n}") for n in range(5000)], [n % 7 for n in range(5000)]
+    )
+    full = frontier.used
+    assert full > empty + 5000 * 8
+    drain(frontier)
+    assert frontier.used <= empty + 128  # room for a longer URL than before

@@ -3,21 +3,24 @@ from __future__ import annotations
 import heapq
 import math
 import random
+from collections.abc import Iterator
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa import options
 from lycosa.clock import ManualClock
 from lycosa.errors import ConfigError
-from lycosa.frontier.orders import DepthOrder, LengthOrder, Order
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.plain import PlainFrontier
 from lycosa.frontier.politeness import AddressTable, PolitenessOptions, pages_per_visit, wait_after
-from lycosa.frontier.protocol import Frontier
+from lycosa.frontier.protocol import Frontier, Levels
 from lycosa.frontier.retries import RetryOptions, retry_due
+from lycosa.records import Waiting
 from tests.frontier.contract import SEED, waiting
+from tests.frontier.test_machine import ORDERS
 
 ANY = st.none() | st.floats()
 
@@ -109,68 +112,120 @@ def test_connections_to_an_address_never_overlap(steps: list[tuple[int, float, b
     assert len(table) == 1  # all others were forgotten
 
 
-@pytest.mark.parametrize("order", [DepthOrder(), LengthOrder()], ids=["depth", "length"])
-@pytest.mark.parametrize("kind", ["plain", "packed"])
-@pytest.mark.parametrize("seed", range(5))
-def test_no_host_or_address_is_asked_twice_at_once_or_early(kind: str, order: Order, seed: int) -> None:
+class Servers:
     """A crawl of many hosts on few addresses, on a virtual clock, seen from the servers' side."""
+
+    def __init__(self, frontier: Frontier, clock: ManualClock, rng: random.Random) -> None:
+        self.frontier, self.clock, self.rng = frontier, clock, rng
+        self.chosen = PolitenessOptions(wait=1.0, pages_per_visit=3)
+        self.addresses = AddressTable(self.chosen.address_wait)
+        self.hosts = [f"h{n}.example" for n in range(20)]
+        self.delay = {host: rng.choice([None, None, 4.0]) for host in self.hosts}
+        self.address_of = {host: f"192.0.2.{rng.randrange(4)}" for host in self.hosts}
+        self.free_host: dict[str, float] = {}
+        self.free_address: dict[str, float] = {}
+        self.busy: set[str] = set()
+        self.fetched: list[str] = []
+        self.ends: list[
+            tuple[float, str, float]
+        ] = []  # visits under way: when they end, the last fetch's time
+        self.steps: Iterator[int] | None = None
+
+    def begun(self, host: str) -> None:
+        """A visit begins: it must not be early, nor one of two."""
+        now = self.clock.monotonic()
+        assert host not in self.busy
+        assert now >= self.free_host.get(host, 0.0)
+        address = self.address_of[host]
+        again = self.addresses.try_begin(address, now)
+        if again:
+            self.frontier.end(host, again)
+            self.free_host[host] = max(self.free_host.get(host, 0.0), again)
+            return
+        assert address not in self.busy
+        assert now >= self.free_address.get(address, 0.0)
+        self.busy |= {host, address}
+        took = last = 0.0
+        for _ in range(pages_per_visit(self.chosen, self.delay[host])):
+            item = self.frontier.take(host)
+            if item is None:
+                break
+            if self.rng.random() < 0.1:
+                self.frontier.put_back(item)  # the visit was cut short
+                break
+            last = self.rng.choice([0.01, 0.2])
+            took += last
+            self.fetched.append(item.url)
+            self.frontier.done(item.key)
+        heapq.heappush(self.ends, (now + took, host, last))
+
+    def end_visits(self) -> None:
+        now = self.clock.monotonic()
+        while self.ends and self.ends[0][0] <= now:
+            _, host, last = heapq.heappop(self.ends)
+            wait = wait_after(self.chosen, self.delay[host], None, last)
+            self.frontier.end(host, now + wait)
+            address = self.address_of[host]
+            self.addresses.end(address, now)
+            self.free_host[host] = max(self.free_host.get(host, 0.0), now + wait)
+            self.free_address[address] = now + self.chosen.address_wait
+            self.busy -= {host, address}
+
+    def disturb(self) -> None:
+        """What else may happen in a crawl."""
+        now = self.clock.monotonic()
+        host = self.rng.choice(self.hosts)
+        chance = self.rng.random()
+        if chance < 0.1:
+            self.frontier.demote(host, self.rng.randrange(3))
+        elif chance < 0.2:
+            wait = self.rng.choice([0.5, 8.0])
+            self.frontier.hold(host, now + wait)
+            self.free_host[host] = max(self.free_host.get(host, 0.0), now + wait)
+        elif chance < 0.3 and self.frontier.claim(host, now):
+            self.begun(host)
+        elif chance < 0.35 and self.steps is None:
+            self.steps = self.frontier.relevel(Levels(np.zeros(0, np.uint64), np.zeros(0, np.uint8), 1))
+        elif self.steps is not None and next(self.steps, None) is None:
+            self.steps = None
+
+    def run(self, todo: list[Waiting], visits: int) -> None:
+        self.frontier.put(todo[::2], [item.depth for item in todo[::2]])
+        more = todo[1::2]
+        while self.frontier.pending or more or self.ends:
+            now = self.clock.monotonic()
+            self.end_visits()
+            while len(self.ends) < visits and (host := self.frontier.begin(now)) is not None:
+                self.begun(host)
+            self.disturb()
+            if more:
+                item = more.pop()
+                self.frontier.put([item], [item.depth])
+            times = [self.ends[0][0]] if self.ends else []
+            if len(self.ends) < visits and (ready := self.frontier.next_ready()) is not None:
+                times.append(ready)
+            if times:
+                self.clock.advance(max(min(times) - now, 0.001))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", ["plain", "packed"])
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1 << 32), back_queues=st.sampled_from([0, 1, 3, 24]), visits=st.integers(1, 8))
+def test_no_host_or_address_is_asked_twice_at_once_or_early(
+    kind: str, order: str, seed: int, back_queues: int, visits: int
+) -> None:
     rng = random.Random(seed)
     clock = ManualClock()
     frontier: Frontier
-    frontier = PlainFrontier(clock, order) if kind == "plain" else PackedFrontier(clock, order, SEED)
-    chosen = PolitenessOptions(wait=1.0, pages_per_visit=3)
-    addresses = AddressTable(chosen.address_wait)
-    hosts = [f"h{n}.example" for n in range(30)]
-    delay = {host: rng.choice([None, None, 4.0]) for host in hosts}
-    address_of = {host: f"192.0.2.{rng.randrange(5)}" for host in hosts}
-    todo = [waiting(f"http://{rng.choice(hosts)}/{n}", rng.randrange(3)) for n in range(400)]
-    frontier.put(todo[:200], [item.depth for item in todo[:200]])
-    more = todo[200:]
-    free_host: dict[str, float] = {}
-    free_address: dict[str, float] = {}
-    busy: set[str] = set()
-    fetched: list[str] = []
-    ends: list[tuple[float, str, float]] = []  # visits under way: when they end
-    while frontier.pending or more or ends:
-        now = clock.monotonic()
-        while ends and ends[0][0] <= now:
-            _, host, last = heapq.heappop(ends)
-            wait = wait_after(chosen, delay[host], None, last)
-            frontier.end(host, now + wait)
-            addresses.end(address_of[host], now)
-            free_host[host] = now + wait
-            free_address[address_of[host]] = now + chosen.address_wait
-            busy -= {host, address_of[host]}
-        while (begun := frontier.begin(now)) is not None:
-            assert begun not in busy
-            assert now >= free_host.get(begun, 0.0)
-            address = address_of[begun]
-            again = addresses.try_begin(address, now)
-            if again:
-                frontier.end(begun, again)
-                free_host[begun] = max(free_host.get(begun, 0.0), again)
-                continue
-            assert address not in busy
-            assert now >= free_address.get(address, 0.0)
-            busy |= {begun, address}
-            took = 0.0
-            last = 0.0
-            for _ in range(pages_per_visit(chosen, delay[begun])):
-                item = frontier.take(begun)
-                if item is None:
-                    break
-                last = rng.choice([0.01, 0.2])
-                took += last
-                fetched.append(item.url)
-                frontier.done(item.key)
-            heapq.heappush(ends, (now + took, begun, last))
-        if more:
-            item = more.pop()
-            frontier.put([item], [item.depth])
-        times = [t for t in (frontier.next_ready(), ends[0][0] if ends else None) if t is not None]
-        if times:
-            clock.advance(max(min(times) - now, 0.001))
-    assert sorted(fetched) == sorted(item.url for item in todo)
+    if kind == "plain":
+        frontier = PlainFrontier(clock, ORDERS[order], back_queues=back_queues)
+    else:
+        frontier = PackedFrontier(clock, ORDERS[order], SEED, back_queues=back_queues)
+    servers = Servers(frontier, clock, rng)
+    todo = [waiting(f"http://{rng.choice(servers.hosts)}/{n}", rng.randrange(3)) for n in range(150)]
+    servers.run(todo, visits)
+    assert sorted(servers.fetched) == sorted(item.url for item in todo)
 
 
 def test_three_attempts_with_growing_waits() -> None:

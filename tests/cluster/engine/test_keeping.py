@@ -9,14 +9,14 @@ import pytest
 from nats.aio.client import Client
 
 from lycosa.clock import ManualClock
-from lycosa.cluster.engine.keeping import ShardKeeper, demand_sizes, packed, segment_for
+from lycosa.cluster.engine.keeping import ShardKeeper, demand_sizes, segment_for
 from lycosa.cluster.engine.outcomes import Fenced
 from lycosa.cluster.engine.streams import Names, ends, ensure, log_config
 from lycosa.cluster.lease import Holding, Lease
 from lycosa.cluster.storage import DirectoryStorage, ShardStorage
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles
-from lycosa.log.log import Log
+from lycosa.log.log import Log, pack
 from lycosa.log.reader import SEGMENT_HEAD, segment_name, segments
 from lycosa.log.snapshot import SnapshotWriter
 from lycosa.records import Record, Skipped, Why
@@ -80,7 +80,7 @@ def test_blocks_and_segments_are_those_of_the_log(tmp_path: Path) -> None:
         log.write(batch)
         log.confirm(batch)
         assert segments(files)[-1] == segment
-        assert files.read(segment_name(segment))[before:] == packed(batch)
+        assert files.read(segment_name(segment))[before:] == pack(batch)
 
 
 async def test_a_shard_lives_on_many_agents_one_after_the_other(

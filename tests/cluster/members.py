@@ -1,0 +1,129 @@
+"""Crawls of a cluster over real sockets and a real server: agents in processes of their own, commands as typed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lycosa.lab.webs import Web
+from tests.cluster.crawled import options as crawl_options
+from tests.crawl.test_kill import as_toml
+
+
+class Cluster:
+    """One crawl, its agents, and the commands of its operator."""
+
+    def __init__(self, root: Path, urls: tuple[str, ...], name: str, *flags: str) -> None:
+        self.root = root
+        self.name = name
+        self.shared = root / "shared"
+        self.shared.mkdir(parents=True, exist_ok=True)
+        self.flags = ["--cluster", ",".join(urls), *flags]
+        self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = dict(os.environ)
+
+    def command(self, action: str, *more: str, fails: bool = False) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "lycosa.cli.main", "cluster", action, self.name, *self.flags, *more],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.environment,
+        )
+        assert (done.returncode != 0) == fails, done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.stderr if fails else done.stdout
+
+    def create(self, web: Web, *more: str, shards: int = 6, lease: float = 3.0, **given: Any) -> None:
+        config = self.root / "crawl.toml"
+        snapshot = {"seconds": 1.5, "records": 100_000}
+        made = crawl_options(web, **{"snapshot": snapshot, **given})
+        config.write_text(as_toml({"seeds": web.seeds(), **made}))
+        self.command(
+            "create",
+            "--config",
+            str(config),
+            "--shared",
+            str(self.shared),
+            "--shards",
+            str(shards),
+            "--lease",
+            f"{lease}s",
+            *more,
+        )
+
+    def join(self, name: str) -> subprocess.Popen[bytes]:
+        work = self.root / f"work-{name}"
+        log = (self.root / f"agent-{name}.log").open("ab")
+        with log:
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "lycosa.cli.main",
+                    "agent",
+                    "--crawl",
+                    self.name,
+                    "--work",
+                    str(work),
+                    "--name",
+                    name,
+                    *self.flags,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.environment,
+            )
+        self.agents[name] = process
+        return process
+
+    def said(self, name: str) -> str:
+        return (self.root / f"agent-{name}.log").read_text()
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.command("status", "--json"))
+        return found
+
+    def wait(self, seconds: float = 60.0) -> None:
+        """Until all agents have ended by themselves, with code 0."""
+        end = time.monotonic() + seconds
+        for name, process in self.agents.items():
+            code = process.wait(max(end - time.monotonic(), 0.1))
+            assert code in (0, -signal.SIGKILL), f"{name}: {code}\n{self.said(name)}"
+            assert "Traceback" not in self.said(name), self.said(name)
+
+    def fetch(self) -> Path:
+        into = self.root / "home"
+        self.command("fetch", "--into", str(into))
+        return into
+
+    def end(self) -> None:
+        for process in self.agents.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+@contextlib.contextmanager
+def cluster(root: Path, urls: tuple[str, ...], name: str, *flags: str) -> Iterator[Cluster]:
+    made = Cluster(root, urls, name, *flags)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)

@@ -1,0 +1,51 @@
+"""Exactly once, whatever happens to agents and servers: a short storm, and (slow) a whole one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lycosa.lab.chaos import WEB, Ran, Storm, run
+from lycosa.lab.chaos_events import Event, Kind
+from tests.cluster.engine.conftest import demand_binary
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="reads sockets of stopped processes from /proc"
+)
+
+SMALL = msgspec.structs.replace(
+    WEB, hosts=24, pages=1_000, kinds=("robots", "redirects", "statuses", "copies")
+)
+
+
+def check(ran: Ran) -> None:
+    if not ran.verdict.right:
+        told = [f"{len(ran.verdict.faults)} faults:", *ran.verdict.faults[:20], "", *ran.happened]
+        raise AssertionError("\n".join(told))
+
+
+def test_an_agent_is_killed_one_stopped_one_leaves(tmp_path: Path) -> None:
+    """One server, three agents, one of each of what agents suffer."""
+    demand_binary()
+    storm = Storm(agents=3, servers=1, shards=6, lease=3.0, web=SMALL, wait=0.3, seconds=100.0)
+    events = [
+        Event(1, Kind.STOP, 0.2, 0.0, 3.6, False),
+        Event(2, Kind.WIPE, 0.5, 0.9, 0.0, False),
+        Event(3, Kind.LEAVE, 3.5, 0.4, 0.0, False),
+    ]
+    ran = run(storm, tmp_path, events=events)
+    check(ran)
+    assert ran.verdict.pages > 1_000
+    assert [line.split("  ")[1][:7] for line in ran.happened if "event" in line] == [
+        f"event {n}" for n in (1, 2, 3)
+    ]
+
+
+@pytest.mark.slow
+def test_a_storm(tmp_path: Path) -> None:
+    """Three servers, four agents, two more of them later, twenty events."""
+    demand_binary()
+    check(run(Storm(seed=2026, events=20), tmp_path, print))

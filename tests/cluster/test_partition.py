@@ -1,0 +1,188 @@
+"""An agent that no longer reaches the servers, but still reaches the web, stops in time; then all agree again.
+
+The agent lives in a network namespace with two cables, one to the web and one to the NATS server, which is cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from lycosa.cluster.engine.server import Server, configuration, free_ports
+from lycosa.lab.chaos_agents import AgentProcess
+from lycosa.lab.chaos_crawl import ClusterCrawl, options_for
+from lycosa.lab.chaos_verdict import judge
+from lycosa.lab.namespaces import Namespace, why_not
+from lycosa.lab.webs import Access, Politeness, Web, WebOptions, WebServer
+from tests.cluster.engine.conftest import demand_binary
+from tests.crawl.test_truth import none
+
+WEB_LINK, NATS_LINK = 0, 1
+ADDRESSES = 8
+LEASE = 4.0
+WAIT = 0.3
+WEB = WebOptions(
+    hosts=20,
+    pages=1_000,
+    page_bytes=1_500,
+    links=12,
+    local_share=0.5,
+    skew=0.1,
+    kinds=("robots", "redirects", "copies"),
+    crawl_delay=0.3,
+    change_share=0.0,
+)
+
+
+@pytest.fixture
+def namespace() -> Iterator[Namespace]:
+    if reason := why_not():
+        pytest.skip(f"no partition can be made: {reason}")
+    with Namespace(links=2, addresses=ADDRESSES) as made:
+        yield made
+
+
+class Nats:
+    """One server, at our end of the cable."""
+
+    def __init__(self, directory: Path, address: str) -> None:
+        demand_binary()
+        port, http = free_ports(2)
+        config = configuration("n1", port, http, str(directory / "store"))
+        self.url = f"nats://{address}:{port}"
+        self._server = Server(
+            "n1", directory, port, http, config.replace(f"127.0.0.1:{port}", f"{address}:{port}")
+        )
+
+    async def __aenter__(self) -> Nats:
+        self._server.start()
+        await until(lambda: (self._server.ask("/healthz") or {}).get("status") == "ok", 10.0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.stop()
+
+
+@asynccontextmanager
+async def agents(*made: AgentProcess) -> AsyncIterator[None]:
+    try:
+        for agent in made:
+            agent.start()
+        yield
+    finally:
+        for agent in made:
+            agent.kill()
+
+
+async def until(true: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        await asyncio.sleep(0.05)
+
+
+def test_a_cut_is_silent(namespace: Namespace) -> None:
+    """At the other end nobody is told: connecting takes until it is given up. At ours nothing changes."""
+    words = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 0.5)"
+
+    def reach(link: int) -> str:
+        address, port = servers[link].getsockname()
+        line = namespace.command([sys.executable, "-c", words, address, str(port)])
+        return subprocess.run(line, capture_output=True, text=True, timeout=10, check=False).stderr
+
+    servers = [socket.create_server((namespace.outside(link, 1), 0)) for link in (WEB_LINK, NATS_LINK)]
+    try:
+        assert reach(WEB_LINK) == reach(NATS_LINK) == ""
+        namespace.cut(NATS_LINK)
+        assert reach(WEB_LINK) == "" and "TimeoutError" in reach(NATS_LINK)
+        socket.create_connection(servers[NATS_LINK].getsockname(), 0.5).close()
+        namespace.mend(NATS_LINK)
+        assert reach(NATS_LINK) == ""
+    finally:
+        for server in servers:
+            server.close()
+
+
+async def test_an_agent_cut_off_stops_in_time_and_agrees_afterwards(
+    tmp_path: Path, namespace: Namespace
+) -> None:
+    addresses = [namespace.outside(WEB_LINK, number + 1) for number in range(ADDRESSES)]
+    web = Web(WEB)
+    web.addresses = tuple(addresses)
+    async with Nats(tmp_path / "nats", namespace.outside(NATS_LINK)) as nats, WebServer(web) as server:
+        web = server.web
+        log = server.log
+        crawl = ClusterCrawl("cut", [nats.url], tmp_path)
+        resolve = {host.name: addresses[host.number % ADDRESSES] for host in web.hosts}
+        politeness = {"wait": WAIT, "address_wait": 0.02, "factor": 0.0, "pages_per_visit": 1}
+        allowed = [f"{address}/32" for address in addresses]
+        options = options_for(web, resolve, allowed, politeness=politeness)
+        await asyncio.to_thread(crawl.create, options, web.seeds(), shards=6, lease=LEASE, replicas=1)
+        outside = AgentProcess("outside", tmp_path / "outside", tmp_path / "o.txt", crawl.agent_command)
+        inside = AgentProcess(
+            "inside",
+            tmp_path / "inside",
+            tmp_path / "i.txt",
+            lambda directory: namespace.command(crawl.agent_command(directory)),
+        )
+
+        def from_inside(access: Access) -> bool:
+            return access.peer.startswith(f"{namespace.inside(WEB_LINK)}:")
+
+        def asked(of_inside: bool, since: float) -> set[str]:
+            """Hosts that one of the two has asked since then."""
+            rows = (row for row in log.accesses if row.start > since and from_inside(row) == of_inside)
+            return {row.host for row in rows}
+
+        def apart(since: float) -> bool:
+            one, other = asked(True, since), asked(False, since)
+            return len(one) > 4 and len(other) > 4 and not one & other
+
+        async with agents(outside, inside):
+            await crawl.open()
+            try:
+                # Both at work, each on hosts of its own.
+                await until(lambda: apart(time.monotonic() - 1.5), 40.0)
+                cut = time.monotonic()
+                namespace.cut(NATS_LINK)
+                his = asked(True, cut - 1.5)
+                # The others take over what was his; he still reaches the web all the while.
+                await until(lambda: his & asked(False, cut) == his, 4 * LEASE)
+                taken = time.monotonic()
+                last = max(row.start for row in log.accesses if from_inside(row))
+                assert last < cut + LEASE, (
+                    f"asked {last - cut:.1f} s after the cut, with a lease of {LEASE:.0f} s"
+                )
+                first = min(
+                    row.start
+                    for row in log.accesses
+                    if row.host in his and row.start > cut and not from_inside(row)
+                )
+                assert last < first
+                assert inside.working, inside.said()
+                namespace.mend(NATS_LINK)
+                await until(lambda: bool(asked(True, taken)), 30.0)  # he is one of them again
+                while not (await crawl.state()).finished:
+                    assert (
+                        time.monotonic() < taken + 60.0
+                        and inside.code in (None, 0)
+                        and outside.code in (None, 0)
+                    )
+                    await asyncio.sleep(0.2)
+                await until(lambda: not inside.alive and not outside.alive, 30.0)
+                assert (inside.code, outside.code) == (0, 0), inside.said() + outside.said()
+                records = list(await crawl.gather(tmp_path / "result"))
+            finally:
+                await crawl.close()
+    rules = Politeness(
+        wait=WAIT, pages=1, address_wait=0.02, delays=web.delays(), same_connection=False, tolerance=0.05
+    )
+    none(judge(records, crawl.archive, log, web.truth(), rules).faults)
