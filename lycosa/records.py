@@ -12,6 +12,7 @@ the end, with a default, so that an older log stays readable.
     Deferred    a URL or a site that waits for a time
     Robots      what a site's robots.txt said
     Duplicates  late word that pages fetched before had a content that was known already
+    Lost        a page fetched before whose bytes in the archive are gone: it is to be fetched again
 
 Times are whole milliseconds since the epoch. URLs are canonical (see `lycosa.url`), hence ASCII without
 white space or newline; that is what lets `Links` join them with newlines.
@@ -170,6 +171,7 @@ class Received(msgspec.Struct, frozen=True, array_like=True, tag_field="record",
     hints: list[
         int
     ] = []  # what the sender alone knows of each link (see `crawl.exchange.Row`); empty: nothing
+    sequence: int = 0  # in a cluster: of the message of the receiver's stream that brought it
 
 
 class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="F"):
@@ -248,7 +250,27 @@ class Duplicates(msgspec.Struct, frozen=True, array_like=True, tag_field="record
     positions: list[int]
 
 
-Record = Configured | Seeded | Received | Fetched | Skipped | Deferred | Robots | Duplicates
+class Lost(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="L"):
+    """The page at `position` of this log is taken back: the archive file of its bytes died with a machine.
+
+    Its URL is pending again, and a later Fetched of it is the valid one. The rest is what the lost Fetched said,
+    for those who count: they take it off again without reading that record.
+    """
+
+    at: int
+    url: str
+    depth: int
+    hops: int
+    file: str  # of the archive
+    position: int
+    status: int
+    size: int
+    outlinks: int  # how many links it had
+    digest: int
+    duplicate: bool = False
+
+
+Record = Configured | Seeded | Received | Fetched | Skipped | Deferred | Robots | Duplicates | Lost
 
 
 class Waiting(NamedTuple):
@@ -296,6 +318,10 @@ class DuplicatesHead(ConfiguredHead, frozen=True, array_like=True, tag_field="re
     """That a record is a Duplicates."""
 
 
+class LostHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="L", gc=False):
+    """That a record is a Lost."""
+
+
 Head = (
     UrlHead
     | SkippedHead
@@ -305,6 +331,7 @@ Head = (
     | ReceivedHead
     | RobotsHead
     | DuplicatesHead
+    | LostHead
 )
 
 _encoder = msgspec.msgpack.Encoder()

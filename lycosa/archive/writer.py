@@ -118,6 +118,7 @@ class Archive:
         self._io = threading.Lock()  # held by whoever writes files
         self._open: list[_File] = []  # in order of their making; the last one grows
         self._kept = 0  # bytes in all `pending`
+        self._ended: _File | None = None  # takes no more
         self._failed = ""
         self._made = False  # a file was made and its directory not yet synced
         self._serial = 1 + max((_serial(name) for name in files.list("")), default=-1)
@@ -198,7 +199,7 @@ class Archive:
         with self._lock:
             self._check()
             file = self._open[-1] if self._open else None
-            if file is None or file.size + length > self._options.rotate_bytes:
+            if file is None or file is self._ended or file.size + length > self._options.rotate_bytes:
                 file = self._begin()
             offset = file.size
             file.pending += (asked, answer) if asked else (answer,)
@@ -231,6 +232,26 @@ class Archive:
     def flush(self) -> None:
         """Hand everything stored so far to the system, for other readers; not durable yet."""
         self._write_out(durable=False)
+
+    def seal(self) -> None:
+        """Sync, and end the last file: the next exchange begins another. From any thread."""
+        with self._lock:
+            self._ended = ended = self._open[-1] if self._open else None
+        self.sync()
+        with self._io, self._lock:
+            if ended is not None and ended in self._open:
+                at = self._open.index(ended) + 1
+                for file in self._open[:at]:
+                    if file.appender is not None:
+                        file.appender.close()
+                        file.appender = None
+                self._open = self._open[at:]
+
+    @property
+    def growing(self) -> list[str]:
+        """The files that may still grow, or are not written yet."""
+        with self._lock:
+            return [file.name for file in self._open]
 
     def close(self) -> None:
         """Sync, and close the files. The archive can be used again: it goes on in its last file."""

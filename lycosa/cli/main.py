@@ -21,7 +21,7 @@ import lycosa.cli
 from lycosa.errors import ConfigError, LocalError, LycosaError, RemoteError, StorageError
 from lycosa.version import VERSION
 
-_NOT_VERBS = {"amounts", "main", "screen", "streams"}
+_NOT_VERBS = {"amounts", "main", "reaching", "screen", "streams"}
 _CODES: list[tuple[type[LycosaError], int]] = [
     (ConfigError, 2),
     (StorageError, 3),

@@ -27,6 +27,8 @@ import msgspec
 
 STOP_AT = 0.8
 """A holder fetches for this share of the lease's time after its last renewal began."""
+CUT_AT = 0.9
+"""What is under way then is broken off: nothing of the shard is on the network when the lease ends."""
 RENEW_AT = 0.25
 """And renews after this one, so that three tries may fail."""
 
@@ -144,6 +146,10 @@ class Holding:
     def may_fetch(self, now: float) -> bool:
         """Whether new work for sites may begin."""
         return not self._lost and now - self._began < STOP_AT * self.lease.seconds
+
+    def must_cut(self, now: float) -> bool:
+        """Whether what is under way must be broken off."""
+        return self._lost or now - self._began >= CUT_AT * self.lease.seconds
 
     def may_write(self, now: float) -> bool:
         """Whether the lease still runs: what is under way may be committed."""

@@ -25,13 +25,13 @@ class Ration:
     def start(self) -> None:
         """The run begins: nothing here depends on when."""
 
-    def take(self) -> bool:
+    def take(self, shard: int = 0) -> bool:
         if not self.open():
             return False
         self._left -= 1
         return True
 
-    def give_back(self) -> None:
+    def give_back(self, shard: int = 0) -> None:
         self._left += 1
 
     def open(self) -> bool:

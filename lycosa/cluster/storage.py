@@ -237,6 +237,10 @@ class ShardStorage:
         names = (name for name in self._storage.list(f"{self._place}/log") if name.endswith(".seg"))
         return sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
 
+    def segment(self, first: int) -> bytes:
+        """A sealed segment, whole."""
+        return self._storage.get(f"{self._place}/log/{segment_name(first)}")
+
     # -- opinions
 
     def checkpoints(self) -> list[tuple[int, int]]:

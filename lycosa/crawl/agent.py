@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -39,7 +40,7 @@ from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.rank_fold import RankFold
 from lycosa.crawl.ranking import Ranker, make_order, ranked
 from lycosa.crawl.rules import RulesKeeper
-from lycosa.crawl.saving import Saver
+from lycosa.crawl.saving import Ledger, Saver
 from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter, SplitterOptions
@@ -56,11 +57,11 @@ from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.politeness import AddressTable, wait_after
 from lycosa.frontier.scoring import ScoredOrder, Scorer
 from lycosa.frontier.sydney import Room, Sampler
-from lycosa.log.log import Log
+from lycosa.log.log import SEGMENT_BYTES, Log
 from lycosa.meters import Meters
 from lycosa.page.protocol import Limits as PageLimits
 from lycosa.page.registry import Parsers
-from lycosa.records import Configured, Link, LinkKind, Links, Seeded, Skipped
+from lycosa.records import Configured, Link, LinkKind, Links, Record, Seeded, Skipped
 from lycosa.seen.cache import CachedSeen, ScatterCache
 from lycosa.seen.memory import MemorySeen
 from lycosa.seen.stores import open_store
@@ -128,7 +129,9 @@ def build(
     if by_rank is not None:
         fold = RankFold(keyer, options.frontier.rank_memory, followed_kinds(options.follow))
         ranker = Ranker(by_rank, fold, lock=levelling, clock=clock, meters=meters)
-    sampler, room = Sampler(options.frontier), Room(options.frontier.memory)
+    sampler = Sampler(options.frontier)
+    lent = team is not None and team.ledger is not None  # shards come and go, and are recovered in threads
+    room = GuardedRoom(options.frontier.memory) if lent else Room(options.frontier.memory)
     back_queues = options.frontier.back_queues or 3 * options.visits
     # What is kept in RAM of tables on disk is shared out, too; a shard's least is enough to work with.
     hot_sites = max(_HOT_SITES // manifest.shards, 500)
@@ -161,13 +164,20 @@ def build(
         """A shard as it is before recovery. Nothing of it is shared with others but cache and content."""
         place = files.within(manifests.shard_directory(number))
         store = open_store(options.seen.store, place.within("seen"), memory)
-        contents = content.stores[number] = MemorySeen(place.within("content"))
+        contents = MemorySeen(place.within("content"))
+        urls_seen, index = cache, content
+        if lent:
+            # What one shard sent must not hold back a link of another, whose record may be all that is left.
+            share = max(options.seen.cache // manifest.shards, _LEAST_CACHE)
+            urls_seen = ScatterCache(1 << (share.bit_length() - 1))
+            index = ContentIndex(total=manifest.shards)
+        index.stores[number] = contents
         return Shard(
             number,
-            log=Log(place.within("log")),
-            seen=CachedSeen(cache, store, meters) if options.seen.cache else store,
+            log=Log(place.within("log"), team.segment_bytes if team else SEGMENT_BYTES),
+            seen=CachedSeen(urls_seen, store, meters) if options.seen.cache else store,
             store=store,
-            cache=cache,
+            cache=urls_seen,
             frontier=PackedFrontier(clock, order, manifest.hash_seed, back_queues=back_queues),
             calendar=Calendar(place.within("calendar")),
             left=PackedLeftBehind(place.within("left"), tails=tails),
@@ -178,7 +188,7 @@ def build(
                 domain_in(number),
                 seed=manifest.hash_seed,
             ),
-            content=content,
+            content=index,
             content_store=contents,
             order=order,
             keyer=keyer,
@@ -200,13 +210,15 @@ def build(
         store=options.seen.store,
         clock=clock,
         exchange=team.exchange if team else None,
+        ledger=team.ledger if team else None,
     )
     all_shards = saver.shards
     if by_rank is not None and any(shard.log.end for shard in all_shards):
         by_rank.resume()
     saver.recover(told)
     before = decode_options(all_shards[0].options) if all_shards and all_shards[0].options else None
-    options = with_seeds(options, before, urls)
+    if not lent:  # a cluster's options know all its seeds
+        options = with_seeds(options, before, urls)
 
     guard = AddressGuard(options.allow)
     fetch = options.fetch
@@ -246,6 +258,7 @@ def build(
         clock=clock,
         meters=meters,
         on_crop=on_crop,
+        may_ask=team.may_ask if team else _always,
     )
     agent = Agent(
         manifest=manifest,
@@ -270,6 +283,27 @@ def build(
     return agent
 
 
+def _always(shard: int, address: str) -> bool:
+    """Nobody else has our shards."""
+    return True
+
+
+class GuardedRoom(Room):
+    """The memory of frontiers some of which are just being recovered, in threads."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self._lock = threading.Lock()
+
+    def tell(self, shard: int, used: int) -> None:
+        with self._lock:
+            super().tell(shard, used)
+
+    def forget(self, shard: int) -> None:
+        with self._lock:
+            super().forget(shard)
+
+
 class Team:
     """What makes an agent one of several: its part of the shards, and what it shares with the others."""
 
@@ -283,7 +317,15 @@ class Team:
         addresses: Addresses,
         hosts: Hosts,
         quota: RunQuota,
+        ledger: Ledger | None = None,
+        may_ask: Callable[[int, str], bool] | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
+        """With a `ledger`, of a cluster: the exchange then carries all links, whoever has the shards, and whoever
+        holds the leases sees to snapshots. `may_ask`: whether a shard's hosts may be asked (at an address) now."""
+        self.ledger = ledger
+        self.may_ask = may_ask or _always
+        self.segment_bytes = segment_bytes
         self.name = name
         """Goes into the names of the agent's archive files."""
         self.owned = owned
@@ -336,6 +378,7 @@ class Agent:
         self._open_shard = open_shard
         self._content = content
         self._team = team
+        self._may_ask = team.may_ask if team else _always
         self._most_visits = max(options.visits // team.size, 1) if team else options.visits
         self._refused: list[tuple[str, str]] = []
         self._visits: dict[asyncio.Task[None], int] = {}
@@ -358,6 +401,10 @@ class Agent:
     def saver(self) -> Saver:
         """Commits, snapshots, and how far recovery came."""
         return self._saver
+
+    @property
+    def archive(self) -> Archive | None:
+        return self._archive
 
     def begin(
         self, seeds: Sequence[str], archive_ends: Mapping[str, int], *, unclean: bool | None = None
@@ -411,26 +458,43 @@ class Agent:
 
     # -- the agent's shards change
 
-    async def adopt(self, number: int, *, unclean: bool = True) -> None:
+    async def adopt(
+        self,
+        number: int,
+        *,
+        unclean: bool = True,
+        apart: bool = False,
+        mend: Callable[[Shard], Iterable[Record]] | None = None,
+    ) -> None:
         """Open a shard that no agent has, and go on with it. `unclean`: its last holder may have been cut short.
 
         Whoever calls it sees to it that the archive holds all that the shard's log points at, and that senders
-        elsewhere begin at its cursors.
+        elsewhere begin at its cursors. `apart`: recover it in a thread. `mend`: what is to be logged before the
+        shard goes on.
         """
         shard = self._open_shard(number)
-        self._saver.recover_one(shard)
+        if apart:
+            await asyncio.to_thread(self._saver.recover_one, shard)
+        else:
+            self._saver.recover_one(shard)
         encoded = encode_options(self.options)
         if shard.options != encoded:
             shard.append(Configured(milliseconds(self._clock), encoded))
+        for record in mend(shard) if mend is not None else ():
+            shard.append(record)
         if unclean:
             self._wait_for_all([shard])
+        self._content.stores[number] = shard.content_store
         await self._saver.commit()
         self._saver.add(shard)
         self._saver.catch_up(running=True)
         self._wake.set()
 
-    async def hand_over(self, number: int) -> None:
-        """Let a shard's visits end, save it, and have it no more."""
+    async def hand_over(self, number: int, *, keep_named: bool = False) -> None:
+        """Let a shard's visits end, save it, and have it no more.
+
+        `keep_named`: whoever calls it still wants to know where the snapshot is, and forgets it then.
+        """
         shard = self._saver.find(number)
         if shard is None:
             return
@@ -439,6 +503,7 @@ class Agent:
             await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
             while number in self._merges:
                 await asyncio.wait([self._merges[number]])
+            self._end_connections(number)
             self._saver.remove(shard)  # from here on nothing is delivered to it
             await self._saver.commit(shard)
             async with self._levelling:
@@ -447,11 +512,55 @@ class Agent:
             self._leaving.discard(number)
         shard.log.close()
         self._room.forget(number)
-        self._saver.forget(shard)
+        if not keep_named:
+            self._saver.forget(shard)
         del self._content.stores[number]
         await self._saver.commit()
         self._saver.catch_up(running=True)
         self._wake.set()
+
+    async def drop(self, shard: Shard) -> None:
+        """Let a shard go that is another agent's by now: nothing of it is saved, or written, any more."""
+        number = shard.number
+        self._leaving.add(number)
+        try:
+            self._saver.lose(shard)
+            await self.cut_visits(number)
+            self._end_connections(number)
+            while number in self._merges:
+                await asyncio.wait([self._merges[number]])
+            await self._saver.settle_lost(shard)
+        finally:
+            self._leaving.discard(number)
+        shard.log.close()
+        self._room.forget(number)
+        self._content.stores.pop(number, None)
+        self._wake.set()
+
+    async def cut_visits(self, number: int) -> None:
+        """End the visits of a shard at once: its hosts are about to be another agent's."""
+        while visits := [task for task, at in self._visits.items() if at == number and not task.done()]:
+            for task in visits:
+                task.cancel()
+            await asyncio.wait(visits, timeout=1.0)  # again, if somewhere a cancellation was forgotten
+
+    def _end_connections(self, number: int) -> None:
+        """No connection to a host of the shard stays open: its next holder opens its own."""
+        self._visitor.let_go(lambda host: self._splitter.shard_of(host) == number)
+
+    def reconfigure(self, options: Options) -> None:
+        """The seeds that the scope is relative to have changed: the log of every shard says so."""
+        self.options = options
+        encoded = encode_options(options)
+        for shard in self.shards:
+            if shard.options != encoded:
+                shard.append(Configured(milliseconds(self._clock), encoded))
+        self._wake.set()
+
+    async def snapshot(self) -> None:
+        """Write the state of every shard that moved; for whoever sees to that in the agent's place."""
+        async with self._levelling:
+            await self._saver.snapshot()
 
     @staticmethod
     async def _end_visits(visits: Sequence[asyncio.Task[None]], grace: float) -> None:
@@ -521,7 +630,7 @@ class Agent:
         while len(self._visits) < self._most_visits and misses < count and self._limits.open():
             self._next_shard = (self._next_shard + 1) % count
             shard = self.shards[self._next_shard]
-            host = None if shard.number in self._leaving else shard.frontier.begin(now)
+            host = shard.frontier.begin(now) if self._may_visit(shard) else None
             if host is None:
                 misses += 1
                 continue
@@ -532,6 +641,9 @@ class Agent:
             task = asyncio.create_task(self._visitor.visit(shard, host))
             self._visits[task] = shard.number
             task.add_done_callback(self._visit_ended)
+
+    def _may_visit(self, shard: Shard) -> bool:
+        return shard.number not in self._leaving and self._may_ask(shard.number, "")
 
     def _visit_ended(self, task: asyncio.Task[None]) -> None:
         self._visits.pop(task, None)
@@ -603,21 +715,30 @@ class Agent:
         """Nothing to do, now or within the horizon."""
         if self._visits or self._merges or not (self._team is None or self._team.exchange.quiet):
             return False
-        horizon = milliseconds(self._clock) + int(self.options.horizon * 1000)
-        for shard in self.shards:
-            due = shard.calendar.next_due()
-            if shard.frontier.pending or shard.seen.waiting or len(shard.outbox) or len(shard.left):
-                return False
-            if due is not None and due <= horizon:
-                return False
-        return True
+        return all(map(self._has_nothing, self.shards))
+
+    def _has_nothing(self, shard: Shard) -> bool:
+        due = shard.calendar.next_due()
+        if shard.frontier.pending or shard.seen.waiting or len(shard.outbox) or len(shard.left):
+            return False
+        return due is None or due > milliseconds(self._clock) + int(self.options.horizon * 1000)
+
+    def is_idle(self, shard: Shard) -> bool:
+        """Nothing is left to do for one shard, now or within the horizon."""
+        number = shard.number
+        busy = number in self._merges or number in self._leaving or number in self._visits.values()
+        return not busy and self._has_nothing(shard)
+
+    def visits_of(self, number: int) -> int:
+        """Visits under way to hosts of a shard."""
+        return sum(1 for at in self._visits.values() if at == number)
 
     async def _pause(self, now: float) -> None:
         """Until something changes, or something is due."""
         timeout = 1.0
         if len(self._visits) < self._most_visits and not self._paused:
             for shard in self.shards:
-                ready = shard.frontier.next_ready()
+                ready = shard.frontier.next_ready() if self._may_visit(shard) else None
                 if ready is not None:
                     timeout = min(timeout, ready - now)
         now_ms = milliseconds(self._clock)
@@ -653,6 +774,8 @@ class Agent:
             self._wake.set()
 
     def _snapshot_due(self) -> bool:
+        if self._team is not None and self._team.ledger is not None:
+            return False
         wanted = self.options.snapshot
         since = self._clock.monotonic() - self._last_snapshot
         return self._saver.records >= wanted.records or (since >= wanted.seconds and self._saver.records > 0)

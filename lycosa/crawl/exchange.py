@@ -173,11 +173,13 @@ def receive(
     rows: list[Row],
     at: int,
     asks: Sequence[tuple[int, int, int]] = (),
+    sequence: int = 0,
 ) -> int:
     """Append rows in records of bounded size; only the last one may move the cursor to its end.
 
     `asks` are digests for the receiver's partition: (position in the sender's log, digest, that position or -1);
-    each goes into the record whose cursor passes its position, so that it is heeded exactly once.
+    each goes into the record whose cursor passes its position, so that it is heeded exactly once. `sequence` (of
+    the message in a cluster that brought all of it) goes into the last.
     """
     rows = sorted(rows, key=lambda row: row[0])  # a record's cursor must not be past rows of a later record
     parts = [rows[start : start + _MOST] for start in range(0, len(rows), _MOST)] or [[]]
@@ -190,7 +192,8 @@ def receive(
         depths, hops = [row[3] for row in part], bytes(min(row[4], 255) for row in part)
         asked = [row for _, _, row in told]
         hints = [row[5] for row in part] if any(row[5] for row in part) else []
-        receiver.append(Received(at, sender, end, links, depths, hops, digests, asked, hints))
+        last = sequence if part is parts[-1] else 0
+        receiver.append(Received(at, sender, end, links, depths, hops, digests, asked, hints, last))
     return len(parts)
 
 

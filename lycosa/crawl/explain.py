@@ -100,7 +100,8 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
     owner = crawl.splitter.shard_of(host_of(url))
     found = list(_discoveries(crawl, url, options))
     found.sort(key=lambda row: row.at)
-    rows = list(crawl.logs[owner].find(url.encode("ascii")))
+    lost = crawl.lost(owner)
+    rows = [row for row in crawl.logs[owner].find(url.encode("ascii")) if row[0] not in lost]
     late = crawl.late_duplicates(owner) if any(isinstance(row, Fetched) for _, row in rows) else frozenset()
     own = [with_word(record, position in late) for position, record in rows]
     fetches = [row for row in own if isinstance(row, Fetched) and row.url == url]

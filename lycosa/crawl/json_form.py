@@ -28,6 +28,7 @@ from lycosa.records import (
     Duplicates,
     Fetched,
     Links,
+    Lost,
     Received,
     Record,
     Robots,
@@ -49,6 +50,7 @@ KINDS: dict[str, type[Record]] = {
     "deferred": Deferred,
     "robots": Robots,
     "duplicates": Duplicates,
+    "lost": Lost,
 }
 """Records by the name they have on the command line and in JSON."""
 

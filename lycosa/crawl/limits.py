@@ -17,11 +17,11 @@ class RunQuota(Protocol):
         """The run begins now."""
         ...
 
-    def take(self) -> bool:
-        """Ask for one page; False if there is none left."""
+    def take(self, shard: int = 0) -> bool:
+        """Ask for one page of a shard; False if there is none left."""
         ...
 
-    def give_back(self) -> None:
+    def give_back(self, shard: int = 0) -> None:
         """It did not become a page."""
         ...
 
@@ -47,14 +47,14 @@ class RunLimits:
     def start(self) -> None:
         self._started = self._clock.monotonic()
 
-    def take(self) -> bool:
+    def take(self, shard: int = 0) -> bool:
         """Ask for one page."""
         if not self.open():
             return False
         self._granted += 1
         return True
 
-    def give_back(self) -> None:
+    def give_back(self, shard: int = 0) -> None:
         """It did not become a page."""
         self._granted -= 1
 

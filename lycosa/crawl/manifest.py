@@ -41,6 +41,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     version: str = VERSION
     splitter: SplitterOptions = SplitterOptions()
+    cluster: bool = False  # it was brought from a cluster, whose logs may take pages back (`Lost`)
 
 
 def create(

@@ -3,7 +3,8 @@
     crawl = CrawlReader(directory)
     for shard, position, record in crawl.records(): ...
 
-Records come shard by shard in the order of each log, or, with `by_time`, merged by the time they carry.
+Records come shard by shard in the order of each log, or, with `by_time`, merged by the time they carry. Pages that
+a cluster's log takes back (`Lost`) are left out: they were fetched again.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from lycosa.crawl.splitting import Splitter
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles, Files
 from lycosa.log.reader import LogReader
-from lycosa.records import Configured, Duplicates, Fetched, Record
+from lycosa.records import Configured, Duplicates, Fetched, Lost, Record
 from lycosa.url.key import Keyer
 
 _DUPLICATES = b"\x95\xa1U"
 """How a Duplicates record begins: an array of five, the first its tag."""
+_LOST = b"\x9c\xa1L"
+"""How a Lost record begins: an array of twelve."""
 
 
 def with_word(record: Record, late: bool) -> Record:
@@ -55,6 +58,7 @@ class CrawlReader:
             for number in range(manifest.shards)
         ]
         self.archive_files = self.files.within("archive")
+        self._lost: dict[int, frozenset[int]] = {}
 
     def records(self, by_time: bool = False) -> Iterator[tuple[int, int, Record]]:
         """(shard, position, record) of the whole crawl."""
@@ -66,8 +70,19 @@ class CrawlReader:
             yield from stream
 
     def _shard(self, number: int) -> Iterator[tuple[int, int, Record]]:
+        lost = self.lost(number)
         for position, record in self.logs[number].scan():
-            yield number, position, record
+            if position not in lost:
+                yield number, position, record
+
+    def lost(self, shard: int) -> frozenset[int]:
+        """Positions of pages in a shard's log that were taken back, their bytes being gone."""
+        if not self.manifest.cluster:
+            return frozenset()
+        if shard not in self._lost:
+            found = (record for _, record in self.logs[shard].find(_LOST) if isinstance(record, Lost))
+            self._lost[shard] = frozenset(record.position for record in found)
+        return self._lost[shard]
 
     def late_duplicates(self, shard: int) -> frozenset[int]:
         """Positions of pages in a shard's log of which another agent said later that their content was known."""

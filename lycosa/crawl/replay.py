@@ -32,6 +32,7 @@ from lycosa.records import (
     Deferred,
     DeferredHead,
     Fetched,
+    LostHead,
     Received,
     Record,
     UrlHead,
@@ -79,8 +80,8 @@ def _heads(shard: Shard, start: int) -> Iterable[tuple[int, object]]:
 def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
     """The first pass; positions of the Deferred records that hold at the end, by URL.
 
-    None if the tail has a Configured besides the first of the log. What was marked by then has its record
-    further on, so the plain way ends in the same state.
+    None if the tail has a Configured besides the first of the log, or takes pages back. What was marked by then has
+    its record further on, so the plain way ends in the same state.
     """
     deferred: dict[str, int] = {}
     configured = bool(shard.options)
@@ -101,6 +102,8 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
             if configured:
                 return None
             configured = True
+        elif type(head) is LostHead:
+            return None
         if not isinstance(head, UrlHead) or not head.url:
             continue
         if type(head) is DeferredHead:
@@ -163,7 +166,8 @@ def read_back(
     batch = _Batch(shard, others=True, send=keep)
     for at, record in records:
         batch.add_links_of(record, at if position is None else position)
-        if position is None and isinstance(record, Fetched) and record.digest:
+        # Who was known to be a duplicate when it was fetched need not be asked about.
+        if position is None and isinstance(record, Fetched) and record.digest and not record.duplicate:
             owner = shard.content.owner(record.digest)
             if owner in owners:
                 found.digests.setdefault(owner, []).append((at, record.digest))

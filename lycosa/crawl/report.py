@@ -266,10 +266,12 @@ def make_report(
     ends: list[int] = []
     for shard, log in enumerate(crawl.logs):
         end = log.start
-        late = crawl.late_duplicates(shard)
+        late, lost = crawl.late_duplicates(shard), crawl.lost(shard)
         for position, record in log.scan():
-            first.apply(shard, position, with_word(record, position in late))
             end = position + 1
+            if position in lost:
+                continue
+            first.apply(shard, position, with_word(record, position in late))
             if not first.records & 0xFFF:
                 told("reading the log", first.records)
         first.end_shard()
@@ -279,8 +281,10 @@ def make_report(
     if second.needed:
         read = 0
         for shard, log in enumerate(crawl.logs):
+            lost = crawl.lost(shard)
             for position, record in log.scan(0, ends[shard]):
-                second.apply(shard, position, record)
+                if position not in lost:
+                    second.apply(shard, position, record)
                 read += 1
                 if not read & 0xFFF:
                     told("finding who links to broken pages", read)

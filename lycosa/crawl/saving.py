@@ -11,6 +11,9 @@ shard names it.
 Recovery. The newest whole snapshot is thawed, files that no kept snapshot names are deleted, and the log's
 tail is replayed. The archive is cut to what the logs know of it.
 
+In a cluster (`ledger`) a batch is committed elsewhere before it is written here: archive, ledger, our own disk, in
+this order. A shard that the ledger refuses is another agent's by now; nothing of it is written any more.
+
 The shards of an agent may change while it runs: `add` and `remove` say which they are, each is recovered and
 saved by itself as well as with the others.
 
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
@@ -30,13 +34,21 @@ from lycosa.crawl.replay import refill_outbox, replay
 from lycosa.crawl.shard import Shard
 from lycosa.files import Files, write_whole
 from lycosa.log import snapshot
-from lycosa.log.log import Batch
+from lycosa.log.log import Batch, pack
 from lycosa.log.snapshot import SnapshotWriter
 
 RUNNING = "running"
 _OWN_FILES = ("seen", "content", "calendar", "left", "sites")
 _STEP = 8
 """Pieces between two breaths: a piece takes at most a few milliseconds."""
+
+
+class Ledger(Protocol):
+    """Where the logs of an agent's shards are committed before its own disk has them."""
+
+    async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
+        """True: it is log. False: the shard is no longer ours."""
+        ...
 
 
 class Saver:
@@ -51,7 +63,11 @@ class Saver:
         store: str,
         clock: Clock,
         exchange: Exchange | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
+        """With a `ledger` the exchange carries all links between shards, also those within this agent."""
+        self._ledger = ledger
+        self._lost: set[Shard] = set()
         self._files = files
         self.shards: list[Shard] = list(shards)
         """The agent's shards, by number."""
@@ -73,11 +89,28 @@ class Saver:
 
     def remove(self, shard: Shard) -> None:
         """Nothing is delivered to the shard any more; it is to be saved once more, alone."""
-        self.shards.remove(shard)
+        if shard in self.shards:
+            self.shards.remove(shard)
 
     def forget(self, shard: Shard) -> None:
         """The shard was saved alone and is closed."""
         self._named.pop(shard.number, None)
+
+    def lose(self, shard: Shard) -> None:
+        """The shard is another agent's: nothing of it is written any more."""
+        self._lost.add(shard)
+        if shard in self.shards:
+            self.shards.remove(shard)
+
+    async def settle_lost(self, shard: Shard) -> None:
+        """Until nothing that is under way touches a lost shard."""
+        async with self._snapshotting, self._committing:
+            self._lost.discard(shard)
+            self.forget(shard)
+
+    def covered(self, number: int) -> int:
+        """The position of a shard's last snapshot; 0: it has none."""
+        return self._covered(number)
 
     def find(self, number: int) -> Shard | None:
         """The shard of a number, if it is one of this agent's."""
@@ -95,18 +128,47 @@ class Saver:
         async with self._committing:
             batches: list[tuple[Shard, Batch]] = []
             for shard in self.shards if only is None else [only]:
-                batch = shard.log.cut()
+                batch = None if shard in self._lost else shard.log.cut()
                 if batch is not None:
                     batches.append((shard, batch))
             if batches:
-                await asyncio.to_thread(self._write, batches)
+                if self._ledger is None:
+                    await asyncio.to_thread(self._write, batches)
+                else:
+                    batches = await self._enter(self._ledger, batches)
                 for shard, batch in batches:
                     shard.log.confirm(batch)
                 self.commits += 1
             if only is None:
-                deliver(self.shards, milliseconds(self._clock))
+                if self._ledger is None:
+                    deliver(self.shards, milliseconds(self._clock))
                 if self._exchange is not None:
                     self._exchange.deliver()
+
+    async def _enter(self, ledger: Ledger, batches: list[tuple[Shard, Batch]]) -> list[tuple[Shard, Batch]]:
+        """Commit batches elsewhere, then here; those that were taken."""
+        packed = await asyncio.to_thread(self._pack, batches)
+        entered = await asyncio.gather(
+            *(ledger.commit(shard, batch, data) for (shard, batch), data in zip(batches, packed, strict=True))
+        )
+        taken = []
+        for (shard, batch), data, ours in zip(batches, packed, entered, strict=True):
+            if not ours:
+                self.lose(shard)
+            elif shard not in self._lost:
+                taken.append((shard, batch, data))
+        await asyncio.to_thread(self._put, taken)
+        return [(shard, batch) for shard, batch, _ in taken]
+
+    def _pack(self, batches: list[tuple[Shard, Batch]]) -> list[bytes]:
+        if self._archive is not None:
+            self._archive.sync()
+        return [pack(batch) for _, batch in batches]
+
+    @staticmethod
+    def _put(taken: list[tuple[Shard, Batch, bytes]]) -> None:
+        for shard, batch, data in taken:
+            shard.log.put(batch, data)
 
     def _write(self, batches: list[tuple[Shard, Batch]]) -> None:
         if self._archive is not None:
@@ -147,6 +209,9 @@ class Saver:
                 await self._write_pieces(writer, parts)
             await self.commit(only)
             for writer, (shard, position, _, names) in zip(writers, frozen, strict=True):
+                if shard in self._lost:
+                    writer.abandon()
+                    continue
                 await asyncio.to_thread(self._seal, writer, shard, names)
                 self._forget(shard, position, names)
         except BaseException:
@@ -219,6 +284,8 @@ class Saver:
 
     def catch_up(self, running: bool = False) -> None:
         """Deliver what was on its way between shards when the last process stopped, or when shards changed."""
+        if self._ledger is not None:
+            return  # whatever is on its way is the exchange's business
         if self._exchange is not None:
             self._exchange.rewind()
         catch_up(self.shards, refill_outbox, milliseconds(self._clock), running)

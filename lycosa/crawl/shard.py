@@ -44,6 +44,7 @@ from lycosa.records import (
     Duplicates,
     Fetched,
     LinkKind,
+    Lost,
     Received,
     Record,
     Robots,
@@ -168,6 +169,10 @@ class Shard:
         self.replies: list[tuple[int, int, list[int]]] | None = None
         """Answers to other agents: the position of the question here, who asked, and which of its fetches had a
         content that was known. None: nobody would send them."""
+        self.received = 0
+        """In a cluster: the sequence of this shard's exchange up to which its links are in the log."""
+        self.lost: dict[str, int] = {}
+        """URLs of pages that were taken back and not yet fetched again, and the digests they had."""
         self.archive_ends: dict[str, int] = {}
         """Of each archive file that this shard's records point into: the end of the last one."""
         self.options: bytes = b""
@@ -237,11 +242,14 @@ class Shard:
             self.leave(record.url, live)
         if isinstance(record, Deferred):
             self.defer(record, live)
+        again = isinstance(record, Fetched) and self.is_again(record.url, record.digest)
         self.learn(record, position)
+        if isinstance(record, Lost):
+            self._take_back(record)
         if isinstance(record, Fetched) and record.digest:
             if (owner := self.content.owner(record.digest)) in self.content.stores:
                 self.content.mark(record.digest)
-            elif live:
+            elif live and not record.duplicate and not again:
                 self.outbox.ask(owner, position, record.digest)
         self.offer_links(record, position)
 
@@ -251,9 +259,11 @@ class Shard:
         if isinstance(record, Fetched):
             self._count_fetch(record)
             self._spend(record)
+            self.lost.pop(record.url, None)
         elif isinstance(record, Received):
             self._note_received(record)
             self.cursors[record.sender] = max(self.cursors.get(record.sender, 0), record.cursor)
+            self.received = max(self.received, record.sequence)
             if record.digests:
                 self._heed(record, position)
         elif isinstance(record, Duplicates):
@@ -262,6 +272,8 @@ class Shard:
             self._learn_robots(record, position)
         elif isinstance(record, Configured):
             self._configure(record, position)
+        elif isinstance(record, Lost):
+            self.lost[record.url] = record.digest
 
     def _heed(self, record: Received, position: int) -> None:
         """Contents that another agent fetched: those known already are told, if somebody listens."""
@@ -272,6 +284,16 @@ class Shard:
             self.replies.append((position, record.sender, known))
 
     # -- what each record means
+
+    def _take_back(self, record: Lost) -> None:
+        """A page's bytes are gone: its URL is pending again."""
+        site = self.sites.get(site_of(record.url))
+        site.pages = max(site.pages - 1, 0)
+        self.admission.put([Waiting(record.url, self.keyer.key(record.url), record.depth, record.hops)])
+
+    def is_again(self, url: str, digest: int) -> bool:
+        """Whether it is the content of this very URL, whose page was taken back: then it is no duplicate."""
+        return self.lost.get(url) == digest if digest else False
 
     def leave(self, url: str, live: bool) -> None:
         """The URL has had its answer: it is known, and nowhere pending."""
@@ -412,6 +434,7 @@ class Shard:
 
     def freeze(self) -> Iterator[bytes]:
         small = _Small(self.cursors, self.archive_ends, self.options, self.rescoped, self.answers)
+        small.received, small.lost = self.received, dict(self.lost)
         return iter([msgspec.msgpack.encode(small)])
 
     def files(self) -> list[str]:
@@ -425,6 +448,7 @@ class Shard:
             read = msgspec.msgpack.decode(piece, type=_Small)
             self.cursors, self.archive_ends, self.rescoped = read.cursors, read.archive_ends, read.rescoped
             self.answers = read.answers
+            self.received, self.lost = read.received, read.lost
             if read.options:
                 self._adopt(read.options)
 
@@ -464,3 +488,5 @@ class _Small(msgspec.Struct, array_like=True):
     options: bytes
     rescoped: list[int]
     answers: dict[int, int] = {}
+    received: int = 0
+    lost: dict[str, int] = {}

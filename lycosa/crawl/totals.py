@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from lycosa.records import Deferred, Duplicates, Fetched, Record, Robots, Skipped
+from lycosa.records import Deferred, Duplicates, Fetched, Lost, Record, Robots, Skipped
 
 
 class Totals(msgspec.Struct, array_like=True):
@@ -20,6 +20,7 @@ class Totals(msgspec.Struct, array_like=True):
     deferred: int = 0
     statuses: dict[int, int] = msgspec.field(default_factory=dict)  # by hundreds: 2, 3, 4, 5
     skipped: dict[str, int] = msgspec.field(default_factory=dict)  # by why
+    lost: int = 0  # pages taken back; no other number counts them
 
     def apply(self, record: Record) -> None:
         if isinstance(record, Fetched):
@@ -37,6 +38,13 @@ class Totals(msgspec.Struct, array_like=True):
             self.robots += 1
         elif isinstance(record, Duplicates):
             self.duplicates += len(record.positions)
+        elif isinstance(record, Lost):
+            self.lost += 1
+            self.fetched -= 1
+            self.size -= record.size
+            self.links -= record.outlinks
+            self.duplicates -= record.duplicate
+            self.statuses[record.status // 100] = self.statuses.get(record.status // 100, 0) - 1
 
     def add(self, other: Totals) -> None:
         self.fetched += other.fetched
@@ -45,6 +53,7 @@ class Totals(msgspec.Struct, array_like=True):
         self.duplicates += other.duplicates
         self.robots += other.robots
         self.deferred += other.deferred
+        self.lost += other.lost
         for kind, n in other.statuses.items():
             self.statuses[kind] = self.statuses.get(kind, 0) + n
         for why, n in other.skipped.items():

@@ -19,6 +19,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import msgspec
+
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl.config import Options
 from lycosa.crawl.harvest import Crop, Harvester
@@ -41,11 +43,11 @@ _SLOW_DOWN = frozenset((429, 503))
 class Quota(Protocol):
     """The run's limits."""
 
-    def take(self) -> bool:
-        """Ask for one page; False if there is none left."""
+    def take(self, shard: int = 0) -> bool:
+        """Ask for one page of a shard; False if there is none left."""
         ...
 
-    def give_back(self) -> None: ...
+    def give_back(self, shard: int = 0) -> None: ...
 
 
 class Addresses(Protocol):
@@ -117,7 +119,10 @@ class Visitor:
         clock: Clock,
         meters: Meters,
         on_crop: Callable[[Crop], Awaitable[None]] | None = None,
+        may_ask: Callable[[int, str], bool] = lambda shard, address: True,
     ) -> None:
+        """`may_ask`: whether a shard's hosts may be asked now, at an address ("": at none yet)."""
+        self._may_ask = may_ask
         self._options = options
         self._fetchers = fetchers
         self._resolver = resolver
@@ -133,6 +138,12 @@ class Visitor:
         self._pages = meters.counter("fetch.pages")
         self._bytes = meters.counter("fetch.bytes")
         self.stopping = False
+
+    def let_go(self, hosts: Callable[[str], bool]) -> None:
+        """End connections that are kept for hosts which are about to be another agent's."""
+        keeper = getattr(self._fetchers, "let_go", None)
+        if keeper is not None:
+            keeper(hosts)
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -159,6 +170,8 @@ class Visitor:
         idle = 0
         while not self.stopping:
             if turn.asked >= pages_per_visit(self._options.politeness, turn.crawl_delay):
+                return
+            if not self._may_ask(turn.shard.number, turn.address):
                 return
             waiting = turn.shard.frontier.take(turn.host)
             if waiting is None:
@@ -197,7 +210,9 @@ class Visitor:
             ruled = await self._judge(turn, waiting, fetcher)
             if ruled is not None:
                 return ruled
-        if not self._quota.take():
+        if not self._may_ask(shard.number, turn.address):
+            return False
+        if not self._quota.take(shard.number):
             turn.ready = self._clock.monotonic() + 1.0
             return False
         return await self._fetch(turn, waiting, fetcher)
@@ -263,6 +278,8 @@ class Visitor:
 
     async def _ask_robots(self, turn: Turn, url: str, fetcher: Fetcher) -> Response | Failure | None:
         host = host_of(url)
+        if not self._may_ask(turn.shard.number, turn.address):
+            return None
         if host == turn.host:
             turn.asked += 1
             outcome = await fetcher.fetch(Request(url, turn.address, kind=Kind.ROBOTS))
@@ -310,7 +327,7 @@ class Visitor:
             kept = await self._record(turn, waiting, outcome)
         finally:
             if not kept:
-                self._quota.give_back()
+                self._quota.give_back(turn.shard.number)
         return True
 
     async def _record(self, turn: Turn, waiting: Waiting, outcome: Response | Failure) -> bool:
@@ -343,6 +360,8 @@ class Visitor:
         if outcome.truncated or (outcome.header("connection") or "").lower() == "close":
             turn.over = True  # the connection has ended, and a visit has one
         crop = await self._harvester.harvest(waiting, outcome, now)
+        if crop.record.duplicate and turn.shard.is_again(waiting.url, crop.record.digest):
+            crop = crop._replace(record=msgspec.structs.replace(crop.record, duplicate=False))
         self._settle(turn)
         turn.shard.append(crop.record)
         self._pages.add()

@@ -36,6 +36,7 @@ from lycosa.errors import LocalError
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.poller import Poller, best_poller
 from lycosa.records import Timing
+from lycosa.url.parts import host_of
 
 _BATCH = 64  # sockets served before the loop gets its turn: some 5 ms
 _OK = 0
@@ -284,6 +285,8 @@ class Transfers:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._running = 0
+        self._sockets: dict[int, tuple[str, tuple[str, int]]] = {}
+        """Of each connection that a transfer left behind: the host that it was for, and the other end."""
         self.opened = 0
 
     @property
@@ -412,6 +415,7 @@ class Transfers:
             return
         assert self._loop is not None
         outcome = transfer.outcome(code, message, self._loop.time())
+        self._note_socket(curl)
         future = transfer.future
         self._retire(transfer)
         if future is not None and not future.done():
@@ -425,6 +429,27 @@ class Transfers:
         transfer.release()
         self._idle.append(transfer)
         self._free_slot()
+
+    def _note_socket(self, curl: pycurl.Curl) -> None:
+        fd = int(curl.getinfo(pycurl.LASTSOCKET))
+        if fd >= 0:
+            end = (str(curl.getinfo(pycurl.PRIMARY_IP)), int(curl.getinfo(pycurl.PRIMARY_PORT)))
+            self._sockets[fd] = (host_of(str(curl.getinfo(pycurl.EFFECTIVE_URL))), end)
+
+    def let_go(self, hosts: Callable[[str], bool]) -> int:
+        """End the connections that are kept for some hosts; how many. libcurl finds them dead, and forgets them.
+
+        libcurl has no call for that, so the sockets are shut down beneath it: those that no transfer uses, and of
+        which the other end is still the one that was noted (the number may be another socket's by now).
+        """
+        used = {int(curl.getinfo(pycurl.ACTIVESOCKET)) for curl in self._active}
+        count = 0
+        for fd, (host, end) in list(self._sockets.items()):
+            if fd in used or not hosts(host):
+                continue
+            del self._sockets[fd]
+            count += _shut_down(fd, end)
+        return count
 
     async def _wait_for_slot(self, loop: asyncio.AbstractEventLoop) -> None:
         turn: asyncio.Future[None] = loop.create_future()
@@ -494,3 +519,19 @@ class Transfers:
             transfer.curl.close()
         self._idle.clear()
         self._poller.close()
+
+
+def _shut_down(fd: int, end: tuple[str, int]) -> bool:
+    """Shut a connection down, if it is the one to that end."""
+    try:
+        sock = socket.socket(fileno=os.dup(fd))
+    except OSError:
+        return False
+    with sock:
+        try:
+            if sock.type != socket.SOCK_STREAM or sock.getpeername()[:2] != end:
+                return False
+            sock.shutdown(socket.SHUT_RDWR)
+        except (OSError, TypeError):
+            return False
+    return True

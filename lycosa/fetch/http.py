@@ -185,6 +185,10 @@ class HttpFetcher:
             return failure
         return await self._response(request, target, text, outcome, limit, robots)
 
+    def let_go(self, hosts: Callable[[str], bool]) -> None:
+        """End the connections that are kept for some hosts."""
+        self._transfers.let_go(hosts)
+
     async def close(self) -> None:
         self._transfers.close()
 

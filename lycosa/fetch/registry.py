@@ -113,6 +113,13 @@ class Fetchers:
             raise ConfigError(f"the fetcher for {scheme!r} ({plugin.value}) is not a factory")
         return factory
 
+    def let_go(self, hosts: Callable[[str], bool]) -> None:
+        """End the connections that are kept for some hosts: they are about to be another agent's."""
+        for fetcher in self._by_factory.values():
+            keeper = getattr(fetcher, "let_go", None)
+            if keeper is not None:
+                keeper(hosts)
+
     async def close(self) -> None:
         """Close every fetcher that was made."""
         for fetcher in self._by_factory.values():

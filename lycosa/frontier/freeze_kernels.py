@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lycosa.frontier.host_kernels import find_or_add, is_active, settle_host, touch
+from lycosa.frontier.host_kernels import is_active, settle_host, touch
 from lycosa.frontier.queue_kernels import has_room, new_block, queue_of
 from lycosa.frontier.store import (
     ACTIVE,
@@ -24,9 +24,11 @@ from lycosa.frontier.store import (
     TAIL,
     WINDOW,
 )
+from lycosa.frontier.table_kernels import find_or_add
 from lycosa.frontier.view_kernels import arena_of, hosts_of, links_of, names_of, queues_of, side_of
 
 UNSOUND, LOADED, NO_ROOM = range(3)
+_PLACES = 2.0**53
 
 
 @njit(cache=True, nogil=True)
@@ -128,6 +130,11 @@ def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
             length = np.int64(words[w + 3])
             if length < 0 or n + length > len(data) or length > 65535 or not (0 <= words[w + 4] < 256):
                 return UNSOUND
+            if not (0 <= words[w + 1] < np.inf and -1 <= words[w + 2] < _PLACES):
+                return UNSOUND
+            for i in range(n, n + length):
+                if data[i] > 127:
+                    return UNSOUND
             state[4], state[5] = 0, length
             if not has_room(c, NO, length):
                 return NO_ROOM
@@ -208,12 +215,16 @@ def _number(c: Any, q: Any, block: Any, at: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _skip(c: Any, q: Any, block: Any, at: Any, n: Any) -> Any:
-    """The cursor n bytes on; block -1 if the queue ends before."""
+    """The cursor n bytes on; block -1 if the queue ends before, or if they are not ASCII."""
     queues = queues_of(c)
     links = links_of(c)
+    arena = arena_of(c)
     while True:
         last = block == queues[q].end_block
         run = min(n, (np.int64(queues[q].end_at) if last else np.int64(BLOCK)) - at)
+        for i in range(block * BLOCK + at, block * BLOCK + at + run):
+            if arena[i] > 127:
+                return np.int64(-1), at
         at += run
         n -= run
         if n == 0:

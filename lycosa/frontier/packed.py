@@ -2,7 +2,7 @@
 
 It does what `PlainFrontier` does, call by call (the tests hold one against the other), in a few tens of
 bytes a URL: queues are front-coded in chains of blocks (`queue_kernels.py`), hosts are rows of a table
-(`host_kernels.py`) with heaps over them (`heap_kernels.py`). Python holds only what is small: URLs in flight, URLs
+(`table_kernels.py`) with heaps over them (`heap_kernels.py`). Python holds only what is small: URLs in flight, URLs
 put back, hosts whose visit is under way. The key of a URL is not kept: it is computed again when the URL is taken.
 
 A URL is ASCII, has at most `MAX_URL` bytes, and is pending at most once.
@@ -27,7 +27,7 @@ import numpy as np
 
 from lycosa.clock import Clock
 from lycosa.errors import LocalError, StorageError
-from lycosa.frontier import freeze_kernels, host_kernels
+from lycosa.frontier import freeze_kernels, host_kernels, table_kernels
 from lycosa.frontier.orders import DepthOrder, Order, winner
 from lycosa.frontier.outside import PER_URL, Flown
 from lycosa.frontier.packed_queues import MAX_URL, NEVER, PackedQueues
@@ -60,7 +60,6 @@ class PackedFrontier:
         self._relevelling: Relevelling | None = None
         self._floor = NEVER
         self._begun: dict[str, int] = {}
-        self._visited: set[int] = set()  # the slots of the same
         self._takes = 0
 
     # -- URLs in
@@ -90,7 +89,7 @@ class PackedFrontier:
             return None
         name, slot = begun
         self._begun[name] = slot
-        self._visited.add(slot)
+        queues.visited.add(slot)
         return name
 
     def claim(self, host: str, now: float) -> bool:
@@ -104,7 +103,7 @@ class PackedFrontier:
         if not host_kernels.claim(queues.c, queues.now, slot):
             return False
         self._begun[host] = slot
-        self._visited.add(slot)
+        queues.visited.add(slot)
         queues.perhaps_empty.add(slot)
         return True
 
@@ -149,7 +148,7 @@ class PackedFrontier:
         flown = self._outside.land(key)
         if flown is None or self._outside.is_flying(flown.slot):
             return
-        if flown.slot in self._visited and flown.slot not in self._queues.perhaps_empty:
+        if flown.slot in self._queues.visited and flown.slot not in self._queues.perhaps_empty:
             return  # it has more URLs, and the end of its visit will say that none is in flight
         self._queues.settle(flown.slot)
 
@@ -157,7 +156,7 @@ class PackedFrontier:
         slot = self._begun.pop(host, None)
         if slot is None:
             raise LocalError(f"no visit of {host!r} is under way")
-        self._visited.discard(slot)
+        self._queues.visited.discard(slot)
         self._queues.perhaps_empty.discard(slot)
         self._queues.end(slot, float(ready))
 
@@ -174,7 +173,7 @@ class PackedFrontier:
     # -- what the crawl has learnt
 
     def queued(self, host: str) -> int:
-        return int(host_kernels.queued_of(self._queues.c, host.encode("ascii")))
+        return int(table_kernels.queued_of(self._queues.c, host.encode("ascii")))
 
     def demote(self, host: str, to: int) -> bool:
         if not 0 <= to <= 255:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lycosa.errors import LocalError
-from lycosa.frontier import host_kernels, queue_kernels, visit_kernels
+from lycosa.frontier import host_kernels, queue_kernels, table_kernels, visit_kernels
 from lycosa.frontier.orders import LEVELS, Order, Ranking
 from lycosa.frontier.outside import Outside
 from lycosa.frontier.store import FREE, FROZEN, GARBAGE, NAMES, READY, SIDE, Store
@@ -42,8 +42,10 @@ class PackedQueues:
         self.outside = Outside()
         self.now = NEVER
         """The latest time that the frontier was told."""
+        self.visited: set[int] = set()
+        """Hosts being visited."""
         self.perhaps_empty: set[int] = set()
-        """Hosts being visited whose queues may have been emptied: then `done` looks."""
+        """Those of them whose queues may have been emptied: then `done` looks."""
         self.frozen = False
         self._asked = order.ranking is Ranking.ASKED
         self.out = np.zeros(64, np.uint8)
@@ -53,14 +55,14 @@ class PackedQueues:
 
     def find(self, name: str) -> int:
         """The slot of a host; -1 if it is not known."""
-        return int(host_kernels.find_host(self.c, name.encode("ascii")))
+        return int(table_kernels.find_host(self.c, name.encode("ascii")))
 
     def add(self, name: str) -> int:
         """The slot of a host, made if need be; the caller has it settled."""
         if len(name) > MAX_URL:
             raise LocalError(f"a host's name has {len(name)} bytes; the limit is {MAX_URL}")
         self.store.reserve_hosts(1, len(name))
-        return int(host_kernels.add_host(self.c, name.encode("ascii")))
+        return int(table_kernels.add_host(self.c, name.encode("ascii")))
 
     def name(self, slot: int) -> str:
         return bytes(self.store.name(slot)).decode("ascii")
@@ -138,18 +140,17 @@ class PackedQueues:
         longest = max(lengths)
         if longest > MAX_URL:
             raise LocalError(f"a URL of {longest} bytes was put; the limit is {MAX_URL}")
-        metas = np.array((levels, depths, hops, attempts), np.int64)
-        if metas.min() < 0 or metas[0].max() >= LEVELS:
-            raise LocalError(f"no number of a URL is below 0, and levels are at most {LEVELS - 1}")
         data = "".join(urls).encode("ascii")
+        numbers = np.array([*lengths, *levels, *depths, *hops, *attempts], np.int64)
         self.make_ready(longest)
         slots = np.zeros(len(items), np.int64) if self._asked else _NO_SLOTS
-        ends = np.cumsum(lengths)
         done = 0
         while True:
-            done = visit_kernels.put(self.c, data, ends, metas, done, self.now, slots)
+            done = visit_kernels.put(self.c, data, numbers, done, self.now, slots)
             if done == len(items):
                 break
+            if done < 0:
+                raise LocalError(f"no number of a URL is below 0, and levels are at most {LEVELS - 1}")
             self.store.make_room(lengths[done], len(host_of(urls[done])))
         for slot in set(slots.tolist()):
             self.rank(slot)
@@ -201,7 +202,7 @@ class PackedQueues:
         c = self.c
         if c[GARBAGE] > _LEAST_GARBAGE and c[GARBAGE] * 2 > c[NAMES] and not c[FROZEN]:
             fresh = np.zeros(int(c[NAMES] - c[GARBAGE]), np.uint8)
-            host_kernels.compact_names(c, fresh)
+            table_kernels.compact_names(c, fresh)
             self.store.replace_names(fresh)
 
     @property

@@ -71,22 +71,16 @@ DEPTH, HOPS, ATTEMPT = 2 * GROUP, 2 * GROUP + 1, 2 * GROUP + 2
 @njit(cache=True, nogil=True)
 def has_room(c: Any, text: Any, name: Any) -> Any:
     """Whether one more URL fits, on a host and level of its own at worst (`Store.make_room`)."""
-    hosts = hosts_of(c)
-    queues = queues_of(c)
-    names = names_of(c)
-    links = links_of(c)
-    side = side_of(c)
-    limbo = limbo_of(c)
-    if c[LIVE] + 1 > len(hosts) or c[NAMES] + name > len(names):
+    if c[LIVE] + 1 > len(hosts_of(c)) or c[NAMES] + name > len(names_of(c)):
         return False
-    if c[QUEUES] - c[FREE_QUEUES] + 1 > len(queues):
+    if c[QUEUES] - c[FREE_QUEUES] + 1 > len(queues_of(c)):
         return False
-    if c[BLOCKS] - c[FREE_BLOCKS] + (text + NUMBERS) // BLOCK + 2 > len(links):
+    if c[BLOCKS] - c[FREE_BLOCKS] + (text + NUMBERS) // BLOCK + 2 > len(links_of(c)):
         return False
     if not c[FROZEN]:
         return True
-    queues = min(c[QUEUES], LEVELS)
-    return c[SIDE] + PER_QUEUE * queues + FIXED <= len(side) and 2 * (c[LIMBO] + 1) <= len(limbo)
+    words = PER_QUEUE * min(c[QUEUES], LEVELS) + FIXED
+    return c[SIDE] + words <= len(side_of(c)) and 2 * (c[LIMBO] + 1) <= len(limbo_of(c))
 
 
 @njit(cache=True, nogil=True)

@@ -8,13 +8,13 @@
     texts   the texts of one group, decoded, and behind them the one being appended; `spans` says where
 
 Kernels are handed one array of int64, `c`: the counters below, and for each array its address and its length.
-(Handing over all the arrays costs ten times as much as a typical kernel does.) `view_kernels.view` makes arrays
-of them again.
+(Handing over all the arrays costs ten times as much as a typical kernel does, and a call within kernels that
+hands them on costs as much as decoding a URL.) `view_kernels.py` makes arrays of them again.
 
 Arrays grow in place (`ndarray.resize` is a `realloc`, which moves pages and not bytes), by a sixteenth, at most
 16 MiB at once: neither time nor memory jumps. Only `Store` resizes them, and it keeps `c` right; whoever held a
 view of one would hold freed memory then, so nobody does. There is room before a kernel needs it: either it was
-asked for (`Store.reserve`), or the kernel stops where there is none and is called again (`Store.make_room`).
+asked for (`Store.reserve_hosts`), or the kernel stops where there is none and is called again (`Store.make_room`).
 
 Each host has a place in every heap, taken or not: a host changes heaps without asking for room.
 """
@@ -227,10 +227,11 @@ class Store:
         self.reserve_hosts(1, name)
         self.grow("queues", int(c[QUEUES] - c[FREE_QUEUES]) + 1)
         blocks = int(c[BLOCKS] - c[FREE_BLOCKS]) + (text + NUMBERS) // BLOCK + 2
-        self.grow("links", blocks)
-        self.grow("arena", self.length("links") * BLOCK)
+        if blocks > self.length("links"):
+            self.grow("arena", blocks * BLOCK)
+            self.resize("links", self.length("arena") // BLOCK)
         if c[FROZEN]:
-            self.reserve_freeze(1)
+            self.reserve_freeze(2)  # twice the worst case, so that the kernel does not stop at every host
 
     def reserve_hosts(self, hosts: int, names: int) -> None:
         """Room for so many more hosts, with so many bytes of names."""

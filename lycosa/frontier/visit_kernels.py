@@ -8,7 +8,8 @@ import numpy as np
 from numba import njit
 
 from lycosa.frontier.draw_kernels import biased_queue
-from lycosa.frontier.host_kernels import find_or_add, is_active, settle_host, touch
+from lycosa.frontier.host_kernels import is_active, settle_host, touch
+from lycosa.frontier.orders import LEVELS
 from lycosa.frontier.queue_kernels import (
     ATTEMPT,
     DEPTH,
@@ -23,6 +24,7 @@ from lycosa.frontier.queue_kernels import (
     read_head,
 )
 from lycosa.frontier.store import ACTIVE, GROUP, NO, QUEUED, SEED
+from lycosa.frontier.table_kernels import find_or_add
 from lycosa.frontier.view_kernels import hosts_of, names_of, queues_of, spans_of, texts_of
 from lycosa.url.key_kernels import xxh64
 
@@ -61,19 +63,27 @@ def _same(data: Any, a: Any, z: Any, b: Any, y: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def put(c: Any, data: Any, ends: Any, metas: Any, i: Any, now: Any, slots: Any) -> Any:
-    """Put URLs from the i-th on, `data` cut at `ends`, with columns (level, depth, hops, attempt) of `metas`.
+def put(c: Any, data: Any, numbers: Any, i: Any, now: Any, slots: Any) -> Any:
+    """Put URLs from the i-th on: `data` has them, `numbers` the lengths of all, then their levels, depths, hops,
+    attempts.
 
-    Returns how many are done: all, or those before the one for which there is no room. `slots` has room for the
-    host of each, or is empty.
+    Returns how many are done: all, or those before the one for which there is no room; -1, and none is, if a
+    number is out of bounds. `slots` has room for the host of each, or is empty.
     """
     hosts = hosts_of(c)
     texts = texts_of(c)
-    start = np.int64(ends[i - 1]) if i > 0 else np.int64(0)
+    count = len(numbers) // 5
+    if i == 0:
+        for j in range(len(numbers)):
+            if numbers[j] < 0 or (count <= j < 2 * count and numbers[j] >= LEVELS):
+                return np.int64(-1)
+    start = np.int64(0)
+    for j in range(i):
+        start += numbers[j]
     slot = loaded = np.int64(-1)
     a = z = start
-    while i < len(ends):
-        end = np.int64(ends[i])
+    while i < count:
+        end = start + numbers[i]
         before_a, before_z = a, z
         a, z = host_span(data, start, end)
         if not has_room(c, end - start, z - a):
@@ -86,7 +96,7 @@ def put(c: Any, data: Any, ends: Any, metas: Any, i: Any, now: Any, slots: Any) 
             touch(c, slot)
             if not is_active(c, slot):
                 c[ACTIVE] += 1
-        q = queue_of(c, slot, metas[0, i])
+        q = queue_of(c, slot, numbers[count + i])
         if q != loaded:
             load_tail(c, q)
             loaded = q
@@ -97,7 +107,7 @@ def put(c: Any, data: Any, ends: Any, metas: Any, i: Any, now: Any, slots: Any) 
         for j in range(z, end):
             texts[n] = data[j]
             n += 1
-        append(c, q, n - text, metas[1, i], metas[2, i], metas[3, i])
+        append(c, q, n - text, numbers[2 * count + i], numbers[3 * count + i], numbers[4 * count + i])
         hosts[slot].queued += 1
         c[QUEUED] += 1
         if len(slots):

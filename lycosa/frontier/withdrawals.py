@@ -34,7 +34,8 @@ class Withdrawals:
         self._gather(slot)
         queues.outside.withdraw(slot, url)
         removed = queues.drop_if_first(slot, url)
-        queues.perhaps_empty.add(slot)
+        if slot in queues.visited:
+            queues.perhaps_empty.add(slot)
         if not removed and queues.store.hosts[slot]["queued"]:
             self._keys.setdefault(slot, set()).add(key)
             self._count += 1
@@ -75,7 +76,8 @@ class Withdrawals:
                 levels.append(taken.level)
         # While it was empty the host kept its place in its heap, and counted as having URLs in flight.
         self._queues.put(kept, levels)
-        self._queues.perhaps_empty.add(slot)
+        if slot in self._queues.visited:
+            self._queues.perhaps_empty.add(slot)
         self._queues.settle(slot)
 
     def _forget(self, slot: int) -> None:

@@ -4,7 +4,8 @@ Records are appended in memory and get their position at once; a *commit* makes 
 steps, so that the slow one can run in a thread while the crawl goes on appending:
 
     batch = log.cut()       on the loop: everything appended since the last cut
-    log.write(batch)        in a thread: compress, write, sync (and rotate)
+    log.write(batch)        in a thread: compress, write, sync (and rotate); `pack` and `put` are its halves, for
+                            whoever must bring the very same bytes elsewhere first
     log.confirm(batch)      on the loop: `committed` moves to the batch's end
 
 One batch at a time. What is not confirmed may or may not survive a crash, but always as a prefix: recovery
@@ -37,6 +38,9 @@ BLOCK_BYTES = 1 << 18
 """A block is closed when its records reach this size: a random read unpacks one block."""
 
 
+SEGMENT_BYTES = 64 << 20
+
+
 class Batch(NamedTuple):
     """What one commit writes."""
 
@@ -49,10 +53,25 @@ class Batch(NamedTuple):
         return self.first + len(self.records)
 
 
+def pack(batch: Batch) -> bytes:
+    """The blocks of a batch, as they lie in a segment. Runs in a thread."""
+    out: list[bytes] = []
+    first, group, size = batch.first, list[bytes](), 0
+    for record in batch.records:
+        group.append(record)
+        size += len(record)
+        if size >= BLOCK_BYTES:
+            out.append(blocks.pack(batch.number, first, group))
+            first, group, size = first + len(group), [], 0
+    if group:
+        out.append(blocks.pack(batch.number, first, group))
+    return b"".join(out)
+
+
 class Log:
     """The log of one shard, open for appending. Opening it recovers it: a torn tail is cut."""
 
-    def __init__(self, files: Files, segment_bytes: int = 64 << 20) -> None:
+    def __init__(self, files: Files, segment_bytes: int = SEGMENT_BYTES) -> None:
         self._files = files
         self._segment_bytes = segment_bytes
         self._reader = LogReader(files)
@@ -93,21 +112,17 @@ class Log:
 
     def write(self, batch: Batch) -> None:
         """Make a batch durable. Runs in a thread; touches nothing that `append` does."""
+        self.put(batch, pack(batch))
+
+    def put(self, batch: Batch, packed: bytes) -> None:
+        """Make a batch durable that is packed already."""
         out = self._out
         if out is not None and out.size >= self._segment_bytes:
             out.close()
             out = self._out = None
         if out is None:
             out = self._out = self._new_segment(batch.first)
-        first, group, size = batch.first, [], 0
-        for record in batch.records:
-            group.append(record)
-            size += len(record)
-            if size >= BLOCK_BYTES:
-                out.write(blocks.pack(batch.number, first, group))
-                first, group, size = first + len(group), [], 0
-        if group:
-            out.write(blocks.pack(batch.number, first, group))
+        out.write(packed)
         out.sync()
 
     def confirm(self, batch: Batch) -> None:

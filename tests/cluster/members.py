@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -13,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from lycosa.cluster.engine.connection import ConnectionOptions
+from lycosa.cluster.operating import Operator
 from lycosa.lab.webs import Web
 from tests.cluster.crawled import options as crawl_options
 from tests.crawl.test_kill import as_toml
@@ -21,7 +24,8 @@ from tests.crawl.test_kill import as_toml
 class Cluster:
     """One crawl, its agents, and the commands of its operator."""
 
-    def __init__(self, root: Path, urls: tuple[str, ...], name: str, *flags: str) -> None:
+    def __init__(self, root: Path, urls: tuple[str, ...], name: str, *flags: str, **access: str) -> None:
+        self.connection = ConnectionOptions(servers=urls, **access)
         self.root = root
         self.name = name
         self.shared = root / "shared"
@@ -89,6 +93,22 @@ class Cluster:
     def said(self, name: str) -> str:
         return (self.root / f"agent-{name}.log").read_text()
 
+    def look(self) -> dict[str, Any]:
+        """The status, without a process for it."""
+
+        async def ask() -> dict[str, Any]:
+            operator = await Operator.open(self.connection, self.name)
+            try:
+                return await operator.status()
+            finally:
+                await operator.close()
+
+        return asyncio.run(ask())
+
+    def pages(self, least: int, seconds: float = 40.0) -> None:
+        """Until so many pages are known to the crawl."""
+        until(lambda: int(self.look()["pages"]) >= least, seconds)
+
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.command("status", "--json"))
         return found
@@ -114,8 +134,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(root: Path, urls: tuple[str, ...], name: str, *flags: str) -> Iterator[Cluster]:
-    made = Cluster(root, urls, name, *flags)
+def cluster(
+    root: Path, urls: tuple[str, ...], name: str, *flags: str, **access: str
+) -> Iterator[Cluster]:
+    made = Cluster(root, urls, name, *flags, **access)
     try:
         yield made
     finally:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.cluster.engine.server import Server, configuration, free_ports
+from lycosa.crawl.warming import warm
 from lycosa.lab.chaos_agents import AgentProcess
 from lycosa.lab.chaos_crawl import ClusterCrawl, options_for
 from lycosa.lab.chaos_verdict import judge
@@ -114,6 +115,7 @@ def test_a_cut_is_silent(namespace: Namespace) -> None:
 async def test_an_agent_cut_off_stops_in_time_and_agrees_afterwards(
     tmp_path: Path, namespace: Namespace
 ) -> None:
+    warm()  # once, and not by both agents at the same time
     addresses = [namespace.outside(WEB_LINK, number + 1) for number in range(ADDRESSES)]
     web = Web(WEB)
     web.addresses = tuple(addresses)
@@ -122,7 +124,7 @@ async def test_an_agent_cut_off_stops_in_time_and_agrees_afterwards(
         log = server.log
         crawl = ClusterCrawl("cut", [nats.url], tmp_path)
         resolve = {host.name: addresses[host.number % ADDRESSES] for host in web.hosts}
-        politeness = {"wait": WAIT, "address_wait": 0.02, "factor": 0.0, "pages_per_visit": 1}
+        politeness = {"wait": WAIT, "address_wait": 0.02, "factor": 0.0, "pages_per_visit": 2}
         allowed = [f"{address}/32" for address in addresses]
         options = options_for(web, resolve, allowed, politeness=politeness)
         await asyncio.to_thread(crawl.create, options, web.seeds(), shards=6, lease=LEASE, replicas=1)
@@ -183,6 +185,6 @@ async def test_an_agent_cut_off_stops_in_time_and_agrees_afterwards(
             finally:
                 await crawl.close()
     rules = Politeness(
-        wait=WAIT, pages=1, address_wait=0.02, delays=web.delays(), same_connection=False, tolerance=0.05
+        wait=WAIT, pages=2, address_wait=0.02, delays=web.delays(), same_connection=False, tolerance=0.05
     )
     none(judge(records, crawl.archive, log, web.truth(), rules).faults)

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from xxhash import xxh64_intdigest
 
 from lycosa.clock import ManualClock
-from lycosa.frontier.orders import BiasedOrder, DepthOrder, LengthOrder, Order, Ranking
+from lycosa.frontier import draw_kernels
+from lycosa.frontier.orders import BiasedOrder, DepthOrder, LengthOrder, Order, Ranking, draw
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.plain import PlainFrontier
 from lycosa.frontier.protocol import Levels
@@ -326,6 +328,12 @@ def test_packed_is_plain(order: str) -> None:
     )
     machine = type("Machine", (Machine,), {"order": ORDERS[order]})
     run_state_machine_as_test(machine, settings=quick)
+
+
+@given(st.text("abc.-0123", max_size=60), st.integers(0, 1 << 40), st.integers(0, 255))
+def test_draws_are_the_orders(name: str, number: int, level: int) -> None:
+    digest = np.uint64(xxh64_intdigest(name.encode("ascii")))
+    assert draw_kernels.draw(digest, number, level) == draw(name, number, level) >= 0
 
 
 def test_keys_are_the_keyers() -> None:

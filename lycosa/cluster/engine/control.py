@@ -1,7 +1,8 @@
 """The crawl's own state in the bucket: what it is, what is wanted of it, how far it has come, when it is over.
 
     crawl     := what never changes: shards, hash seed, options, where shared storage is   (created once)
-    state     := {"wanted": running|paused|stopped, "finished": bool, "options": json, "round": n}      CAS
+    state     := {"wanted": running|paused|stopped, "finished": bool, "end": why, "options": json, "round": n,
+                  "since": ms}                                                             CAS
     report.N  := what shard N's holder last said of it                                     (the holder writes)
     quota     := {"limit": pages, "granted": {N: [epoch, pages]}}                          CAS
 
@@ -29,10 +30,11 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from nats.js import JetStreamContext
 
-from lycosa.cluster.engine.keys import Bucket
+from lycosa.cluster.engine.keys import Bucket, NoCrawl
 from lycosa.cluster.engine.outcomes import Conflict, Fenced, Unavailable
 from lycosa.cluster.engine.streams import Names, bucket_config, ensure, exchange_config, log_config
 from lycosa.cluster.storage import Storage
+from lycosa.crawl.splitting import SplitterOptions
 from lycosa.errors import ConfigError, StorageError
 from lycosa.version import VERSION
 
@@ -63,6 +65,12 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes: int = 256 << 20  # of one shard's tail
     exchange_bytes: int = 256 << 20  # of one shard's exchange
     version: str = VERSION
+    splitter: SplitterOptions = SplitterOptions()
+
+    @property
+    def segment_bytes(self) -> int:
+        """The size of a segment of a log: several must fit the tail."""
+        return min(64 << 20, self.log_bytes // 8)
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +80,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     finished: bool = False
     options: str = ""  # the crawl's options as JSON: agents log them (`Configured`) when they change
     round: int = 0
+    end: str = ""  # why it finished: "finished", or "limit"
+    since: int = 0  # when it was last started, in milliseconds; 0: never
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,10 +207,18 @@ class Control:
                     f"there is a crawl {names.crawl} on these servers already: choose another name"
                 ) from None
 
+    async def exists(self) -> bool:
+        try:
+            return await self._bucket.get("crawl") is not None
+        except NoCrawl:
+            return False
+
     async def about(self) -> About:
-        found = await self._bucket.get("crawl")
+        found = await self._bucket.get("crawl") if await self.exists() else None
         if found is None:
-            raise ConfigError(f"there is no crawl {self._names.crawl} here: lycosa cluster create it first")
+            raise ConfigError(
+                f"there is no crawl {self._names.crawl} on these servers: make it first (lycosa cluster create)"
+            )
         return _read("crawl", found.value or b"", About)
 
     # -- what is wanted
@@ -213,17 +231,26 @@ class Control:
         """Change the state; asked again if somebody else changed it meanwhile."""
         return await self._change("state", State, State(), change)
 
-    async def want(self, wanted: Wanted) -> State:
-        """Start, pause or stop; starting a crawl that had finished makes it go on."""
+    async def want(self, wanted: Wanted, now: int = 0) -> State:
+        """Start (at that time), pause or stop; starting a crawl that had finished makes it go on."""
 
         def changed(state: State) -> State:
-            finished = state.finished and wanted is not Wanted.RUNNING
-            return msgspec.structs.replace(state, wanted=wanted, finished=finished)
+            if wanted is not Wanted.RUNNING:
+                return msgspec.structs.replace(state, wanted=wanted)
+            since = now if state.finished or state.wanted is not Wanted.RUNNING else state.since
+            return msgspec.structs.replace(state, wanted=wanted, finished=False, end="", since=since)
 
         return await self.change(changed)
 
-    async def finish(self) -> State:
-        return await self.change(lambda state: msgspec.structs.replace(state, finished=True))
+    async def finish(self, end: str = "finished", round_: int | None = None) -> State:
+        """The crawl is over; unless a later round has begun (somebody gave seeds meanwhile)."""
+
+        def changed(state: State) -> State:
+            if round_ is not None and state.round != round_:
+                return state
+            return msgspec.structs.replace(state, finished=True, end=end)
+
+        return await self.change(changed)
 
     async def next_round(self, round_: int) -> State:
         return await self.change(lambda state: msgspec.structs.replace(state, round=max(state.round, round_)))

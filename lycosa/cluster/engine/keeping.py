@@ -27,8 +27,7 @@ from lycosa.cluster.lease import Holding
 from lycosa.cluster.storage import Checkpoint, Restored, ShardStorage, TailAhead
 from lycosa.errors import ConfigError
 from lycosa.files import Files
-from lycosa.log import blocks
-from lycosa.log.log import BLOCK_BYTES, Batch
+from lycosa.log.log import Batch, pack
 from lycosa.log.reader import segment_name, segments
 
 _AGAIN = 0.2
@@ -41,21 +40,6 @@ def demand_sizes(segment_bytes: int, log_bytes: int) -> None:
         raise ConfigError(
             f"a tail of {log_bytes:,} bytes is too small for segments of {segment_bytes:,}: four must fit"
         )
-
-
-def packed(batch: Batch) -> bytes:
-    """The blocks of a batch, as `Log.write` lays them out."""
-    out: list[bytes] = []
-    first, group, size = batch.first, list[bytes](), 0
-    for record in batch.records:
-        group.append(record)
-        size += len(record)
-        if size >= BLOCK_BYTES:
-            out.append(blocks.pack(batch.number, first, group))
-            first, group, size = first + len(group), [], 0
-    if group:
-        out.append(blocks.pack(batch.number, first, group))
-    return b"".join(out)
 
 
 def segment_for(log: Files, batch: Batch, segment_bytes: int) -> int:
@@ -118,10 +102,11 @@ class ShardKeeper:
         self._stored = set(await asyncio.to_thread(self._storage.segments))
         return restored
 
-    async def commit(self, batch: Batch) -> None:
-        """Commit a batch: when this returns it is log, and may be written to our own disk and confirmed."""
+    async def commit(self, batch: Batch, data: bytes | None = None) -> None:
+        """Commit a batch (packed: `data`): when this returns it is log, and may be written to our own disk."""
         segment = segment_for(self._log, batch, self._segment_bytes)
-        data = await asyncio.to_thread(packed, batch)
+        if data is None:
+            data = await asyncio.to_thread(pack, batch)
         while True:
             self._demand_lease()
             try:

@@ -27,6 +27,10 @@ from lycosa.cluster.engine.streams import Names
 _OPERATION = "KV-Operation"
 
 
+class NoCrawl(Unavailable):
+    """The servers have no bucket of that crawl."""
+
+
 class Entry(NamedTuple):
     """A key's value as of a revision; None: it was deleted."""
 
@@ -55,7 +59,7 @@ class Bucket:
             found = await self._js.get_msg(self._names.bucket_stream, subject=self._names.key_subject(key))
         except nats.js.errors.NotFoundError as error:
             if error.err_code == 10059:
-                raise Unavailable(f"there is no crawl {self._names.crawl} on these servers") from None
+                raise NoCrawl(f"there is no crawl {self._names.crawl} on these servers") from None
             return None
         except (nats.errors.Error, TimeoutError, OSError) as error:
             raise Unavailable(f"cannot read {key}: {error or error.__class__.__name__}") from None

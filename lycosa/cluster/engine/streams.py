@@ -3,6 +3,7 @@
     lycosa_NAME_log_N       stream   lycosa.NAME.log.N          the tail of shard N's log
     lycosa_NAME_x_N         stream   lycosa.NAME.x.N.S          links for shard N, from shard S (or `seeds`)
     lycosa_NAME             bucket   lease.N agent.ID report.N crawl state quota
+                            subject  lycosa.NAME.host.N         asks for a host's turn, answered by N's holder
                             subject  lycosa.NAME.turn.N         asks for an address's turn, answered by N's holder
 
 All streams are kept in files, replicated as the crawl was created with, and have `discard: new`: at its limit a
@@ -59,6 +60,9 @@ class Names:
 
     def key_subject(self, key: str) -> str:
         return f"$KV.{self.bucket}.{key}"
+
+    def host_subject(self, shard: int) -> str:
+        return f"lycosa.{self.crawl}.host.{shard}"
 
     def turn_subject(self, shard: int) -> str:
         return f"lycosa.{self.crawl}.turn.{shard}"

@@ -54,9 +54,13 @@ class TurnKeeper:
         self._wait = wait
         self._subscriptions: dict[int, Subscription] = {}
 
-    async def keep(self, shard: int, may_grant: Callable[[], bool]) -> None:
-        """Begin to answer for a shard; `may_grant`: whether our lease lets us (`Holding.may_fetch`)."""
-        table = TurnTable(self._clock.monotonic(), expiry=self._expiry, wait=self._wait)
+    async def keep(self, shard: int, may_grant: Callable[[], bool], *, first: bool = False) -> None:
+        """Begin to answer for a shard; `may_grant`: whether our lease lets us (`Holding.may_fetch`).
+
+        `first`: nobody held the shard before us, so nobody can have granted anything.
+        """
+        since = self._clock.monotonic() - (self._expiry if first else 0.0)
+        table = TurnTable(since, expiry=self._expiry, wait=self._wait)
 
         async def answer(message: Msg) -> None:
             try:
@@ -107,10 +111,20 @@ class TurnAsker:
         self._shards = shards
         self._clock = clock
 
+    async def renew(self, turn: Turn) -> bool:
+        """Ask for a turn that we have once more: it then lasts longer."""
+        again = await self._ask(turn.address, turn.who)
+        if isinstance(again, Later):
+            return False
+        turn.until = max(turn.until, again.until)
+        return True
+
     async def ask(self, address: str) -> Turn | Later:
         """A turn, or when to ask again."""
+        return await self._ask(address, secrets.token_hex(8))
+
+    async def _ask(self, address: str, who: str) -> Turn | Later:
         began = self._clock.monotonic()
-        who = secrets.token_hex(8)
         data = msgspec.json.encode(_Request(address, who))
         try:
             answer = await self._client.request(self._subject(address), data, timeout=_ANSWER)

@@ -1,0 +1,89 @@
+"""`lycosa agent`: one agent of a crawl that a cluster carries out; as many as you like, on any machine."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from lycosa.cli import reaching
+
+HELP = "crawl as one of a cluster's agents, until the crawl ends"
+EPILOG = """\
+examples:
+  lycosa agent --cluster nats://n1:4222,nats://n2:4222,nats://n3:4222 --crawl web --work /var/lib/lycosa/web
+  lycosa agent --cluster tls://n1:4222 --ca ca.pem --creds agent.creds --crawl web --work work
+
+The agent takes its share of the crawl's shards, and gives back what others should have. It ends with code 0
+when the crawl is finished, has reached its limit, or is stopped (lycosa cluster stop). Ctrl-C or SIGTERM hand
+all shards over, code 0; a second one ends at once, code 130, and the others wait for the leases.
+It listens nowhere. Its --work directory is its own, holds nothing that is not elsewhere too but the last
+minutes of archive, and may be deleted while it is away.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "lycosa agent --cluster URL --crawl NAME --work DIR [option ...]"
+    add = parser.add_argument
+    add("--crawl", required=True, metavar="NAME", help="the crawl's name (see lycosa cluster create)")
+    add(
+        "--work",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="a directory of this agent's own, made if need be",
+    )
+    add(
+        "--shared",
+        type=Path,
+        metavar="DIR",
+        help="where shared storage is mounted, if elsewhere than at creation",
+    )
+    add(
+        "--name", metavar="TEXT", help="how the agent is called in status and archive names (the host's name)"
+    )
+    add("--quiet", action="store_true", help="say nothing but errors")
+    reaching.add_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    options = reaching.connection(args)
+    from lycosa.crawl.warming import warm
+
+    say = _quiet if args.quiet else _say
+    warm(told=say)
+    return asyncio.run(_agent(args, options, say))
+
+
+async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
+    from lycosa.cluster.member import Member
+
+    member = Member(
+        options, args.crawl, args.work.absolute(), shared=args.shared, name=args.name or "", told=say
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _interrupted, member, say)
+    end = await member.run()
+    say(f"agent {member.id}: {end}")
+    return 0
+
+
+def _interrupted(member: Any, say: Any) -> None:
+    if member.leave():
+        say("leaving: shards are handed over (a few seconds; again to end at once) ...")
+        return
+    print("lycosa agent: ended at once; others take over when its leases end", file=sys.stderr, flush=True)
+    os._exit(130)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _quiet(text: str) -> None:
+    """Nothing is said."""

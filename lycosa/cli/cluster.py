@@ -1,0 +1,260 @@
+"""`lycosa cluster`: make, start, pause, stop and watch a crawl of a cluster; give it seeds; bring it home.
+
+`status --json` prints one document:
+
+    crawl, id, shared, shards_total, replicas     which crawl
+    state                          "created", "running", "paused", "stopped", "finished" or "limit"
+    pages, bytes, links, duplicates, statuses, skipped, pending, left_behind, deferred, visits      all shards
+    backlog                        messages in the exchange that were not yet received
+    page_limit
+    agents                         [{"id", "age", "shards": [n], "about": {...}}]   those that live
+    shards                         [{"shard", "holder", "epoch", "idle", "pages", "pending", "left_behind",
+                                     "deferred", "visits", "end", "committed", "sent", "received", "backlog",
+                                     "age"}]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lycosa.cli import crawl as crawl_verb
+from lycosa.cli import reaching
+from lycosa.cli.amounts import duration, show_count, show_duration, show_size, size
+from lycosa.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lycosa.cluster.operating import Operator
+
+HELP = "make, start, pause, stop and watch a crawl of a cluster; give it seeds; fetch it"
+EPILOG = """\
+actions:
+  create NAME SEED ... --shared DIR [options of lycosa crawl]     make the crawl; nothing is fetched yet
+  start NAME             its agents begin (lycosa agent), or go on
+  pause NAME             no more fetches; agents keep their shards
+  stop NAME              agents save everything and end
+  seed NAME URL ...      more seeds, at any time; a finished crawl goes on with them
+  status NAME            [--json] [--watch: until the crawl ends]
+  fetch NAME --into DIR  logs and archives as a crawl's directory, for report, explain, log, export, graph
+  remove NAME --yes      all of the crawl from the servers (shared storage is left alone)
+
+examples:
+  lycosa cluster create web https://example.org/ --cluster nats://n1:4222 --shared /mnt/crawls \\
+      --user-agent 'mybot/1.0 (+https://example.org/bot)' --shards 64
+  lycosa cluster start web --cluster nats://n1:4222
+  lycosa cluster status web --cluster nats://n1:4222 --watch
+  lycosa cluster fetch web --cluster nats://n1:4222 --into crawls/web && lycosa report crawls/web
+"""
+ACTIONS = ("create", "start", "pause", "stop", "seed", "status", "fetch", "remove")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help="see below")
+    parser.add_argument("name", metavar="NAME", help="the crawl's name: letters, digits and hyphens")
+    reaching.add_flags(parser)
+    own = parser.add_argument_group("of a new cluster crawl, and of status and fetch")
+    own.add_argument(
+        "--shared", type=Path, metavar="DIR", help="shared storage: a directory all agents mount"
+    )
+    own.add_argument(
+        "--replicas", type=int, choices=(1, 3, 5), help="copies that the servers keep (3; 1 server: 1)"
+    )
+    own.add_argument(
+        "--lease", type=duration, metavar="TIME", help="after which a dead agent is replaced (30s)"
+    )
+    own.add_argument(
+        "--log-bytes", type=size, metavar="SIZE", help="the servers keep of each shard's log (256MiB)"
+    )
+    own.add_argument("--exchange-bytes", type=size, metavar="SIZE", help="and of links on their way (256MiB)")
+    own.add_argument("--watch", action="store_true", help="go on showing the status until the crawl ends")
+    own.add_argument("--yes", action="store_true", help="really remove")
+    crawl_verb.configure(parser)
+    parser.usage = "lycosa cluster ACTION NAME [SEED ...] --cluster URL [option ...]"
+
+
+def run(args: argparse.Namespace) -> int:
+    options = reaching.connection(args)
+    if args.action not in ("create", "seed") and args.seeds:
+        raise ConfigError(f"{args.action} takes the crawl's name alone, not {args.seeds[0]!r}")
+    return asyncio.run(_with_operator(args, options, _ACTIONS[args.action]))
+
+
+async def _with_operator(
+    args: argparse.Namespace, options: Any, act: Callable[[Operator, argparse.Namespace], Awaitable[int]]
+) -> int:
+    from lycosa.cluster.operating import Operator
+
+    operator = await Operator.open(options, args.name)
+    try:
+        return await act(operator, args)
+    finally:
+        await operator.close()
+
+
+async def _create(operator: Operator, args: argparse.Namespace) -> int:
+    from lycosa.crawl.config import read_options, read_toml
+
+    given: dict[str, Any] = {}
+    seeds: list[str] = []
+    if args.config is not None:
+        given, seeds = read_toml(args.config)
+        given.pop("into", None)
+    for name in ("shared", "replicas", "lease"):
+        if (value := given.pop(name, None)) is not None and getattr(args, name) is None:
+            setattr(args, name, Path(value) if name == "shared" else value)
+    if args.shared is None:
+        raise ConfigError("say where shared storage is: --shared DIR (a directory that all agents mount)")
+    seeds += args.seeds
+    if args.seed_file is not None:
+        seeds += crawl_verb.read_seeds(args.seed_file)
+    crawl_verb._apply_flags(given, args)
+    for text in args.set or []:
+        crawl_verb._set(given, text)
+    crawl_verb._take_structure(given, args)
+    if args.agents is not None:
+        raise ConfigError("agents are started one by one: lycosa agent (as many as you like)")
+    more: dict[str, Any] = {}
+    for name in ("replicas", "lease", "log_bytes", "exchange_bytes"):
+        if getattr(args, name) is not None:
+            more[name] = getattr(args, name)
+    refused = await operator.create(
+        read_options(given),
+        seeds,
+        shared=args.shared.absolute(),
+        shards=args.shards,
+        splitter=crawl_verb._splitter(args),
+        **more,
+    )
+    _say_refused(refused)
+    print(f"created {args.name}: lycosa cluster start {args.name} begins it, lycosa agent joins it")
+    return 0
+
+
+async def _seed(operator: Operator, args: argparse.Namespace) -> int:
+    seeds = list(args.seeds)
+    if args.seed_file is not None:
+        seeds += crawl_verb.read_seeds(args.seed_file)
+    if not seeds:
+        raise ConfigError("give at least one URL")
+    refused = await operator.seed(seeds)
+    _say_refused(refused)
+    print(f"{show_count(len(seeds) - len(refused))} seeds given to {args.name}")
+    return 0
+
+
+def _say_refused(refused: list[tuple[str, str]]) -> None:
+    for url, rule in refused[:3]:
+        print(f"note: the seed {url} is out of scope: {rule}", file=sys.stderr)
+
+
+async def _start(operator: Operator, args: argparse.Namespace) -> int:
+    await operator.start()
+    print(f"{args.name} runs: agents join it with lycosa agent --crawl {args.name}")
+    return 0
+
+
+async def _pause(operator: Operator, args: argparse.Namespace) -> int:
+    await operator.pause()
+    print(f"{args.name} is paused: lycosa cluster start {args.name} goes on")
+    return 0
+
+
+async def _stop(operator: Operator, args: argparse.Namespace) -> int:
+    await operator.stop()
+    print(f"{args.name} stops: its agents save everything and end")
+    return 0
+
+
+async def _status(operator: Operator, args: argparse.Namespace) -> int:
+    import msgspec
+
+    while True:
+        found = await operator.status()
+        if args.json:
+            document = msgspec.json.encode(found)
+            if not args.watch:
+                document = msgspec.json.format(document)
+            sys.stdout.write(document.decode() + "\n")
+        else:
+            clear = "\x1b[H\x1b[2J" if args.watch and sys.stdout.isatty() else ""
+            print(clear + "\n".join(_lines(found)))
+        sys.stdout.flush()
+        over = found["state"] in ("finished", "limit", "stopped") and not found["agents"]
+        if not args.watch or over:
+            return 0
+        await asyncio.sleep(1.0)
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    """The status for people."""
+    limit = f" of {show_count(found['page_limit'])}" if found["page_limit"] else ""
+    lines = [
+        f"{found['crawl']}: {found['state']}, {len(found['agents'])} agents, {found['shards_total']} shards"
+        f" ({found['shards_held']} held), {found['replicas']} copies, shared {found['shared']}",
+        f"pages {show_count(found['pages'])}{limit}   {show_size(found['bytes'])}"
+        f"   links {show_count(found['links'])}   duplicates {show_count(found['duplicates'])}",
+        f"pending {show_count(found['pending'])}   left behind {show_count(found['left_behind'])}"
+        f"   deferred {show_count(found['deferred'])}   visits {show_count(found['visits'])}"
+        f"   exchange backlog {show_count(found['backlog'])}",
+    ]
+    if found["lost"]:
+        lines.append(
+            f"lost and to be fetched again: {show_count(found['lost'])} pages whose archive bytes are gone"
+        )
+    for agent in found["agents"]:
+        shards = ", ".join(map(str, agent["shards"])) or "none yet"
+        lines.append(f"  agent {agent['id']}: shards {shards}")
+    lines.append("  shard  epoch  holder                pages     pending   behind  backlog  heard")
+    for row in found["shards"]:
+        heard = "-" if row["age"] is None else show_duration(row["age"])
+        lines.append(
+            f"  {row['shard']:>5}  {row['epoch']:>5}  {row['holder'] or '-':<20}  {row['pages']:>6,}"
+            f"  {row['pending']:>9,}  {row['left_behind']:>7,}  {row['backlog']:>7,}  {heard}"
+        )
+    return lines
+
+
+async def _fetch(operator: Operator, args: argparse.Namespace) -> int:
+    if args.into is None:
+        raise ConfigError("say where to: --into DIR (a new directory)")
+    began = time.monotonic()
+    found = await operator.fetch(
+        args.into.absolute(), told=lambda text: print(text, file=sys.stderr, flush=True)
+    )
+    print(
+        f"{show_count(found.records)} records of {found.shards} shards, {show_count(found.archives)} archive files"
+        f" ({show_size(found.bytes)}) in {show_duration(time.monotonic() - began)}"
+    )
+    if found.missing:
+        print(
+            f"note: the archive bytes of {show_count(found.missing)} pages were not saved by their agents:"
+            f" run the crawl again to have them fetched again",
+            file=sys.stderr,
+        )
+    print(f"look at it: lycosa report {args.into}    lycosa explain {args.into} URL")
+    return 0
+
+
+async def _remove(operator: Operator, args: argparse.Namespace) -> int:
+    if not args.yes:
+        raise ConfigError(f"this removes logs and exchange of {args.name} from the servers: say --yes")
+    await operator.remove()
+    print(f"{args.name} is gone from the servers; what is on shared storage is yours to remove")
+    return 0
+
+
+_ACTIONS: dict[str, Callable[[Any, argparse.Namespace], Awaitable[int]]] = {
+    "create": _create,
+    "seed": _seed,
+    "start": _start,
+    "pause": _pause,
+    "stop": _stop,
+    "status": _status,
+    "fetch": _fetch,
+    "remove": _remove,
+}

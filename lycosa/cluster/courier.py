@@ -1,0 +1,85 @@
+"""The courier: brings an agent's sealed archive files to shared storage, and only what is good for something.
+
+`bring` is called between a snapshot and its checkpoint: the archive's last file is sealed, everything that its
+exchanges' records were appended by is committed, and then the file is copied and its local copy removed. So an
+archive on shared storage holds exchanges whose records are log, and nothing else.
+
+Files in *doubt*, those of an earlier process and those that held pages of a shard that we lost, are judged first
+by the logs of all shards (`losses`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from lycosa.archive.writer import Archive
+from lycosa.cluster.storage import Storage, put_archive
+from lycosa.files import Files
+
+_SUFFIX = ".warc.gz"
+
+
+class Courier:
+    """The way of an agent's archive files to shared storage."""
+
+    def __init__(
+        self,
+        archive: Archive | None,
+        files: Files,
+        storage: Storage,
+        crawl: str,
+        valid_ends: Callable[[], Awaitable[Mapping[str, int]]],
+    ) -> None:
+        """`files`: the archive's directory. `valid_ends`: of all files that the logs point into."""
+        self._archive = archive
+        self._files = files
+        self._storage = storage
+        self._crawl = crawl
+        self._valid_ends = valid_ends
+        self._doubtful: set[str] = set()
+        self._busy = asyncio.Lock()
+        self.brought = 0
+
+    def has(self, name: str) -> bool:
+        """Whether the bytes of an archive file can still be had. From any thread."""
+        growing = self._archive.growing if self._archive is not None else []
+        there = name in growing or self._files.exists(name)
+        return there or self._storage.exists(f"{self._crawl}/archive/{name}")
+
+    async def doubt_all(self) -> None:
+        """Everything that is here now may hold pages that are no longer ours, or not log."""
+        if self._archive is not None:
+            await asyncio.to_thread(self._archive.seal)
+        self._doubtful |= set(self._here())
+
+    async def bring(self, commit: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Seal, commit, copy; see the module."""
+        async with self._busy:
+            if self._archive is not None:
+                await asyncio.to_thread(self._archive.seal)
+            if commit is not None:
+                await commit()
+            # A file that was doubted during the commit is in the list by now.
+            here = self._here()
+            ends: Mapping[str, int] = await self._valid_ends() if self._doubtful & set(here) else {}
+            for name in here:
+                if name in self._doubtful and not self._mend(name, ends.get(name, 0)):
+                    continue
+                await asyncio.to_thread(put_archive, self._storage, self._crawl, self._files, name)
+                self._files.remove(name)
+                self._doubtful.discard(name)
+                self.brought += 1
+
+    def _here(self) -> list[str]:
+        growing = set(self._archive.growing) if self._archive is not None else set()
+        return [name for name in self._files.list("") if name.endswith(_SUFFIX) and name not in growing]
+
+    def _mend(self, name: str, end: int) -> bool:
+        """Cut a file to what is valid of it; False: nothing is, and it is gone."""
+        if not end or self._files.size(name) < end:
+            self._files.remove(name)
+            self._doubtful.discard(name)
+            return False
+        self._files.truncate(name, end)
+        return True

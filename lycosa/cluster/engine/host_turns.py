@@ -1,0 +1,145 @@
+"""Turns of hosts across agents: a robots.txt may redirect to any host of the web, and the host's holder decides.
+
+    lycosa.NAME.host.N      request  {"host", "who", "back": bool, "ready": seconds from now}
+                            reply    {"granted": bool}
+
+As with addresses the holder answers while its lease lets it fetch, and a turn that is not given back in time ends
+by itself: whoever had it is dead, or late, and the host rests for its wait. No answer means no turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from lycosa.clock import Clock
+from lycosa.cluster.engine.streams import Names
+
+_ANSWER = 1.0
+
+
+class _Request(msgspec.Struct):
+    host: str
+    who: str
+    back: bool = False
+    ready: float = 0.0
+
+
+class _Reply(msgspec.Struct):
+    granted: bool = False
+
+
+class Owned(Protocol):
+    """The hosts of a shard: its frontier."""
+
+    def claim(self, host: str, now: float) -> bool: ...
+    def end(self, host: str, ready: float) -> None: ...
+
+
+class HostKeeper:
+    """Answers for the hosts of the shards that this agent holds."""
+
+    def __init__(self, client: Client, names: Names, clock: Clock, *, expiry: float, wait: float) -> None:
+        """`expiry`: after which a turn that was not given back is over; `wait`: a host's rest then."""
+        self._client = client
+        self._names = names
+        self._clock = clock
+        self._expiry = expiry
+        self._wait = wait
+        self._subscriptions: dict[int, Subscription] = {}
+        self._given: dict[int, dict[str, tuple[str, float]]] = {}  # shard -> host -> (who, until)
+        self._owned: dict[int, Owned] = {}
+
+    async def keep(self, shard: int, hosts: Owned, may_grant: Callable[[], bool]) -> None:
+        """Begin to answer for a shard."""
+        await self.drop(shard)
+        given = self._given[shard] = {}
+        self._owned[shard] = hosts
+
+        async def answer(message: Msg) -> None:
+            try:
+                asked = msgspec.json.decode(message.data, type=_Request)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                return
+            now = self._clock.monotonic()
+            if asked.back:
+                who, _ = given.get(asked.host, ("", 0.0))
+                if who == asked.who:
+                    del given[asked.host]
+                    hosts.end(asked.host, now + min(max(asked.ready, 0.0), 86_400.0))
+                return
+            if not may_grant():
+                return
+            granted = hosts.claim(asked.host, now)
+            if granted:
+                given[asked.host] = (asked.who, now + self._expiry)
+            with contextlib.suppress(nats.errors.Error):
+                await message.respond(msgspec.json.encode(_Reply(granted)))
+
+        self._subscriptions[shard] = await self._client.subscribe(self._names.host_subject(shard), cb=answer)
+
+    def end_late(self) -> None:
+        """Turns that were not given back in time are over."""
+        now = self._clock.monotonic()
+        for shard, given in self._given.items():
+            for host in [host for host, (_, until) in given.items() if until <= now]:
+                del given[host]
+                self._owned[shard].end(host, now + self._wait)
+
+    async def drop(self, shard: int) -> None:
+        """Answer no more for a shard."""
+        self._given.pop(shard, None)
+        self._owned.pop(shard, None)
+        subscription = self._subscriptions.pop(shard, None)
+        if subscription is not None:
+            with contextlib.suppress(nats.errors.Error):
+                await subscription.unsubscribe()
+
+
+class HostAsker:
+    """Asks for turns of hosts that other agents hold; `lycosa.crawl.visit.Hosts`."""
+
+    def __init__(self, client: Client, names: Names, shard_of: Callable[[str], int], clock: Clock) -> None:
+        self._client = client
+        self._names = names
+        self._shard_of = shard_of
+        self._clock = clock
+        self._have: dict[str, str] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def claim(self, host: str) -> bool:
+        who = secrets.token_hex(8)
+        data = msgspec.json.encode(_Request(host, who))
+        try:
+            answer = await self._client.request(self._subject(host), data, timeout=_ANSWER)
+            granted = msgspec.json.decode(answer.data, type=_Reply).granted
+        except (nats.errors.Error, TimeoutError, OSError, msgspec.MsgspecError):
+            return False  # if it was granted after all, it runs out
+        if granted:
+            self._have[host] = who
+        return granted
+
+    def end(self, host: str, ready: float) -> None:
+        who = self._have.pop(host, None)
+        if who is None:
+            return
+        data = msgspec.json.encode(_Request(host, who, back=True, ready=ready - self._clock.monotonic()))
+        task = asyncio.ensure_future(self._tell(self._subject(host), data))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _tell(self, subject: str, data: bytes) -> None:
+        with contextlib.suppress(nats.errors.Error, OSError):
+            await self._client.publish(subject, data)
+
+    def _subject(self, host: str) -> str:
+        return self._names.host_subject(self._shard_of(host))

@@ -1,0 +1,115 @@
+"""Archive bytes that died with a machine: which pages they were of, and what a file that came back is good for.
+
+An agent's archive files reach shared storage at its checkpoints, and no checkpoint is saved before all files that
+its records point into are there. So only records *after* a shard's newest checkpoint can point at bytes that are
+gone. Two questions follow.
+
+- A new holder asks of its shard's log: which pages after the checkpoint point into files that are neither on
+  shared storage nor here (`lost_pages`)? They are logged as `Lost`, and fetched again.
+- An agent that comes back to its own disk, or lost a shard while it lived, asks of its files: up to where do valid
+  records of any shard point into them (`valid_ends`)? A file of which nothing is valid any more is removed; another
+  is cut there and put on shared storage.
+
+What remains is a file that holds exchanges of two shards, one of which was lost: its bytes stay in it, and no
+record points at them any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+
+from lycosa.cluster.engine.streams import Names
+from lycosa.cluster.engine.tail import pieces
+from lycosa.cluster.storage import ShardStorage
+from lycosa.errors import StorageError
+from lycosa.log import blocks
+from lycosa.log.reader import SEGMENT_HEAD
+from lycosa.records import Duplicates, Fetched, Lost, Record, Robots, decode
+
+
+def lost_pages(records: Iterable[tuple[int, Record]], has: Callable[[str], bool], at: int) -> list[Lost]:
+    """What a new holder logs: the pages of these records (after the checkpoint) whose bytes are gone.
+
+    `has`: whether an archive file can be had.
+    """
+    gone: dict[int, Lost] = {}
+    known: dict[str, bool] = {}
+    for position, record in records:
+        if isinstance(record, Fetched) and record.stored is not None:
+            name = record.stored.file
+            if name not in known:
+                known[name] = has(name)
+            if not known[name]:
+                gone[position] = Lost(
+                    at,
+                    record.url,
+                    record.depth,
+                    record.hops,
+                    name,
+                    position,
+                    record.status,
+                    record.size,
+                    len(record.links),
+                    record.digest,
+                    record.duplicate,
+                )
+        elif isinstance(record, Lost):
+            gone.pop(record.position, None)
+        elif isinstance(record, Duplicates):
+            for late in record.positions:
+                if late in gone:
+                    lost = gone[late]
+                    gone[late] = msgspec.structs.replace(lost, duplicate=True)
+    return list(gone.values())
+
+
+def valid_ends(records: Iterable[tuple[int, Record]]) -> dict[str, int]:
+    """Of each archive file that these records of one shard point into: the end of the last that is still valid."""
+    found: dict[int, tuple[str, int]] = {}
+    for position, record in records:
+        if isinstance(record, Fetched | Robots) and record.stored is not None:
+            found[position] = (record.stored.file, record.stored.offset + record.stored.length)
+        elif isinstance(record, Lost):
+            found.pop(record.position, None)
+    ends: dict[str, int] = {}
+    for name, end in found.values():
+        ends[name] = max(end, ends.get(name, 0))
+    return ends
+
+
+def records_of(data: bytes) -> Iterator[tuple[int, Record]]:
+    """The records of whole blocks."""
+    at = 0
+    while at < len(data):
+        head = blocks.head_of(data, at)
+        rows = blocks.unpack(data[at : at + head.size], head) if head is not None else None
+        if head is None or rows is None:
+            raise StorageError(f"blocks of a log are damaged at byte {at}")
+        for position, row in enumerate(rows, head.first):
+            yield position, decode(row)
+        at += head.size
+
+
+async def since_checkpoint(
+    client: Client, js: JetStreamContext, names: Names, storage: ShardStorage, shard: int
+) -> list[tuple[int, Record]]:
+    """What the log of a shard that somebody else may hold has after its newest checkpoint."""
+    checkpoint = storage.newest()
+    start = checkpoint.position if checkpoint is not None else 0
+    tail: list[tuple[int, Record]] = []
+    async for piece in pieces(client, js, names, shard):
+        tail += [row for row in records_of(piece.data) if row[0] >= start]
+    begin = tail[0][0] if tail else None
+    sealed: list[tuple[int, Record]] = []
+    firsts = storage.segments()
+    for number, first in enumerate(firsts):
+        following = firsts[number + 1] if number + 1 < len(firsts) else None
+        if (following is not None and following <= start) or (begin is not None and first >= begin):
+            continue
+        data = storage.segment(first)[SEGMENT_HEAD:]
+        sealed += [row for row in records_of(data) if row[0] >= start and (begin is None or row[0] < begin)]
+    return sealed + tail

@@ -1,0 +1,342 @@
+"""What an operator does with a crawl of a cluster: make it, start it, give it seeds, look at it, bring it home.
+
+Everything here is done through the crawl's keys and streams; no agent is spoken to. Agents follow the keys, so what
+is wanted holds for those that come later, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from nats.aio.client import Client
+
+from lycosa.clock import SystemClock, milliseconds
+from lycosa.cluster import lease as leases
+from lycosa.cluster.engine.connection import ConnectionOptions, connect
+from lycosa.cluster.engine.control import About, Control, Report, State, Wanted
+from lycosa.cluster.engine.exchange import send_seeds
+from lycosa.cluster.engine.keys import Bucket
+from lycosa.cluster.engine.streams import Names, ends, jetstream, remove_all
+from lycosa.cluster.engine.tail import Piece, pieces
+from lycosa.cluster.storage import DirectoryStorage, ShardStorage, TailAhead, archives
+from lycosa.crawl import manifest as manifests
+from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
+from lycosa.crawl.manifest import Manifest
+from lycosa.crawl.splitting import Splitter, SplitterOptions
+from lycosa.errors import ConfigError
+from lycosa.files import DiskFiles, write_whole
+from lycosa.log.reader import LogReader
+from lycosa.records import Fetched, Lost
+from lycosa.url.domains import Domains
+from lycosa.url.parts import host_of
+from lycosa.url.rules import Rules
+from lycosa.url.scope import Scope
+
+_SUMMED = ("pages", "bytes", "links", "duplicates", "lost", "pending", "left_behind", "deferred", "visits")
+_LEAST_LEASE = 1.0
+_LOOKS = 5
+
+
+class Brought(NamedTuple):
+    """What `fetch` brought."""
+
+    shards: int
+    records: int
+    archives: int
+    bytes: int
+    missing: int
+    """Pages whose archive bytes no agent has saved (yet)."""
+
+
+def open_storage(place: Path | str) -> DirectoryStorage:
+    """Shared storage, which must be there: a mount that is missing must not be made on the local disk."""
+    if not Path(place).is_dir():
+        raise ConfigError(
+            f"there is no shared directory {place}: mount it, or say where it is mounted here (--shared)"
+        )
+    return DirectoryStorage(place)
+
+
+def manifest_of(about: About) -> Manifest:
+    """The manifest of a crawl's directory, wherever it is made."""
+    return Manifest(
+        crawl=about.crawl,
+        hash_seed=about.hash_seed,
+        shards=about.shards,
+        created=about.created,
+        version=about.version,
+        splitter=about.splitter,
+        cluster=True,
+    )
+
+
+class Operator:
+    """One crawl, for whoever operates it."""
+
+    def __init__(self, client: Client, names: Names) -> None:
+        self._client = client
+        self._names = names
+        self._js = jetstream(client)
+        self._bucket = Bucket(client, self._js, names)
+        self._control = Control(self._js, names, self._bucket)
+        self._clock = SystemClock()
+
+    @staticmethod
+    async def open(options: ConnectionOptions, name: str) -> Operator:
+        names = Names(name)
+        return Operator(await connect(options, "lycosa cluster"), names)
+
+    async def close(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._client.close(), 2.0)
+
+    # -- making, and more seeds
+
+    async def create(
+        self,
+        options: Options,
+        seeds: Sequence[str],
+        *,
+        shared: Path,
+        shards: int | None = None,
+        splitter: SplitterOptions | None = None,
+        replicas: int | None = None,
+        **more: Any,
+    ) -> list[tuple[str, str]]:
+        """Make a crawl; the seeds that its scope refuses, and why."""
+        storage = open_storage(shared)
+        manifests.demand_shards(shards, splitter)
+        if more.get("lease", _LEAST_LEASE) < _LEAST_LEASE:
+            raise ConfigError(f"a lease lasts at least {_LEAST_LEASE:.0f} second")
+        if await self._control.exists():
+            raise ConfigError(
+                f"there is a crawl {self._names.crawl} on these servers already: choose another name"
+            )
+        urls = canonical_seeds(seeds, Rules.named(options.rules))
+        options = with_seeds(options, None, urls)
+        suffixes = Domains.bundled_list()
+        about = About(
+            crawl=secrets.token_hex(6),
+            shards=manifests.DEFAULT_SHARDS if shards is None else shards,
+            hash_seed=secrets.randbits(63),
+            created=milliseconds(self._clock),
+            storage=str(shared),
+            replicas=replicas or 3,
+            splitter=splitter or SplitterOptions(),
+            **more,
+        )
+        encoded = encode_options(options).decode()
+        try:
+            await self._control.create(about, encoded, storage, suffixes)
+        except ConfigError:
+            if replicas is not None:
+                raise
+            # Nobody asked for three copies, and there are not three servers.
+            about = msgspec.structs.replace(about, replicas=1)
+            await self._control.create(about, encoded, storage, suffixes)
+        await self._control.limit_pages(options.limits.pages)
+        return await self._send(about, options, Domains(suffixes), urls)
+
+    async def seed(self, seeds: Sequence[str]) -> list[tuple[str, str]]:
+        """Give more seeds, now; a crawl that had finished goes on. Those that are refused, and why."""
+        about = await self._control.about()
+        options = _options(await self._control.state())
+        urls = canonical_seeds(seeds, Rules.named(options.rules))
+
+        def widened(state: State) -> State:
+            value = with_seeds(_options(state), _options(state), urls)
+            encoded = encode_options(value).decode()
+            # With a new round, an end that was about to be declared is looked at anew.
+            return msgspec.structs.replace(state, options=encoded, round=state.round + 1)
+
+        # First the scope that they belong to: whoever receives a seed looks for the options once more.
+        state = await self._control.change(widened)
+        domains = Domains(open_storage(about.storage).get(f"{self._names.crawl}/public_suffix.dat"))
+        refused = await self._send(about, _options(state), domains, urls)
+        if state.finished:
+            await self._control.want(Wanted.RUNNING, milliseconds(self._clock))
+        return refused
+
+    async def _send(
+        self, about: About, options: Options, domains: Domains, urls: Sequence[str]
+    ) -> list[tuple[str, str]]:
+        scope = Scope(options.scope, options.near, domains)
+        splitter = Splitter(about.shards, domains, about.splitter)
+        owned: dict[int, list[str]] = {}
+        refused = []
+        for url in urls:
+            verdict = scope.judge(url, 0)
+            if not verdict.inside:
+                refused.append((url, verdict.rule))
+            owned.setdefault(splitter.shard_of(host_of(url)), []).append(url)
+        for shard, given in owned.items():
+            await send_seeds(self._js, self._names, shard, given)
+        return refused
+
+    # -- what is wanted
+
+    async def start(self) -> None:
+        await self._control.about()
+        await self._control.want(Wanted.RUNNING, milliseconds(self._clock))
+
+    async def pause(self) -> None:
+        await self._control.about()
+        await self._control.want(Wanted.PAUSED)
+
+    async def stop(self) -> None:
+        await self._control.about()
+        await self._control.want(Wanted.STOPPED)
+
+    async def remove(self) -> None:
+        about = await self._control.about()
+        await remove_all(self._js, self._names, about.shards)
+
+    # -- how it goes
+
+    async def status(self) -> dict[str, Any]:
+        """The crawl as a document; see `lycosa.cli.cluster`."""
+        about, state = await self._control.about(), await self._control.state()
+        reports = await self._control.reports()
+        held = {entry.key: leases.decode(entry.value or b"") for entry in await self._bucket.all("lease.*")}
+        backlog = await asyncio.gather(*(self._last(shard) for shard in range(about.shards)))
+        now = time.time()
+        shards = [
+            _shard_row(shard, held.get(f"lease.{shard}"), reports.get(shard), backlog[shard], now)
+            for shard in range(about.shards)
+        ]
+        agents = []
+        for entry in await self._bucket.all("agent.*"):
+            said = msgspec.json.decode(entry.value or b"{}")
+            age = now - float(said.get("at", 0.0))
+            if age < about.lease:
+                name = entry.key.partition(".")[2]
+                mine = [row["shard"] for row in shards if row["holder"] == name]
+                agents.append({"id": name, "age": round(age, 3), "shards": mine, "about": said})
+        totals = [report.totals for report in reports.values()]
+        return {
+            "crawl": self._names.crawl,
+            "id": about.crawl,
+            "state": _state_word(state),
+            "shared": about.storage,
+            "replicas": about.replicas,
+            "shards_total": about.shards,
+            "shards_held": sum(1 for row in shards if row["holder"]),
+            **{name: sum(int(each.get(name, 0)) for each in totals) for name in _SUMMED},
+            "statuses": _added(totals, "statuses"),
+            "skipped": _added(totals, "skipped"),
+            "backlog": sum(row["backlog"] for row in shards),
+            "page_limit": _options(state).limits.pages,
+            "round": state.round,
+            "agents": agents,
+            "shards": shards,
+        }
+
+    async def _last(self, shard: int) -> int:
+        return (await ends(self._js, self._names.exchange(shard)))[1]
+
+    # -- bringing it home
+
+    async def fetch(self, into: Path, told: Callable[[str], None] = lambda _: None) -> Brought:
+        """Logs and archives as a crawl's directory; the crawl must not be running."""
+        about, state = await self._control.about(), await self._control.state()
+        if state.wanted is Wanted.RUNNING and not state.finished:
+            raise ConfigError(
+                f"{self._names.crawl} is running: stop or pause it first (lycosa cluster stop {self._names.crawl})"
+            )
+        storage = open_storage(about.storage)
+        files = DiskFiles(into)
+        there = manifests.load(files)
+        if there is not None and there.crawl != about.crawl:
+            raise ConfigError(f"{into} holds another crawl: choose another directory")
+        write_whole(files, manifests.SUFFIXES, storage.get(f"{self._names.crawl}/public_suffix.dat"))
+        kept = archives(storage, self._names.crawl)
+        records = missing = 0
+        for shard in range(about.shards):
+            end, gone = await self._bring_shard(
+                files, ShardStorage(storage, self._names.crawl, shard), shard, kept
+            )
+            records, missing = records + end, missing + gone
+            told(f"shard {shard}: {end:,} records")
+        target = files.within("archive")
+        for name, length in kept.items():
+            if not target.exists(name) or target.size(name) != length:
+                await asyncio.to_thread(storage.get_file, f"{self._names.crawl}/archive/{name}", target, name)
+        write_whole(files, manifests.NAME, msgspec.json.format(msgspec.json.encode(manifest_of(about))))
+        return Brought(about.shards, records, len(kept), sum(kept.values()), missing)
+
+    async def _bring_shard(
+        self, files: DiskFiles, storage: ShardStorage, shard: int, kept: dict[str, int]
+    ) -> tuple[int, int]:
+        place = files.within(manifests.shard_directory(shard))
+        for look in range(_LOOKS):
+            found: list[Piece] = [piece async for piece in pieces(self._client, self._js, self._names, shard)]
+            try:
+                restored = await asyncio.to_thread(storage.restore, place, found)
+                break
+            except TailAhead:
+                if look == _LOOKS - 1:
+                    raise
+                await asyncio.sleep(0.2)
+        start = restored.checkpoint.position if restored.checkpoint is not None else 0
+        return restored.end, await asyncio.to_thread(_missing, LogReader(place.within("log")), start, kept)
+
+
+def _missing(log: LogReader, start: int, kept: dict[str, int]) -> int:
+    """Pages after a checkpoint whose archive file nobody has saved."""
+    gone: set[int] = set()
+    for position, record in log.scan(start):
+        if isinstance(record, Fetched) and record.stored is not None and record.stored.file not in kept:
+            gone.add(position)
+        elif isinstance(record, Lost):
+            gone.discard(record.position)
+    return len(gone)
+
+
+def _options(state: State) -> Options:
+    return decode_options(state.options.encode())
+
+
+def _state_word(state: State) -> str:
+    if state.finished:
+        return state.end or "finished"
+    if state.wanted is Wanted.STOPPED and not state.since:
+        return "created"
+    return str(state.wanted)
+
+
+def _added(totals: Sequence[dict[str, Any]], name: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in totals:
+        for kind, count in each.get(name, {}).items():
+            found[kind] = found.get(kind, 0) + count
+    return dict(sorted(found.items()))
+
+
+def _shard_row(
+    shard: int, lease: leases.Lease | None, report: Report | None, last: int, now: float
+) -> dict[str, Any]:
+    totals = report.totals if report is not None else {}
+    received = report.received if report is not None else 0
+    return {
+        "shard": shard,
+        "holder": lease.holder if lease is not None and not lease.released else "",
+        "epoch": lease.epoch if lease is not None else 0,
+        "idle": report.idle if report is not None else False,
+        **{
+            name: int(totals.get(name, 0))
+            for name in ("pages", "pending", "left_behind", "deferred", "visits")
+        },
+        "end": report.end if report is not None else 0,
+        "committed": report.committed if report is not None else 0,
+        "sent": report.sent if report is not None else 0,
+        "received": received,
+        "backlog": max(last - received, 0),
+        "age": round(max(now - float(totals["at"]), 0.0), 3) if "at" in totals else None,
+    }

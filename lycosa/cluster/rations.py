@@ -1,0 +1,124 @@
+"""Pages for the shards that an agent holds: taken from the crawl's quota in chunks, so that the limit is exact.
+
+A shard counts what it has fetched and what is under way against what it was granted in all (`engine.control`). Who
+runs short wishes for more; who has had pages for a while without using them gives them back, since another shard
+may wait for the last ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from lycosa.clock import Clock
+from lycosa.cluster.engine.control import Control
+from lycosa.cluster.engine.outcomes import Fenced, Unavailable
+
+_CHUNK = 64
+_UNUSED = 2.0
+"""Seconds after which pages that nobody used are given back."""
+
+
+class _Ration:
+    """One shard's pages."""
+
+    def __init__(self, epoch: int, pages: int, now: float) -> None:
+        self.epoch = epoch
+        self.taken = pages
+        """Fetched, and under way."""
+        self.granted = pages
+        self.used = now
+        self.wishes = False
+
+
+class Rations:
+    """What the shards of an agent may still fetch; `lycosa.crawl.limits.RunQuota`. Bytes and time others watch."""
+
+    def __init__(self, control: Control, limit: int, shards: int, clock: Clock) -> None:
+        self._control = control
+        self._limit = limit
+        self._shards = shards
+        self._clock = clock
+        self._of: dict[int, _Ration] = {}
+
+    async def begin(self, shard: int, epoch: int, pages: int) -> None:
+        """A shard is ours, and its log has so many pages: what its last holder had beyond them is free."""
+        if self._limit:
+            await self._control.settle_pages(shard, epoch, pages)
+        self._of[shard] = _Ration(epoch, pages, self._clock.monotonic())
+
+    def end(self, shard: int) -> None:
+        """The shard is ours no longer."""
+        self._of.pop(shard, None)
+
+    async def settle(self, shard: int, pages: int) -> None:
+        """Nothing of the shard is under way: give back what it does not need."""
+        ration = self._of.get(shard)
+        if self._limit and ration is not None:
+            with contextlib.suppress(Fenced, Unavailable):
+                await self._control.settle_pages(shard, ration.epoch, pages)
+
+    # -- visits ask
+
+    def start(self) -> None:
+        """The run begins: nothing here depends on when."""
+
+    def take(self, shard: int = 0) -> bool:
+        if not self.may(shard):
+            return False
+        ration = self._of[shard]
+        ration.taken += 1
+        ration.used = self._clock.monotonic()
+        return True
+
+    def give_back(self, shard: int = 0) -> None:
+        if (ration := self._of.get(shard)) is not None:
+            ration.taken -= 1
+
+    def may(self, shard: int) -> bool:
+        """Whether a shard has a page left; if not, it wishes for some."""
+        ration = self._of.get(shard)
+        if ration is None:
+            return False
+        if not self._limit or ration.taken < ration.granted:
+            return True
+        ration.wishes = True
+        return False
+
+    def open(self) -> bool:
+        return True  # each shard is asked by itself
+
+    def reached(self) -> bool:
+        return False  # whoever sees all shards says so
+
+    # -- beside the crawl
+
+    async def tend(self) -> bool:
+        """Get what was wished for and give back what is not used; True if anything came."""
+        if not self._limit:
+            return False
+        came = False
+        now = self._clock.monotonic()
+        for shard, ration in list(self._of.items()):
+            if self._of.get(shard) is not ration:
+                continue
+            try:
+                if ration.wishes and ration.taken >= ration.granted:
+                    came |= await self._get(shard, ration)
+                elif ration.granted > ration.taken and now - ration.used > _UNUSED:
+                    pages = ration.granted = ration.taken
+                    await self._control.settle_pages(shard, ration.epoch, pages)
+            except (Fenced, Unavailable):
+                continue
+        return came
+
+    async def _get(self, shard: int, ration: _Ration) -> bool:
+        quota = await self._control.quota()
+        free = quota.limit - sum(pages for _, pages in quota.granted.values())
+        if free <= 0:
+            return False
+        wanted = max(min(_CHUNK, free // (2 * self._shards)), 1)
+        have = ration.granted
+        ration.granted = await self._control.take_pages(shard, ration.epoch, have, wanted)
+        ration.wishes = False
+        ration.used = self._clock.monotonic()
+        return ration.granted > have

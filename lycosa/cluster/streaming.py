@@ -1,0 +1,428 @@
+"""The exchange of a cluster's agent: links to and from the shards that it holds, through the receivers' streams.
+
+In a cluster **all** links between shards go through the streams, also between two shards of one agent. What that
+costs: a link to a neighbour travels to the servers and back, some 60 bytes and a share of a message of one batch a
+commit. What it spares: a shard that moves takes nothing with it and needs nobody to catch up, the reader's place
+is one number for all senders, and the end of a crawl is seen in the same way whoever holds what.
+
+Sending, for each shard that we hold (`Outgoing`). The way to each receiver is in one of three states, as in
+`lycosa.cluster.sending`:
+
+    live        what a commit made durable is taken from the shard's outbox and published
+    behind      the outbox keeps nothing for it; what was committed is read back from the log, some records at a
+                time, for all receivers that are behind and not blocked
+    closing     read up to the commits of a moment ago; what is found from `until` on is in the outbox again
+
+It begins behind, where the last frame of ours in the receiver's stream ends. A stream that is full, or does not
+answer, blocks its own receiver only: that one falls behind, and is tried again a little later.
+
+Receiving (`Incoming`). Frames become `Received` records that carry the sequence of their message; seeds become
+`Seeded`; answers become `Duplicates`. The stream is purged up to what the committed log holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+
+from lycosa.clock import Clock, milliseconds
+from lycosa.cluster.engine.exchange import SEEDS, Answered, Arrival, Reader, Sender, send_answers
+from lycosa.cluster.engine.outcomes import Full, Unavailable
+from lycosa.cluster.engine.streams import Names
+from lycosa.cluster.frames import AnswersFrame
+from lycosa.cluster.sending import _until
+from lycosa.cluster.tasks import end_tasks
+from lycosa.crawl.exchange import HEARTBEAT, Row, receive
+from lycosa.crawl.replay import ReadBack, read_back
+from lycosa.crawl.shard import Shard
+from lycosa.crawl.tail import Tail
+from lycosa.meters import Meters
+from lycosa.records import Duplicates, Link, LinkKind, Links, Received, Seeded, Skipped
+
+_RECORDS = 100
+"""Records read back between two breaths."""
+_BLOCKED = 0.5
+"""Seconds after which a receiver whose stream refused is tried again."""
+_PURGE = 5.0
+_WAIT = 1.0
+_SEEDS = 5_000
+
+
+class _Way:
+    """From a shard to one other."""
+
+    def __init__(self, sender: Sender) -> None:
+        self.sender = sender
+        self.behind = True
+        self.read = 0  # behind: the log was read up to here
+        self.until: int | None = None  # closing: from here on the outbox has it
+        self.again = -1  # the next of the records before the last change of scope; -1: none
+        self.change = -1
+        self.blocked = 0.0  # until then
+        self.busy = False  # something is being sent
+
+
+class Outgoing:
+    """What one shard sends."""
+
+    def __init__(
+        self,
+        js: JetStreamContext,
+        names: Names,
+        shard: Shard,
+        shards: int,
+        epoch: int,
+        clock: Clock,
+        meters: Meters,
+    ) -> None:
+        self._js = js
+        self._names = names
+        self._shard = shard
+        self._epoch = epoch
+        self._clock = clock
+        self._links = meters.counter("exchange.links_out")
+        self._ways = {
+            other: _Way(Sender(js, names, shard.number, other, epoch))
+            for other in range(shards)
+            if other != shard.number
+        }
+        self._asked = shard.log.end
+        """Contents fetched from here on are asked about; earlier ones may have been, and are only told."""
+        self._wake = asyncio.Event()
+        self._answers: list[AnswersFrame] = []
+        shard.outbox.shut(self._ways)
+        shard.replies = []
+
+    async def resume(self) -> None:
+        """Find out where to go on, for every receiver."""
+        ways = list(self._ways.values())
+        for start in range(0, len(ways), 32):
+            await asyncio.gather(*(way.sender.resume() for way in ways[start : start + 32]))
+        for way in ways:
+            self._fall_behind(way)
+
+    def committed(self) -> None:
+        """A commit has ended: more may travel."""
+        shard = self._shard
+        if shard.replies:
+            ready = [row for row in shard.replies if row[0] < shard.log.committed]
+            shard.replies = [row for row in shard.replies if row[0] >= shard.log.committed]
+            self._answers += [
+                AnswersFrame(shard.number, asker, position, known) for position, asker, known in ready
+            ]
+        self._wake.set()
+
+    @property
+    def sent(self) -> int:
+        """Everything that the log holds before this has been sent to everybody."""
+        least = self._shard.log.committed
+        if len(self._shard.outbox):
+            least = min(least, min((way.sender.position for way in self._ways.values()), default=least))
+        for way in self._ways.values():
+            if way.behind:
+                least = min(least, way.read)
+            elif way.busy:
+                least = min(least, way.sender.position)
+        return least
+
+    @property
+    def quiet(self) -> bool:
+        busy = any(way.behind or way.busy for way in self._ways.values())
+        return not busy and not self._answers and not self._shard.replies
+
+    # -- beside the crawl
+
+    async def run(self) -> None:
+        """Send what may travel, until cancelled."""
+        while True:
+            busy = await self._mend()
+            await self._send_live()
+            await self._send_answers()
+            if not busy:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), 0.2 if self._behind() else _WAIT)
+            self._wake.clear()
+
+    def _behind(self) -> bool:
+        return any(way.behind for way in self._ways.values())
+
+    def _fall_behind(self, way: _Way) -> None:
+        shard = self._shard
+        other = next(number for number, each in self._ways.items() if each is way)
+        shard.outbox.shut([other])
+        way.behind, way.until, way.read = True, None, way.sender.position
+        way.change = shard.rescoped[-1] if shard.rescoped else -1
+        way.again = 0 if way.change >= way.sender.position else -1
+
+    async def _send_live(self) -> None:
+        shard = self._shard
+        committed = shard.log.committed
+        sends: list[Awaitable[bool]] = []
+        for other, way in self._ways.items():
+            if way.behind:
+                continue
+            rows = shard.outbox.take(other, committed)
+            asks = shard.outbox.take_asks(other, committed)
+            if rows or asks or committed - way.sender.position >= HEARTBEAT:
+                sends.append(self._send(way, committed, rows, asks))
+        await asyncio.gather(*sends)
+
+    async def _send(self, way: _Way, end: int, rows: Sequence[Row], asks: Sequence[tuple[int, int]]) -> bool:
+        way.busy = True
+        try:
+            await way.sender.send(end, rows, asks, self._asked)
+        except (Full, Unavailable):
+            way.blocked = self._clock.monotonic() + _BLOCKED
+            self._fall_behind(way)
+            return False
+        finally:
+            way.busy = False
+        self._links.add(len(rows))
+        return True
+
+    async def _send_answers(self) -> None:
+        while self._answers:
+            frame = self._answers[0]
+            try:
+                await send_answers(self._js, self._names, self._epoch, frame)
+            except Unavailable:
+                return
+            except Full:
+                pass  # lost, it only leaves a duplicate unmarked; waiting for room could be for ever
+            self._answers.pop(0)
+
+    # -- behind
+
+    async def _mend(self) -> bool:
+        """Read back a little of what was not sent; False if there is nothing to do now."""
+        now = self._clock.monotonic()
+        open_ways = [(n, way) for n, way in self._ways.items() if way.behind and way.blocked <= now]
+        if not open_ways:
+            return False
+        again = [(other, way) for other, way in open_ways if way.again >= 0]
+        if again:
+            await self._offer_again(again)
+            return True
+        return await self._step(open_ways)
+
+    async def _offer_again(self, ways: Sequence[tuple[int, _Way]]) -> None:
+        """Some of the links before the last change of scope, as if found there; the cursors stay."""
+        shard = self._shard
+        change, start = ways[0][1].change, min(way.again for _, way in ways)
+        stop = min(start + _RECORDS, change, shard.log.committed)
+        rows = _until(Tail(shard.log.reader.files, start), stop)
+        found = read_back(shard, rows, [other for other, _ in ways], change)
+        for other, way in ways:
+            if way.again > start or way.change != change:
+                continue  # it comes to its own records, or its own change, later
+            mine = found.rows.get(other, [])
+            try:
+                if mine:
+                    await way.sender.offer_again(mine)
+                    self._links.add(len(mine))
+            except (Full, Unavailable):
+                way.blocked = self._clock.monotonic() + _BLOCKED
+                continue
+            way.again = -1 if stop >= min(change, shard.log.committed) else stop
+
+    async def _step(self, ways: Sequence[tuple[int, _Way]]) -> bool:
+        shard = self._shard
+        committed = shard.log.committed
+        for other, way in ways:
+            if way.until is None and way.read >= committed:
+                # What is found from here on waits in the outbox; what was found since the last commit is read yet.
+                way.until = shard.log.end
+                shard.outbox.reopen([other])
+            if way.until is not None and way.read >= way.until:
+                way.behind, way.until = False, None
+        late = [(other, way) for other, way in ways if way.behind]
+        ready = [(other, way) for other, way in late if way.read < committed]
+        if not ready:
+            return len(late) < len(ways)
+        start = min(way.read for _, way in ready)
+        stop = min(
+            start + _RECORDS,
+            committed,
+            *(w.until for _, w in ready if w.until is not None and w.until > start),
+        )
+        rows = await asyncio.to_thread(_until, Tail(shard.log.reader.files, start), stop)
+        found = read_back(shard, rows, [other for other, _ in ready])
+        await asyncio.gather(*(self._pass_on(other, way, stop, found) for other, way in ready))
+        return True
+
+    async def _pass_on(self, other: int, way: _Way, stop: int, found: ReadBack) -> None:
+        if stop <= way.read:
+            return
+        rows = [row for row in found.rows.get(other, ()) if row[0] >= way.read]
+        asks = [row for row in found.digests.get(other, ()) if row[0] >= way.read]
+        if not (rows or asks or stop - way.sender.position >= HEARTBEAT) or await self._send(
+            way, stop, rows, asks
+        ):
+            way.read = stop
+
+
+class Incoming:
+    """What one shard receives."""
+
+    def __init__(
+        self,
+        client: Client,
+        js: JetStreamContext,
+        names: Names,
+        shard: Shard,
+        *,
+        clock: Clock,
+        meters: Meters,
+        woken: Callable[[], None],
+        refresh: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`refresh`: look for newer options of the crawl, before seeds are judged."""
+        self._shard = shard
+        self._clock = clock
+        self._links = meters.counter("exchange.links_in")
+        self._woken = woken
+        self._refresh = refresh
+        self._reader = Reader(client, js, names, shard.number, after=shard.received, cursors=shard.cursors)
+        self._taken = shard.received  # everything up to this sequence was appended
+        self._kept: list[tuple[int, int]] = []  # position in the log, sequence
+        self._safe = shard.received
+        self._purged = 0
+        self._purge_at = 0.0
+
+    @property
+    def received(self) -> int:
+        """The sequence up to which everything is in the committed log."""
+        shard = self._shard
+        if shard.log.committed == shard.log.end:
+            return max(self._taken, self._safe)
+        return self._safe
+
+    def committed(self) -> None:
+        """A commit has ended."""
+        committed = self._shard.log.committed
+        while self._kept and self._kept[0][0] < committed:
+            self._safe = max(self._safe, self._kept.pop(0)[1])
+
+    async def run(self) -> None:
+        """Take in what comes, until cancelled."""
+        while True:
+            try:
+                arrived = await self._reader.next(_WAIT)
+            except Unavailable:
+                await asyncio.sleep(0.2)
+                continue
+            for one in arrived:
+                if isinstance(one, Answered):
+                    self._heed(one.frame)
+                elif one.sender == SEEDS:
+                    await self._sow(one)
+                else:
+                    self._receive(one)
+                await asyncio.sleep(0)
+            self._taken = max(self._taken, self._reader.received)
+            if arrived:
+                self._woken()
+            await self._purge()
+
+    def _receive(self, one: Arrival) -> None:
+        shard = self._shard
+        self._links.add(len(one.rows))
+        at = milliseconds(self._clock)
+        receive(shard, one.sender, one.cursor, one.rows, at, one.asks, sequence=one.sequence)
+        self._kept.append((shard.log.end - 1, one.sequence))
+
+    async def _sow(self, one: Arrival) -> None:
+        """Seeds: those in scope are logged as such; the cursor with them."""
+        await self._refresh()
+        shard, now = self._shard, milliseconds(self._clock)
+        rows = []
+        for row in one.rows:
+            verdict = shard.scope.judge(row.url, 0)
+            if shard.knows(row.url):
+                continue
+            if verdict.inside:
+                rows.append(Link(row.url, LinkKind.SEED, False, ""))
+            else:
+                shard.append(Skipped(now, row.url, 0, verdict.why, verdict.rule))
+        for start in range(0, len(rows), _SEEDS):
+            shard.append(Seeded(now, Links.pack(rows[start : start + _SEEDS])))
+        shard.append(Received(now, SEEDS, one.cursor, Links(), [], b"", sequence=one.sequence))
+        self._kept.append((shard.log.end - 1, one.sequence))
+
+    def _heed(self, frame: AnswersFrame) -> None:
+        shard = self._shard
+        if frame.position >= shard.answers.get(frame.owner, 0):
+            at = milliseconds(self._clock)
+            shard.append(Duplicates(at, frame.owner, frame.position + 1, frame.positions))
+
+    async def _purge(self) -> None:
+        """Now and then: what is safe in the log need not stay in the stream."""
+        now = time.monotonic()
+        if self._safe > self._purged and now >= self._purge_at:
+            self._purge_at = now + _PURGE
+            with contextlib.suppress(Unavailable):
+                await self._reader.purge(self._safe)
+                self._purged = self._safe
+
+    async def close(self) -> None:
+        with contextlib.suppress(Unavailable):
+            await self._reader.close()
+
+
+class StreamExchange:
+    """The exchange of all shards that an agent holds; `lycosa.crawl.exchange.Exchange`."""
+
+    def __init__(self, *, fail: Callable[[Exception], None]) -> None:
+        self._fail = fail
+        self._out: dict[int, Outgoing] = {}
+        self._in: dict[int, Incoming] = {}
+        self._tasks: dict[int, list[asyncio.Task[None]]] = {}
+
+    def deliver(self) -> None:
+        for out in self._out.values():
+            out.committed()
+        for incoming in self._in.values():
+            incoming.committed()
+
+    def rewind(self) -> None:
+        """Outboxes of a cluster are never cleared from outside."""
+
+    @property
+    def quiet(self) -> bool:
+        return all(out.quiet for out in self._out.values())
+
+    def add(self, number: int, out: Outgoing, incoming: Incoming) -> None:
+        """Begin with a shard that we hold; `out` knows where to go on."""
+        self._out[number], self._in[number] = out, incoming
+        self._tasks[number] = [
+            asyncio.create_task(self._watched(out.run())),
+            asyncio.create_task(self._watched(incoming.run())),
+        ]
+
+    async def _watched(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._fail(error)
+
+    async def remove(self, number: int) -> None:
+        """Nothing of a shard is sent or received any more."""
+        await end_tasks(self._tasks.pop(number, []))
+        self._out.pop(number, None)
+        incoming = self._in.pop(number, None)
+        if incoming is not None:
+            await incoming.close()
+
+    def sent(self, number: int) -> int:
+        return self._out[number].sent if number in self._out else 0
+
+    def received(self, number: int) -> int:
+        return self._in[number].received if number in self._in else 0
+
+    def is_quiet(self, number: int) -> bool:
+        return number in self._out and self._out[number].quiet

@@ -1,0 +1,164 @@
+"""One crawl of a cluster, driven as its operator would: by the command line; and what it left, read back.
+
+crawl = ClusterCrawl("storm", urls, place)
+crawl.create(options, seeds, shards=8, lease=8.0)      lycosa cluster create, start
+crawl.agent_command(directory)                         lycosa agent ...
+await crawl.state()                                    from the servers, as agents see it
+records = await crawl.gather(place / "result")         all logs: sealed segments and tails
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from nats.aio.client import Client
+
+from lycosa.cluster.engine.connection import ConnectionOptions, connect
+from lycosa.cluster.engine.control import About, Control, State
+from lycosa.cluster.engine.keys import Bucket
+from lycosa.cluster.engine.streams import Names, jetstream
+from lycosa.cluster.engine.tail import pieces
+from lycosa.cluster.storage import DirectoryStorage, ShardStorage
+from lycosa.errors import LocalError
+from lycosa.files import DiskFiles
+from lycosa.lab.webs import Web
+from lycosa.log.reader import LogReader
+from lycosa.records import Record
+
+LYCOSA = (sys.executable, "-m", "lycosa.cli.main")
+_COMMAND = 60.0
+"""Seconds that a command of the operator may take."""
+
+
+def options_for(web: Web, resolve: dict[str, str], allow: Sequence[str], **more: Any) -> dict[str, Any]:
+    """Options that suit an embedded web: its names, its addresses, and times to retry that one can wait for."""
+    return {
+        "public": False,
+        "allow": list(allow),
+        "scope": {"mode": "any"},
+        "dns": {"resolve": [f"{host}:{address}" for host, address in resolve.items()]},
+        "retry": {"first": 0.4, "growth": 1.5, "most": 2.0},
+        "robots": {"first_retry": 0.4},
+        **more,
+    }
+
+
+def as_toml(given: dict[str, Any]) -> str:
+    """Plain values, then tables; JSON's scalars and lists are TOML's."""
+    plain = [f"{name} = {json.dumps(value)}" for name, value in given.items() if not isinstance(value, dict)]
+    for table, values in given.items():
+        if isinstance(values, dict):
+            plain.append(f"[{table}]")
+            plain += [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    return "\n".join(plain) + "\n"
+
+
+class ClusterCrawl:
+    """A crawl by its name, its servers and a place for its files."""
+
+    def __init__(self, name: str, urls: Sequence[str], place: Path) -> None:
+        self.name = name
+        self._urls = ",".join(urls)
+        self._options = ConnectionOptions(servers=tuple(urls))
+        self._names = Names(name)
+        self._place = place
+        self.shared = place / "shared"
+        self.shared.mkdir(parents=True, exist_ok=True)
+        self._client: Client | None = None
+
+    # -- the operator
+
+    def create(
+        self, options: dict[str, Any], seeds: Sequence[str], *, shards: int, lease: float, replicas: int
+    ) -> None:
+        """Create it and set it going."""
+        toml = self._place / "crawl.toml"
+        toml.write_text(as_toml({"seeds": list(seeds), **options}), encoding="utf-8")
+        numbers = ["--shards", str(shards), "--lease", f"{lease:g}s", "--replicas", str(replicas)]
+        where = ["--shared", str(self.shared), "--config", str(toml)]
+        self.operate("create", *where, *numbers)
+        self.operate("start")
+
+    def operate(self, verb: str, *more: str) -> str:
+        """Run `lycosa cluster VERB NAME ...`; what it printed."""
+        line = [*LYCOSA, "cluster", verb, self.name, "--cluster", self._urls, *more]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=_COMMAND, check=False)
+        if done.returncode:
+            raise LocalError(f"lycosa cluster {verb} ended with {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def status(self) -> dict[str, Any]:
+        """What `lycosa cluster status` says."""
+        found = json.loads(self.operate("status", "--json"))
+        assert isinstance(found, dict)
+        return found
+
+    def agent_command(self, directory: Path, urls: str = "") -> list[str]:
+        line = [*LYCOSA, "agent", "--cluster", urls or self._urls, "--crawl", self.name]
+        return [*line, "--work", str(directory), "--name", directory.name]
+
+    # -- what the servers know
+
+    async def open(self) -> None:
+        """Connect, to look; the connection is kept when servers die."""
+        self._client = await connect(self._options, f"chaos-{os.getpid()}")
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    def _control(self) -> Control:
+        assert self._client is not None
+        js = jetstream(self._client)
+        return Control(js, self._names, Bucket(self._client, js, self._names))
+
+    async def state(self) -> State:
+        """What is wanted and whether it has finished; `Unavailable` while servers are away."""
+        return await self._control().state()
+
+    async def about(self) -> About:
+        return await self._control().about()
+
+    async def pages(self) -> int:
+        """Pages, as the holders of the shards last said."""
+        reports = await self._control().reports()
+        return sum(int(report.totals.get("pages", 0)) for report in reports.values())
+
+    def streams(self, shards: int) -> list[str]:
+        """The names of its streams: the keys', the tails', the exchange's."""
+        tails = [self._names.log(number) for number in range(shards)]
+        return [
+            self._names.bucket_stream,
+            *tails,
+            *(self._names.exchange(number) for number in range(shards)),
+        ]
+
+    # -- what it left
+
+    @property
+    def archive(self) -> Path:
+        return self.shared / self.name / "archive"
+
+    async def gather(self, into: Path) -> Iterator[tuple[int, int, Record]]:
+        """Put every shard's log together, as its next holder would; (shard, position, record) of all."""
+        assert self._client is not None
+        js = jetstream(self._client)
+        storage = DirectoryStorage(self.shared)
+        about = await self.about()
+        for shard in range(about.shards):
+            found = [piece async for piece in pieces(self._client, js, self._names, shard)]
+            place = DiskFiles(into / f"shards/{shard:02d}")
+            ShardStorage(storage, self.name, shard).restore(place, found)
+        return _records(into, about.shards)
+
+
+def _records(place: Path, shards: int) -> Iterator[tuple[int, int, Record]]:
+    for shard in range(shards):
+        for position, record in LogReader(DiskFiles(place / f"shards/{shard:02d}/log")).scan():
+            yield shard, position, record

@@ -1,0 +1,77 @@
+"""What is done to a cluster, and when: drawn from a seed, before anything runs.
+
+    kill      SIGKILL of an agent; after a rest it starts again on its disk, or as a new agent
+    stop      SIGSTOP of an agent for longer than its lease, then SIGCONT
+    wipe      SIGKILL of an agent; its disk is deleted before it starts again
+    leader    SIGKILL of the server that leads a stream, drawn too; it starts again after a rest
+    join      one more agent
+    leave     SIGTERM: an agent hands over and ends in good order; after a rest it comes back
+
+A seed fixes kinds, times and the dice by which victims are chosen among those that live then. Who lives when
+depends on the machine's speed, so the same seed gives the same storm, not the same instructions.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from random import Random
+from typing import NamedTuple
+
+from lycosa.errors import ConfigError
+
+JOINS = 2
+
+
+class Kind(StrEnum):
+    KILL = "kill"
+    STOP = "stop"
+    WIPE = "wipe"
+    LEADER = "leader"
+    JOIN = "join"
+    LEAVE = "leave"
+
+
+class Event(NamedTuple):
+    """One thing to do."""
+
+    number: int
+    kind: Kind
+    gap: float
+    """Seconds after the event before it (or the start)."""
+    pick: float
+    """The victim: this share of the way through those there are, 0 <= pick < 1."""
+    rest: float
+    """Seconds until it is undone: restarted, woken."""
+    anew: bool
+    """Whether a killed agent comes back as another one, on an empty disk of its own; the old disk stays unused."""
+
+    def choose(self, count: int) -> int:
+        return int(self.pick * count)
+
+
+_MUST = (Kind.KILL, Kind.STOP, Kind.WIPE, Kind.LEADER, Kind.LEAVE, *[Kind.JOIN] * JOINS)
+_MORE = (Kind.KILL, Kind.KILL, Kind.STOP, Kind.STOP, Kind.WIPE, Kind.LEADER, Kind.LEAVE)
+"""What the rest is drawn from, the usual misfortunes twice."""
+
+
+def draw(seed: int, count: int, lease: float, gap: tuple[float, float] = (1.0, 6.0)) -> list[Event]:
+    """So many events, each kind at least once, two joins."""
+    if count < len(_MUST):
+        raise ConfigError(
+            f"at least {len(_MUST)} events, please, so that each kind is among them, not {count}"
+        )
+    dice = Random(seed)
+    kinds = [*_MUST, *(dice.choice(_MORE) for _ in range(count - len(_MUST)))]
+    dice.shuffle(kinds)
+    events = []
+    for number, kind in enumerate(kinds, 1):
+        between = dice.uniform(*gap)
+        pick = dice.random()
+        if kind is Kind.STOP:
+            rest = lease * dice.uniform(1.1, 1.6)
+        elif kind is Kind.LEADER:
+            rest = dice.uniform(2.0, 6.0)
+        else:
+            rest = dice.uniform(0.0, 1.5 * lease)  # before and after its leases run out
+        events.append(Event(number, kind, between, pick, rest, kind is Kind.KILL and dice.random() < 0.4))
+    return events

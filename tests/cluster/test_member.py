@@ -1,0 +1,130 @@
+"""Agents of a cluster crawl as one: the same pages as a plain crawl, whoever comes, leaves or dies meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import trustme
+
+from lycosa.cluster.engine.server import Access, Servers, Tls
+from lycosa.crawl.explain import explain
+from lycosa.crawl.reading import CrawlReader
+from lycosa.crawl.report import make_report
+from lycosa.lab.webs import serving
+from lycosa.records import Fetched, Lost, Received
+from tests.cluster.crawled import SMALL
+from tests.cluster.engine.conftest import demand_binary
+from tests.cluster.members import cluster
+from tests.cluster.test_supervisor import check
+from tests.crawl.served import outcomes
+
+SLOW = {"wait": 0.15, "address_wait": 0.02, "factor": 0.0, "pages_per_visit": 2}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    demand_binary()
+    with Servers(tmp_path_factory.mktemp("nats")) as servers:
+        yield servers
+
+
+def test_three_agents_fetch_what_one_would(server: Servers, tmp_path: Path) -> None:
+    with serving(SMALL) as served, cluster(tmp_path, server.urls, "three") as made:
+        made.create(served.web)
+        for name in "abc":
+            made.join(name)  # before it is started: they wait
+        made.command("start")
+        made.wait()
+        status = made.look()
+        home = made.fetch()
+    found = check(served, home)
+    pages = sum(1 for code in found.values() if code)
+    assert status["state"] == "finished" and status["pages"] == pages
+    assert status["pending"] == status["backlog"] == status["lost"] == 0
+    assert status["shards_held"] == 0 and not status["agents"]
+    reader = CrawlReader(home)
+    agents = {record.stored.file.split(".")[1] for _, _, record in reader.records()
+              if isinstance(record, Fetched) and record.stored is not None}  # fmt: skip
+    assert len(agents) == 3, "each had its share"
+    received = [record for _, _, record in reader.records() if isinstance(record, Received)]
+    assert sum(len(record.links) for record in received) > 50 and all(r.sequence for r in received)
+    # What works on a crawl's directory works on this one.
+    report = make_report(reader)
+    assert report.pages == pages
+    assert explain(reader, next(url for url, code in found.items() if code)).state == "fetched"
+    assert (tmp_path / "shared/three/archive").is_dir() and not list(tmp_path.glob("work-*/archive/*.gz"))
+
+
+def test_one_dies_with_its_disk_another_leaves_a_third_comes(server: Servers, tmp_path: Path) -> None:
+    web = msgspec.structs.replace(SMALL, pages=400)
+    with serving(web) as served, cluster(tmp_path, server.urls, "storm") as made:
+        # No checkpoint before the death: what the first agent fetched is lost for certain.
+        made.create(served.web, lease=3.0, politeness=SLOW, snapshot={"seconds": 30.0})
+        made.command("start")
+        made.join("a")
+        made.join("b")
+        made.pages(90)
+        made.agents["a"].kill()
+        made.agents["a"].wait()
+        shutil.rmtree(tmp_path / "work-a")
+        made.join("c")
+        made.pages(150)
+        made.agents["b"].send_signal(signal.SIGTERM)
+        assert made.agents["b"].wait(20) == 0, made.said("b")
+        made.wait()
+        status = made.look()
+        home = made.fetch()
+    found = check(served, home, killed=True)
+    reader = CrawlReader(home)
+    lost = [r for log in reader.logs for _, r in log.scan() if isinstance(r, Lost)]
+    assert lost and len(lost) == status["lost"], "pages were fetched again, and the log says so"
+    again = {record.url for _, _, record in reader.records() if isinstance(record, Fetched)}
+    assert {record.url for record in lost} <= again
+    assert status["pages"] == make_report(reader).pages == sum(1 for code in found.values() if code)
+    assert "handed over" in made.said("b") and max(row["epoch"] for row in status["shards"]) > 1
+
+
+def test_tls_a_password_a_limit_and_more_seeds(tmp_path: Path) -> None:
+    demand_binary()
+    authority = trustme.CA()
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(authority.cert_pem.bytes())
+    cert = authority.issue_cert("127.0.0.1")
+    cert.private_key_pem.write_to_path(str(tmp_path / "server.key"))
+    (tmp_path / "server.pem").write_bytes(b"".join(blob.bytes() for blob in cert.cert_chain_pems))
+    tls = Tls(str(tmp_path / "server.pem"), str(tmp_path / "server.key"))
+    access = Access("crawler", "open sesame")
+    flags = ("--ca", str(ca), "--nats-user", "crawler")
+    known = {"ca": str(ca), "user": "crawler", "password": "open sesame"}
+    with (
+        Servers(tmp_path / "nats", tls=tls, access=access) as servers,
+        serving(SMALL) as served,
+        cluster(tmp_path, servers.urls, "safe", *flags, **known) as made,
+    ):
+        made.environment = {**os.environ, "LYCOSA_CLUSTER_PASSWORD": "guess"}
+        assert "refuses these credentials" in made.command("status", fails=True)
+        made.environment["LYCOSA_CLUSTER_PASSWORD"] = "open sesame"
+        made.create(served.web, limits={"pages": 60}, scope={"mode": "host"})
+        made.command("start")
+        made.join("a")
+        made.join("b")
+        made.wait()
+        first = made.look()
+        more = [url for url in served.web.truth().fetched if "site1." in url][:1]
+        made.command("seed", *more)
+        assert made.look()["state"] == "running"
+        made.join("c")
+        made.pages(int(first["pages"]) + 1)
+        made.command("stop")
+        made.wait()
+        last = made.look()
+        home = made.fetch()
+    assert first["state"] in ("limit", "finished") and first["pages"] <= 60
+    assert last["pages"] > first["pages"] and last["state"] == "stopped"
+    assert more[0] in outcomes(home)
