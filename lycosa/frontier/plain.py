@@ -34,6 +34,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 import msgspec
+from xxhash import xxh64_intdigest
 
 from lycosa.clock import Clock
 from lycosa.errors import LocalError, StorageError
@@ -88,8 +89,12 @@ class _Host:
 class PlainFrontier:
     """The readable frontier; see the module's docstring and `lycosa.frontier.protocol`."""
 
-    def __init__(self, clock: Clock, order: Order | None = None, *, back_queues: int = 0) -> None:
+    def __init__(
+        self, clock: Clock, order: Order | None = None, *, back_queues: int = 0, seed: int = 0
+    ) -> None:
+        """`seed` is that of the keys; only a relevelling by host asks for it."""
         self._clock = clock
+        self._seed = seed
         self._order: Order = order or DepthOrder()
         self._back_queues = back_queues
         self._hosts: dict[str, _Host] = {}
@@ -100,6 +105,7 @@ class PlainFrontier:
         self._floor = NEVER
         self._levels: dict[int, int] | None = None  # of a relevelling under way, by key
         self._other = -1
+        self._by_host = False
         self._at_hand: _Host | None = None
 
     # -- URLs in
@@ -216,6 +222,7 @@ class PlainFrontier:
             raise LocalError("a relevelling of the frontier is under way already")
         self._levels = dict(zip(levels.keys.tolist(), levels.levels.tolist(), strict=True))
         self._other = levels.other
+        self._by_host = levels.by_host
         try:
             hosts = self._to_relevel()
             host: _Host | None
@@ -238,17 +245,20 @@ class PlainFrontier:
             if name in self._hosts:
                 yield self._hosts[name]
 
-    def _level(self, key: int, old: int) -> int:
+    def _level(self, waiting: Waiting, old: int) -> int:
         assert self._levels is not None
+        key = waiting.key
+        if self._by_host:
+            key = xxh64_intdigest(host_of(waiting.url).encode("ascii"), self._seed) & 0xFFFF0000FFFFFFFF
         return self._levels.get(key, old if self._other < 0 else self._other)
 
     def _detach(self, host: _Host) -> int:
         """Set a host's queues aside, and give what is outside them new levels; how many were put back."""
-        host.flying = [(waiting, self._level(waiting.key, level)) for waiting, level in host.flying]
+        host.flying = [(waiting, self._level(waiting, level)) for waiting, level in host.flying]
         back = [(level, waiting) for level, queue in sorted(host.back.items()) for waiting in queue]
         host.back = {}
         for level, waiting in back:
-            host.back.setdefault(self._level(waiting.key, level), deque()).append(waiting)
+            host.back.setdefault(self._level(waiting, level), deque()).append(waiting)
         host.aside.extend((level, waiting) for level, q in sorted(host.queues.items()) for waiting in q)
         host.queues = {}
         self._at_hand = host
@@ -262,7 +272,7 @@ class PlainFrontier:
         moved = 0
         while host.aside and moved < limit:
             level, waiting = host.aside.popleft()
-            host.queues.setdefault(self._level(waiting.key, level), deque()).append(waiting)
+            host.queues.setdefault(self._level(waiting, level), deque()).append(waiting)
             moved += 1
         if not host.aside:
             self._at_hand = None

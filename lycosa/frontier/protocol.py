@@ -60,6 +60,8 @@ class Levels(NamedTuple):
     keys: NDArray[np.uint64]  # ascending
     levels: NDArray[np.uint8]
     other: int  # the level of URLs whose key is not there; -1: the one they have
+    by_host: bool = False
+    """Keys are of hosts: the top 16 and the low 32 bits of the host's hash. All URLs of a host get its level."""
 
 
 class Frontier(Durable, Protocol):

@@ -239,10 +239,7 @@ class BatchOrder:
 
     def adopt(self, plan: Plan) -> Levels:
         self._plan = plan
-        if plan.ranks.by_host:
-            # A frontier looks up the keys of URLs: those pending stay where they are, new ones go by their host.
-            return Levels(_NONE, np.empty(0, np.uint8), -1)
-        return Levels(plan.ranks.keys, plan.levels, self.other)
+        return Levels(plan.ranks.keys, plan.levels, self.other, plan.ranks.by_host)
 
     def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
         plan = self._plan

@@ -60,6 +60,9 @@ class Chunk(NamedTuple):
     order: Any
 
 
+_HIGH_16 = np.uint64(0xFFFF << 48)
+
+
 @njit(cache=True, nogil=True)
 def _level(keys: Any, levels: Any, other: Any, key: Any, old: Any) -> Any:
     low, high = np.int64(0), np.int64(len(keys))
@@ -75,7 +78,9 @@ def _level(keys: Any, levels: Any, other: Any, key: Any, old: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _gather(c: Any, chunk: Any, keys: Any, levels: Any, other: Any, limit: Any, out: Any) -> Any:
+def _gather(
+    c: Any, chunk: Any, keys: Any, levels: Any, other: Any, by_host: Any, limit: Any, out: Any
+) -> Any:
     """Take URLs off the first queue that is left, at most `limit`, into the chunk; how many."""
     queues = queues_of(c)
     slot, q = c[MOVING], c[MOVING_QUEUE]
@@ -92,7 +97,10 @@ def _gather(c: Any, chunk: Any, keys: Any, levels: Any, other: Any, limit: Any, 
         chunk.metas[m, 0] = chunk.spans[DEPTH]
         chunk.metas[m, 1] = chunk.spans[HOPS]
         chunk.metas[m, 2] = chunk.spans[ATTEMPT]
-        chunk.levels[m] = _level(keys, levels, other, key_of(c, out, size), old)
+        key = key_of(c, out, size)
+        if by_host:
+            key = (key & _HIGH_16) | np.uint64(hosts_of(c)[slot].hash)
+        chunk.levels[m] = _level(keys, levels, other, key, old)
         m += 1
         drop_head(c, q, block, at)
         if queues[q].count == 0:
@@ -172,6 +180,7 @@ def move(
     keys: Any,
     levels: Any,
     other: Any,
+    by_host: Any,
     limit: Any,
     one: Any,
     now: Any,
@@ -199,6 +208,6 @@ def move(
                 return OUTSIDE
             continue
         most = min(limit - state[MOVED], len(chunk.ends))
-        state[COUNT] = _gather(c, chunk, keys, levels, other, most, out)
+        state[COUNT] = _gather(c, chunk, keys, levels, other, by_host, most, out)
         state[NEXT] = 0
         _sort(chunk, state[COUNT])

@@ -31,6 +31,7 @@ from lycosa.frontier.store import HOSTS, MOVING, SPANS, WINDOW
 
 _CHUNK = 1 << 15
 _ALL = 1 << 60
+_HIGH_16 = 0xFFFF << 48
 
 
 class Relevelling:
@@ -43,6 +44,7 @@ class Relevelling:
         self._keys = np.ascontiguousarray(levels.keys, np.uint64)
         self._levels = np.ascontiguousarray(levels.levels, np.uint8)
         self._other = levels.other
+        self._by_host = levels.by_host
         self._state = np.zeros(STATES, np.int64)
         self._state[END] = queues.c[HOSTS]
         self._chunk = _new_chunk(0)
@@ -78,7 +80,7 @@ class Relevelling:
         state[MOVED] = 0
         while True:
             why = relevel_kernels.move(
-                *(queues.c, state, self._chunk, self._keys, self._levels, self._other),
+                *(queues.c, state, self._chunk, self._keys, self._levels, self._other, self._by_host),
                 *(limit, one, queues.now, queues.out),
             )
             slot = int(queues.c[MOVING])
@@ -93,6 +95,9 @@ class Relevelling:
                 return int(state[MOVED])
 
     def _level(self, key: int, old: int) -> int:
+        if self._by_host:
+            slot = int(self._queues.c[MOVING])
+            key = key & _HIGH_16 | int(self._queues.store.hosts[slot]["hash"])
         at = int(np.searchsorted(self._keys, np.uint64(key)))
         if at < len(self._keys) and int(self._keys[at]) == key:
             return int(self._levels[at])

@@ -134,9 +134,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(
-    root: Path, urls: tuple[str, ...], name: str, *flags: str, **access: str
-) -> Iterator[Cluster]:
+def cluster(root: Path, urls: tuple[str, ...], name: str, *flags: str, **access: str) -> Iterator[Cluster]:
     made = Cluster(root, urls, name, *flags, **access)
     try:
         yield made
