@@ -55,6 +55,7 @@ from lycosa.frontier.calendar import Calendar
 from lycosa.frontier.left_packed import PackedLeftBehind
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.politeness import AddressTable, wait_after
+from lycosa.frontier.rank_orders import Judging
 from lycosa.frontier.scoring import ScoredOrder, Scorer
 from lycosa.frontier.sydney import Room, Sampler
 from lycosa.log.log import SEGMENT_BYTES, Log
@@ -124,6 +125,7 @@ def build(
     urls = canonical_seeds(seeds, rules)
     order = make_order(options.frontier, manifest.hash_seed, scorer)
     by_rank = ranked(order)
+    judging = order if options.frontier.quality and isinstance(order, Judging) else None
     levelling = asyncio.Lock()
     ranker = None
     if by_rank is not None:
@@ -198,7 +200,7 @@ def build(
             scope_of=scope_of,
             clock=clock,
             noted=ranker.note if ranker else None,
-            low_rank=by_rank.is_low if by_rank else None,
+            low_rank=judging.is_low if judging else None,
         )
 
     owned = range(manifest.shards) if team is None else sorted(team.owned)

@@ -28,11 +28,11 @@ from tests.crawl.test_truth import none
 
 WEB_LINK, NATS_LINK = 0, 1
 ADDRESSES = 8
-LEASE = 4.0
+LEASE = 3.0
 WAIT = 0.3
 WEB = WebOptions(
     hosts=20,
-    pages=1_000,
+    pages=900,
     page_bytes=1_500,
     links=12,
     local_share=0.5,
@@ -112,6 +112,7 @@ def test_a_cut_is_silent(namespace: Namespace) -> None:
             server.close()
 
 
+@pytest.mark.slow
 async def test_an_agent_cut_off_stops_in_time_and_agrees_afterwards(
     tmp_path: Path, namespace: Namespace
 ) -> None:

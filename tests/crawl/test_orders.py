@@ -60,7 +60,9 @@ def test_ranks_are_made_again_after_a_restart(order: str) -> None:
 
 def test_an_oracle_puts_the_best_first(oracle: str) -> None:
     files = FaultyFiles()
-    crawl(files, answer=hub, frontier={"order": "optimal", "oracle": oracle}, politeness={"pages_per_visit": 1})
+    crawl(
+        files, answer=hub, frontier={"order": "optimal", "oracle": oracle}, politeness={"pages_per_visit": 1}
+    )
     numbers = [int(row.url.rpartition("/p")[2] or 0) for row in in_order(files) if "/p" in row.url]
     half = len(numbers) // 2
     assert sum(numbers[:half]) > 1.2 * sum(numbers[half:])
@@ -109,7 +111,9 @@ def test_boosts_put_what_matches_later() -> None:
 def test_a_domain_over_budget_waits_and_is_not_forgotten() -> None:
     files = FaultyFiles()
     frontier: dict[str, Any] = {"host_budget": 10, "domain_budget": 20, "back_queues": 1}
-    run = crawl(files, answer=hub, frontier=frontier, visits=1, politeness={"pages_per_visit": 1, "wait": 0.0})
+    run = crawl(
+        files, answer=hub, frontier=frontier, visits=1, politeness={"pages_per_visit": 1, "wait": 0.0}
+    )
     assert run.end == "finished"
     assert fetched(files) == Counter(truth())
 
@@ -129,3 +133,17 @@ def test_mistakes_are_told_in_one_line(frontier: dict[str, Any], words: str) -> 
     with pytest.raises(ConfigError, match=words) as caught:
         crawl(FaultyFiles(), answer=hub, frontier=frontier)
     assert "\n" not in str(caught.value)
+
+
+def test_with_quality_pages_of_low_rank_are_left_behind_first(oracle: str) -> None:
+    files = FaultyFiles()
+    frontier: dict[str, Any] = {
+        "order": "optimal",
+        "oracle": oracle,
+        "quality": True,
+        "admit": "sample",
+        "sample": 8,
+    }
+    run = crawl(files, answer=hub, frontier=frontier)
+    assert fetched(files) == Counter(truth())
+    assert sum(shard.admission.returns for shard in run.agent.shards) > 0

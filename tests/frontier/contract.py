@@ -530,6 +530,17 @@ class FrontierContract:
             ]
             assert levels == sorted(levels)
 
+    def test_relevel_goes_on_when_what_it_has_done_is_taken(self) -> None:
+        f = self.make(ManualClock())
+        items = [waiting(f"http://a/{n}") for n in range(3500)]
+        f.put(items, [n % 3 for n in range(3500)])
+        steps = f.relevel(new_levels([], other=1))
+        assert next(steps) == STEP
+        assert f.begin(0.0) == "a"
+        taken = [f.take("a") for _ in range(3501)]
+        assert taken == [*items[::3], *items[1::3], *items[2::3], None]
+        assert sum(steps) == 0
+
     def test_relevel_dropped_half_way_leaves_every_url_pending(self) -> None:
         f = self.make(ManualClock())
         items = [waiting(f"http://a/{n}") for n in range(3500)]

@@ -105,10 +105,10 @@ class Machine(RuleBasedStateMachine):
         self.plain.put(items, levels)
         self.packed.put(items, levels)
 
-    @rule(host=st.integers(0, len(SITES) - 1), number=st.integers(100, 1500), levels=st.integers(1, 4))
+    @rule(host=st.integers(0, len(SITES) - 1), number=st.integers(100, 1200), levels=st.integers(1, 4))
     def put_many(self, host: int, number: int, levels: int) -> None:
         """More than a step of a relevelling moves."""
-        if len(self.put_urls) < 4000:
+        if len(self.put_urls) < 2500:
             self.put([(host, n % 3, n % levels, 0) for n in range(number)])
 
     @rule(seconds=st.sampled_from([0.0, 0.25, 1.0, 5.0]))
@@ -134,7 +134,7 @@ class Machine(RuleBasedStateMachine):
             assert host not in self.begun
             self.begun.append(host)
 
-    @rule(which=st.integers(0, 9), times=st.sampled_from([1, 2, 5, 30]))
+    @rule(which=st.integers(0, 9), times=st.sampled_from([1, 2, 5, 30, 30, 1100]))
     def take(self, which: int, times: int) -> None:
         if not self.begun:
             return
@@ -321,7 +321,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize("order", ORDERS)
 def test_packed_is_plain(order: str) -> None:
     quick = settings(
-        max_examples=50,
+        max_examples=25,
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=list(HealthCheck),
