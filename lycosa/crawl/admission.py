@@ -340,11 +340,14 @@ class Admission:
         if not len(self._left):
             return False
         self.tell_room()
+        queue: int | None = None
         for _ in range(_RECORDS):
             starving = not self._frontier.pending and not self._seen.waiting
             if not starving and not self._sampler.is_low(self._room.fill, self._frontier.pending):
                 return False
-            queue = self._next_queue()
+            # Several of one queue in a row: they lie close together in the log.
+            if queue is None or not self._left.count(queue):
+                queue = self._next_queue()
             if queue is None:
                 return False
             self._come_back(queue, LEAST if starving else 0)
