@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     options = reaching.connection(args)
-    from lycosa.crawl.warming import warm
-
-    say = _quiet if args.quiet else _say
-    warm(told=say)
-    return asyncio.run(_agent(args, options, say))
+    return asyncio.run(_agent(args, options, _quiet if args.quiet else _say))
 
 
 async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
@@ -82,7 +79,7 @@ def _interrupted(member: Any, say: Any) -> None:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def _quiet(text: str) -> None:

@@ -60,6 +60,8 @@ class Held:
         self.failed = False
         """The tail refused us: it is to be let go."""
         self.closing = False
+        self.cut = False
+        """Its lease is near its end: visits were broken off, and connections ended."""
 
 
 class Holder:
@@ -185,7 +187,9 @@ class Holder:
         while True:
             try:
                 await out.resume()
-                await self._rations.begin(number, holding.epoch, shard.totals.fetched)
+                await self._rations.begin(
+                    number, holding.epoch, shard.totals.fetched, lambda: shard.frontier.pending > 0
+                )
                 break
             except Unavailable:
                 if not holding.may_write(self._clock.monotonic()):
@@ -226,6 +230,7 @@ class Holder:
         try:
             await held.keeper.save(position, {"received": held.shard.received})
             held.saved = position
+            held.shard.archive_ends.clear()  # those files are all on shared storage: nobody asks for them again
             await held.keeper.tidy()
         except Fenced as error:
             held.failed = True
@@ -276,6 +281,8 @@ class Holder:
             return
         held.failed = held.closing = True
         self._rations.end(number)
+        if self.agent.saver.find(number) is not None:
+            await self.agent.break_off(number)  # before anything that waits for the servers
         await self._hosts.drop(number)
         await self._turns.drop(number)
         shard = held.shard or self.agent.saver.find(number)
@@ -285,8 +292,9 @@ class Holder:
         if shard is not None:
             await self.agent.drop(shard)
             await self.courier.doubt_all()
-        self.held.pop(number, None)
-        self._remove_directory(number)
+        async with self._saving:  # a checkpoint under way may still read its files
+            self.held.pop(number, None)
+            self._remove_directory(number)
         if not held.holding.lost:
             await self._leases.release(number)  # if it is another's by now, nothing happens
         self._told(f"shard {number}: let go")

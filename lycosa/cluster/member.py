@@ -26,6 +26,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from nats.aio.client import Client
@@ -54,6 +55,7 @@ from lycosa.crawl.agent import Team, build
 from lycosa.crawl.config import decode_options
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import resident
+from lycosa.crawl.warming import warm
 from lycosa.errors import ConfigError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole
 from lycosa.log.reader import LogReader
@@ -61,11 +63,16 @@ from lycosa.meters import Meters
 from lycosa.version import VERSION
 
 _REPORT = 0.5
-_STALE = 5.0
+_NEWS = 2.0
+"""Seconds between two reports that differ in numbers only; what matters for the end is told at once."""
+_STALE = 10.0
 """A report is written again after so many seconds, whether or not anything changed."""
 _PATIENCE = 0.3
 """Seconds after which an address whose turn somebody has is asked for again."""
 _TIDY = 10.0
+_START = 60.0
+"""Seconds that servers which are there, but do not answer, are waited for at the start."""
+T = TypeVar("T")
 
 
 class TurnAddresses:
@@ -146,6 +153,10 @@ class Member:
         client = await connect(self._connection, self.id)
         try:
             return await self._serve(client)
+        except Unavailable:
+            if not self._leaving.is_set():
+                raise
+            return "left; others go on"  # before it had begun, or while the servers were away
         finally:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(client.close(), 2.0)
@@ -156,8 +167,8 @@ class Member:
         js = jetstream(client)
         bucket = Bucket(client, js, self._names)
         self._control = control = Control(js, self._names, bucket)
-        self._about = about = await control.about()
-        self._state = await control.state()
+        self._about = about = await self._patiently(control.about)
+        self._state = await self._patiently(control.state)
         if self._state.finished:
             return f"the crawl is over ({self._state.end})"
         storage = open_storage(self._shared or about.storage)
@@ -169,6 +180,9 @@ class Member:
         lock = DirectoryLock(self._work)
         try:
             files = self._prepare(about, storage.get(f"{self._names.crawl}/public_suffix.dat"))
+            await asyncio.to_thread(
+                warm, self._told
+            )  # only when everything else is in order: it may take a while
             options = decode_options(self._state.options.encode())
             clock, meters = self._clock, Meters()
             self._js, self._client = js, client
@@ -183,7 +197,7 @@ class Member:
             )
             asker = TurnAsker(client, self._names, about.shards, clock)
             self._addresses = TurnAddresses(asker, clock, about.lease)
-            self._rations = Rations(control, options.limits.pages, about.shards, clock)
+            self._rations = Rations(control, options.limits.pages, clock)
             self._exchange = StreamExchange(fail=self._fail)
             self._ending = Ending(about.shards)
             splitter = Splitter(about.shards, manifests.domains_of(files), about.splitter)
@@ -224,10 +238,21 @@ class Member:
             holder.begin(agent, courier)
             await courier.doubt_all()  # what an earlier process left here
             agent.begin([], {}, unclean=False)
-            await courier.bring()
+            await self._patiently(courier.bring)
             return await self._live()
         finally:
             lock.release()
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask again while the servers do not answer: they may be choosing a leader."""
+        until = self._clock.monotonic() + _START
+        while True:
+            try:
+                return await ask()
+            except Unavailable:
+                if self._leaving.is_set() or self._clock.monotonic() > until:
+                    raise
+                await asyncio.sleep(0.5)
 
     def _prepare(self, about: About, suffixes: bytes) -> DiskFiles:
         """The work directory as that of this crawl; what another left there is refused."""
@@ -259,10 +284,12 @@ class Member:
                 (self._follow_state, 0.0),
                 (self._beat, self._about.lease / 4),
                 (self._lease_step, min(self._about.lease / 20, 0.25)),
+                # By itself: it waits for answers, and leases must be looked at whether or not there are any.
+                (self._addresses.renew, min(self._about.lease / 20, 0.25)),
                 (self._place_step, min(self._about.lease / 10, 0.5)),
                 (self._report, _REPORT),
                 (self._look_for_end, _REPORT),
-                (self._tend, 0.2),
+                (self._tend, 0.02),
                 (self._save_step, 0.5),
             )
         ]
@@ -389,15 +416,17 @@ class Member:
             holding = held.holding
             if number not in self._moving and (held.failed or not holding.may_write(now)):
                 self._move(number, self._holder.let_go(number))
-            elif holding.must_cut(now) and self._agent.visits_of(number):
-                task = asyncio.create_task(self._agent.cut_visits(number))
+            elif not holding.must_cut(now):
+                held.cut = False
+            elif not held.cut:
+                held.cut = True
+                task = asyncio.create_task(self._agent.break_off(number))
                 self._cutting.add(task)
                 task.add_done_callback(self._cutting.discard)
             if holding.renew_due(now) and number in self._leases.held and number not in self._renewing:
                 task = asyncio.create_task(self._renew(held))
                 self._renewing[number] = task
         self._hosts.end_late()
-        await self._addresses.renew()
 
     async def _renew(self, held: Held) -> None:
         try:
@@ -485,12 +514,15 @@ class Member:
 
     async def _report(self) -> None:
         now = self._clock.monotonic()
+        for number in self._reported.keys() - self._holder.held.keys():
+            del self._reported[number]
         for held in list(self._holder.held.values()):
             if held.shard is None or held.failed or held.closing:
                 continue
             report = self._report_on(held)
             before, at = self._reported.get(held.number, (None, 0.0))
-            if before is None or now - at >= _STALE or _differs(report, before):
+            news = before is None or (_differs(report, before) and now - at >= _NEWS)
+            if news or now - at >= _STALE or (before is not None and _matters(report, before)):
                 self._reported[held.number] = (report, now)
                 await self._control.report(report)
 
@@ -535,6 +567,13 @@ class Member:
             or self._state.wanted is not Wanted.RUNNING
         ):
             return
+        limits = self._agent.options.limits
+        limited = limits.pages or limits.bytes or limits.seconds
+        if not limited and not all(each.idle for each, _ in self._reported.values()):
+            self._ending.look(
+                {}, {}, self._state.round
+            )  # not even ours are idle: the others need not be asked
+            return
         state = await self._control.state()
         reports = await self._control.reports()
         if self._limit_reached(reports, state):
@@ -562,6 +601,13 @@ class Member:
         pages = sum(int(row.totals.get("pages", 0)) for row in rows)
         # What is not committed could still be lost, and its page be fetched again.
         return bool(limits.pages) and pages >= limits.pages and all(row.end == row.committed for row in rows)
+
+
+def _matters(report: Report, before: Report) -> bool:
+    """Whether the end of the crawl may hang on what is new."""
+    if (report.epoch, report.round, report.idle) != (before.epoch, before.round, before.idle):
+        return True
+    return report.idle and _differs(report, before)
 
 
 def _differs(report: Report, before: Report) -> bool:

@@ -115,6 +115,9 @@ class Operator:
         manifests.demand_shards(shards, splitter)
         if more.get("lease", _LEAST_LEASE) < _LEAST_LEASE:
             raise ConfigError(f"a lease lasts at least {_LEAST_LEASE:.0f} second")
+        for name, least in (("log_bytes", 8 << 20), ("exchange_bytes", 4 << 20)):
+            if more.get(name, least) < least:  # many messages must fit
+                raise ConfigError(f"--{name.replace('_', '-')} is at least {least >> 20}MiB")
         if await self._control.exists():
             raise ConfigError(
                 f"there is a crawl {self._names.crawl} on these servers already: choose another name"
@@ -248,7 +251,11 @@ class Operator:
         about, state = await self._control.about(), await self._control.state()
         if state.wanted is Wanted.RUNNING and not state.finished:
             raise ConfigError(
-                f"{self._names.crawl} is running: stop or pause it first (lycosa cluster stop {self._names.crawl})"
+                f"{self._names.crawl} is running: stop it first (lycosa cluster stop {self._names.crawl})"
+            )
+        if busy := [row["id"] for row in (await self.status())["agents"] if row["shards"]]:
+            raise ConfigError(
+                f"agents are still saving their shards ({', '.join(busy)}): wait for them to end"
             )
         storage = open_storage(about.storage)
         files = DiskFiles(into)

@@ -7,13 +7,16 @@ may wait for the last ones.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Callable
 
 from lycosa.clock import Clock
 from lycosa.cluster.engine.control import Control
 from lycosa.cluster.engine.outcomes import Fenced, Unavailable
 
 _CHUNK = 64
+_LOOK = 0.5
 _UNUSED = 2.0
 """Seconds after which pages that nobody used are given back."""
 
@@ -21,8 +24,9 @@ _UNUSED = 2.0
 class _Ration:
     """One shard's pages."""
 
-    def __init__(self, epoch: int, pages: int, now: float) -> None:
+    def __init__(self, epoch: int, pages: int, needs: Callable[[], bool], now: float) -> None:
         self.epoch = epoch
+        self.needs = needs
         self.taken = pages
         """Fetched, and under way."""
         self.granted = pages
@@ -33,18 +37,21 @@ class _Ration:
 class Rations:
     """What the shards of an agent may still fetch; `lycosa.crawl.limits.RunQuota`. Bytes and time others watch."""
 
-    def __init__(self, control: Control, limit: int, shards: int, clock: Clock) -> None:
+    def __init__(self, control: Control, limit: int, clock: Clock) -> None:
         self._control = control
         self._limit = limit
-        self._shards = shards
         self._clock = clock
         self._of: dict[int, _Ration] = {}
+        self._wished = asyncio.Event()
 
-    async def begin(self, shard: int, epoch: int, pages: int) -> None:
-        """A shard is ours, and its log has so many pages: what its last holder had beyond them is free."""
+    async def begin(self, shard: int, epoch: int, pages: int, needs: Callable[[], bool]) -> None:
+        """A shard is ours, and its log has so many pages: what its last holder had beyond them is free.
+
+        `needs`: whether it has anything to fetch.
+        """
         if self._limit:
             await self._control.settle_pages(shard, epoch, pages)
-        self._of[shard] = _Ration(epoch, pages, self._clock.monotonic())
+        self._of[shard] = _Ration(epoch, pages, needs, self._clock.monotonic())
 
     def end(self, shard: int) -> None:
         """The shard is ours no longer."""
@@ -81,7 +88,9 @@ class Rations:
             return False
         if not self._limit or ration.taken < ration.granted:
             return True
-        ration.wishes = True
+        if not ration.wishes and ration.needs():
+            ration.wishes = True
+            self._wished.set()
         return False
 
     def open(self) -> bool:
@@ -93,7 +102,10 @@ class Rations:
     # -- beside the crawl
 
     async def tend(self) -> bool:
-        """Get what was wished for and give back what is not used; True if anything came."""
+        """Get what was wished for and give back what is not used; True if anything came. Waits for wishes."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wished.wait(), _LOOK)
+        self._wished.clear()
         if not self._limit:
             return False
         came = False
@@ -116,7 +128,7 @@ class Rations:
         free = quota.limit - sum(pages for _, pages in quota.granted.values())
         if free <= 0:
             return False
-        wanted = max(min(_CHUNK, free // (2 * self._shards)), 1)
+        wanted = max(min(_CHUNK, free // 4), 1)
         have = ration.granted
         ration.granted = await self._control.take_pages(shard, ration.epoch, have, wanted)
         ration.wishes = False

@@ -94,6 +94,7 @@ class Outgoing:
         self._asked = shard.log.end
         """Contents fetched from here on are asked about; earlier ones may have been, and are only told."""
         self._wake = asyncio.Event()
+        self._tail: Tail | None = None
         self._answers: list[AnswersFrame] = []
         shard.outbox.shut(self._ways)
         shard.replies = []
@@ -215,7 +216,7 @@ class Outgoing:
         shard = self._shard
         change, start = ways[0][1].change, min(way.again for _, way in ways)
         stop = min(start + _RECORDS, change, shard.log.committed)
-        rows = _until(Tail(shard.log.reader.files, start), stop)
+        rows = await asyncio.to_thread(_until, self._tail_at(start), stop)
         found = read_back(shard, rows, [other for other, _ in ways], change)
         for other, way in ways:
             if way.again > start or way.change != change:
@@ -250,10 +251,16 @@ class Outgoing:
             committed,
             *(w.until for _, w in ready if w.until is not None and w.until > start),
         )
-        rows = await asyncio.to_thread(_until, Tail(shard.log.reader.files, start), stop)
+        rows = await asyncio.to_thread(_until, self._tail_at(start), stop)
         found = read_back(shard, rows, [other for other, _ in ready])
         await asyncio.gather(*(self._pass_on(other, way, stop, found) for other, way in ready))
         return True
+
+    def _tail_at(self, start: int) -> Tail:
+        """The log from a position on; usually where the last reading ended."""
+        if self._tail is None or self._tail.position != start:
+            self._tail = Tail(self._shard.log.reader.files, start)
+        return self._tail
 
     async def _pass_on(self, other: int, way: _Way, stop: int, found: ReadBack) -> None:
         if stop <= way.read:

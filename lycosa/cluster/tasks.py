@@ -12,8 +12,8 @@ _AGAIN = 0.5
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait for them; again and again, if need be.
 
-    `asyncio.wait_for` forgets a cancellation (before Python 3.12) that comes at the moment when what it waits for is
-    done: a task that loops for ever would then go on, and whoever waits for its end with it.
+    `asyncio.wait_for` forgets a cancellation (before Python 3.12) that comes at the moment when what it waits for
+    is done: a task that loops for ever would then go on, and whoever waits for its end with it.
     """
     left = {task for task in tasks if not task.done()}
     while left:

@@ -546,6 +546,11 @@ class Agent:
                 task.cancel()
             await asyncio.wait(visits, timeout=1.0)  # again, if somewhere a cancellation was forgotten
 
+    async def break_off(self, number: int) -> None:
+        """End the visits of a shard, and the connections kept for its hosts."""
+        await self.cut_visits(number)
+        self._end_connections(number)
+
     def _end_connections(self, number: int) -> None:
         """No connection to a host of the shard stays open: its next holder opens its own."""
         self._visitor.let_go(lambda host: self._splitter.shard_of(host) == number)

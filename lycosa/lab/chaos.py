@@ -25,6 +25,7 @@ import contextlib
 import heapq
 import itertools
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -38,11 +39,11 @@ from lycosa.crawl.reading import CrawlReader
 from lycosa.crawl.warming import warm
 from lycosa.errors import LocalError
 from lycosa.lab.chaos_agents import AgentProcess
-from lycosa.lab.chaos_crawl import ClusterCrawl, options_for
+from lycosa.lab.chaos_crawl import ClusterCrawl, options_for, read_records
 from lycosa.lab.chaos_events import Event, Kind, draw
 from lycosa.lab.chaos_verdict import Pause, Verdict, judge, read_log
 from lycosa.lab.webs import Politeness, Served, Web, WebOptions, serving
-from lycosa.records import Record
+from lycosa.records import Fetched, Record
 
 _TICK = 0.05
 _LOOK = 1.0
@@ -83,6 +84,7 @@ class Storm(msgspec.Struct, frozen=True, kw_only=True):
     wait: float = 0.6
     pages_per_visit: int = 2  # a robots.txt that redirects twice is asked for as that
     address_wait: float = 0.05
+    commit_seconds: float = 0.9
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -113,6 +115,8 @@ def politeness(storm: Storm, web: Web) -> Politeness:
         delays=web.delays(),
         # libcurl may ask again, once and at once, when a kept connection turns out to be dead.
         same_connection=False,
+        # With more processes than cores a server notes the end of an answer some time after it sent it.
+        tolerance=0.05,
     )
 
 
@@ -180,6 +184,7 @@ class _Running:
             self._web.resolve(),
             ["127.0.0.0/8"],
             politeness=storm.rules,
+            commit_seconds=storm.commit_seconds,
             snapshot={"records": 400, "seconds": 600.0},
             archive={"rotate_bytes": 400_000},
         )
@@ -282,7 +287,7 @@ class _Running:
         agent.kill()
         what = f"event {event.number}: {event.kind} {agent.name}"
         if event.kind is Kind.WIPE:
-            shutil.rmtree(agent.directory)
+            shutil.rmtree(agent.directory, ignore_errors=True)  # it may not have come so far as to make it
             what += ", its disk is deleted; it comes back"
         elif event.anew:
             self.agents.remove(agent)
@@ -329,6 +334,8 @@ class _Running:
         if agent.alive:
             self._fault(f"{agent.name} did not end within {_LEAVE:.0f} s: {agent.said()}")
             agent.kill()
+        elif agent.code == -signal.SIGTERM and not agent.said():
+            self._note(f"  {agent.name} has ended before it began")  # Python itself was still starting
         elif agent.code:
             self._fault(f"{agent.name} ended with exit code {agent.code}: {agent.said()}")
         else:
@@ -414,8 +421,11 @@ class _Running:
             self._fault(f"status tells of {told}, the logs have {len(outcome.pages)} pages")
         into = self._place / "fetched"
         self.crawl.operate("fetch", "--into", str(into))
-        if list(CrawlReader(into).records()) != records:
+        if list(read_records(into, self._storm.shards)) != records:
             self._fault("lycosa cluster fetch does not bring what the logs say")
+        shown = [row for _, _, row in CrawlReader(into).records() if isinstance(row, Fetched)]
+        if sorted(row.url for row in shown) != sorted(page.url for page in outcome.pages):
+            self._fault("a reader of what was brought does not see each page once")
 
     def _later(self, seconds: float, do: Callable[[], None]) -> None:
         heapq.heappush(self._due, (time.monotonic() + seconds, next(self._order), do))

@@ -155,10 +155,11 @@ class ClusterCrawl:
             found = [piece async for piece in pieces(self._client, js, self._names, shard)]
             place = DiskFiles(into / f"shards/{shard:02d}")
             ShardStorage(storage, self.name, shard).restore(place, found)
-        return _records(into, about.shards)
+        return read_records(into, about.shards)
 
 
-def _records(place: Path, shards: int) -> Iterator[tuple[int, int, Record]]:
+def read_records(place: Path, shards: int) -> Iterator[tuple[int, int, Record]]:
+    """(shard, position, record) of all logs in a directory, those of pages that were taken back included."""
     for shard in range(shards):
         for position, record in LogReader(DiskFiles(place / f"shards/{shard:02d}/log")).scan():
             yield shard, position, record

@@ -209,7 +209,11 @@ def impolite(
             if any(_excuses(pause, older, newer, asked[older.number]) for pause in pauses):
                 excused += 1
             else:
-                detail = f"connection {newer.number} while {older.number} was open"
+                after = f"{older.closed - newer.opened:.3f} s later" if older.closed else "never"
+                detail = (
+                    f"connection {newer.number} from {newer.peer} while {older.number} from {older.peer}"
+                    f" was open; that was closed {after}"
+                )
                 found.append(Violation("connections", host, newer.opened, detail))
     return sorted(found, key=lambda row: row.at), excused
 

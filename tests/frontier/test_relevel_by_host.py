@@ -29,8 +29,12 @@ def made(kind: str) -> Frontier:
 def test_a_host_has_one_level(kind: str) -> None:
     frontier = made(kind)
     urls = [f"http://{host}.test/{n}" for host in "abc" for n in range(40)]
-    frontier.put([Waiting(url, KEYER.key(url), n % 5) for n, url in enumerate(urls)], [n % 5 for n in range(120)])
-    assert frontier.begin(0.0) is not None  # one of them is being visited, with a URL in flight and one put back
+    frontier.put(
+        [Waiting(url, KEYER.key(url), n % 5) for n, url in enumerate(urls)], [n % 5 for n in range(120)]
+    )
+    assert (
+        frontier.begin(0.0) is not None
+    )  # one of them is being visited, with a URL in flight and one put back
     flown = [frontier.take("a.test"), frontier.take("a.test")]
     assert flown[0] is not None and flown[1] is not None
     frontier.put_back(flown[1])

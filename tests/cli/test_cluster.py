@@ -1,0 +1,122 @@
+"""`lycosa cluster` and `lycosa agent`: what they say, above all when something is wrong, in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lycosa.cli.main import main
+from lycosa.cluster.engine.server import Servers, free_ports
+from tests.cluster.engine.conftest import demand_binary
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    demand_binary()
+    with Servers(tmp_path_factory.mktemp("nats")) as servers:
+        yield servers.urls[0]
+
+
+def wrong(capsys: Capture, *args: str, code: int = 2) -> str:
+    assert main(list(args)) == code
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1 and "Traceback" not in text, text
+    return text
+
+
+def test_where_is_the_cluster(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("LYCOSA_CLUSTER", raising=False)
+    assert "--cluster nats://" in wrong(capsys, "cluster", "status", "web")
+    assert "not the address" in wrong(capsys, "cluster", "status", "web", "--cluster", "http://x")
+    port = free_ports(1)[0]
+    monkeypatch.setenv("LYCOSA_CLUSTER", f"nats://127.0.0.1:{port}")
+    assert "there is no NATS server" in wrong(capsys, "cluster", "status", "web")
+    assert "there is no NATS server" in wrong(
+        capsys, "agent", "--crawl", "web", "--work", str(tmp_path / "w")
+    )
+    config = tmp_path / "c.toml"
+    config.write_text('[cluster]\nservers = ["nats://127.0.0.1:1"]\ncas = "x"\n')
+    assert "did you mean 'ca'" in wrong(capsys, "cluster", "status", "web", "--cluster-config", str(config))
+    config.write_text("[cluster")
+    assert "not valid TOML" in wrong(capsys, "cluster", "status", "web", "--cluster-config", str(config))
+    missing = str(tmp_path / "none.toml")
+    assert "cannot read" in wrong(capsys, "cluster", "status", "web", "--cluster-config", missing)
+
+
+def test_what_cannot_be_done(capsys: Capture, url: str, tmp_path: Path) -> None:
+    to = ("--cluster", url)
+    shared = ("--shared", str(tmp_path))
+    seed = "http://a.test/"
+    assert "there is no crawl none" in wrong(capsys, "cluster", "status", "none", *to)
+    assert "there is no crawl none" in wrong(capsys, "cluster", "start", "none", *to)
+    assert "there is no crawl none" in wrong(
+        capsys, "agent", "--crawl", "none", "--work", str(tmp_path / "w"), *to
+    )
+    assert "cannot name a crawl" in wrong(capsys, "cluster", "status", "a.b", *to)
+    assert "--shared DIR" in wrong(capsys, "cluster", "create", "web", seed, *to, "--private")
+    gone = ("--shared", str(tmp_path / "gone"))
+    assert "no shared directory" in wrong(capsys, "cluster", "create", "web", seed, *to, *gone, "--private")
+    assert "say who runs it" in wrong(capsys, "cluster", "create", "web", seed, *to, *shared)
+    assert "one by one" in wrong(
+        capsys, "cluster", "create", "web", seed, *to, *shared, "--private", "--agents", "3"
+    )
+    small = ("--log-bytes", "1MB")
+    assert "at least 8MiB" in wrong(
+        capsys, "cluster", "create", "web", seed, *to, *shared, "--private", *small
+    )
+    assert "3 copies" in wrong(
+        capsys, "cluster", "create", "three", seed, *to, *shared, "--private", "--replicas", "3"
+    )
+    assert "not a URL" in wrong(capsys, "cluster", "create", "web", "x y", *to, *shared, "--private")
+    assert "name alone" in wrong(capsys, "cluster", "start", "web", seed, *to)
+
+
+def test_the_life_of_a_crawl_without_agents(capsys: Capture, url: str, tmp_path: Path) -> None:
+    to = ("--cluster", url)
+    args = ("--shared", str(tmp_path), "--private", "--shards", "3", "--lease", "2s")
+    assert main(["cluster", "create", "life", "http://a.test/", *to, *args]) == 0
+    assert "created life" in capsys.readouterr().out
+    assert "already" in wrong(capsys, "cluster", "create", "life", "http://a.test/", *to, *args)
+
+    def status() -> dict[str, object]:
+        capsys.readouterr()
+        assert main(["cluster", "status", "life", "--json", *to]) == 0
+        found: dict[str, object] = json.loads(capsys.readouterr().out)
+        return found
+
+    found = status()
+    assert found["state"] == "created" and found["replicas"] == 1 and found["backlog"] == 1
+    assert found["agents"] == [] and len(found["shards"]) == 3  # type: ignore[arg-type]
+    for action, state in (("start", "running"), ("pause", "paused"), ("start", "running")):
+        assert main(["cluster", action, "life", *to]) == 0
+        assert status()["state"] == state
+    capsys.readouterr()
+    assert "is running" in wrong(capsys, "cluster", "fetch", "life", *to, "--into", str(tmp_path / "home"))
+    assert main(["cluster", "seed", "life", "http://b.test/x", "http://c.test/", *to]) == 0
+    assert "2 seeds" in capsys.readouterr().out
+    found = status()
+    assert found["backlog"] in (2, 3) and found["round"] == 1
+    assert main(["cluster", "stop", "life", *to]) == 0
+    assert main(["cluster", "status", "life", "--watch", *to]) == 0, "it has ended: nothing to wait for"
+    assert "life: stopped, 0 agents, 3 shards" in capsys.readouterr().out
+    assert "say where" in wrong(capsys, "cluster", "fetch", "life", *to)
+    assert main(["cluster", "fetch", "life", *to, "--into", str(tmp_path / "home")]) == 0
+    assert "0 records of 3 shards" in capsys.readouterr().out
+    assert main(["log", str(tmp_path / "home")]) == 0
+    other = tmp_path / "w"
+    other.mkdir()
+    (other / "crawl.json").write_text('{"crawl": "other", "hash_seed": 1, "created": 1}')
+    assert "another crawl" in wrong(capsys, "agent", "--crawl", "life", "--work", str(other), *to)
+    apart = tmp_path / "apart"
+    apart.mkdir()
+    more = ("--work", str(tmp_path / "w2"), "--shared", str(apart))
+    assert "not the shared directory" in wrong(capsys, "agent", "--crawl", "life", *more, *to)
+    assert "--yes" in wrong(capsys, "cluster", "remove", "life", *to)
+    assert main(["cluster", "remove", "life", "--yes", *to]) == 0
+    capsys.readouterr()
+    assert "there is no crawl life" in wrong(capsys, "cluster", "status", "life", *to)

@@ -1,0 +1,557 @@
+# ruff: noqa: F811 - fixtures of the engine's tests are imported, and then asked for by name
+"""The parts that a cluster's agent is made of: what was lost, what is brought, who may fetch, what travels."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+
+from lycosa.archive.reader import scan
+from lycosa.archive.writer import Archive, ArchiveOptions
+from lycosa.clock import ManualClock, SystemClock
+from lycosa.cluster.courier import Courier
+from lycosa.cluster.engine.control import Control
+from lycosa.cluster.engine.exchange import send_seeds
+from lycosa.cluster.engine.host_turns import HostAsker, HostKeeper
+from lycosa.cluster.engine.keys import Bucket
+from lycosa.cluster.engine.outcomes import Fenced
+from lycosa.cluster.engine.streams import Names, bucket_config, ends, ensure, exchange_config
+from lycosa.cluster.losses import lost_pages, records_of, valid_ends
+from lycosa.cluster.rations import Rations
+from lycosa.cluster.storage import DirectoryStorage
+from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
+from lycosa.cluster.tasks import end_tasks
+from lycosa.crawl.agent import Agent, Team, build
+from lycosa.crawl.config import read_options
+from lycosa.crawl.shard import Shard
+from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.protocol import Failure, FetchOptions, Request, Response
+from lycosa.fetch.registry import FetchContext, Fetchers
+from lycosa.files import DiskFiles
+from lycosa.frontier.politeness import AddressTable
+from lycosa.lab.network import Reply, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
+from lycosa.log.log import Batch, pack
+from lycosa.meters import Meters
+from lycosa.records import (
+    Deferred,
+    Duplicates,
+    Fetched,
+    Link,
+    LinkKind,
+    Links,
+    Lost,
+    Received,
+    Robots,
+    Seeded,
+    Stored,
+    Timing,
+    Why,
+    decode,
+    encode,
+)
+from tests.cluster.engine.conftest import client, names, one, other  # noqa: F401
+from tests.cluster.nodes import NoHosts
+
+OPTIONS: dict[str, Any] = {"public": False, "scope": {"mode": "any"}, "archive": {"keep": False}}
+SHARDS = 3
+
+
+def page(url: str, links: tuple[str, ...] = (), digest: int = 0, stored: Stored | None = None) -> Fetched:
+    packed = Links.pack(Link(link, LinkKind.ANCHOR, False, "") for link in links)
+    return Fetched(1, url, 1, 0, 0, 200, "text/html", "", 10, 10, digest, Timing(), "", packed, stored)
+
+
+# -- what was lost
+
+
+def test_pages_whose_bytes_are_gone_are_taken_back() -> None:
+    kept, gone = Stored("kept.warc.gz", 0, 5), Stored("gone.warc.gz", 0, 5)
+    records = [
+        (10, page("http://a/1", ("http://b/",), digest=7, stored=gone)),
+        (11, page("http://a/2", stored=kept)),
+        (12, page("http://a/3", stored=gone)),
+        (13, page("http://a/4")),  # nothing was stored
+        (14, Robots(1, "http://a", 200, b"", 9, stored=gone)),  # its rules are in the log
+        (15, Lost(1, "http://a/3", 1, 0, "gone.warc.gz", 12, 200, 10, 0, 0)),
+        (16, Duplicates(1, 2, 5, [10, 11])),
+    ]
+    asked: list[str] = []
+
+    def has(name: str) -> bool:
+        asked.append(name)
+        return name.startswith("kept")
+
+    found = lost_pages(records, has, 99)
+    assert found == [Lost(99, "http://a/1", 1, 0, "gone.warc.gz", 10, 200, 10, 1, 7, True)]
+    assert sorted(asked) == ["gone.warc.gz", "kept.warc.gz"], "each file is looked for once"
+    assert decode(encode(found[0])) == found[0]
+
+
+def test_a_file_is_valid_up_to_its_last_record_that_is() -> None:
+    records = [
+        (0, page("http://a/1", stored=Stored("x", 100, 50))),
+        (1, Robots(1, "http://a", 200, b"", 9, stored=Stored("x", 150, 10))),
+        (2, page("http://a/2", stored=Stored("x", 160, 40))),
+        (3, page("http://a/2", stored=Stored("y", 0, 40))),
+        (4, Lost(1, "http://a/2", 1, 0, "x", 2, 200, 10, 0, 0)),
+        (5, Lost(1, "http://a/2", 1, 0, "y", 3, 200, 10, 0, 0)),
+    ]
+    assert valid_ends(records) == {"x": 160}
+    assert valid_ends(records[:4]) == {"x": 200, "y": 40}
+
+
+def test_blocks_are_read_as_records() -> None:
+    batch = Batch(3, 40, [encode(page(f"http://a/{n}")) for n in range(5)])
+    data = pack(batch) + pack(Batch(4, 45, [encode(Deferred(1, "u", "s", 0, 0, 1, Why.RETRY, 9))]))
+    assert [position for position, _ in records_of(data)] == list(range(40, 46))
+
+
+# -- what is brought
+
+
+def archive_in(tmp_path: Path, agent: str = "a") -> tuple[Archive, DiskFiles]:
+    files = DiskFiles(tmp_path / "work/archive")
+    return Archive(files, ArchiveOptions(), SystemClock(), crawl="c1", agent=agent), files
+
+
+def store(archive: Archive, url: str) -> Stored:
+    return archive.store(
+        url=url, at=1, request_head=b"GET /\r\n\r\n", head=b"HTTP/1.1 200 OK\r\n\r\n", body=b"x"
+    )
+
+
+def test_sealed_a_file_takes_no_more(tmp_path: Path) -> None:
+    archive, files = archive_in(tmp_path)
+    archive.seal()  # nothing is there yet
+    first = store(archive, "http://a/1")
+    assert archive.growing == [first.file]
+    archive.seal()
+    assert archive.growing == [] and files.size(first.file) == first.offset + first.length
+    second = store(archive, "http://a/2")
+    assert second.file != first.file and archive.growing == [second.file]
+    archive.close()
+    assert len([record for name in archive.names() for record in scan(files, name)]) == 6
+
+
+async def test_the_courier_brings_what_is_good_for_something(tmp_path: Path) -> None:
+    archive, files = archive_in(tmp_path)
+    (tmp_path / "shared").mkdir()
+    storage = DirectoryStorage(tmp_path / "shared")
+    ends_now: dict[str, int] = {}
+    order: list[str] = []
+
+    async def valid() -> Mapping[str, int]:
+        order.append("asked")
+        return ends_now
+
+    async def commit() -> None:
+        order.append("commit")
+        assert not archive.growing, "sealed before the commit"
+
+    courier = Courier(archive, files, storage, "web", valid)
+    first = store(archive, "http://a/1")
+    await courier.bring(commit)
+    assert storage.list("web/archive") == [first.file] and not files.list("")
+    assert order == ["commit"], "nothing was in doubt"
+    assert courier.has(first.file) and not courier.has("none.warc.gz")
+
+    kept, cut = store(archive, "http://a/2"), store(archive, "http://a/3")
+    await courier.doubt_all()
+    gone = store(archive, "http://a/4")
+    assert courier.has(gone.file), "it is not even written, but it can be had"
+    await courier.doubt_all()
+    ends_now[kept.file] = kept.offset + kept.length
+    await courier.bring()
+    assert storage.list("web/archive") == sorted([first.file, kept.file]) and not files.list("")
+    assert cut.file == kept.file and storage.size(f"web/archive/{kept.file}") == kept.offset + kept.length
+    assert not courier.has(gone.file), "of that file nothing was valid"
+
+
+# -- pages
+
+
+async def test_pages_are_granted_exactly(
+    client: Client, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    js = client.jetstream()
+    await ensure(js, bucket_config(names, replicas=1))
+    control = Control(js, names, Bucket(client, js, names))
+    await control.limit_pages(10)
+    monkeypatch.setattr("lycosa.cluster.rations._LOOK", 0.01)
+    agents = [Rations(control, 10, SystemClock()) for _ in range(2)]
+    for shard, rations in enumerate(agents):
+        assert not rations.may(shard), "not ours yet"
+        await rations.begin(shard, 1, 0, lambda: True)
+    taken = 0
+    for _ in range(20):
+        for shard, rations in enumerate(agents):
+            while rations.take(shard):
+                taken += 1
+            await rations.tend()
+    assert taken == 10
+    agents[0].give_back(0)
+    assert agents[0].take(0) and not agents[0].take(0)
+    # Its next holder finds one page less in the log: that one is free again, for whoever asks first.
+    fetched = (await control.quota()).granted[0][1] - 1
+    await agents[1].begin(0, 2, fetched, lambda: True)
+    for _ in range(3):
+        assert not agents[1].may(0) or not agents[1].may(1)
+        await agents[1].tend()
+    assert agents[1].take(0) + agents[1].take(1) == 1
+    assert not agents[1].take(0) and not agents[1].take(1)
+    with pytest.raises(Fenced):
+        await control.take_pages(0, 1, 5, 5)
+    unlimited = Rations(control, 0, SystemClock())
+    await unlimited.begin(0, 3, 0, lambda: True)
+    assert all(unlimited.take(0) for _ in range(100))
+
+
+async def test_shards_without_work_wish_for_nothing(client: Client, names: Names) -> None:
+    js = client.jetstream()
+    await ensure(js, bucket_config(names, replicas=1))
+    control = Control(js, names, Bucket(client, js, names))
+    await control.limit_pages(4)
+    rations = Rations(control, 4, SystemClock())
+    await rations.begin(0, 1, 0, lambda: False)
+    assert not rations.may(0)
+    assert not await rations.tend()
+    assert (await control.quota()).granted == {0: (1, 0)}
+
+
+# -- turns of hosts
+
+
+class Frontier:
+    def __init__(self) -> None:
+        self.claimed: list[str] = []
+        self.ended: list[tuple[str, float]] = []
+
+    def claim(self, host: str, now: float) -> bool:
+        if host in self.claimed:
+            return False
+        self.claimed.append(host)
+        return True
+
+    def end(self, host: str, ready: float) -> None:
+        self.claimed.remove(host)
+        self.ended.append((host, ready))
+
+
+async def test_a_hosts_turn_is_its_holders_to_give(client: Client, other: Client, names: Names) -> None:
+    clock = ManualClock()
+    frontier = Frontier()
+    may = [True]
+    keeper = HostKeeper(client, names, clock, expiry=60.0, wait=2.0)
+    await keeper.keep(1, frontier, lambda: may[0])
+    asker = HostAsker(other, names, lambda host: 1 if host == "b.test" else 0, clock)
+    assert not await asker.claim("a.test"), "nobody holds shard 0"
+    assert await asker.claim("b.test") and not await asker.claim("b.test")
+    asker.end("b.test", clock.monotonic() + 3.0)
+    for _ in range(100):
+        await asyncio.sleep(0.01)
+        if frontier.ended:
+            break
+    assert frontier.ended == [("b.test", pytest.approx(clock.monotonic() + 3.0))]
+    assert await asker.claim("b.test")
+    clock.advance(61.0)
+    keeper.end_late()  # whoever had it is dead
+    assert frontier.ended[-1] == ("b.test", clock.monotonic() + 2.0)
+    may[0] = False
+    assert not await asker.claim("b.test"), "who is late with his lease says nothing"
+    await keeper.drop(1)
+
+
+# -- links that travel
+
+
+class Ledger:
+    """Takes everything."""
+
+    async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
+        return True
+
+
+class Node:
+    """An agent that holds all shards, whose links go through the streams; nothing is fetched."""
+
+    def __init__(self, client: Client, names: Names, root: Path) -> None:
+        self.clock = ManualClock()
+        self.client, self.names = client, names
+        self.js = client.jetstream()
+        self.failed: list[Exception] = []
+        self.exchange = StreamExchange(fail=self.failed.append)
+        team = Team(
+            name="a",
+            owned=range(SHARDS),
+            size=1,
+            exchange=self.exchange,
+            addresses=AddressTable(0.1),
+            hosts=NoHosts(),
+            quota=Rations(Control(self.js, names, Bucket(client, self.js, names)), 0, self.clock),
+            ledger=Ledger(),
+        )
+        fetchers = ScriptedFetchers(ScriptedFetcher(lambda request, before: Reply(b""), self.clock))
+        self.agent: Agent = build(
+            DiskFiles(root),
+            read_options(OPTIONS),
+            shards=SHARDS,
+            hash_seed=7,
+            clock=self.clock,
+            fetchers=fetchers,
+            resolver=ScriptedResolver({}),
+            team=team,
+        )
+        self.agent.begin([], {}, unclean=False)
+
+    def shard(self, number: int) -> Shard:
+        found = self.agent.saver.find(number)
+        assert found is not None
+        return found
+
+    def host(self, number: int) -> str:
+        splitter = self.shard(0).splitter
+        return next(host for n in range(99) if splitter.shard_of(host := f"h{n}.test") == number)
+
+    async def begin(self, number: int, epoch: int = 1) -> None:
+        shard = self.shard(number)
+        meters = self.agent.meters
+        out = Outgoing(self.js, self.names, shard, SHARDS, epoch, SystemClock(), meters)
+        await out.resume()
+        incoming = Incoming(
+            self.client,
+            self.js,
+            self.names,
+            shard,
+            clock=self.clock,
+            meters=meters,
+            woken=lambda: None,
+            refresh=self._nothing,
+        )
+        self.exchange.add(number, out, incoming)
+
+    async def _nothing(self) -> None:
+        """There are no newer options."""
+
+    async def settle(self) -> None:
+        """Until everything has arrived everywhere, and stays so."""
+        quiet = 0
+        for _ in range(1_500):
+            await self.agent.saver.commit()
+            await asyncio.sleep(0.02)
+            assert not self.failed, self.failed
+            done = self.exchange.quiet
+            for number in range(SHARDS):
+                _, last = await ends(self.js, self.names.exchange(number))
+                done &= self.exchange.received(number) >= last
+                done &= self.exchange.sent(number) == self.shard(number).log.end
+            quiet = quiet + 1 if done else 0
+            if quiet > 3:
+                return
+        raise AssertionError("it never settled")
+
+    def received(self, number: int) -> list[str]:
+        rows = [record for _, record in self.shard(number).log.reader.scan() if isinstance(record, Received)]
+        return [link.url for record in rows for link in record.links]
+
+
+async def streams(client: Client, names: Names, room: int) -> None:
+    js = client.jetstream()
+    await ensure(js, bucket_config(names, replicas=1))
+    for number in range(SHARDS):
+        await ensure(js, exchange_config(names, number, replicas=1, max_bytes=room))
+
+
+async def test_every_link_arrives_once_also_through_a_full_stream(
+    client: Client,
+    names: Names,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lycosa.cluster.streaming._PURGE", 0.1)
+    monkeypatch.setattr("lycosa.cluster.streaming._BLOCKED", 0.1)
+    await streams(client, names, 32_000)
+    node = Node(client, names, tmp_path)
+    hosts = [node.host(number) for number in range(SHARDS)]
+    await node.begin(0)
+    await node.begin(1)  # shard 2 has no reader: its stream fills, and that of shard 1 must not mind
+    wanted: dict[int, list[str]] = {1: [], 2: []}
+    for n in range(240):
+        # Links that cannot be packed well: the streams must fill.
+        links = {to: [f"http://{hosts[to]}/{os.urandom(24).hex()}" for _ in range(8)] for to in wanted}
+        for to, urls in links.items():
+            wanted[to] += urls
+        node.shard(0).append(page(f"http://{hosts[0]}/{n}", (*links[1], *links[2], links[1][0])))
+        if n % 20 == 19:
+            await node.agent.saver.commit()
+            await asyncio.sleep(0.05)
+    for _ in range(300):
+        await node.agent.saver.commit()
+        await asyncio.sleep(0.02)
+        if len(node.received(1)) == len(wanted[1]):
+            break
+    assert sorted(node.received(1)) == sorted(wanted[1])
+    assert not node.exchange.is_quiet(0), "something waits for shard 2, in the log"
+    assert len(node.shard(0).outbox) == 0, "and takes no memory"
+    await node.begin(2)
+    await node.settle()
+    assert sorted(node.received(2)) == sorted(wanted[2])
+    for number in (0, 1, 2):
+        await node.exchange.remove(number)
+
+
+async def test_a_new_holder_goes_on_where_the_last_one_was(
+    client: Client,
+    names: Names,
+    tmp_path: Path,
+) -> None:
+    await streams(client, names, 8 << 20)
+    node = Node(client, names, tmp_path)
+    hosts = [node.host(number) for number in range(SHARDS)]
+    await send_seeds(node.js, names, 2, [f"http://{hosts[2]}/seed"])
+    for number in range(SHARDS):
+        await node.begin(number)
+    for n in range(6):
+        node.shard(0).append(
+            page(f"http://{hosts[0]}/{n}", (f"http://{hosts[1]}/{n}",), digest=SHARDS * 7 + 1)
+        )
+        await node.settle()
+        if n == 2:  # another takes the shards over: nothing is kept but logs and streams
+            for number in (0, 1):
+                await node.exchange.remove(number)
+                await node.begin(number, epoch=2)
+    await node.settle()
+    assert node.received(1) == [f"http://{hosts[1]}/{n}" for n in range(6)]
+    sequences = [r.sequence for _, r in node.shard(1).log.reader.scan() if isinstance(r, Received)]
+    assert sequences == sorted(set(sequences)) and node.shard(1).received == sequences[-1]
+    # The content belongs to shard 1: its first page was new, the others were not.
+    late = [r for _, r in node.shard(0).log.reader.scan() if isinstance(r, Duplicates)]
+    assert sum(len(record.positions) for record in late) == 5
+    assert node.shard(0).totals.duplicates == 5
+    seeded = [r for _, r in node.shard(2).log.reader.scan() if isinstance(r, Seeded)]
+    assert [link.url for record in seeded for link in record.links] == [f"http://{hosts[2]}/seed"]
+    for number in range(SHARDS):
+        await node.exchange.remove(number)
+
+
+# -- a page that is taken back
+
+
+async def test_a_lost_page_is_pending_again_and_counts_once(
+    client: Client,
+    names: Names,
+    tmp_path: Path,
+) -> None:
+    node = Node(client, names, tmp_path)
+    shard = node.shard(0)
+    host = node.host(0)
+    urls = [f"http://{host}/{n}" for n in range(4)]
+    shard.append(Seeded(1, Links.pack(Link(url, LinkKind.SEED, False, "") for url in urls)))
+
+    def fetch(url: str) -> int:
+        assert shard.frontier.begin(node.clock.monotonic()) == host
+        others = []
+        while (taken := shard.frontier.take(host)) is not None and taken.url != url:
+            others.append(taken)
+        for waiting in others:
+            shard.frontier.put_back(waiting)
+        assert taken is not None
+        position = shard.append(page(url, (urls[1],), digest=SHARDS * 5))
+        shard.frontier.end(host, node.clock.monotonic())
+        return position
+
+    at = fetch(urls[0])
+    before = shard.totals.fetched, shard.frontier.pending
+    lost = Lost(2, urls[0], 0, 0, "f.warc.gz", at, 200, 10, 1, SHARDS * 5)
+    shard.append(lost)
+    assert (shard.totals.fetched, shard.frontier.pending) == (before[0] - 1, before[1] + 1)
+    assert shard.totals.lost == 1 and shard.totals.size == shard.totals.links == 0
+    assert shard.is_again(urls[0], SHARDS * 5) and not shard.is_again(urls[1], SHARDS * 5)
+    await node.agent.saver.commit()
+
+    def reopened() -> Shard:
+        again = node.agent._open_shard(0)
+        node.agent.saver.recover_one(again)
+        again.log.close()
+        return again
+
+    replayed = reopened()
+    assert replayed.frontier.pending == shard.frontier.pending == 4
+    assert replayed.totals == shard.totals and replayed.lost == {urls[0]: SHARDS * 5}
+    fetch(urls[0])
+    await node.agent.saver.commit()
+    replayed = reopened()
+    assert replayed.frontier.pending == shard.frontier.pending == 3
+    assert replayed.totals == shard.totals and not replayed.lost and shard.totals.fetched == 1
+
+
+# -- ending tasks
+
+
+async def test_a_task_that_forgets_its_cancellation_ends_all_the_same() -> None:
+    forgotten = [0]
+
+    async def stubborn() -> None:
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                forgotten[0] += 1
+                if forgotten[0] > 1:
+                    raise
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await asyncio.wait_for(end_tasks([task]), 5.0)
+    assert task.cancelled() and forgotten == [2]
+
+
+# -- connections of hosts that leave
+
+
+async def test_connections_of_hosts_that_leave_are_ended() -> None:
+    closed: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+
+    async def watched(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await serve(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            closed.append("one")
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(watched, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    guard = AddressGuard(("127.0.0.0/8",))
+    fetchers = Fetchers(FetchContext(FetchOptions(), SystemClock(), Meters(), guard))
+
+    async def fetch(host: str) -> Response | Failure:
+        fetcher = fetchers.for_scheme("http")
+        assert fetcher is not None
+        return await fetcher.fetch(Request(f"http://{host}:{port}/", "127.0.0.1"))
+
+    try:
+        for host in ("a.test", "b.test", "a.test"):
+            assert isinstance(await fetch(host), Response)
+        fetchers.let_go(lambda host: host == "c.test")
+        await asyncio.sleep(0.05)
+        assert not closed
+        fetchers.let_go(lambda host: host == "a.test")
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+        assert closed == ["one"], "that of the other host stays"
+        again = [await fetch("a.test"), await fetch("a.test")]
+        assert isinstance(again[-1], Response), "it is asked again on a connection of its own"
+        assert isinstance(await fetch("b.test"), Response) and closed == ["one"]
+    finally:
+        await fetchers.close()
+        server.close()
