@@ -47,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--name", metavar="TEXT", help="how the agent is called in status and archive names (the host's name)"
     )
+    add("--scorer", metavar="FILE.py:FUNCTION", help="consent to load this scorer, should the crawl name it")
     add("--quiet", action="store_true", help="say nothing but errors")
     reaching.add_flags(parser)
 
@@ -60,7 +61,13 @@ async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
     from lycosa.cluster.member import Member
 
     member = Member(
-        options, args.crawl, args.work.absolute(), shared=args.shared, name=args.name or "", told=say
+        options,
+        args.crawl,
+        args.work.absolute(),
+        shared=args.shared,
+        name=args.name or "",
+        scorer=args.scorer or "",
+        told=say,
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

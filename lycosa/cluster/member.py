@@ -111,6 +111,15 @@ class TurnAddresses:
         await asyncio.gather(*(self._asker.renew(turn) for turn in late))
 
 
+def _demand_consent(wanted: str, allowed: str) -> None:
+    """Refuse a scorer, which is code, that the operator of this machine has not named."""
+    if wanted and wanted != allowed:
+        raise ConfigError(
+            f"the crawl wants to run code on this machine, the scorer {wanted!r}: if that is meant, "
+            f"start the agent with --scorer {wanted}"
+        )
+
+
 class Member:
     """One agent of a cluster."""
 
@@ -122,12 +131,16 @@ class Member:
         *,
         shared: Path | None = None,
         name: str = "",
+        scorer: str = "",
         told: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`scorer`: the one that this agent consents to load, should the crawl's options name it. They lie on the
+        servers, and whoever can write there must not be able to run code here."""
         self._connection = options
         self._names = Names(crawl)
         self._work = work
         self._shared = shared
+        self._scorer = scorer
         self._told = told
         word = re.sub(r"[^A-Za-z0-9_]+", "_", name or socket.gethostname())[:24].strip("_") or "agent"
         self.id = f"{word}_{secrets.token_hex(3)}"
@@ -184,6 +197,7 @@ class Member:
                 warm, self._told
             )  # only when everything else is in order: it may take a while
             options = decode_options(self._state.options.encode())
+            _demand_consent(options.frontier.scorer, self._scorer)
             clock, meters = self._clock, Meters()
             self._js, self._client = js, client
             self._leases = Leases(bucket, self.id, about.lease, clock)

@@ -23,6 +23,7 @@ from lycosa.cluster.engine.keys import Bucket
 from lycosa.cluster.engine.outcomes import Fenced
 from lycosa.cluster.engine.streams import Names, bucket_config, ends, ensure, exchange_config
 from lycosa.cluster.losses import lost_pages, records_of, valid_ends
+from lycosa.cluster.member import _demand_consent
 from lycosa.cluster.rations import Rations
 from lycosa.cluster.storage import DirectoryStorage
 from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
@@ -30,6 +31,7 @@ from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import read_options
 from lycosa.crawl.shard import Shard
+from lycosa.errors import ConfigError
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FetchOptions, Request, Response
 from lycosa.fetch.registry import FetchContext, Fetchers
@@ -555,3 +557,11 @@ async def test_connections_of_hosts_that_leave_are_ended() -> None:
     finally:
         await fetchers.close()
         server.close()
+
+
+def test_code_that_the_options_name_is_not_run_without_consent() -> None:
+    _demand_consent("", "")
+    _demand_consent("taste.py:score", "taste.py:score")
+    for allowed in ("", "other.py:score"):
+        with pytest.raises(ConfigError, match="--scorer taste.py:score"):
+            _demand_consent("taste.py:score", allowed)
