@@ -563,5 +563,5 @@ def test_code_that_the_options_name_is_not_run_without_consent() -> None:
     _demand_consent("", "")
     _demand_consent("taste.py:score", "taste.py:score")
     for allowed in ("", "other.py:score"):
-        with pytest.raises(ConfigError, match="--scorer taste.py:score"):
+        with pytest.raises(ConfigError, match=r"--scorer taste\.py:score"):
             _demand_consent("taste.py:score", allowed)
