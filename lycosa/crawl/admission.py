@@ -176,7 +176,7 @@ class Admission:
         found = offer.found
         low = bool(self._low_rank and found.source and self._low_rank(self._keyer.key(found.source)))
         t = self._sampler.of_page(fill, found.source, len(found.links), low)
-        t = min(t, self._room.urls_left(1.0))
+        t = min(t, self._room.urls_left(1.0)) if self._room.may_grow(self._number) else 0
         if t >= len(offer.rows) and self._room.urls_left(0.5) >= len(offer.rows):
             self._put_new(offer, range(len(offer.rows)))
         else:
@@ -331,7 +331,8 @@ class Admission:
 
     def tell_room(self) -> None:
         """Say how much memory this shard's frontier has now, answers awaited included."""
-        self._room.tell(self._number, self._frontier.used + PER_URL * self._seen.waiting)
+        held = self._frontier.nbytes if self._room.is_tight else None
+        self._room.tell(self._number, self._frontier.used + PER_URL * self._seen.waiting, held)
 
     # -- coming back
 
@@ -343,7 +344,8 @@ class Admission:
         queue: int | None = None
         for _ in range(_RECORDS):
             starving = not self._frontier.pending and not self._seen.waiting
-            if not starving and not self._sampler.is_low(self._room.fill, self._frontier.pending):
+            low = self._sampler.is_low(self._room.fill, self._frontier.pending)
+            if not starving and not (low and self._room.may_grow(self._number)):
                 return False
             # Several of one queue in a row: they lie close together in the log.
             if queue is None or not self._left.count(queue):
@@ -362,7 +364,8 @@ class Admission:
             if not self._left.count(queue):
                 return
             self.tell_room()
-            if not self._sampler.host_is_low(self._room.fill, self._frontier.queued(host)):
+            low = self._sampler.host_is_low(self._room.fill, self._frontier.queued(host))
+            if not (low and self._room.may_grow(self._number)):
                 return
             self._come_back(queue, 0)
 
@@ -387,7 +390,7 @@ class Admission:
         rows = rows[self._wanted(found, keys)[rows]]
         offer = self._sift(found, keys, hosts, rows, entry.position, False)
         if offer.rows:
-            t = self._sampler.back(self._room.fill)
+            t = self._sampler.back(self._room.fill) if self._room.may_grow(self._number) else 0
             t = max(t, min(t, 1) * (len(keys) // RETURNS), least)
             self._walk(offer, entry.position, t, lambda _: queue, own)
         self.tell_room()

@@ -40,6 +40,10 @@ MOST_BACK = 64
 """Links that a record gives at most when it is come back to, lest one huge page fill the memory at once."""
 FULL = 0.85
 """Of the limit."""
+_HELD = 0.94
+"""From here on, of the limit, frontiers do not grow: an array grows by an eighth at once."""
+_WITHIN = 0.8
+"""A frontier that uses less of what it holds has room for a page's links without growing."""
 PER_URL = 40
 """Bytes that a waiting URL takes, its share of its host included: an estimate, for caps and answers awaited."""
 _STEPS = ((0.5, ALL), (0.6, 64), (0.7, 32), (0.85, 16), (1.0, 8))
@@ -55,21 +59,43 @@ def permuted(keys: Keys, position: int) -> NDArray[np.intp]:
 
 
 class Room:
-    """The memory of an agent's frontiers: one limit over all of its shards."""
+    """The memory of an agent's frontiers: one limit over all of its shards.
+
+    Two numbers a shard: the bytes in *use* say how full the memory is, hence how many links may enter; the bytes
+    *held* are what the limit is about. What a frontier held once it keeps for URLs of its own, so over a long
+    crawl the shards together may hold more than they use; near the limit only a shard with room in what it holds
+    gets more.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self._of: dict[int, int] = {}
+        self.held = 0
+        self._of: dict[int, tuple[int, int]] = {}
 
-    def tell(self, shard: int, used: int) -> None:
-        """A shard's frontier, with answers that it awaits, has so many bytes now."""
-        self.used += used - self._of.get(shard, 0)
-        self._of[shard] = used
+    def tell(self, shard: int, used: int, held: int | None = None) -> None:
+        """A shard's frontier, with answers that it awaits, uses and holds so many bytes now."""
+        before = self._of.get(shard, (0, 0))
+        now = (used, max(used, before[1] if held is None else held))
+        self._of[shard] = now
+        self.used += now[0] - before[0]
+        self.held += now[1] - before[1]
 
     def forget(self, shard: int) -> None:
         """The shard is no longer this agent's."""
-        self.used -= self._of.pop(shard, 0)
+        used, held = self._of.pop(shard, (0, 0))
+        self.used -= used
+        self.held -= held
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether it is worth knowing exactly what is held."""
+        return 4 * max(self.used, self.held) > self.limit
+
+    def may_grow(self, shard: int) -> bool:
+        """Whether URLs may be put into that shard's frontier as far as the limit goes."""
+        used, held = self._of.get(shard, (0, 0))
+        return self.held < _HELD * self.limit or used < _WITHIN * held
 
     @property
     def fill(self) -> float:
