@@ -297,9 +297,9 @@ class GuardedRoom(Room):
         super().__init__(limit)
         self._lock = threading.Lock()
 
-    def tell(self, shard: int, used: int) -> None:
+    def tell(self, shard: int, used: int, held: int | None = None) -> None:
         with self._lock:
-            super().tell(shard, used)
+            super().tell(shard, used, held)
 
     def forget(self, shard: int) -> None:
         with self._lock:
