@@ -391,7 +391,7 @@ class _Running:
     def _notice_deaths(self) -> None:
         """An agent that ends while the crawl runs, and was not asked to, is a fault; it is started again."""
         for agent in self.agents:
-            if agent.died and not self._finished:
+            if agent.died and not self._finished and not agent.saw_the_end:
                 self._fault(f"{agent.name} ended by itself with exit code {agent.code}: {agent.said()}")
                 agent.kill()  # it is dead; but from now on it is known to be
                 self._later(1.0, lambda agent=agent: self._start(agent))  # type: ignore[misc]

@@ -62,6 +62,11 @@ class AgentProcess:
         return self.code is not None and not self._asked
 
     @property
+    def saw_the_end(self) -> bool:
+        """Whether it ended because the crawl has: it hears of that before those who ask for the status do."""
+        return self.code == 0 and "the crawl is over (finished)" in self.said()
+
+    @property
     def code(self) -> int | None:
         """How it ended; None while it runs, or never ran."""
         return self._process.poll() if self._process is not None else None

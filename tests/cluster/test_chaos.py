@@ -27,6 +27,7 @@ def check(ran: Ran) -> None:
         raise AssertionError("\n".join(told))
 
 
+@pytest.mark.slow
 def test_an_agent_is_stopped_another_loses_its_disk_and_leaves(tmp_path: Path) -> None:
     """One server, two agents and what agents suffer."""
     demand_binary()
