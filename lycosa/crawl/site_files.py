@@ -38,7 +38,7 @@ from xxhash import xxh64_intdigest
 from lycosa.crawl import site_kernels as kernels
 from lycosa.crawl.site_index import Index, Words
 from lycosa.errors import StorageError
-from lycosa.files import Files
+from lycosa.files import Files, settle_files
 
 MAGIC = b"LySIT1\r\n"
 NONE = 0
@@ -190,17 +190,7 @@ class SiteFiles:
 
     def settle(self) -> None:
         """Make the files of the last cut durable; may run in a thread."""
-        stale = {name: stop for name, stop in self._cut.items() if self._synced.get(name, 0) < stop}
-        for name, stop in stale.items():
-            # Syncing a second handle writes back the whole file, whoever wrote it.
-            handle = self._files.append(name)
-            try:
-                handle.sync()
-            finally:
-                handle.close()
-            self._synced[name] = stop
-        if stale:
-            self._files.sync_dir("")
+        settle_files(self._files, dict(self._cut), self._synced)
 
     def open(self, spans: list[Span]) -> None:
         """Have the entries of a cut again."""

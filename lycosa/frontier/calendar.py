@@ -47,7 +47,7 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.errors import StorageError
-from lycosa.files import Files
+from lycosa.files import Files, settle_files
 from lycosa.records import Deferred
 
 VERSION = 1
@@ -238,18 +238,7 @@ class Calendar:
         return sorted(self._cut)
 
     def settle(self) -> None:
-        cut = dict(self._cut)
-        stale = {name: stop for name, stop in cut.items() if self._synced.get(name, 0) < stop}
-        for name, stop in stale.items():
-            # Syncing a second handle writes back the whole file, whoever wrote it.
-            handle = self._files.append(name)
-            try:
-                handle.sync()
-            finally:
-                handle.close()
-            self._synced[name] = stop
-        if stale:
-            self._files.sync_dir("")
+        settle_files(self._files, dict(self._cut), self._synced)
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         iterator = iter(pieces)

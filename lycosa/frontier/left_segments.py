@@ -20,7 +20,7 @@ from collections.abc import Iterable
 import msgspec
 
 from lycosa.errors import LocalError, StorageError
-from lycosa.files import Bytes, Files
+from lycosa.files import Bytes, Files, settle_files
 
 PAGE = 4096
 PAGES = 16
@@ -185,17 +185,7 @@ class Segments:
         return sorted(self._cut)
 
     def settle(self) -> None:
-        stale = {name: size for name, size in self._cut.items() if self._synced.get(name, 0) < size}
-        for name in stale:
-            # Syncing a second handle writes back the whole file, whoever wrote it.
-            handle = self._files.append(name)
-            try:
-                handle.sync()
-            finally:
-                handle.close()
-        if stale:
-            self._files.sync_dir("")
-        self._synced.update(stale)
+        settle_files(self._files, dict(self._cut), self._synced)
 
     def thaw(self, rows: Iterable[Segment], end: int) -> None:
         """Go on from a freeze, in a store that has no segments yet."""

@@ -14,7 +14,7 @@ from lycosa.url.key_kernels import mix
 
 
 @njit(cache=True, nogil=True)
-def _place(keys: Any, key: Any) -> int:
+def place_of(keys: Any, key: Any) -> int:
     """The first place of ascending `keys` whose key is not below `key`."""
     low, high = 0, len(keys)
     while low < high:
@@ -38,7 +38,7 @@ def fill_lists(keys: Any, targets: Any, counts: Any, places: Any, nodes: Any, gr
             group += 1
             done = 0
         if places[group] >= 0:
-            nodes[places[group] + done] = _place(keys, target)
+            nodes[places[group] + done] = place_of(keys, target)
         done += 1
     return group, done
 
@@ -86,7 +86,7 @@ def add_share(slot_keys: Any, sums: Any, ranked: Any, keys: Any, share: float, h
     """
     refused = 0
     for key in keys:
-        at = _place(ranked, key)
+        at = place_of(ranked, key)
         if at < len(ranked) and ranked[at] == key:
             continue
         slot = _slot(slot_keys, sums, key)

@@ -29,6 +29,7 @@ from lycosa.frontier.queue_kernels import (
     queue_of,
     read_head,
 )
+from lycosa.frontier.rank_kernels import place_of
 from lycosa.frontier.store import FREE, GROUP, LONGEST, MOVING, MOVING_QUEUE, NO, RANKING
 from lycosa.frontier.view_kernels import hosts_of, queues_of, texts_of
 from lycosa.frontier.visit_kernels import key_of, write_url
@@ -65,15 +66,9 @@ _HIGH_16 = np.uint64(0xFFFF << 48)
 
 @njit(cache=True, nogil=True)
 def _level(keys: Any, levels: Any, other: Any, key: Any, old: Any) -> Any:
-    low, high = np.int64(0), np.int64(len(keys))
-    while low < high:
-        middle = (low + high) >> 1
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    if low < len(keys) and keys[low] == key:
-        return np.int64(levels[low])
+    at = place_of(keys, key)
+    if at < len(keys) and keys[at] == key:
+        return np.int64(levels[at])
     return old if other < 0 else other
 
 
