@@ -353,13 +353,11 @@ def _set(given: dict[str, Any], text: str) -> None:
 async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argparse.Namespace) -> int:
     from lycosa.cli.screen import Screen, choose_mode
     from lycosa.cluster.api import Crawl
-    from lycosa.crawl.warming import warm
 
     resumed = (into / "crawl.json").exists()
     split = _splitter(args)
     crawl = Crawl(seeds, into=into, shards=args.shards, splitter=split, agents=args.agents, **given)
     with Screen(choose_mode(args.json, args.quiet), f"lycosa · {into}") as screen:
-        warm(told=screen.note)
         await crawl.start(told=screen.note)
         for url, rule in crawl.refused_seeds[:_FEW]:
             screen.note(f"note: the seed {url} is out of scope: {rule}")
