@@ -7,7 +7,7 @@ these places that can be written:
 1. `$NUMBA_CACHE_DIR`; beside the sources (`__pycache__`); the user's cache directory. Numba looks there by itself,
    and raises at import if none of them will do.
 2. `$CACHE_DIRECTORY` and `$STATE_DIRECTORY`, which systemd gives to a unit that may write nowhere else.
-3. A temporary directory that this user alone can read and write, the same for all of the user's processes.
+3. A temporary directory that is this user's and that nobody else can write, the same for all of the user's processes.
 4. Nowhere: every process compiles for itself.
 
 A crawl's directory is never used: to load compiled code is to run it, and a crawl may come from somebody else.
@@ -72,11 +72,11 @@ class Keeping:
             atexit.register(shutil.rmtree, self.path, ignore_errors=True)
 
     def _may_have(self, path: Path) -> bool:
-        """Make the directory, if need be; whether it is ours alone."""
+        """Make the directory, if need be; whether we, and nobody else, can write it."""
         with suppress(OSError):
             path.mkdir(mode=0o700, exist_ok=True)
             found = path.lstat()
-            ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+            ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
             if ours and self._writable(path):
                 self.path = path
                 return True

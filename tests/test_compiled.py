@@ -112,6 +112,15 @@ def test_a_directory_of_the_cache_comes_before_one_of_the_state(tmp_path: Path) 
     assert (found.path, found.lasting, found.warning) == (tmp_path / "c" / "lycosa-kernels", True, "")
 
 
+def test_a_directory_that_others_may_read_is_ours_all_the_same(tmp_path: Path) -> None:
+    """An operator has made the state readable."""
+    (tmp_path / "s" / "lycosa-kernels").mkdir(parents=True, mode=0o755)
+    (tmp_path / "s" / "lycosa-kernels").chmod(0o755)
+    found = keeping(tmp_path, STATE_DIRECTORY=str(tmp_path / "s"))
+    found.choose()
+    assert found.path == tmp_path / "s" / "lycosa-kernels"
+
+
 def test_what_cannot_be_written_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     state = str(tmp_path / "s")

@@ -135,7 +135,8 @@ def build(
     sampler = Sampler(options.frontier)
     lent = team is not None and team.ledger is not None  # shards come and go, and are recovered in threads
     room = GuardedRoom(options.frontier.memory) if lent else Room(options.frontier.memory)
-    back_queues = options.frontier.back_queues or 3 * options.visits
+    # Mercator's three a thread are those of the whole crawl; each shard has its share.
+    back_queues = -(-(options.frontier.back_queues or 3 * options.visits) // manifest.shards)
     # What is kept in RAM of tables on disk is shared out, too; a shard's least is enough to work with.
     hot_sites = max(_HOT_SITES // manifest.shards, 500)
     tails = max(min(options.frontier.memory // manifest.shards // 400, 1 << 14), 256)
