@@ -7,7 +7,7 @@ these places that can be written:
 1. `$NUMBA_CACHE_DIR`; beside the sources (`__pycache__`); the user's cache directory. Numba looks there by itself,
    and raises at import if none of them will do.
 2. `$CACHE_DIRECTORY` and `$STATE_DIRECTORY`, which systemd gives to a unit that may write nowhere else.
-3. A temporary directory that is this user's and that nobody else can write, the same for all of the user's processes.
+3. A temporary directory of this user's that nobody else can write, the same for all of the user's processes.
 4. Nowhere: every process compiles for itself.
 
 A crawl's directory is never used: to load compiled code is to run it, and a crawl may come from somebody else.
