@@ -47,7 +47,7 @@ class SavedPage:
 
     @cached_property
     def body(self) -> bytes | None:
-        """The body, decoded; None if the archive has none: it was not kept, or is that of an earlier fetch."""
+        """The body, decoded; None if the archive does not have it."""
         return body_of(self._crawl, self.record)
 
     @property
