@@ -11,6 +11,8 @@ these places that can be written:
 4. Nowhere: every process compiles for itself.
 
 A crawl's directory is never used: to load compiled code is to run it, and a crawl may come from somebody else.
+What was compiled beside the sources while they could be written (in an image for containers, say) is copied to the
+place first: Numba uses no directory that it cannot write.
 
 That something is compiled is heard from Numba itself, at the moment it finds no code that was kept. It is said once
 in a process by the logger `lycosa`, which is on standard error in a program that has not set up logging; with the
@@ -31,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import event
+from numba.core import caching, event
 
 _NAME = "lycosa-kernels"
 _log = logging.getLogger("lycosa")
@@ -46,10 +48,12 @@ class Keeping:
         environ: Mapping[str, str] = os.environ,
         temporary: Callable[[], str] = tempfile.gettempdir,
         writable: Callable[[Path], bool] = lambda path: os.access(path, os.W_OK | os.X_OK),
+        package: Path = Path(__file__).parent,
     ) -> None:
         self._environ = environ
         self._temporary = temporary
         self._writable = writable
+        self._package = package
         self.chosen = False
         """Whether Numba had to be told a place."""
         self.path: Path | None = None
@@ -57,8 +61,15 @@ class Keeping:
         """Whether it can be expected to be there at the next start."""
 
     def choose(self) -> None:
-        """Find a place; `path` is None if there is none."""
+        """Find a place, and bring there what was compiled before; `path` is None if there is none."""
         self.chosen = True
+        self._find()
+        if self.path is not None:
+            with suppress(OSError):  # then it is compiled
+                for sources in self._package.rglob("__pycache__"):
+                    self._bring(sources, self.path)
+
+    def _find(self) -> None:
         for name in ("CACHE_DIRECTORY", "STATE_DIRECTORY"):
             for text in filter(None, self._environ.get(name, "").split(":")):
                 if self._may_have(Path(text, _NAME)):
@@ -81,6 +92,20 @@ class Keeping:
                 self.path = path
                 return True
         return False
+
+    def _bring(self, kept: Path, place: Path) -> None:
+        """Copy compiled code to where Numba looks for it: all of a directory's or none, since it belongs together."""
+        found = [path for path in kept.iterdir() if path.suffix in (".nbi", ".nbc")]
+        target = place / caching._CacheLocator.get_suitable_cache_subpath(str(kept.parent / "any.py"))
+        if not found or target.exists():
+            return
+        part = Path(tempfile.mkdtemp(dir=place))
+        try:
+            for path in found:
+                shutil.copyfile(path, part / path.name)
+            part.rename(target)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
     @property
     def warning(self) -> str:

@@ -52,11 +52,25 @@ def copy_of_the_package(place: Path) -> Path:
     return package.parent
 
 
-def run(place: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+USE_READ_ONLY = (
+    """
+import tempfile
+real = tempfile.TemporaryFile
+def trial(*args, dir=None, **options):
+    if str(dir).startswith({package!r}):
+        raise OSError(30, "Read-only file system")
+    return real(*args, dir=dir, **options)
+tempfile.TemporaryFile = trial
+"""
+    + USE
+)
+
+
+def run(place: Path, code: str = USE, **environ: str) -> subprocess.CompletedProcess[str]:
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     nowhere = {"HOME": "/dev/null", "PYTHONPATH": str(place / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
-        [sys.executable, "-c", USE],
+        [sys.executable, "-c", code],
         env={**kept, **nowhere, **environ},
         cwd=place,
         capture_output=True,
@@ -147,6 +161,36 @@ def test_a_temporary_directory_that_others_made_is_not_used(tmp_path: Path, plan
     assert found.path is not None and found.path != name
     assert found.path.parent == tmp_path
     assert stat.S_IMODE(found.path.stat().st_mode) == 0o700
+
+
+def test_what_was_compiled_with_the_installation_is_brought_along(tmp_path: Path) -> None:
+    """An image for containers: compiled while it was made, and read-only when it runs."""
+    package, state = tmp_path / "lib" / "lycosa", tmp_path / "state"
+    for room in ("url", "seen"):
+        (package / room / "__pycache__").mkdir(parents=True)
+        (package / room / "__pycache__" / "k.nbi").write_text(room)
+        (package / room / "__pycache__" / "k.pyc").write_text("not this")
+    state.mkdir()
+    for _ in range(2):
+        found = Keeping({"STATE_DIRECTORY": str(state)}, package=package)
+        found.choose()
+    brought = {path.parent.name.partition("_")[0]: path for path in state.rglob("*") if path.is_file()}
+    assert sorted(brought) == ["seen", "url"]
+    assert brought["url"].read_text() == "url"
+
+
+def test_code_that_was_brought_along_is_used(tmp_path: Path) -> None:
+    package = copy_of_the_package(tmp_path) / "lycosa"
+    (package / "__pycache__").unlink()
+    assert "compiling" in run(tmp_path).stderr
+    kept = [path for path in (package / "__pycache__").iterdir() if path.suffix in (".nbi", ".nbc")]
+    assert kept
+    # As on a read-only disk: what is there can be read, and Numba's trial of writing fails.
+    blocked = USE_READ_ONLY.format(package=str(package))
+    (tmp_path / "state").mkdir()
+    done = run(tmp_path, blocked, STATE_DIRECTORY=str(tmp_path / "state"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() == str(tmp_path / "state" / "lycosa-kernels")
 
 
 def test_nowhere_to_write(tmp_path: Path) -> None:
