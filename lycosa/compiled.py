@@ -94,7 +94,7 @@ class Keeping:
         return False
 
     def _bring(self, kept: Path, place: Path) -> None:
-        """Copy compiled code to where Numba looks for it: all of a directory's or none, since it belongs together."""
+        """Copy compiled code to where Numba looks for it: all of a directory's, or none."""
         found = [path for path in kept.iterdir() if path.suffix in (".nbi", ".nbc")]
         target = place / caching._CacheLocator.get_suitable_cache_subpath(str(kept.parent / "any.py"))
         if not found or target.exists():
