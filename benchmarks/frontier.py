@@ -346,7 +346,7 @@ def main() -> None:
         parts: dict[str, Callable[..., Any]] = {"speed": speed, "relevel": relevel, "host": host_bytes}
         print(json.dumps(parts[name](int(rest[0]), *rest[1:])))
         return
-    compile_kernels(say)
+    compile_kernels()
     sizes = SIZES[:3] if args.quick else SIZES
     result: dict[str, Any] = {"machine": machine(), "when": time.strftime("%Y-%m-%d"), "speed": []}
     for size in sizes:

@@ -4,23 +4,65 @@ import lycosa
 
 async for page in lycosa.crawl(["https://example.org/"], into="crawls/example", ...):
     print(page.url, page.status, page.title)
+
+for page in lycosa.open("crawls/example").pages():
+    print(page.url, page.text)
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lycosa.version import VERSION
 
+if TYPE_CHECKING:
+    from lycosa.cluster.api import Crawl
+    from lycosa.cluster.api import Crawl as crawl  # noqa: N813 - it is called, as a function is
+    from lycosa.crawl.agent import End
+    from lycosa.crawl.api import FetchedPage
+    from lycosa.crawl.saved import SavedCrawl, SavedPage
+    from lycosa.crawl.saved import SavedCrawl as open  # noqa: A004, N813
+    from lycosa.errors import ConfigError, LocalError, LycosaError, StorageError
+
 __version__ = VERSION
-__all__ = ["Crawl", "crawl"]
+__all__ = [
+    "ConfigError",
+    "Crawl",
+    "End",
+    "FetchedPage",
+    "LocalError",
+    "LycosaError",
+    "SavedCrawl",
+    "SavedPage",
+    "StorageError",
+    "crawl",
+    "open",
+]
+
+_PLACES = {
+    "ConfigError": "lycosa.errors",
+    "Crawl": "lycosa.cluster.api",
+    "End": "lycosa.crawl.agent",
+    "FetchedPage": "lycosa.crawl.api",
+    "LocalError": "lycosa.errors",
+    "LycosaError": "lycosa.errors",
+    "SavedCrawl": "lycosa.crawl.saved",
+    "SavedPage": "lycosa.crawl.saved",
+    "StorageError": "lycosa.errors",
+}
 
 
 def __getattr__(name: str) -> Any:
     # Imported at first use: the small tools of the command line need none of it.
     if name == "crawl":
         return importlib.import_module("lycosa.crawl")
-    if name == "Crawl":
-        return importlib.import_module("lycosa.cluster.api").Crawl
+    if name == "open":
+        return importlib.import_module("lycosa.crawl.saved").SavedCrawl
+    if name in _PLACES:
+        return getattr(importlib.import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'lycosa' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

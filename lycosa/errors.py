@@ -32,4 +32,12 @@ class StorageError(LycosaError):
 
 
 class ConfigError(LycosaError):
-    """The operator must change what was asked for."""
+    """The operator must change what was asked for.
+
+    The message speaks of options by their names in Python and in crawl.toml; `flags` is the same in the words of
+    the command line, where that has others.
+    """
+
+    def __init__(self, message: str, *, flags: str = "") -> None:
+        super().__init__(message)
+        self.flags = flags or message

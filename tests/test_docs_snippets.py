@@ -51,14 +51,16 @@ def run(code: str, directory: Path, *path: Path) -> str:
 
 
 def test_crawling_from_python(tmp_path: Path) -> None:
-    crawling, reading = fences("From Python", "python")
+    crawling, reading, counting = fences("From Python", "python")
     with serving(for_this_machine(preset("tiny"))) as served:
         port = served.web.options.port
         pages = run(crawling.replace(":8123/", f":{port}/"), tmp_path).splitlines()
     assert len(pages) == 10
     assert pages[0].startswith(f"200 http://site0.test:{port}/ ")
     read = run(reading, tmp_path).splitlines()
-    assert [line.split()[2:] for line in read] == [line.split()[:2] for line in pages]
+    assert [line.split()[:2] for line in read] == [line.split()[:2] for line in pages]
+    assert int(read[0].split()[2]) > 100, "the body's length"
+    assert run(counting, tmp_path).startswith("Counter({")
 
 
 @pytest.fixture

@@ -181,22 +181,38 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
     _apply_flags(given, args)
     for text in args.set or []:
         _set(given, text)
-    if not given and not seeds and (into / "crawl.json").exists():
-        given = _last_options(into)
+    if not seeds and (into / "crawl.json").exists():
+        given = _going_on(given, into)
     if not seeds and not (into / "crawl.json").exists():
         raise ConfigError(f"{into} has no crawl to go on with: give at least one seed")
     return given, seeds, into
 
 
-def _last_options(into: Path) -> dict[str, Any]:
-    """Nothing was said but where: the crawl goes on as it was."""
+def _going_on(given: dict[str, Any], into: Path) -> dict[str, Any]:
+    """If nothing was said but where, the crawl goes on with the options of its log.
+
+    A scorer is code, and the directory may be somebody else's: it is run only if this command names it, too.
+    """
     import msgspec
 
     from lycosa.crawl.reading import CrawlReader
 
+    consent = given.get("frontier", {}).get("scorer", "")
+    if given and given != {"frontier": {"scorer": consent}}:
+        return given
     options = CrawlReader(into).options()
-    found: dict[str, Any] = {} if options is None else msgspec.to_builtins(options)
-    return found
+    if options is None:
+        return given
+    wanted = options.frontier.scorer
+    if wanted == consent:
+        found: dict[str, Any] = msgspec.to_builtins(options)
+        return found
+    if consent:
+        return given
+    raise ConfigError(
+        f"the crawl in {into} wants to run code on this machine, the scorer {wanted!r}: if that is meant, "
+        f"say so with --scorer {wanted}; if not, give the options that it is to go on with"
+    )
 
 
 def read_seeds(name: str) -> list[str]:
@@ -353,13 +369,11 @@ def _set(given: dict[str, Any], text: str) -> None:
 async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argparse.Namespace) -> int:
     from lycosa.cli.screen import Screen, choose_mode
     from lycosa.cluster.api import Crawl
-    from lycosa.crawl.warming import warm
 
     resumed = (into / "crawl.json").exists()
     split = _splitter(args)
     crawl = Crawl(seeds, into=into, shards=args.shards, splitter=split, agents=args.agents, **given)
     with Screen(choose_mode(args.json, args.quiet), f"lycosa · {into}") as screen:
-        warm(told=screen.note)
         await crawl.start(told=screen.note)
         for url, rule in crawl.refused_seeds[:_FEW]:
             screen.note(f"note: the seed {url} is out of scope: {rule}")

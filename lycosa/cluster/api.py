@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from lycosa.clock import SystemClock, milliseconds
 from lycosa.cluster.supervisor import Supervisor, TeamReporter
@@ -18,6 +18,7 @@ from lycosa.crawl import api
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.api import Reporting, Running
 from lycosa.crawl.config import Options, canonical_seeds
+from lycosa.crawl.keywords import CrawlKeywords, SplitterKeywords
 from lycosa.crawl.splitting import Splitter, SplitterOptions
 from lycosa.errors import ConfigError
 from lycosa.files import DirectoryLock, DiskFiles
@@ -34,9 +35,9 @@ class Crawl(api.Crawl):
         *,
         into: str | Path,
         shards: int | None = None,
-        splitter: SplitterOptions | None = None,
+        splitter: SplitterOptions | SplitterKeywords | None = None,
         agents: int | None = 1,
-        **options: Any,
+        **options: Unpack[CrawlKeywords],
     ) -> None:
         """`agents`: how many; None: one for each core, but no more than the seeds' scope has work for."""
         super().__init__(seeds, into=into, shards=shards, splitter=splitter, **options)

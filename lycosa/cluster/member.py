@@ -193,11 +193,10 @@ class Member:
         lock = DirectoryLock(self._work)
         try:
             files = self._prepare(about, storage.get(f"{self._names.crawl}/public_suffix.dat"))
-            await asyncio.to_thread(
-                warm, self._told
-            )  # only when everything else is in order: it may take a while
             options = decode_options(self._state.options.encode())
             _demand_consent(options.frontier.scorer, self._scorer)
+            # Only when everything else is in order: it may take a while.
+            await asyncio.to_thread(warm, options)
             clock, meters = self._clock, Meters()
             self._js, self._client = js, client
             self._leases = Leases(bucket, self.id, about.lease, clock)

@@ -260,7 +260,8 @@ async def serve(fd: int) -> int:
     start = await channel.receive()
     if not isinstance(start, Start):
         return 1
-    warm()  # kernels are loaded now, and not while visits wait
+    # Kernels are loaded now, and not while visits wait.
+    await asyncio.to_thread(warm, decode_options(start.options))
     try:
         await AgentProcess(channel, start).run()
     except LycosaError as error:

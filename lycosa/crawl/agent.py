@@ -44,6 +44,7 @@ from lycosa.crawl.saving import Ledger, Saver
 from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter, SplitterOptions
+from lycosa.crawl.steady import SteadyTask
 from lycosa.crawl.totals import Totals, summed
 from lycosa.crawl.visit import Addresses, FetcherTable, Hosts, Visitor
 from lycosa.fetch.dns import AresResolver, OverridingResolver, Resolver
@@ -134,7 +135,8 @@ def build(
     sampler = Sampler(options.frontier)
     lent = team is not None and team.ledger is not None  # shards come and go, and are recovered in threads
     room = GuardedRoom(options.frontier.memory) if lent else Room(options.frontier.memory)
-    back_queues = options.frontier.back_queues or 3 * options.visits
+    # Mercator's three a thread are those of the whole crawl; each shard has its share.
+    back_queues = -(-(options.frontier.back_queues or 3 * options.visits) // manifest.shards)
     # What is kept in RAM of tables on disk is shared out, too; a shard's least is enough to work with.
     hot_sites = max(_HOT_SITES // manifest.shards, 500)
     tails = max(min(options.frontier.memory // manifest.shards // 400, 1 << 14), 256)
@@ -587,7 +589,7 @@ class Agent:
         self._limits.start()
         self._cpu_before = time.process_time()
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
-        committer = asyncio.create_task(self._commit_loop())
+        committer = SteadyTask(self._commit_loop())
         if self._ranker is not None and any(shard.log.committed for shard in self.shards):
             self._ranking = asyncio.create_task(self._read_ranks(self._ranker))
         try:
@@ -694,7 +696,7 @@ class Agent:
                 self._wake.set()
             low = shard.seen.waiting and shard.frontier.pending < _LOW_WATER
             if (low or shard.seen.due) and shard.number not in self._merges:
-                self._merges[shard.number] = asyncio.create_task(self._merge(shard))
+                self._merges[shard.number] = SteadyTask(self._merge(shard))
 
     async def _merge(self, shard: Shard) -> None:
         """Have the store of a shard answer some of what waits in it, in a thread."""

@@ -13,6 +13,10 @@ logged, each once; the crawl waits for a consumer that is slow, so that at most 
 for it. `stop` drops those; nothing else does. Without a loop over pages: `await crawl.start()`, then
 `await crawl.wait()`. The same call with the same directory goes on where the last one stopped.
 
+A loop over pages that began the crawl ends it cleanly when it is left, by `break` or an exception too: at once with
+`async with crawl`, which waits for the end; without, when the interpreter drops the loop, and before the event
+loop closes at the latest. A crawl that still runs when its event loop is shut down ends cleanly as well.
+
 A directory that holds something else is refused: a crawl has many files, and must not scatter them in a home.
 What the operator must change (a seed that is no URL, a cookie file that is not there) is said before
 anything is written.
@@ -22,19 +26,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
+from lycosa import options as options_of
 from lycosa.clock import SystemClock
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.agent import End, build
+from lycosa.crawl.agent import Agent, End, build
 from lycosa.crawl.config import Options, canonical_seeds, read_options
 from lycosa.crawl.harvest import Crop
+from lycosa.crawl.keywords import CrawlKeywords, SplitterKeywords
 from lycosa.crawl.splitting import SplitterOptions
 from lycosa.crawl.status import Reporter, Status
+from lycosa.crawl.steady import SteadyTask
+from lycosa.crawl.warming import warm
 from lycosa.errors import ConfigError, LycosaError
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.registry import FetchContext, Fetchers
@@ -104,6 +112,8 @@ class Pages:
         self._writers: deque[asyncio.Future[None]] = deque()  # one for each page beyond the room
         self._closed = False
         self._dropping = False
+        self.over = False
+        """Whether the last page has been read, or nobody will read one any more."""
         self.read = False
         """Whether anybody has begun to read."""
 
@@ -126,6 +136,7 @@ class Pages:
         self.read = True
         while not self._rows:
             if self._closed:
+                self.over = True
                 return None
             self._filled.clear()
             await self._filled.wait()
@@ -135,7 +146,7 @@ class Pages:
 
     def drop(self) -> None:
         """Nobody reads any more."""
-        self._dropping = True
+        self._dropping = self.over = True
         self._rows.clear()
         self._let_in(len(self._writers))
 
@@ -186,14 +197,16 @@ class Crawl:
         *,
         into: str | Path,
         shards: int | None = None,
-        splitter: SplitterOptions | None = None,
-        **options: Any,
+        splitter: SplitterOptions | SplitterKeywords | None = None,
+        **options: Unpack[CrawlKeywords],
     ) -> None:
+        if splitter is not None and not isinstance(splitter, SplitterOptions):
+            splitter = options_of.read(SplitterOptions, {**splitter}, "splitter")
         self._splitter = splitter
         self._seeds = [seeds] if isinstance(seeds, str) else list(seeds)
         self._into = Path(into)
         self._shards = shards
-        self._options: Options = read_options(options)
+        self._options: Options = read_options({**options})
         self._pages: Pages | None = None
         self._task: asyncio.Task[End] | None = None
         self._agent: Running | None = None
@@ -210,14 +223,28 @@ class Crawl:
             raise ConfigError("this crawl has been started; make a new Crawl to go on with it")
         self._demand_room()
         await self._check()
-        self._lock = DirectoryLock(self._into)
+        await asyncio.to_thread(warm, self._options)
+        self._lock = await asyncio.to_thread(DirectoryLock, self._into)  # which may be held for some seconds
         try:
             self._pages = Pages() if pages else None
             self._agent, self._reporter = await self._open(self._lock, told)
-            self._task = asyncio.create_task(self._run(self._agent))
+            self._task = self._begin(self._run(self._agent))
         except BaseException:
             self._lock.release()
             raise
+
+    def _begin(self, running: Coroutine[Any, Any, End]) -> asyncio.Task[End]:
+        """Several agents in processes of their own are stopped by the end of this one, whichever way it ends."""
+        return (
+            SteadyTask(running, self._end) if isinstance(self._agent, Agent) else asyncio.create_task(running)
+        )
+
+    def _end(self) -> None:
+        """Ask for a clean end; nobody reads pages any more."""
+        assert self._agent is not None
+        self._agent.stop()
+        if self._pages is not None:
+            self._pages.drop()  # a visit may be waiting for room
 
     async def _open(
         self, lock: DirectoryLock, told: Callable[[str], None] | None
@@ -301,7 +328,7 @@ class Crawl:
         assert self._task is not None
         if self._pages is not None and not self._pages.read:
             self._pages.drop()
-        return await self._task
+        return await asyncio.shield(self._task)
 
     def pause(self) -> None:
         """Start no more visits; those under way finish."""
@@ -322,11 +349,10 @@ class Crawl:
 
     async def stop(self) -> End:
         """End cleanly; the next crawl in this directory goes on from here. A loop over pages ends, too."""
-        self._opened().stop()
+        self._opened()
+        self._end()
         assert self._task is not None
-        if self._pages is not None:
-            self._pages.drop()  # a visit may be waiting for room
-        return await self._task
+        return await asyncio.shield(self._task)
 
     @property
     def refused_seeds(self) -> list[tuple[str, str]]:
@@ -342,15 +368,26 @@ class Crawl:
             raise ConfigError("the crawl has not been started")
         return self._agent
 
-    async def __aiter__(self) -> AsyncIterator[FetchedPage]:
-        if self._task is None:
+    async def __aiter__(self) -> AsyncGenerator[FetchedPage, None]:
+        began = self._task is None
+        if began:
             await self.start(pages=True)
         if self._pages is None:
             raise ConfigError("iterate over the crawl from the start, or start(pages=True)")
-        while (page := await self._pages.get()) is not None:
-            yield page
+        if self._pages.over:
+            raise ConfigError(
+                f"the pages of this crawl have been read: lycosa.open({str(self._into)!r}) reads them again, "
+                "and a new Crawl into the directory goes on with what is left"
+            )
         assert self._task is not None
-        await self._task
+        try:
+            while (page := await self._pages.get()) is not None:
+                yield page
+        except BaseException:  # the loop was left: its generator is closed
+            if began and not self._task.done():
+                await self.stop()
+            raise
+        await asyncio.shield(self._task)
 
     async def __aenter__(self) -> Crawl:
         if self._task is None:

@@ -20,7 +20,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from lycosa.compiled import njit
 
 NAME, PAGES, SKETCH = 0, 1, 2
 WAYS = 8

@@ -209,10 +209,11 @@ def _add_by(known: dict[str, None], seeds: Sequence[str], part: Callable[[str], 
 
 def _demand_contact(user_agent: str) -> None:
     if "@" not in user_agent and "://" not in user_agent:
+        why = "a public crawl must say who runs it, so that site owners can reach you: "
+        like = "'mybot/1.0 (+https://example.org/bot; bot@example.org)'"
         raise ConfigError(
-            "a public crawl must say who runs it, so that site owners can reach you: "
-            "--user-agent 'mybot/1.0 (+https://example.org/bot; bot@example.org)' "
-            "(or --private for a web of your own)"
+            f"{why}fetch={{'user_agent': {like}}} (or public=False for a web of your own)",
+            flags=f"{why}--user-agent {like} (or --private for a web of your own)",
         )
 
 

@@ -43,9 +43,7 @@ class CrawlReader:
     def __init__(self, directory: Path | str) -> None:
         self.directory = Path(directory)
         if not self.directory.is_dir():
-            raise ConfigError(
-                f"{directory} is not a directory: give that of a crawl (see lycosa crawl --into)"
-            )
+            raise ConfigError(f"{directory} is not a directory: give that of a crawl")
         self.files: Files = DiskFiles(self.directory)
         manifest = manifests.load(self.files)
         if manifest is None:

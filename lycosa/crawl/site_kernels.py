@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from lycosa.compiled import njit
 from lycosa.url.key_kernels import xxh64
 
 HASH, PLACE = 0, 1

@@ -39,12 +39,12 @@ def check_splitter(options: SplitterOptions, shards: int) -> None:
         raise ConfigError(f"there is no splitter {options.by!r}; choose one of {', '.join(WAYS)}")
     if (options.by == "region") != bool(options.regions):
         raise ConfigError(
-            "regions and --splitter region go together: --splitter region --region NAME=SUFFIX,..."
+            "the splitter 'region' and regions go together: give both (like NAME=example.org), or neither"
         )
     if len(options.regions) >= shards:
         raise ConfigError(
             f"{len(options.regions)} regions and the rest of the web need at least {len(options.regions) + 1}"
-            f" shards, not {shards}: see --shards"
+            f" shards, not {shards}"
         )
     owners: dict[str, str] = {}
     for name, suffixes in options.regions.items():

@@ -1,23 +1,28 @@
-"""Warming: compile the crawl's kernels before it begins, not in the middle of it.
+"""Warming: have the crawl's kernels compiled and loaded before it begins, not in the middle of it.
 
-Numba compiles a kernel at its first call and keeps the result beside the source (or in the user's cache
-directory, where that cannot be written). On a new installation that takes half a minute in all, during which an
-event loop would stand still: so every kernel of a crawl is called once, on next to nothing, before the loop
-runs. With everything compiled it takes some milliseconds.
+Numba compiles a kernel at its first call (`lycosa.compiled` says where the result is kept). On a new installation
+that takes up to a minute in all; to load what was kept takes half a second. An event loop would stand still
+meanwhile, so every kernel that a crawl calls is called once before, on next to nothing, in a thread.
+
+A crawl needs the kernels of its own order and store only; without options all are meant, as after an installation:
+`python -m lycosa.crawl.warming`.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
-import threading
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 from lycosa.clock import SystemClock
-from lycosa.files import DiskFiles
+from lycosa.crawl.budgets import Budgets
+from lycosa.crawl.config import Options
+from lycosa.crawl.ranking import warm_ranking
+from lycosa.crawl.site_index import Index
+from lycosa.crawl.sites import SiteTable
+from lycosa.files import DiskFiles, Files
+from lycosa.frontier.left_behind import Entry
+from lycosa.frontier.left_packed import PackedLeftBehind
 from lycosa.frontier.orders import BiasedOrder, DepthOrder, Ranking
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.protocol import Levels
@@ -25,49 +30,100 @@ from lycosa.meters import Meters
 from lycosa.records import Waiting
 from lycosa.seen.cache import CachedSeen, ScatterCache
 from lycosa.seen.memory import MemorySeen
-from lycosa.url.key import Keyer
+from lycosa.seen.protocol import Merging
+from lycosa.url.key import Keyer, Keys
 
-_PATIENCE = 1.0
-"""Seconds after which the operator is told what takes so long."""
-
-
-def warm(told: Callable[[str], None] | None = None) -> None:
-    """Have every kernel of a crawl compiled."""
-    done = threading.Event()
-    if told is not None:
-        threading.Thread(target=_tell, args=(done, told), daemon=True).start()
-    try:
-        with tempfile.TemporaryDirectory(prefix="lycosa-") as place:
-            _exercise(Path(place))
-    finally:
-        done.set()
+_SEED = 7
 
 
-def _tell(done: threading.Event, told: Callable[[str], None]) -> None:
-    if not done.wait(_PATIENCE):
-        told("compiling for this machine (once after an installation, about half a minute) ...")
-
-
-def _exercise(place: Path) -> None:
-    keyer = Keyer(7)
+def warm(options: Options | None = None) -> None:
+    """Have every kernel of a crawl with these options, or with any, compiled and loaded."""
+    keyer = Keyer(_SEED)
     urls = [f"http://host{n % 3}.test/page/{n}" for n in range(600)]
-    keys, _ = keyer.scan("\n".join(urls).encode("ascii"))
-    seen = CachedSeen(ScatterCache(1 << 10), MemorySeen(DiskFiles(place)), Meters())
+    keys, hosts = keyer.scan("\n".join(urls).encode("ascii"))
+    _frontier([Waiting(url, int(key), n % 4) for n, (url, key) in enumerate(zip(urls, keys, strict=True))])
+    if options is None or options.frontier.order in ("batch", "partial"):
+        warm_ranking()
+    if options is None or options.frontier.host_budget or options.frontier.domain_budget:
+        _budgets(hosts, "\n".join(urls).encode("ascii"))
+    with tempfile.TemporaryDirectory(prefix="lycosa-") as place:
+        files = DiskFiles(place)
+        _seen(files, keys, "auto" if options is None else options.seen.store)
+        _left_behind(files)
+        _sites(files)
+
+
+def _seen(files: Files, keys: Keys, store: str) -> None:
+    memory = MemorySeen(files.within("seen"))
+    seen = CachedSeen(ScatterCache(1 << 10), memory, Meters())
+    _store(seen, keys)
+    again = MemorySeen(files.within("seen"))
+    pieces = list(seen.freeze())
+    seen.settle()
+    again.thaw(pieces)
+    if store == "memory":
+        return
+    from lycosa.seen.auto import AutoSeen  # the stores on disk share their kernels
+
+    disk = AutoSeen(files.within("disk"), memory=1 << 12)
+    _store(disk, keys)  # too much for such a table: it moves to the disk
+    _store(disk, keys + np.uint64(1))
+    while disk.waiting or disk.due:
+        disk.merge()
+    pieces = list(disk.freeze())
+    disk.settle()
+    AutoSeen(files.within("disk"), memory=1 << 12).thaw(pieces)
+
+
+def _store(seen: Merging, keys: Keys) -> None:
     seen.certain(keys)
     seen.offer(keys, [b""] * len(keys))
     seen.certain(keys[:5])
     seen.mark(np.array([1], np.uint64))
-    items = [Waiting(url, int(key), n % 4) for n, (url, key) in enumerate(zip(urls, keys, strict=True))]
-    _exercise_frontier(items, keyer.seed)
+    seen.merge()
+
+
+def _left_behind(files: Files) -> None:
+    left = PackedLeftBehind(files.within("left"), tails=4)
+    for n in range(60):
+        left.push(1 + n % 3, Entry(n, 0))
+    pieces = list(left.freeze())
+    left.settle()
+    PackedLeftBehind(files.within("left"), tails=4).thaw(pieces)
+    while (queue := left.next_queue()) is not None:
+        left.count(queue)
+        left.pop(queue)
+
+
+def _sites(files: Files) -> None:
+    sites = SiteTable(files.within("sites"), hot=1, seed=_SEED)
+    for n in range(6):  # each is evicted by the next, and comes back changed
+        sites.get(f"http://host{n % 3}.test:80").pages += 1
+    pieces = list(sites.freeze())
+    sites.settle()
+    SiteTable(files.within("sites"), hot=1, seed=_SEED).thaw(pieces)
+    index, words = Index(), np.arange(1, 4, dtype=np.uint64)
+    index.put_all(words, words, np.zeros(3, np.uint64))
+    index.alive(words, words)
+
+
+def _budgets(hosts: Keys, urls: bytes) -> None:
+    budgets = Budgets(1, 1, lambda host: host, seed=_SEED)
+    for n in range(2_000):  # more than the first table has room for
+        budgets.note_fetch(f"host{n}.test")
+    budgets.note_links("other.test", hosts, urls)
+    budgets.class_of("host1.test")
+    budgets.in_links("host1.test")
+    Budgets(1, 1, lambda host: host, seed=_SEED).thaw(list(budgets.freeze()))
 
 
 class _AskedOrder(DepthOrder):
     ranking = Ranking.ASKED
 
 
-def _exercise_frontier(items: list[Waiting], seed: int) -> None:
+def _frontier(items: list[Waiting]) -> None:
     clock = SystemClock()
-    frontier = PackedFrontier(clock, BiasedOrder(4), seed, back_queues=2)
+    frontier = PackedFrontier(clock, BiasedOrder(4), _SEED, back_queues=2)
     frontier.put(items, [item.depth for item in items])
     frontier.hold_all(0.5)
     frontier.begin(0.0)
@@ -94,7 +150,7 @@ def _exercise_frontier(items: list[Waiting], seed: int) -> None:
     assert again is not None
     frontier.end(host, 2.0)
     list(pieces)
-    thawed = PackedFrontier(clock, _AskedOrder(), seed)
+    thawed = PackedFrontier(clock, _AskedOrder(), _SEED)
     thawed.thaw(frontier.freeze())
     for item in (items[0], items[300]):
         thawed.withdraw(item.url, item.key)
@@ -103,4 +159,4 @@ def _exercise_frontier(items: list[Waiting], seed: int) -> None:
 
 
 if __name__ == "__main__":
-    warm(lambda text: print(text, file=sys.stderr))
+    warm()

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from lycosa.compiled import njit
 from lycosa.frontier.orders import Ranking
 from lycosa.frontier.store import RANKING
 from lycosa.frontier.view_kernels import hosts_of, names_of, queues_of

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from lycosa.compiled import njit
 from lycosa.frontier.store import FRONT, IDLE, NOWHERE, READY, TIME
 from lycosa.frontier.view_kernels import front_of, hosts_of, idle_of, ready_of, time_of
 

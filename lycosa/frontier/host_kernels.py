@@ -20,8 +20,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from lycosa.compiled import njit
 from lycosa.frontier.draw_kernels import rank_again
 from lycosa.frontier.heap_kernels import enter, first, is_better, leave, moved
 from lycosa.frontier.store import (

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from lycosa.compiled import njit
 from lycosa.frontier.left_store import (
     BLOCK,
     BUCKETS,

@@ -41,7 +41,8 @@ class FrontierOptions(msgspec.Struct, frozen=True, kw_only=True):
     quality: bool = False
     """A page of many links and a low rank is left behind first (seed 000, §5.2). Ranks need an order by rank."""
     back_queues: int = 0
-    """Hosts in play at a time, as Mercator's back queues; 0: three times the visits."""
+    """Hosts in play at a time in the whole crawl, as Mercator's back queues (seed 003, §20.2.3), shared out evenly
+    among the shards, at least one each; 0: three times the visits."""
     front_queues: int = 16
     """*F* of the biased order."""
     batch: int = 10_000

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from lycosa.compiled import njit
 from lycosa.frontier.host_kernels import settle_host
 from lycosa.frontier.orders import LEVELS, Ranking
 from lycosa.frontier.queue_kernels import (

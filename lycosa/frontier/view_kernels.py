@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, njit, types  # type: ignore[attr-defined]  # numba does not list carray
+from numba import carray, types  # type: ignore[attr-defined]  # numba does not list carray
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from lycosa.compiled import njit
 from lycosa.frontier.store import (
     ARENA,
     FRONT_HEAP,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from lycosa.compiled import njit
 from lycosa.frontier.draw_kernels import biased_queue
 from lycosa.frontier.host_kernels import is_active, settle_host, touch
 from lycosa.frontier.orders import LEVELS

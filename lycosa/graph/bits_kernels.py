@@ -24,8 +24,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir  # type: ignore[import-untyped]  # comes with numba, untyped
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from lycosa.compiled import njit
 
 PADDING = 64
 """Bytes of zeros behind the end of a stream that is read."""

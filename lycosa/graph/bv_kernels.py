@@ -19,8 +19,8 @@ Inner kernels take addresses, not arrays (see `bits_kernels`).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from lycosa.compiled import njit
 from lycosa.graph.bits_kernels import (
     leading_zeros,
     load_int,

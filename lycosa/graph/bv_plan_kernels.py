@@ -17,8 +17,8 @@ and choosing list by list is as good or better.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from lycosa.compiled import njit
 from lycosa.graph.bv_write_kernels import list_cost, split_list
 
 

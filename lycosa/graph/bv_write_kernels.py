@@ -8,8 +8,8 @@ that of `bv_kernels`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from lycosa.compiled import njit
 from lycosa.graph.bits_kernels import code_length, top_bit, write_code
 
 _GAMMA = 2

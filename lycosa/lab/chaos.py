@@ -129,7 +129,7 @@ def run(
     """Run it all in a directory of its own; `say` is told as things happen. `events`: instead of those drawn."""
     if events is None:
         events = draw(storm.seed, storm.events, storm.lease, storm.gap)
-    warm(told=say)  # once, and not by every agent at the same time
+    warm()  # once, and not by every agent at the same time
     with serving(storm.web) as served, Servers(place / "nats", storm.servers) as servers:
         running = _Running(storm, served, servers, place, say)
         try:

@@ -36,10 +36,11 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from lycosa.compiled import njit
 from lycosa.url.key_kernels import mix, unmix
 
 PAGES = 256

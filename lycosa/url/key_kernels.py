@@ -13,8 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
+from lycosa.compiled import njit
 from lycosa.url.key import MIX_1, MIX_2, UNMIX_1, UNMIX_2
 
 _P1 = np.uint64(0x9E3779B185EBCA87)

@@ -281,6 +281,24 @@ def test_a_few_pages_because_of_a_redirect_are_explained(tmp_path: Path, capsys:
     assert "redirects to http://elsewhere.test/, out of scope" in capsys.readouterr().out
 
 
+def test_a_scorer_that_only_the_log_names_is_not_run(site: Site, tmp_path: Path, capsys: Capture) -> None:
+    """A directory that somebody gave you must not run their code."""
+    into, code = str(tmp_path / "c"), tmp_path / "scorer.py"
+    code.write_text("def score(url, depth, text, source):\n    return 0.5\n")
+    scorer = f"{code}:score"
+    flags = ["--scorer", scorer, "--max-pages", "5", "--wait", "0", *FLAGS]
+    assert main(["crawl", site.url(), "--into", into, *flags]) == 0
+    capsys.readouterr()
+    ran = tmp_path / "ran"
+    code.write_text(f"open({str(ran)!r}, 'w')\n" + code.read_text())
+    said = refused(capsys, 2, "--into", into)
+    assert f"the scorer {scorer!r}" in said and f"--scorer {scorer}" in said
+    assert not ran.exists()
+    assert main(["crawl", "--into", into, "--scorer", scorer]) == 0
+    assert ran.exists(), "named here, too: the crawl goes on with its other options as they were"
+    assert "5 in all" in capsys.readouterr().out
+
+
 def test_without_an_archive(site: Site, tmp_path: Path) -> None:
     assert main(["crawl", site.url(), "--into", str(tmp_path / "c"), "--no-archive", *FLAGS]) == 0
     assert not list((tmp_path / "c").rglob("*.warc.gz"))

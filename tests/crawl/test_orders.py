@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lycosa.clock import ManualClock
+from lycosa.crawl.agent import build
+from lycosa.crawl.config import read_options
 from lycosa.errors import ConfigError
+from lycosa.frontier.store import BACK
 from lycosa.lab.faults import FaultyFiles
+from lycosa.lab.network import ScriptedFetcher, ScriptedFetchers, ScriptedResolver
 from lycosa.log.reader import LogReader
 from lycosa.records import Fetched, Received
-from tests.crawl.scripted import HOSTS, crawl
+from tests.crawl.scripted import HOSTS, OPTIONS, TABLE, crawl
 from tests.crawl.test_admission import fetched, hub, truth
 
 
@@ -147,3 +153,20 @@ def test_with_quality_pages_of_low_rank_are_left_behind_first(oracle: str) -> No
     run = crawl(files, answer=hub, frontier=frontier)
     assert fetched(files) == Counter(truth())
     assert sum(shard.admission.returns for shard in run.agent.shards) > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "shards", "each"), [(0, 4, 6), (0, 3, 8), (0, 64, 1), (12, 4, 3), (1, 4, 1)]
+)
+def test_back_queues_are_those_of_the_whole_crawl(given: int, shards: int, each: int) -> None:
+    """Three times as many as visits, as in Mercator, over all shards together."""
+
+    async def open_agent() -> list[int]:
+        options = read_options({**OPTIONS, "visits": 8, "frontier": {"back_queues": given}})
+        fetchers = ScriptedFetchers(ScriptedFetcher(hub, ManualClock()))
+        agent = build(
+            FaultyFiles(), options, shards=shards, fetchers=fetchers, resolver=ScriptedResolver(TABLE)
+        )
+        return [int(shard.frontier._queues.store.c[BACK]) for shard in agent.shards]
+
+    assert asyncio.run(open_agent()) == [each] * shards

@@ -9,8 +9,8 @@ pages come back.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from lycosa.compiled import njit
 from lycosa.url.key_kernels import mix
 
 NONE, FIFO, LIFO, EMPTIED = 0, 1, 2, 3

@@ -1,0 +1,163 @@
+"""Compiled functions: the one way to Numba, where machine code is kept, and what is said when it has to be made.
+
+Every kernel of the program is made by the `njit` of this module, whoever imports it first: the command line, a
+program that uses the library, an agent's process, a test. With `cache=True` compiled code is kept in the first of
+these places that can be written:
+
+1. `$NUMBA_CACHE_DIR`; beside the sources (`__pycache__`); the user's cache directory. Numba looks there by itself,
+   and raises at import if none of them will do.
+2. `$CACHE_DIRECTORY` and `$STATE_DIRECTORY`, which systemd gives to a unit that may write nowhere else.
+3. A temporary directory of this user's that nobody else can write, the same for all of the user's processes.
+4. Nowhere: every process compiles for itself.
+
+A crawl's directory is never used: to load compiled code is to run it, and a crawl may come from somebody else.
+What was compiled beside the sources while they could be written (in an image for containers, say) is copied to the
+place first: Numba uses no directory that it cannot write.
+
+That something is compiled is heard from Numba itself, at the moment it finds no code that was kept. It is said once
+in a process by the logger `lycosa`, which is on standard error in a program that has not set up logging; with the
+place, if what is made now will have to be made again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import caching, event
+
+_NAME = "lycosa-kernels"
+_log = logging.getLogger("lycosa")
+_advice = "set NUMBA_CACHE_DIR to a directory of your own to do it only once"
+
+
+class Keeping:
+    """Where compiled code goes when Numba knows no place for it."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] = os.environ,
+        temporary: Callable[[], str] = tempfile.gettempdir,
+        writable: Callable[[Path], bool] = lambda path: os.access(path, os.W_OK | os.X_OK),
+        package: Path = Path(__file__).parent,
+    ) -> None:
+        self._environ = environ
+        self._temporary = temporary
+        self._writable = writable
+        self._package = package
+        self.chosen = False
+        """Whether Numba had to be told a place."""
+        self.path: Path | None = None
+        self.lasting = False
+        """Whether it can be expected to be there at the next start."""
+
+    def choose(self) -> None:
+        """Find a place, and bring there what was compiled before; `path` is None if there is none."""
+        self.chosen = True
+        self._find()
+        if self.path is not None:
+            with suppress(OSError):  # then it is compiled
+                for sources in self._package.rglob("__pycache__"):
+                    self._bring(sources, self.path)
+
+    def _find(self) -> None:
+        for name in ("CACHE_DIRECTORY", "STATE_DIRECTORY"):
+            for text in filter(None, self._environ.get(name, "").split(":")):
+                if self._may_have(Path(text, _NAME)):
+                    self.lasting = True
+                    return
+        with suppress(OSError):  # also: no temporary directory at all
+            if self._may_have(Path(self._temporary(), f"{_NAME}-{os.geteuid()}")):
+                return
+            # Somebody else has that name. Processes that this one starts share what it makes.
+            self.path = Path(tempfile.mkdtemp(prefix=f"{_NAME}-", dir=self._temporary()))
+            atexit.register(shutil.rmtree, self.path, ignore_errors=True)
+
+    def _may_have(self, path: Path) -> bool:
+        """Make the directory, if need be; whether we, and nobody else, can write it."""
+        with suppress(OSError):
+            path.mkdir(mode=0o700, exist_ok=True)
+            found = path.lstat()
+            ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+            if ours and self._writable(path):
+                self.path = path
+                return True
+        return False
+
+    def _bring(self, kept: Path, place: Path) -> None:
+        """Copy compiled code to where Numba looks for it: all of a directory's, or none."""
+        found = [path for path in kept.iterdir() if path.suffix in (".nbi", ".nbc")]
+        target = place / caching._CacheLocator.get_suitable_cache_subpath(str(kept.parent / "any.py"))
+        if not found or target.exists():
+            return
+        part = Path(tempfile.mkdtemp(dir=place))
+        try:
+            for path in found:
+                shutil.copyfile(path, part / path.name)
+            part.rename(target)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    @property
+    def warning(self) -> str:
+        """What is to be said of the place; "" of one that stays."""
+        if not self.chosen or self.lasting:
+            return ""
+        if self.path is None:
+            return f"; no directory can be written, so every process does this: {_advice}"
+        return f"; kept in {self.path}, which may not stay: {_advice}"
+
+
+keeping = Keeping()
+
+
+def njit(*signature: Any, **options: Any) -> Callable[[Any], Any]:
+    """`numba.njit`, whose code is kept where that is possible; always with parentheses."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        wanted = dict(options)
+        if keeping.chosen and keeping.path is None:
+            wanted["cache"] = False
+        try:
+            return numba.njit(*signature, **wanted)(function)
+        except RuntimeError:  # "cannot cache function ...: no locator available"
+            if keeping.chosen or not wanted.get("cache"):
+                raise
+            keeping.choose()
+            if keeping.path is not None:
+                # For this process, in which Numba has read its environment, and for those that it starts.
+                os.environ["NUMBA_CACHE_DIR"] = str(keeping.path)
+                numba.config.CACHE_DIR = str(keeping.path)  # type: ignore[attr-defined]  # made at its import
+            return decorate(function)
+
+    return decorate
+
+
+class _Announcer(event.Listener):
+    """Says once that kernels are being compiled."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self._said and event.data["dispatcher"].py_func.__module__.startswith("lycosa."):
+            self._said = True
+            _log.warning(
+                "lycosa: compiling for this machine (once after an installation, up to a minute%s) ...",
+                keeping.warning,
+            )
+
+    def on_end(self, event: Any) -> None:
+        """Nothing is said of single kernels."""
+
+
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]

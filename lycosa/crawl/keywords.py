@@ -1,0 +1,205 @@
+"""The options of a crawl as keywords of `lycosa.Crawl`, for type checkers.
+
+Written by `python -m tests.crawl.write_keywords` from the options' structs: change those. What is left out has the
+default of its struct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypedDict
+
+
+class ScopeKeywords(TypedDict, total=False):
+    """What the operator may say about scope. The defaults: the seeds' hosts, all of them, no traps."""
+
+    mode: Literal["host", "site", "domain", "any"]
+    include_hosts: list[str] | tuple[str, ...]
+    include_domains: list[str] | tuple[str, ...]
+    include_paths: list[str] | tuple[str, ...]
+    include_patterns: list[str] | tuple[str, ...]
+    exclude_hosts: list[str] | tuple[str, ...]
+    exclude_domains: list[str] | tuple[str, ...]
+    exclude_paths: list[str] | tuple[str, ...]
+    exclude_patterns: list[str] | tuple[str, ...]
+    blocklist: list[str] | tuple[str, ...]
+    schemes: list[str] | tuple[str, ...]
+    max_depth: int | None
+    max_pages_per_site: int | None
+    max_url_length: int
+    max_path_depth: int | None
+    max_repeats: int | None
+
+
+class FollowKeywords(TypedDict, total=False):
+    """Which links of a page are followed."""
+
+    requisites: bool
+    nofollow: bool
+    sitemaps: bool
+    redirects: int
+
+
+class FetchKeywords(TypedDict, total=False):
+    """How to fetch. Times in seconds, sizes in bytes; 0 means no limit only where said."""
+
+    user_agent: str
+    accept: str
+    accept_language: str
+    headers: list[str] | tuple[str, ...]
+    cookies: list[str] | tuple[str, ...]
+    cookie_file: str
+    auth: Mapping[str, str]
+    proxy: str
+    http2: bool
+    verify_tls: bool
+    ca_file: str
+    connections: int
+    connect_timeout: float
+    first_byte_timeout: float
+    total_timeout: float
+    slow_bytes: int
+    slow_time: float
+    max_header_bytes: int
+    max_body_bytes: int
+    max_decoded_bytes: int
+    max_robots_bytes: int
+    bandwidth: int
+    file_root: str
+
+
+class DnsKeywords(TypedDict, total=False):
+    """How to look names up. Times in seconds."""
+
+    nameservers: list[str] | tuple[str, ...]
+    family: Literal["prefer-v4", "prefer-v6", "v4", "v6", "both"]
+    attempts: int
+    first_wait: float
+    last_wait: float
+    ttl_floor: float
+    ttl_ceiling: float
+    negative_ttl: float
+    cache: int
+    resolve: list[str] | tuple[str, ...]
+
+
+class RobotsKeywords(TypedDict, total=False):
+    """How robots rules are obeyed."""
+
+    agent: str
+    obey: bool
+    attempts: int
+    first_retry: float
+
+
+class SeenKeywords(TypedDict, total=False):
+    """How a crawl remembers its URLs."""
+
+    store: str
+    memory: int
+    cache: int
+
+
+class BoostKeywords(TypedDict, total=False):
+    """URLs that match a pattern come earlier, or later, by so many levels."""
+
+    pattern: str
+    levels: int
+
+
+class FrontierKeywords(TypedDict, total=False):
+    """How the frontier orders, bounds and shares out its URLs."""
+
+    order: Literal["depth", "length", "batch", "partial", "optimal", "biased"]
+    memory: int
+    admit: Literal["adaptive", "sample", "fixed", "truncated"]
+    sample: int
+    directories: int
+    quality: bool
+    back_queues: int
+    front_queues: int
+    batch: int
+    rank_memory: int
+    oracle: str
+    scorer: str
+    boosts: list[BoostKeywords] | tuple[BoostKeywords, ...]
+    host_budget: int
+    domain_budget: int
+
+
+class PolitenessKeywords(TypedDict, total=False):
+    """How a crawl treats hosts and addresses. Times in seconds."""
+
+    wait: float
+    factor: float
+    max_wait: float
+    pages_per_visit: int
+    max_crawl_delay: float
+    max_retry_after: float
+    address_wait: float
+
+
+class RetryKeywords(TypedDict, total=False):
+    """How often and how long failed fetches are tried again. Times in seconds."""
+
+    attempts: int
+    first: float
+    growth: float
+    most: float
+
+
+class ArchiveKeywords(TypedDict, total=False):
+    """How the archive is kept."""
+
+    keep: bool
+    prefix: str
+    rotate_bytes: int
+    buffer_bytes: int
+    level: int
+    requests: bool
+
+
+class LimitsKeywords(TypedDict, total=False):
+    """When a crawl ends before the web does; 0 means never. What is left is kept for the next run."""
+
+    pages: int
+    bytes: int
+    seconds: float
+
+
+class SnapshotKeywords(TypedDict, total=False):
+    """How often the state is written, so that recovery replays only what came after."""
+
+    records: int
+    seconds: float
+
+
+class CrawlKeywords(TypedDict, total=False):
+    """All options of a crawl."""
+
+    visits: int
+    commit_seconds: float
+    horizon: float
+    public: bool
+    allow: list[str] | tuple[str, ...]
+    rules: list[str] | tuple[str, ...]
+    href_cache: int
+    scope: ScopeKeywords
+    follow: FollowKeywords
+    fetch: FetchKeywords
+    dns: DnsKeywords
+    robots: RobotsKeywords
+    seen: SeenKeywords
+    frontier: FrontierKeywords
+    politeness: PolitenessKeywords
+    retry: RetryKeywords
+    archive: ArchiveKeywords
+    limits: LimitsKeywords
+    snapshot: SnapshotKeywords
+
+
+class SplitterKeywords(TypedDict, total=False):
+    """How a crawl is cut into shards: part of its manifest, never changed."""
+
+    by: str
+    regions: Mapping[str, list[str] | tuple[str, ...]]

@@ -1,0 +1,96 @@
+"""A crawl that is saved in a directory, for programs that read it: `lycosa.open(DIR)`. Changes nothing.
+
+    for page in lycosa.open("crawls/example").pages():
+        print(page.url, page.title, len(page.links), page.text)
+
+Pages are those of the log, each fetch once: they come shard by shard in the order of each log, or with `by_time` by
+the time of their answer. The crawl may be running; what it committed before is read. Bodies are read from the
+archive when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from lycosa.crawl.config import Options
+from lycosa.crawl.export import body_of
+from lycosa.crawl.reading import CrawlReader, with_word
+from lycosa.page.text import text_of
+from lycosa.records import Fetched, Link, Record
+
+
+class SavedPage:
+    """A page as the log and the archive have it."""
+
+    def __init__(self, crawl: CrawlReader, shard: int, position: int, record: Fetched) -> None:
+        self._crawl = crawl
+        self.shard = shard
+        self.position = position
+        """Where its record is in the log of its shard."""
+        self.record = record
+        self.url = record.url
+        self.at = record.at
+        """When the answer came, in milliseconds since the epoch."""
+        self.status = record.status
+        self.depth = record.depth
+        self.type = record.type
+        self.title = record.title
+        self.duplicate = record.duplicate
+        """Whether the crawl had the same content from elsewhere."""
+
+    @property
+    def links(self) -> list[Link]:
+        """Its links, canonical, each URL once."""
+        return list(self.record.links)
+
+    @cached_property
+    def body(self) -> bytes | None:
+        """The body, decoded; None if the archive does not have it."""
+        return body_of(self._crawl, self.record)
+
+    @property
+    def text(self) -> str | None:
+        """The main text; None without a body."""
+        if self.body is None:
+            return None
+        return text_of(self.body, self.type, self.record.charset, self.url)
+
+    def __repr__(self) -> str:
+        return f"<{self.status} {self.url}>"
+
+
+class SavedCrawl:
+    """A crawl's directory, for reading; `ConfigError` if it has no crawl."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self._reader = CrawlReader(directory)
+
+    @property
+    def directory(self) -> Path:
+        return self._reader.directory
+
+    @property
+    def options(self) -> Options | None:
+        """The options that hold; None if the crawl never came so far as to log them."""
+        return self._reader.options()
+
+    def pages(self, *, by_time: bool = False) -> Iterator[SavedPage]:
+        """Every page that was fetched."""
+        late: dict[int, frozenset[int]] = {}
+        for shard, position, record in self._reader.records(by_time):
+            if not isinstance(record, Fetched):
+                continue
+            if shard not in late:
+                late[shard] = self._reader.late_duplicates(shard)
+            record = with_word(record, position in late[shard])
+            assert isinstance(record, Fetched)
+            yield SavedPage(self._reader, shard, position, record)
+
+    def records(self, *, by_time: bool = False) -> Iterator[tuple[int, int, Record]]:
+        """(shard, position, record) of everything that happened; `lycosa.records` has the kinds."""
+        return self._reader.records(by_time)
+
+    def __repr__(self) -> str:
+        return f"<crawl in {self.directory}>"

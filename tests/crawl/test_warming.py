@@ -1,0 +1,54 @@
+"""After warming a crawl compiles nothing and loads no kernel: its event loop never waits for that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import lycosa
+from lycosa.crawl import api
+from lycosa.crawl.config import Options
+from tests.crawl.recorded import OPTIONS, chain, serving
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize("which", ["all", "depth", "batch", "veuniq"])
+def test_a_warmed_crawl_meets_no_new_kernel(which: str) -> None:
+    """In a process of its own: in this one other tests have called every kernel already."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.crawl.warmed", which],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"never": [], "later": {}}
+
+
+async def test_the_library_warms_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop runs on meanwhile: what waits for it is what ends the warming."""
+    turned = threading.Event()
+    warmed: list[Options | None] = []
+
+    def warm(options: Options | None = None) -> None:
+        assert turned.wait(60), "the loop stands still"
+        warmed.append(options)
+
+    monkeypatch.setattr(api, "warm", warm)
+    with serving(chain(3)) as site:
+        crawl = lycosa.Crawl(site.url(), into=tmp_path, **OPTIONS)
+        starting = asyncio.create_task(crawl.start())
+        await asyncio.sleep(0.01)
+        turned.set()
+        await starting
+        await crawl.wait()
+    assert len(warmed) == 1 and warmed[0] is not None
