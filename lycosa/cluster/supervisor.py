@@ -12,8 +12,9 @@ The lock of the directory, the mark of a running crawl, the exchange's files and
 supervisor's. Agents inherit the lock, so that nobody else begins before the last of them has ended; they end by
 themselves when the supervisor does.
 
-An agent that dies is started again after a moment, told that it was cut short; one that dies over and over ends
-the run. One that says what the operator must do (`Failed`) is not started again.
+An agent that dies is started again after a moment, told that it was cut short; one that dies over and over, or
+while it ends, ends the run. One that fails (`Failed`: what the operator must do, or an error of the program) is not
+started again. Whatever ends the run is the command's failure, and names the agent.
 """
 
 from __future__ import annotations
@@ -190,11 +191,12 @@ class Supervisor:
         self._addresses = SharedAddressTable(path, len(self._members))
 
     async def _start(self, member: Member) -> None:
-        ours, theirs = socket.socketpair()
         try:
-            member.process = _spawn(theirs.fileno(), self._lock.fileno())
-        finally:
-            theirs.close()
+            ours, theirs = socket.socketpair()
+            with theirs:
+                member.process = _spawn(theirs.fileno(), self._lock.fileno())
+        except OSError as error:
+            raise LocalError(f"agent {member.number} cannot be started: {error.strerror}") from None
         ours.setblocking(False)
         member.recovered = member.report = member.settled = None
         member.begun = member.ended = False
@@ -288,7 +290,7 @@ class Supervisor:
             member.status = message.status
         elif isinstance(message, Failed):
             kind = getattr(errors, message.kind, LocalError)
-            self._failure = self._failure or kind(message.text)
+            self._failure = self._failure or kind(f"agent {member.number}: {message.text}")
         elif isinstance(message, Told):
             self._told(message.text if len(self._members) == 1 else f"agent {member.number}: {message.text}")
         elif isinstance(message, Settled):
@@ -332,13 +334,17 @@ class Supervisor:
         self._end_claims(member.number)
         if member.ended or self._failure is not None:
             return
+        what = f"signal {-code}" if code < 0 else f"exit code {code}"
         if self._stopping:
             self._unclean = True
             member.ended = True
+            if code:
+                self._failure = LocalError(
+                    f"agent {member.number} died while it ended ({what}): the same command goes on from here"
+                )
             return
         soon = time.monotonic() - member.started < _SOON
         member.deaths = member.deaths + 1 if soon else 1
-        what = f"signal {-code}" if code < 0 else f"exit code {code}"
         if member.deaths >= _DEATHS or not self._opened:
             when = f"{_DEATHS} times in a row" if self._opened else "at its start"
             self._failure = LocalError(
