@@ -64,9 +64,10 @@ from lycosa.cluster.process import ADDRESSES, EXCHANGE, holders
 from lycosa.cluster.quotas import Pool
 from lycosa.crawl.agent import End
 from lycosa.crawl.config import Options, decode_options, encode_options, with_seeds
+from lycosa.crawl.machine import memory_limit
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.saving import RUNNING
-from lycosa.crawl.status import Status, StatusFiles, memory_limit, resident
+from lycosa.crawl.status import Status, StatusFiles, resident
 from lycosa.errors import LocalError, LycosaError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole
 
@@ -123,7 +124,9 @@ class Supervisor:
         agents: int,
         lock: DirectoryLock,
         told: Callable[[str], None] | None = None,
+        before: Status | None = None,
     ) -> None:
+        """`before`: how an agent that was alone left the crawl, in this same run."""
         self._directory = directory
         self._files = DiskFiles(directory)
         self._options = options
@@ -149,9 +152,10 @@ class Supervisor:
         self._judged = 0
         self._round_at = 0.0
         self._last_round: list[int] | None = None
-        self._began = time.monotonic()
+        self._before = before
+        self._began = time.monotonic() - (before.elapsed if before else 0.0)
         self._restarts: set[asyncio.Task[None]] = set()
-        self.pages_before = 0
+        self.pages_before = before.pages - before.pages_run if before else 0
         self._addresses: SharedAddressTable | None = None
 
     # -- the start
@@ -171,7 +175,8 @@ class Supervisor:
             for member in self._members:
                 assert member.recovered is not None
                 self._pool.begin(member.number, member.recovered.fetched)
-                self.pages_before += member.recovered.fetched
+                if self._before is None:
+                    self.pages_before += member.recovered.fetched
                 self._send_go(member, self._all_cursors(), self._unclean)
             await self._until(lambda: all(member.begun for member in self._members))
             self._opened = True
@@ -414,7 +419,8 @@ class Supervisor:
 
     async def run(self) -> End:
         """Crawl until the end; see the module."""
-        self._began = time.monotonic()
+        if self._before is None:
+            self._began = time.monotonic()
         try:
             end = await self._watch()
         finally:
@@ -571,6 +577,7 @@ class Supervisor:
             rss=resident(),
             memory_limit=limit,
             page_limit=self._options.limits.pages,
+            errors_before=self._before.errors if self._before else {},
         )
 
 

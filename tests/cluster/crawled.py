@@ -51,7 +51,7 @@ class Ran:
 def crawl(
     web: Web,
     into: Path,
-    agents: int,
+    agents: int | None,
     during: Callable[[Any], Awaitable[None]] | None = None,
     told: Callable[[str], None] | None = None,
     **more: Any,

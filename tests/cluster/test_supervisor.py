@@ -277,7 +277,7 @@ def test_what_an_agent_cannot_do_is_said_in_one_line(tmp_path: Path) -> None:
         asyncio.run(iterate())
 
 
-def test_the_default_is_one_agent_a_core_if_there_is_work_for_them() -> None:
+def test_there_are_no_more_agents_than_a_scope_has_shards_for() -> None:
     splitter = Splitter(16, Domains(b"test\n"))
 
     def agents(seeds: list[str], **scope: Any) -> int:
