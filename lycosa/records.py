@@ -344,7 +344,7 @@ def encode(record: Record) -> bytes:
     return _encoder.encode(record)
 
 
-def tag_of(kind: type[Record]) -> bytes:
+def tag_of(kind: type[msgspec.Struct]) -> bytes:
     """The tag of a kind of record, as its encoding holds it."""
     return msgspec.msgpack.encode(kind.__struct_config__.tag)
 

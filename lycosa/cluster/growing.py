@@ -81,7 +81,7 @@ class Growing:
             end = await self._first.run()
         finally:
             watcher.cancel()
-        if not self._growing or self._stopped or end is not End.STOPPED:
+        if end is not End.STOPPED or not self._goes_on():
             return end
         self._left = self.status()
         self._running = self._reporter = None
@@ -92,6 +92,9 @@ class Growing:
         if self._stopped:
             self._running.stop()
         return await self._running.run()
+
+    def _goes_on(self) -> bool:
+        return self._growing and not self._stopped
 
     async def _watch(self, agent: Agent) -> None:
         """Until there is work for more."""

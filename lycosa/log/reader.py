@@ -32,7 +32,7 @@ SEGMENT_MAGIC = b"LySEG1\r\n"
 _FIRST = struct.Struct("<Q")
 SEGMENT_HEAD = len(SEGMENT_MAGIC) + _FIRST.size
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=msgspec.Struct)
 
 _PIECE = 4 << 20
 _KEPT_SEGMENTS = 8
