@@ -12,6 +12,7 @@ time counted on. The number of agents does not change again in the run.
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -85,7 +86,8 @@ class Growing:
             return end
         self._left = self.status()
         self._running = self._reporter = None
-        del self._first  # several need the memory
+        del self._first
+        gc.collect()  # several need the memory
         self._running, self._reporter = await self._grow(self._left)
         if self._paused:
             self._running.pause()
