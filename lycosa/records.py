@@ -344,6 +344,18 @@ def encode(record: Record) -> bytes:
     return _encoder.encode(record)
 
 
+def tag_of(kind: type[msgspec.Struct]) -> bytes:
+    """The tag of a kind of record, as its encoding holds it."""
+    return msgspec.msgpack.encode(kind.__struct_config__.tag)
+
+
+def has_tag(data: bytes | memoryview, tag: bytes) -> bool:
+    """Whether those bytes are a record of that tag, however many fields it has: nothing else is looked at."""
+    # MessagePack: an array of up to 15, of up to 65,535 elements, or of more.
+    start = {0xDC: 3, 0xDD: 5}.get(data[0], 1)
+    return data[start : start + len(tag)] == tag
+
+
 def decode_head(data: bytes | memoryview) -> Head:
     """The head of the record of those bytes."""
     head: Head = _head_decoder.decode(data)

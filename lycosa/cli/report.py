@@ -138,6 +138,8 @@ def _headline(report: Report, console: Console) -> None:
         f"{show_count(report.pages)} pages of {show_count(report.sites)} sites, {show_size(report.bytes)}"
         f" ({show_size(report.decoded)} decoded), {show_count(report.links)} links"
     )
+    if report.silent_sites:
+        console.print(f"{show_count(report.silent_sites)} other sites were tried and gave no page")
     console.print(
         f"{_when(report.began)} to {_when(report.ended)} ({show_duration(report.seconds)}, "
         f"{speed:,.1f} pages/s); {state}; median fetch {report.median_ms} ms"

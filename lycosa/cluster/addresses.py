@@ -13,6 +13,9 @@ is free, so nothing is ever deleted. If all of them are taken the address is ref
 forgotten early, and no connection too many is granted. (Two addresses of one hash would take turns with each
 other: polite.)
 
+The file's blocks are allocated when it is made: a disk that fills up later must not end a process that writes to
+its memory (SIGBUS).
+
 Each operation holds a lock of the file for some microseconds. The system drops the lock of a process that dies, and
 whoever watches over the agents calls `release` for it: what it had open begins its wait then.
 """
@@ -31,6 +34,7 @@ from pathlib import Path
 import xxhash
 
 from lycosa.errors import StorageError
+from lycosa.files import _said
 
 MAGIC = b"LyADR1\r\n"
 _HEAD = struct.Struct("<8sId")
@@ -44,9 +48,14 @@ SLOTS = 1 << 14
 def create(path: Path, wait: float, slots: int = SLOTS) -> None:
     """A new, empty table; whoever has the old one open keeps the old one."""
     draft = path.with_suffix(".part")
-    draft.parent.mkdir(parents=True, exist_ok=True)
-    draft.write_bytes(_HEAD.pack(MAGIC, slots, wait).ljust(_START, b"\0") + bytes(_SLOT.size * slots))
-    draft.replace(path)
+    data = _HEAD.pack(MAGIC, slots, wait).ljust(_START, b"\0") + bytes(_SLOT.size * slots)
+    with _said("write", path):
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("wb") as out:
+            if hasattr(os, "posix_fallocate"):  # a file system may keep zeros as a hole
+                os.posix_fallocate(out.fileno(), 0, len(data))
+            out.write(data)
+        draft.replace(path)
 
 
 class SharedAddressTable:
@@ -55,11 +64,15 @@ class SharedAddressTable:
     def __init__(self, path: Path, agent: int, patience: float = 0.05) -> None:
         self._owner = agent + 1
         self._patience = patience
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self._map = mmap.mmap(self._fd, 0)
+        no_table = StorageError(f"{path} is no table of addresses: run the same command again")
+        with _said("open", path):
+            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            if os.fstat(self._fd).st_size < _START:
+                raise no_table
+            self._map = mmap.mmap(self._fd, 0)
         magic, self._slots, self._wait = _HEAD.unpack_from(self._map)
         if magic != MAGIC or len(self._map) != _START + _SLOT.size * self._slots:
-            raise StorageError(f"{path} is no table of addresses: run the same command again")
+            raise no_table
 
     async def begin(self, address: str, now: float) -> float:
         """`try_begin`."""

@@ -2,28 +2,35 @@
 
 With one agent, the default here, everything is as in `lycosa.crawl.api`: the crawl runs in this process and its
 pages can be iterated. Several agents run in processes of their own; then pages are in the log and the archive
-only.
+only. Left to the program (None, the command's default), a crawl begins with one and goes on with several when there
+is work for them (`growing`), no more than there are cores and memory for.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Unpack
 
 from lycosa.clock import SystemClock, milliseconds
+from lycosa.cluster.growing import ENOUGH, Growing, Need
 from lycosa.cluster.supervisor import Supervisor, TeamReporter
-from lycosa.crawl import api
+from lycosa.crawl import api, machine
 from lycosa.crawl import manifest as manifests
+from lycosa.crawl.agent import Agent
 from lycosa.crawl.api import Reporting, Running
 from lycosa.crawl.config import Options, canonical_seeds
 from lycosa.crawl.keywords import CrawlKeywords, SplitterKeywords
+from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.splitting import Splitter, SplitterOptions
+from lycosa.crawl.status import Status, read_status
 from lycosa.errors import ConfigError
 from lycosa.files import DirectoryLock, DiskFiles
 from lycosa.url.parts import host_of
 from lycosa.url.rules import Rules
+
+_AGENT_BYTES = 512 << 20
+"""Memory that an agent wants, about: a process of 200 MB, and some of the frontier and the seen set it may have."""
 
 
 class Crawl(api.Crawl):
@@ -39,11 +46,12 @@ class Crawl(api.Crawl):
         agents: int | None = 1,
         **options: Unpack[CrawlKeywords],
     ) -> None:
-        """`agents`: how many; None: one for each core, but no more than the seeds' scope has work for."""
+        """`agents`: how many; None: one, and one for each core when there is work for them."""
         super().__init__(seeds, into=into, shards=shards, splitter=splitter, **options)
         if agents is not None and agents < 1:
             raise ConfigError(f"a crawl has at least one agent, not {agents}")
         self._agents = agents
+        self._need = Need()
 
     async def start(self, *, pages: bool = False, told: Callable[[str], None] | None = None) -> None:
         if pages and self._agents != 1:
@@ -59,34 +67,70 @@ class Crawl(api.Crawl):
         now = milliseconds(SystemClock())
         manifest = manifests.open_or_create(files, now, self._shards, None, self._splitter)
         seeds = canonical_seeds(self._seeds, Rules.named(self._options.rules))
-        agents = self._agents
-        if agents is None:
-            split = Splitter(manifest.shards, manifests.domains_of(files), manifest.splitter)
-            agents = fitting(self._options, seeds, split, cores())
-        if agents > manifest.shards:
-            raise ConfigError(
-                f"{agents} agents are too many for {manifest.shards} shards: each has at least one"
-            )
+        if self._agents is not None:
+            if self._agents > manifest.shards:
+                raise ConfigError(
+                    f"{self._agents} agents are too many for {manifest.shards} shards: each has at least one"
+                )
+            return await self._open_team(self._agents, manifest, seeds, lock, told)
+        split = Splitter(manifest.shards, manifests.domains_of(files), manifest.splitter)
+        most = fitting(self._options, seeds, split, affordable())
+        if most > 1 and _much_is_left(self._into, self._options):
+            return await self._open_team(most, manifest, seeds, lock, told)
+        self._agents = 1
+        agent, reporter = await super()._open(lock, told)
+        if most == 1:
+            return agent, reporter
+        assert isinstance(agent, Agent)
+
+        async def grow(before: Status) -> tuple[Running, Reporting]:
+            if told is not None:
+                told(f"there is work for more than one agent: going on with {most}")
+            return await self._open_team(most, manifest, seeds, lock, told, before)
+
+        growing = Growing(agent, reporter, grow, self._need)
+        return growing, growing
+
+    async def _open_team(
+        self,
+        agents: int,
+        manifest: Manifest,
+        seeds: Sequence[str],
+        lock: DirectoryLock,
+        told: Callable[[str], None] | None,
+        before: Status | None = None,
+    ) -> tuple[Running, Reporting]:
         self._agents = agents
-        if agents == 1:
-            return await super()._open(lock, told)
         supervisor = Supervisor(
-            self._into.absolute(), manifest, self._options, seeds, agents=agents, lock=lock, told=told
+            self._into.absolute(),
+            manifest,
+            self._options,
+            seeds,
+            agents=agents,
+            lock=lock,
+            told=told,
+            before=before,
         )
         await supervisor.open()
         return supervisor, TeamReporter(supervisor, self._into)
 
     @property
     def agents(self) -> int | None:
-        """How many agents crawl; None if that is not yet decided."""
+        """How many agents crawl now; None if that is not yet decided."""
         return self._agents
 
 
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def affordable() -> int:
+    """How many agents the machine, or the container, has cores and memory for."""
+    return max(min(machine.cores(), machine.memory_limit() // _AGENT_BYTES), 1)
+
+
+def _much_is_left(directory: Path, options: Options) -> bool:
+    """Whether the last run left so much that one agent need not be tried first."""
+    last = read_status(directory)
+    if last is None or last.pending < ENOUGH:
+        return False
+    return not options.limits.pages or options.limits.pages - last.pages >= ENOUGH
 
 
 def fitting(options: Options, seeds: Sequence[str], splitter: Splitter, most: int) -> int:

@@ -39,7 +39,6 @@ class Courier:
         self._valid_ends = valid_ends
         self._doubtful: set[str] = set()
         self._busy = asyncio.Lock()
-        self.brought = 0
 
     def has(self, name: str) -> bool:
         """Whether the bytes of an archive file can still be had. From any thread."""
@@ -69,7 +68,6 @@ class Courier:
                 await asyncio.to_thread(put_archive, self._storage, self._crawl, self._files, name)
                 self._files.remove(name)
                 self._doubtful.discard(name)
-                self.brought += 1
 
     def _here(self) -> list[str]:
         growing = set(self._archive.growing) if self._archive is not None else set()

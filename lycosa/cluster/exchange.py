@@ -8,6 +8,8 @@ Contents. A digest whose partition another agent keeps travels with the links; t
 once that is committed the owner answers which were known. The asker logs the answer as `Duplicates`, unless
 its cursor says that it has it. An answer that is lost in a crash only leaves a duplicate unmarked.
 
+What cannot be read (damaged, too long, of another version) ends the run: passed over, its links would be lost.
+
 A frame that begins past the cursor would mean that something before it was lost. It is not applied; its sender is
 asked, through whoever watches over the agents, to go back to the cursor (`on_gap`).
 """
@@ -26,15 +28,17 @@ from lycosa.cluster.frames import (
     AnswersFrame,
     Frame,
     LinksFrame,
+    check_head,
     directory_of,
     segment_name,
     serial_of,
     unpack,
 )
-from lycosa.cluster.sending import ROOM, SEGMENT_BYTES, Segments, Way
+from lycosa.cluster.sending import FRAME_BYTES, ROOM, SEGMENT_BYTES, Segments, Way
 from lycosa.crawl.exchange import receive
 from lycosa.crawl.saving import Saver
 from lycosa.crawl.shard import Shard
+from lycosa.errors import StorageError
 from lycosa.files import Files
 from lycosa.meters import Meters
 from lycosa.records import Duplicates
@@ -51,6 +55,7 @@ class Incoming:
 
     def __init__(self, files: Files, sender: int, receiver: int) -> None:
         self._files = files.within(directory_of(sender, receiver))
+        self._ends = (sender, receiver)
         self._serial = -1
         self._offset = 0
         self._looked = 0
@@ -91,11 +96,19 @@ class Incoming:
         name = segment_name(self._serial)
         if self._serial < 0 or not self._files.exists(name) or self._files.size(name) <= self._offset:
             return []
-        data = self._files.read_at(name, self._offset, _PIECE)
-        frames, used = unpack(data)
-        if not frames and len(data) == _PIECE:
-            data = self._files.read_at(name, self._offset, self._files.size(name) - self._offset)
+        try:
+            if self._offset == SEGMENT_HEAD:
+                check_head(self._files.read_at(name, 0, SEGMENT_HEAD), *self._ends)
+            data = self._files.read_at(name, self._offset, _PIECE)
             frames, used = unpack(data)
+            if not frames and len(data) == _PIECE:
+                data = self._files.read_at(name, self._offset, self._files.size(name) - self._offset)
+                frames, used = unpack(data)
+        except StorageError as error:
+            raise StorageError(
+                f"{self._files.path(name)} cannot be read at byte {self._offset}: {error}; run the same command"
+                f" again: the links are sent once more from the logs"
+            ) from None
         self._offset += used
         return frames
 
@@ -121,6 +134,7 @@ class FileExchange:
         woken: Callable[[], None],
         segment_bytes: int = SEGMENT_BYTES,
         room: int = ROOM,
+        frame_bytes: int = FRAME_BYTES,
     ) -> None:
         """`holders` says which agent has each shard of the crawl."""
         self._clock = clock
@@ -136,6 +150,7 @@ class FileExchange:
                 self._find,
                 meters,
                 room,
+                frame_bytes,
             )
             for other in others
         }

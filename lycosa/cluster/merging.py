@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -35,8 +35,9 @@ def merged(
     rss: int,
     memory_limit: int,
     page_limit: int,
+    errors_before: Mapping[str, int],
 ) -> Status:
-    """One status; what is the crawl's own is given."""
+    """One status; what is the crawl's own is given. `errors_before`: those that others met in this run."""
     total = Status(
         at=at,
         pid=pid,
@@ -49,7 +50,7 @@ def merged(
         duplicates=0,
         statuses={},
         skipped={},
-        errors={},
+        errors=dict(errors_before),
         pending=0,
         left_behind=0,
         deferred=0,

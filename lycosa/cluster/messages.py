@@ -167,7 +167,7 @@ class Ended(_Message, frozen=True):
 
 
 class Failed(_Message, frozen=True):
-    """The operator, or the disk, must act: starting again would not help."""
+    """The operator, the disk or the program must be seen to: starting again would not help."""
 
     kind: str
     text: str

@@ -3,6 +3,9 @@
 FD is this side of a pair of sockets; `messages` says what is said over it. The process does what its supervisor
 says, and ends when the supervisor does: what was appended is committed, nothing more, since another process may
 want the directory. Signals of the terminal are the supervisor's business.
+
+What ends the agent is told to the supervisor in one line (`Failed`). If it is an error of the program, its trace
+is left in `exchange/agent-N.failed`.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import signal
 import socket
 import sys
 import time
+import traceback
+from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,8 +57,8 @@ from lycosa.crawl.config import decode_options
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import Reporter
 from lycosa.crawl.warming import warm
-from lycosa.errors import LycosaError
-from lycosa.files import DiskFiles
+from lycosa.errors import LocalError, LycosaError
+from lycosa.files import DiskFiles, write_whole
 from lycosa.meters import Meters
 
 EXCHANGE = "exchange"
@@ -164,8 +169,8 @@ class AgentProcess:
         self.agent.begin(go.seeds, go.ends, unclean=go.unclean)
         self._channel.send(Begun(refused=self.agent.refused_seeds))
         beside = [
-            asyncio.ensure_future(each)
-            for each in (self._exchange_loop(), self._report_loop(), self._listen())
+            asyncio.ensure_future(self._beside(each))
+            for each in (self._exchange.run(), self._report_loop(), self._listen())
         ]
         try:
             await self.agent.run()
@@ -175,9 +180,10 @@ class AgentProcess:
             self._exchange.close()
         self._channel.send(Ended(status=self._reporter.status()))
 
-    async def _exchange_loop(self) -> None:
+    async def _beside(self, work: Awaitable[None]) -> None:
+        """Something that runs beside the agent; its failure is the agent's."""
         try:
-            await self._exchange.run()
+            await work
         except Exception as error:
             self.agent.fail(error)
 
@@ -260,16 +266,33 @@ async def serve(fd: int) -> int:
     start = await channel.receive()
     if not isinstance(start, Start):
         return 1
-    # Kernels are loaded now, and not while visits wait.
-    await asyncio.to_thread(warm, decode_options(start.options))
     try:
+        # Kernels are loaded now, and not while visits wait.
+        await asyncio.to_thread(warm, decode_options(start.options))
         await AgentProcess(channel, start).run()
     except LycosaError as error:
         channel.send(Failed(kind=type(error).__name__, text=str(error)))
         await channel.drain()
         return 2
+    except Exception as error:
+        channel.send(Failed(kind=LocalError.__name__, text=_left(error, start)))
+        await channel.drain()
+        return 2
     await channel.drain()
     return 0
+
+
+def _left(error: Exception, start: Start) -> str:
+    """An error of the program in one line; the rest of it is left in a file."""
+    name = f"{EXCHANGE}/agent-{start.agent}.failed"
+    with suppress(OSError, LycosaError):
+        write_whole(DiskFiles(start.directory), name, "".join(traceback.format_exception(error)).encode())
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return (
+        f"it failed with {what} ({Path(last.filename).name}, line {last.lineno}), an error of lycosa: please report"
+        f" {Path(start.directory, name)}; the same command goes on from what is logged"
+    )
 
 
 def main() -> int:

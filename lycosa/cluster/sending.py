@@ -22,6 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from lycosa.cluster.frames import (
     SEGMENT_HEAD,
     AnswersFrame,
+    LinksFrame,
+    cut,
     directory_of,
     links_frame,
     pack,
@@ -39,6 +41,7 @@ from lycosa.records import Record
 
 SEGMENT_BYTES = 4 << 20
 ROOM = 64 << 20
+FRAME_BYTES = 256 << 10
 _ROWS = 2_000
 """Links in one frame: a receiver takes it in a few milliseconds."""
 _RECORDS = 100
@@ -110,11 +113,13 @@ class Way:
         find: Callable[[int], Shard | None],
         meters: Meters,
         room: int = ROOM,
+        frame_bytes: int = FRAME_BYTES,
     ) -> None:
         self._segments = segments
         self._receivers = tuple(receivers)
         self._find = find
         self._room = room
+        self._frame_bytes = frame_bytes
         self._sent: dict[tuple[int, int], int] = {}
         """For (sender, receiver): what was found before this position has been written."""
         self._behind: dict[int, _Behind] = {}
@@ -201,23 +206,19 @@ class Way:
         self._segments.flush()
 
     def _write(
-        self, sender: int, receiver: int, end: int, rows: list[Row], asks: Sequence[tuple[int, int]]
+        self, sender: int, receiver: int, end: int, rows: Sequence[Row], asks: Sequence[tuple[int, int]]
     ) -> None:
         """Write rows up to `end` of the sender's log in frames of bounded size."""
-        rows.sort(key=lambda row: row[0])
         start, asked = self._sent[sender, receiver], self._asked[sender]
-        for first in range(0, max(len(rows), 1), _ROWS):
-            part = rows[first : first + _ROWS]
-            last = first + _ROWS >= len(rows)
-            # The cursor must not be past rows, or contents, of a later frame.
-            stop = end if last else part[-1][0]
-            told = [row for row in asks if last or row[0] < stop]
-            asks = [row for row in asks if not last and row[0] >= stop]
-            data = pack(links_frame(sender, receiver, start, stop, part, told, asked))
-            self._segments.write(data)
-            self._links.add(len(part))
-            self._bytes.add(len(data))
+        for part in cut(start, end, rows, asks, most=self._frame_bytes, count=_ROWS):
+            self._put(links_frame(sender, receiver, *part, asked))
         self._sent[sender, receiver] = end
+
+    def _put(self, frame: LinksFrame) -> None:
+        data = pack(frame)
+        self._segments.write(data)
+        self._links.add(len(frame.kinds))
+        self._bytes.add(len(data))
 
     def _has_room(self) -> bool:
         unread = self._segments.unread()
@@ -255,10 +256,8 @@ class Way:
         for receiver, rows in found.rows.items():
             start = self._sent[shard.number, receiver]
             if start <= behind.change:
-                data = pack(links_frame(shard.number, receiver, start, start, rows, (), 0))
-                self._segments.write(data)
-                self._links.add(len(rows))
-                self._bytes.add(len(data))
+                for part in cut(start, start, rows, most=self._frame_bytes, count=_ROWS):
+                    self._put(links_frame(shard.number, receiver, start, start, part.rows))
         behind.again = stop
         if stop >= min(behind.change, shard.log.committed):
             behind.again, behind.tail = -1, None

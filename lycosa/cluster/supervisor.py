@@ -12,8 +12,9 @@ The lock of the directory, the mark of a running crawl, the exchange's files and
 supervisor's. Agents inherit the lock, so that nobody else begins before the last of them has ended; they end by
 themselves when the supervisor does.
 
-An agent that dies is started again after a moment, told that it was cut short; one that dies over and over ends
-the run. One that says what the operator must do (`Failed`) is not started again.
+An agent that dies is started again after a moment, told that it was cut short; one that dies over and over, or
+while it ends, ends the run. One that fails (`Failed`: what the operator must do, or an error of the program) is not
+started again. Whatever ends the run is the command's failure, and names the agent.
 """
 
 from __future__ import annotations
@@ -63,9 +64,10 @@ from lycosa.cluster.process import ADDRESSES, EXCHANGE, holders
 from lycosa.cluster.quotas import Pool
 from lycosa.crawl.agent import End
 from lycosa.crawl.config import Options, decode_options, encode_options, with_seeds
+from lycosa.crawl.machine import memory_limit
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.saving import RUNNING
-from lycosa.crawl.status import Status, StatusFiles, memory_limit, resident
+from lycosa.crawl.status import Status, StatusFiles, resident
 from lycosa.errors import LocalError, LycosaError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole
 
@@ -122,7 +124,9 @@ class Supervisor:
         agents: int,
         lock: DirectoryLock,
         told: Callable[[str], None] | None = None,
+        before: Status | None = None,
     ) -> None:
+        """`before`: how an agent that was alone left the crawl, in this same run."""
         self._directory = directory
         self._files = DiskFiles(directory)
         self._options = options
@@ -148,9 +152,10 @@ class Supervisor:
         self._judged = 0
         self._round_at = 0.0
         self._last_round: list[int] | None = None
-        self._began = time.monotonic()
+        self._before = before
+        self._began = time.monotonic() - (before.elapsed if before else 0.0)
         self._restarts: set[asyncio.Task[None]] = set()
-        self.pages_before = 0
+        self.pages_before = before.pages - before.pages_run if before else 0
         self._addresses: SharedAddressTable | None = None
 
     # -- the start
@@ -170,7 +175,8 @@ class Supervisor:
             for member in self._members:
                 assert member.recovered is not None
                 self._pool.begin(member.number, member.recovered.fetched)
-                self.pages_before += member.recovered.fetched
+                if self._before is None:
+                    self.pages_before += member.recovered.fetched
                 self._send_go(member, self._all_cursors(), self._unclean)
             await self._until(lambda: all(member.begun for member in self._members))
             self._opened = True
@@ -190,11 +196,12 @@ class Supervisor:
         self._addresses = SharedAddressTable(path, len(self._members))
 
     async def _start(self, member: Member) -> None:
-        ours, theirs = socket.socketpair()
         try:
-            member.process = _spawn(theirs.fileno(), self._lock.fileno())
-        finally:
-            theirs.close()
+            ours, theirs = socket.socketpair()
+            with theirs:
+                member.process = _spawn(theirs.fileno(), self._lock.fileno())
+        except OSError as error:
+            raise LocalError(f"agent {member.number} cannot be started: {error.strerror}") from None
         ours.setblocking(False)
         member.recovered = member.report = member.settled = None
         member.begun = member.ended = False
@@ -288,7 +295,7 @@ class Supervisor:
             member.status = message.status
         elif isinstance(message, Failed):
             kind = getattr(errors, message.kind, LocalError)
-            self._failure = self._failure or kind(message.text)
+            self._failure = self._failure or kind(f"agent {member.number}: {message.text}")
         elif isinstance(message, Told):
             self._told(message.text if len(self._members) == 1 else f"agent {member.number}: {message.text}")
         elif isinstance(message, Settled):
@@ -332,13 +339,17 @@ class Supervisor:
         self._end_claims(member.number)
         if member.ended or self._failure is not None:
             return
+        what = f"signal {-code}" if code < 0 else f"exit code {code}"
         if self._stopping:
             self._unclean = True
             member.ended = True
+            if code:
+                self._failure = LocalError(
+                    f"agent {member.number} died while it ended ({what}): the same command goes on from here"
+                )
             return
         soon = time.monotonic() - member.started < _SOON
         member.deaths = member.deaths + 1 if soon else 1
-        what = f"signal {-code}" if code < 0 else f"exit code {code}"
         if member.deaths >= _DEATHS or not self._opened:
             when = f"{_DEATHS} times in a row" if self._opened else "at its start"
             self._failure = LocalError(
@@ -408,7 +419,8 @@ class Supervisor:
 
     async def run(self) -> End:
         """Crawl until the end; see the module."""
-        self._began = time.monotonic()
+        if self._before is None:
+            self._began = time.monotonic()
         try:
             end = await self._watch()
         finally:
@@ -565,6 +577,7 @@ class Supervisor:
             rss=resident(),
             memory_limit=limit,
             page_limit=self._options.limits.pages,
+            errors_before=self._before.errors if self._before else {},
         )
 
 

@@ -24,11 +24,6 @@ from lycosa.log.reader import LogReader
 from lycosa.records import Configured, Duplicates, Fetched, Lost, Record
 from lycosa.url.key import Keyer
 
-_DUPLICATES = b"\x95\xa1U"
-"""How a Duplicates record begins: an array of five, the first its tag."""
-_LOST = b"\x9c\xa1L"
-"""How a Lost record begins: an array of twelve."""
-
 
 def with_word(record: Record, late: bool) -> Record:
     """The record as if the late word that its content was known had come in time."""
@@ -78,24 +73,21 @@ class CrawlReader:
         if not self.manifest.cluster:
             return frozenset()
         if shard not in self._lost:
-            found = (record for _, record in self.logs[shard].find(_LOST) if isinstance(record, Lost))
-            self._lost[shard] = frozenset(record.position for record in found)
+            found = self.logs[shard].find_kind(Lost)
+            self._lost[shard] = frozenset(record.position for _, record in found)
         return self._lost[shard]
 
     def late_duplicates(self, shard: int) -> frozenset[int]:
         """Positions of pages in a shard's log of which another agent said later that their content was known."""
-        found = (record for _, record in self.logs[shard].find(_DUPLICATES) if isinstance(record, Duplicates))
-        return frozenset(position for record in found for position in record.positions)
+        found = self.logs[shard].find_kind(Duplicates)
+        return frozenset(position for _, record in found for position in record.positions)
 
     def options(self) -> Options | None:
         """The options that hold; None if the crawl never came so far as to log them."""
-        last: Configured | None = None
         for log in self.logs:
-            for _, record in log.scan():
-                if isinstance(record, Configured):
-                    last = record
-            if last is not None:
-                return decode_options(last.options)
+            found = [record for _, record in log.find_kind(Configured)]
+            if found:
+                return decode_options(found[-1].options)
         return None
 
 

@@ -13,7 +13,8 @@ was met, `notes` says so.
 
 The structs here are also the JSON document of `lycosa report --json`: field names as below, times in ISO
 8601, durations in milliseconds where named `_ms`, sizes in bytes. `pages` counts Fetched records (answers of
-any status), `urls` counts URLs.
+any status), `urls` counts URLs, `sites` those that gave a page; `silent_sites` were asked, or could not be, and
+gave none.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class Duplicates(msgspec.Struct, kw_only=True):
     pages: int = 0
     groups: int = 0
     largest: list[DuplicateGroup] = []
+    answers: int = 0  # of any status whose content had been fetched before: what `lycosa status` counts
 
 
 class Forbidden(msgspec.Struct, kw_only=True):
@@ -220,6 +222,7 @@ class Report(msgspec.Struct, kw_only=True):
     decoded: int = 0
     links: int = 0
     sites: int = 0
+    silent_sites: int = 0
     median_ms: int = 0
     statuses: list[Count] = []
     types: list[Count] = []

@@ -51,6 +51,8 @@ _EXAMPLES = 3
 _SEEDS = 5
 _SLOW_PAGES = 3
 """A site's median means little below so many pages."""
+_SILENT = frozenset((Why.FAILED, Why.DNS, Why.ADDRESS, Why.ROBOTS, Why.ROBOTS_UNREACHABLE))
+"""Why a URL was skipped that says that its site was asked, or could not be."""
 _STEPS = 72  # quarter octaves: up to 2^18 ms
 
 T = TypeVar("T")
@@ -133,7 +135,7 @@ class Times:
 
 
 class _Site:
-    """What is counted of a site."""
+    """What is counted of a site: one that was asked, or could not be."""
 
     __slots__ = ("bytes", "errors", "failed", "pages", "slowest", "times")
 
@@ -202,7 +204,8 @@ class FirstPass:
         self.targets = array("Q")
         self.digests = array("Q")
         self.digests_lost = 0
-        self._site_count = 0
+        self._site_count = self._silent_count = 0
+        self.duplicates = 0
         self._sites_lost = self._rules_lost = self._waiting_lost = False
         self._largest_sites: Top[SiteRow] = Top(top)
         self._troubled: Top[SiteRow] = Top(top)
@@ -231,6 +234,7 @@ class FirstPass:
             self._robots_files += 1
             name = f"status {record.status}" if record.status else "no answer"
             self._robots.add(name, example=record.site)
+            self._site(record.site)
             if record.detail.startswith("unreachable"):
                 self._errors.add("robots.txt " + name, example=record.site)
         elif isinstance(record, Seeded):
@@ -254,7 +258,8 @@ class FirstPass:
         self._depths.add(str(record.depth), size)
         self._times.add(total)
         self._timeline.add(record.at, size)
-        site = self._site(url)
+        self.duplicates += record.duplicate
+        site = self._site(site_of(url))
         site.pages += 1
         site.bytes += size
         site.times.add(total)
@@ -284,15 +289,12 @@ class FirstPass:
             else:
                 self.digests_lost += 1
 
-    def _site(self, url: str) -> _Site:
-        name = site_of(url)
+    def _site(self, name: str) -> _Site:
         site = self._sites.get(name)
         if site is None:
             if len(self._sites) >= SITES:
                 self._sites_lost = True
                 name = OTHERS
-            else:
-                self._site_count += 1
             site = self._sites.setdefault(name, _Site())
         return site
 
@@ -310,9 +312,11 @@ class FirstPass:
     def _skip(self, shard: int, position: int, record: Skipped) -> None:
         self._skipped.add(record.why, example=record.url)
         self._waiting.pop(record.url, None)
+        if record.why in _SILENT:
+            self._site(site_of(record.url))
         if record.why in (Why.FAILED, Why.DNS):
             self._errors.add(_kind(record.detail) or record.why, example=record.url)
-            self._site(record.url).failed += 1
+            self._site(site_of(record.url)).failed += 1
             self._break(shard, position, record.url)
         elif record.why is Why.ROBOTS:
             self._forbidden_urls += 1
@@ -343,6 +347,8 @@ class FirstPass:
         for name, site in self._sites.items():
             if name == OTHERS:
                 continue
+            self._site_count += site.pages > 0
+            self._silent_count += not site.pages
             trouble = site.errors + site.failed
             for top, weight in ((self._largest_sites, site.pages), (self._troubled, trouble)):
                 if weight and top.wants(weight):
@@ -366,7 +372,8 @@ class FirstPass:
         report.seeds, report.seed_count = self._seeds, self._seed_count
         report.user_agent = str(_option(self._options, "fetch", "user_agent") or "")
         report.records, report.pages, report.links = self.records, self._pages, self._links
-        report.bytes, report.decoded, report.sites = self._bytes, self._decoded, self._site_count
+        report.bytes, report.decoded = self._bytes, self._decoded
+        report.sites, report.silent_sites = self._site_count, self._silent_count
         report.median_ms = self._times.median()
         report.statuses = sorted(self._statuses.counts(), key=lambda row: row.name)
         report.types = self._types.counts()
@@ -399,7 +406,7 @@ class FirstPass:
         said = (
             (
                 self._sites_lost,
-                f"a shard has more than {SITES:,} sites: those met later are in no table of sites",
+                f"a shard has more than {SITES:,} sites: those met later are not counted, and in no table of sites",
             ),
             (
                 self._rules_lost,

@@ -80,6 +80,7 @@ def _numbers(report: Report) -> str:
     rows = [
         (f"{report.pages:,}", "pages", False),
         (f"{report.sites:,}", "sites", False),
+        *([(f"{report.silent_sites:,}", "sites without a page", False)] if report.silent_sites else []),
         (_size(report.bytes), "transferred", False),
         (f"{report.links:,}", "links found", False),
         (f"{speed:,.1f}/s" if speed else "–", "pages on average", False),

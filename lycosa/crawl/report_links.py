@@ -105,6 +105,7 @@ class SecondPass:
             pages=len(self._first.digests) + self._first.digests_lost,
             groups=self._group_count,
             largest=[group for group in groups if group.pages > 1],
+            answers=self._first.duplicates,
         )
         report.redirects = self._redirects()
 

@@ -79,7 +79,6 @@ class Saver:
         self._snapshotting = asyncio.Lock()
         self._named: dict[int, list[tuple[int, dict[str, list[str]]]]] = {}
         """For each shard, its kept snapshots: position and the files they name."""
-        self.commits = 0
         self.snapshots = 0
 
     def add(self, shard: Shard) -> None:
@@ -138,7 +137,6 @@ class Saver:
                     batches = await self._enter(self._ledger, batches)
                 for shard, batch in batches:
                     shard.log.confirm(batch)
-                self.commits += 1
             if only is None:
                 if self._ledger is None:
                     deliver(self.shards, milliseconds(self._clock))

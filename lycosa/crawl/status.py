@@ -11,11 +11,12 @@ import resource
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from lycosa.crawl.history import History
+from lycosa.crawl.machine import memory_limit
 
 if TYPE_CHECKING:
     from lycosa.crawl.agent import Agent
@@ -59,20 +60,6 @@ def resident() -> int:
         # macOS has no /proc: the peak is what can be had.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
-
-
-def memory_limit() -> int:
-    """Bytes of RAM that this process may have: its control group's limit, or the machine's."""
-    limits = []
-    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            text = Path(name).read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        if text.isdigit():
-            limits.append(int(text))
-    limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return min(limits)
 
 
 class StatusFiles:
@@ -142,8 +129,3 @@ def read_status(directory: Path) -> Status | None:
         return msgspec.json.decode((directory / STATUS).read_bytes(), type=Status)
     except (OSError, msgspec.MsgspecError):
         return None
-
-
-def as_dict(status: Status) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(status)
-    return found

@@ -155,15 +155,6 @@ class Sampler:
         """Whether a host with so many URLs is to have more of those left behind for it."""
         return fill < 1.0 and queued < _LOW_HOST
 
-    @property
-    def complete(self) -> bool:
-        """Whether every link comes in, sooner or later."""
-        return self._mode in ("adaptive", "sample")
-
-    @property
-    def judges_quality(self) -> bool:
-        return self._quality
-
 
 def directories_of(url: str) -> int:
     """How many directories the path of a URL has."""

@@ -19,18 +19,20 @@ import bisect
 import struct
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
 from lycosa.errors import StorageError
 from lycosa.files import Files
 from lycosa.log import blocks
-from lycosa.records import Record, decode
+from lycosa.records import Record, decode, has_tag, tag_of
 
 SEGMENT_MAGIC = b"LySEG1\r\n"
 _FIRST = struct.Struct("<Q")
 SEGMENT_HEAD = len(SEGMENT_MAGIC) + _FIRST.size
+
+R = TypeVar("R", bound=msgspec.Struct)
 
 _PIECE = 4 << 20
 _KEPT_SEGMENTS = 8
@@ -145,6 +147,13 @@ class LogReader:
         """Positions and records whose encoding holds `needle`; blocks without it are not decoded."""
         for position, row in self.scan_encoded(needle=needle):
             yield position, _decoded(position, row)
+
+    def find_kind(self, kind: type[R]) -> Iterator[tuple[int, R]]:
+        """Positions and records of one kind; no other is decoded."""
+        tag = tag_of(kind)
+        for position, row in self.scan_encoded(needle=tag):
+            if has_tag(row, tag):
+                yield position, cast(R, _decoded(position, row))
 
     def scan_encoded(
         self, start: int = 0, stop: int | None = None, needle: bytes = b""

@@ -69,44 +69,6 @@ def is_address(host: str) -> bool:
     return host[:1] == "[" or (host[-1:].isdigit() and host.replace(".", "").isdigit() and "." in host)
 
 
-# The standard lets names hold these; escaped, they cannot be taken for the marks of the reversed form.
-_NAME_ESCAPES = (("%", "%25"), (",", "%2C"), (")", "%29"))
-
-
-def reversed_host(host: str) -> str:
-    """`www.example.com` -> `com,example,www`; addresses as they are."""
-    if is_address(host):
-        return host
-    for plain, escaped in _NAME_ESCAPES:
-        if plain in host:
-            host = host.replace(plain, escaped)
-    return ",".join(host.split(".")[::-1])
-
-
-def graph_form(url: str) -> str:
-    """A spelling whose order keeps hosts of a domain, and pages of a host, together; one to one.
-
-    `https://www.example.com:8443/a?b` -> `com,example,www)https:8443/a?b`. The `)` sorts before `,`, hence
-    the pages of a host come before those of its sub-domains, and nothing comes between.
-    """
-    mark = url.find("://")
-    end = url.find("/", mark + 3)
-    host = host_of(url)
-    return f"{reversed_host(host)}){url[:mark]}{url[mark + 3 + len(host) : end]}{url[end:]}"
-
-
-def from_graph_form(form: str) -> str:
-    """The URL of a `graph_form`."""
-    host, _, rest = form.partition(")")
-    end = rest.find("/")
-    scheme, colon, port = rest[:end].partition(":")
-    if not is_address(host):
-        host = ".".join(host.split(",")[::-1])
-        for plain, escaped in reversed(_NAME_ESCAPES):
-            host = host.replace(escaped, plain)
-    return f"{scheme}://{host}{colon}{port}{rest[end:]}"
-
-
 # The keys of CDX indexes. What follows is the behaviour of the Internet Archive's `surt` package (its default
 # canonicaliser), which pywb calls for both the index and the query: a key that differs is a page not found.
 

@@ -234,22 +234,6 @@ class Scope:
                 return f"path segment {segment!r} {count} times is more than max_repeats {repeats}"
         return None
 
-    def describe(self) -> list[str]:
-        """The scope in lines for people: what is set, in the order in which it is judged."""
-        options = self.options
-        lines = [f"mode {options.mode}, from {len(self._seeds)} seeds"]
-        lines.append(f"schemes: {', '.join(sorted(self._schemes))}")
-        for name in msgspec.structs.fields(ScopeOptions):
-            value = getattr(options, name.name)
-            if name.name in ("mode", "schemes") or value is None or value == ():
-                continue
-            if isinstance(value, tuple):
-                shown = ", ".join(value[:5]) + (f" ... ({len(value)} in all)" if len(value) > 5 else "")
-                lines.append(f"{name.name}: {shown}")
-            else:
-                lines.append(f"{name.name}: {value}")
-        return lines
-
 
 def _above(host: str, names: frozenset[str]) -> str | None:
     """The name among `names` that is the host or above it."""

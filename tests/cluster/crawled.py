@@ -51,7 +51,7 @@ class Ran:
 def crawl(
     web: Web,
     into: Path,
-    agents: int,
+    agents: int | None,
     during: Callable[[Any], Awaitable[None]] | None = None,
     told: Callable[[str], None] | None = None,
     **more: Any,
@@ -63,7 +63,7 @@ def crawl(
         await made.start(told=told)
         beside = asyncio.ensure_future(during(made)) if during else None
         try:
-            end = await asyncio.wait_for(made.wait(), 90)
+            end = await made.wait()  # the suite's own limit ends a test that hangs
         finally:
             if beside is not None:
                 beside.cancel()
@@ -86,7 +86,7 @@ def judge(log: AccessLog, web: Web) -> list[str]:
     return [str(row) for row in violations(log, rules)]
 
 
-async def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+async def until(true: Callable[[], bool], seconds: float = 240.0) -> None:
     """Wait for something to become true."""
     for _ in range(int(seconds / 0.02)):
         if true():

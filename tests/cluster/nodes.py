@@ -38,10 +38,13 @@ class NoHosts:
 class Nodes:
     """Two agents in one directory."""
 
-    def __init__(self, files: Files, *, segment_bytes: int = 2_000, room: int = 1 << 20) -> None:
+    def __init__(
+        self, files: Files, *, segment_bytes: int = 2_000, room: int = 1 << 20, frame_bytes: int = 256 << 10
+    ) -> None:
         self.files = files
         self.segment_bytes = segment_bytes
         self.room = room
+        self.frame_bytes = frame_bytes
         manifest = manifests.open_or_create(files, 1, SHARDS, 7)
         self.splitter = Splitter(manifest.shards, manifests.domains_of(files))
         self.hosts: dict[int, list[str]] = {number: [] for number in range(SHARDS)}
@@ -64,6 +67,7 @@ class Nodes:
             woken=lambda: None,
             segment_bytes=self.segment_bytes,
             room=self.room,
+            frame_bytes=self.frame_bytes,
         )
         team = Team(
             name=f"a{number}",

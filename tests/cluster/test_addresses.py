@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_turns_and_waits(make: Make) -> None:
     assert table.try_begin("192.0.2.3", 15.0) == 20.0
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.floats(0.0, 1.0), st.booleans()), max_size=60),
     st.floats(0.0, 2.0),
@@ -114,6 +115,31 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "table").write_bytes(bytes(100))
     with pytest.raises(StorageError, match="no table of addresses"):
         SharedAddressTable(tmp_path / "table", 0)
+    (tmp_path / "table").write_bytes(b"")
+    with pytest.raises(StorageError, match="no table of addresses"):
+        SharedAddressTable(tmp_path / "table", 0)
+
+
+def test_a_disk_without_room_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(fd: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StorageError, match=r"cannot write .*table: the disk is full"):
+        addresses.create(tmp_path / "table", 0.5)
+    assert not (tmp_path / "table").exists()
+    with pytest.raises(StorageError, match=r"cannot open .*table: No such file"):
+        SharedAddressTable(tmp_path / "table", 0)
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match=r"cannot write .*file/table"):
+        addresses.create(tmp_path / "file" / "table", 0.5)
+
+
+def test_the_table_has_its_blocks_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "posix_fallocate", lambda fd, offset, length: asked.append((offset, length)))
+    addresses.create(tmp_path / "table", 0.5, 64)
+    assert asked == [(0, (tmp_path / "table").stat().st_size)]
 
 
 CONTENDER = """
@@ -121,9 +147,11 @@ import sys, time
 from pathlib import Path
 from lycosa.cluster.addresses import SharedAddressTable
 table = SharedAddressTable(Path(sys.argv[1]), int(sys.argv[2]))
-until = time.monotonic() + 1.0
-while (now := time.monotonic()) < until:
-    again = table.try_begin("192.0.2.1", now)
+print("ready", flush=True)
+sys.stdin.readline()
+turns = 0
+while turns < 20:
+    again = table.try_begin("192.0.2.1", now := time.monotonic())
     if again:
         time.sleep(max(min(again - now, 0.002), 0))
         continue
@@ -132,25 +160,33 @@ while (now := time.monotonic()) < until:
     ended = time.monotonic()
     print(begun, ended, flush=True)
     table.end("192.0.2.1", time.monotonic())
+    turns += 1
 """
 
 
 def test_two_processes_take_turns(tmp_path: Path) -> None:
+    """The later of two turns begins a wait after the end of the earlier, however long either takes."""
     addresses.create(tmp_path / "table", 0.01)
-    started = time.monotonic()
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", CONTENDER, str(tmp_path / "table"), str(agent)], stdout=subprocess.PIPE
+            [sys.executable, "-c", CONTENDER, str(tmp_path / "table"), str(agent)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         for agent in range(2)
     ]
+    for process in processes:  # both are there before either begins
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
     spans: list[tuple[float, float]] = []
     for process in processes:
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate()
         assert process.returncode == 0
         rows = [line.split() for line in out.decode().splitlines()]
-        assert rows, "it must have had a turn"
+        assert len(rows) == 20
         spans += [(float(begun), float(ended)) for begun, ended in rows]
-    assert min(spans)[0] > started
     for (_, ended), (begun, _) in pairwise(sorted(spans)):
         assert begun >= ended + 0.01 - 1e-4, "the address was asked too early, or twice at once"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lycosa.cluster import frames
+from lycosa.cluster.frames import SEGMENT_HEAD
+from lycosa.errors import StorageError
 from lycosa.files import DiskFiles
 from lycosa.lab.faults import FaultyFiles
 from lycosa.records import Duplicates, Received
@@ -197,6 +201,42 @@ def test_a_wider_scope_offers_old_links_again_across_agents(tmp_path: Path) -> N
     nodes.settle()
     assert sorted(set(received(nodes, 1))) == sorted(urls)
     assert all(nodes.shard(1).knows(url) for url in urls)
+
+
+def test_a_wider_scope_offers_more_links_than_fit_into_a_frame(tmp_path: Path, monkeypatch: Any) -> None:
+    """However many links a change of scope offers again, no frame is longer than readers take."""
+    monkeypatch.setattr(frames.pack, "__defaults__", (4_000,))
+    monkeypatch.setattr(frames.unpack, "__defaults__", (0, 4_000))
+    nodes = Nodes(DiskFiles(tmp_path), frame_bytes=1_000)
+    narrow = {**OPTIONS, "scope": {"mode": "any", "exclude_paths": ["/x"]}}
+    for number in range(AGENTS):
+        nodes.open(number, narrow)
+    for number in range(AGENTS):
+        nodes.begin(number)
+    long = "x" * 200
+    urls = [f"{url}{long}" for url in links_to(nodes, 1, 250)]
+    for page in range(5):
+        nodes.fetch(0, urls[50 * page : 50 * page + 50], page=page)
+    nodes.settle()
+    assert not received(nodes, 1)
+    nodes.start()
+    nodes.settle()
+    assert sorted(set(received(nodes, 1))) == sorted(urls)
+
+
+@pytest.mark.parametrize(
+    ("at", "byte", "what"), [(SEGMENT_HEAD + 20, 0xFF, "damaged"), (5, ord("2"), "another version")]
+)
+def test_a_segment_that_cannot_be_read_ends_the_run(nodes: Nodes, at: int, byte: int, what: str) -> None:
+    nodes.fetch(0, links_to(nodes, 1, 30))
+    nodes.commit(0)
+    exchange = nodes.files.within("exchange/0-1")
+    name = exchange.list("")[-1]
+    with Path(exchange.path(name)).open("r+b") as file:
+        file.seek(at)
+        file.write(bytes([byte]))
+    with pytest.raises(StorageError, match=rf"0-1/{name} cannot be read at byte .*{what}.*the same command"):
+        nodes.read(1)
 
 
 STEPS = st.lists(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -199,6 +200,62 @@ def test_ctrl_c_stops_all_cleanly(tmp_path: Path) -> None:
     assert status is not None and status.state == "stopped" and status.pending > 0
 
 
+INJECTED = """
+import sys
+
+if "lycosa.cluster.process" in sys.orig_argv:  # this process is an agent
+    import os
+    from lycosa.crawl.agent import Agent
+
+    def fail():
+        {what}
+
+    def instead(agent, *args, before=Agent.{where}):
+        return fail() if agent._team.name == "a1" and agent.totals().fetched > 3 else before(agent, *args)
+
+    Agent.{where} = instead
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "line"),
+    [
+        (
+            "_start_visits",
+            "raise AssertionError('injected')",
+            r"agent 1: it failed with AssertionError: injected ",
+        ),
+        ("_wind_up", "raise KeyError('injected')", r"agent 1: it failed with KeyError: 'injected' "),
+        (
+            "_wind_up",
+            "os.kill(os.getpid(), 9)",
+            r"agent 1 died while it ended \(signal 9\): the same command",
+        ),
+    ],
+)
+def test_the_failure_of_an_agent_is_that_of_the_command(
+    tmp_path: Path, where: str, what: str, line: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INJECTED.format(where=where, what=what))
+    directory = tmp_path / "crawl"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    with serving(SMALL) as served:
+        done = subprocess.run(
+            [*command(served, directory, "--agents", "2"), "--max-pages", "40"],
+            capture_output=True,
+            check=False,
+            env=env,
+        )
+    told = done.stderr.decode().splitlines()
+    assert done.returncode == 5, told
+    assert re.fullmatch(f"lycosa crawl: {line}.*", told[-1]), told
+    assert "Traceback" not in done.stderr.decode()
+    status = read_status(directory)
+    assert status is not None and status.state == "failed"
+    if "raise" in what:
+        assert "injected" in (directory / "exchange" / "agent-1.failed").read_text()
+
+
 def test_what_an_agent_cannot_do_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "cookies").write_text("not a cookie file at all\n")
 
@@ -219,7 +276,7 @@ def test_what_an_agent_cannot_do_is_said_in_one_line(tmp_path: Path) -> None:
         asyncio.run(iterate())
 
 
-def test_the_default_is_one_agent_a_core_if_there_is_work_for_them() -> None:
+def test_there_are_no_more_agents_than_a_scope_has_shards_for() -> None:
     splitter = Splitter(16, Domains(b"test\n"))
 
     def agents(seeds: list[str], **scope: Any) -> int:

@@ -58,6 +58,8 @@ class MadeCrawl:
         ]
         self.archive = Archive(self.files.within("archive"), ArchiveOptions(), ManualClock(), crawl="made")
         self.at = BEGIN
+        self.pages: dict[tuple[int, int], Fetched] = {}
+        """All that `fetch` made, by shard and position."""
 
     def shard_of(self, url: str) -> int:
         return self._splitter.shard_of(host_of(url))
@@ -119,7 +121,10 @@ class MadeCrawl:
             "links": links,
             "stored": stored,
         }
-        return self.log(Fetched(**{**known, **fields}), self.shard_of(url))
+        record = Fetched(**{**known, **fields})
+        place = self.log(record, self.shard_of(url))
+        self.pages[place] = record
+        return place
 
     def redirect(self, url: str, target: str, status: int = 301) -> tuple[int, int]:
         return self.fetch(url, status, Links.pack([Link(target, LinkKind.REDIRECT, False, "")]), type="")

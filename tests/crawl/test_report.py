@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import random
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -19,8 +20,11 @@ from lycosa.crawl.report_fold import Table, Times, Top
 from lycosa.crawl.report_html import render
 from lycosa.crawl.report_links import distances
 from lycosa.crawl.report_time import SHOWN, Timeline, activity, read_gauges, strips
+from lycosa.crawl.totals import Totals
 from lycosa.files import DirectoryLock
-from lycosa.records import Link, LinkKind, Links, Timing, Why
+from lycosa.page.fingerprint import digest
+from lycosa.records import Duplicates, Fetched, Link, LinkKind, Links, Lost, Timing, Why
+from lycosa.url.parts import site_of
 from tests.crawl.made import BEGIN, MadeCrawl, anchors, small
 
 NOW = BEGIN + 3_600_000
@@ -70,6 +74,104 @@ def test_counts(tmp_path: Path) -> None:
     assert not report.running
     assert sum(row.pages for row in report.timeline) == 5
     assert report.began == "2023-11-14T22:13:23.000Z"
+
+
+def test_sites_are_those_that_gave_pages_and_the_others_are_told_apart(made: MadeCrawl) -> None:
+    made.fetch("http://a.test/")
+    made.fetch("http://a.test/2", 404)
+    made.skip("http://a.test/3", Why.FAILED, "timeout: x")
+    for number in range(5):
+        made.skip(f"http://gone{number}.test/", Why.DNS, "nxdomain: no such name")
+        made.skip(f"http://gone{number}.test/again", Why.DNS, "nxdomain: no such name")
+    made.robots("http://shut.test", b"User-agent: *\nDisallow: /")
+    made.skip("http://shut.test/", Why.ROBOTS, "line 2: Disallow: /")
+    made.skip("http://else.test/", Why.SCOPE, "not ours: nobody asked it")
+    report = report_of(made)
+    assert (report.pages, report.sites, report.silent_sites) == (2, 1, 6)
+    assert [row.site for row in report.largest_sites] == ["http://a.test"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_count_against_a_recount(tmp_path: Path, seed: int) -> None:
+    """The report, `status` and a plain recount agree, with pages taken back and duplicates told of late."""
+    random_ = random.Random(seed)
+    made = MadeCrawl(tmp_path)
+    made.configure()
+    valid: dict[tuple[int, int], Fetched] = {}  # by shard and position: pages that were not taken back
+    skipped: dict[str, int] = {}
+    failed: set[str] = set()
+    tried: set[str] = set()
+    for number in range(120):
+        url = f"http://h{random_.randrange(25)}.test/{number}"
+        step = random_.random()
+        if step < 0.55:
+            body = bytes([random_.randrange(12)]) * 40
+            duplicate = any(record.digest == digest(body) for record in valid.values())
+            links = anchors(
+                *(f"http://h{random_.randrange(25)}.test/{n}" for n in range(random_.randrange(4)))
+            )
+            place = made.fetch(
+                url,
+                random_.choice([200, 200, 200, 404, 500]),
+                links,
+                body,
+                duplicate=duplicate and number % 3 > 0,
+            )
+            valid[place] = made.pages[place]
+        elif step < 0.75:
+            why = random_.choice([Why.FAILED, Why.DNS, Why.ROBOTS, Why.SCOPE])
+            made.skip(url, why, "timeout: x")
+            skipped[why] = skipped.get(why, 0) + 1
+            if why is not Why.SCOPE:
+                tried.add(site_of(url))
+            if why in (Why.FAILED, Why.DNS):
+                failed.add(url)
+        elif valid and step < 0.85:  # late word that a content was known
+            place = random_.choice(list(valid))
+            if not valid[place].duplicate:
+                made.log(Duplicates(made.tick(), 0, 1, [place[1]]), place[0])
+                valid[place] = msgspec.structs.replace(valid[place], duplicate=True)
+        elif valid:  # its bytes are gone; it is fetched again
+            place = random_.choice(list(valid))
+            gone = valid.pop(place)
+            taken = (gone.status, gone.size, len(gone.links), gone.digest, gone.duplicate)
+            made.log(Lost(made.tick(), gone.url, 0, 0, "x.warc.gz", place[1], *taken), place[0])
+            if number % 2:
+                place = made.fetch(gone.url, 200, body=b"anew", duplicate=False)
+                valid[place] = made.pages[place]
+    made.close()
+    manifest = msgspec.json.decode((tmp_path / "crawl.json").read_bytes())
+    (tmp_path / "crawl.json").write_bytes(msgspec.json.encode({**manifest, "cluster": True}))
+    reader = made.reader()
+    report = make_report(reader, at=NOW)
+    totals = Totals()
+    for log in reader.logs:
+        for _, record in log.scan():
+            totals.apply(record)
+
+    pages = list(valid.values())
+    answered = {site_of(page.url) for page in pages}
+    good = [page for page in pages if 200 <= page.status < 300]
+    assert report.pages == totals.fetched == len(pages)
+    assert report.bytes == totals.size == sum(page.size for page in pages)
+    assert report.links == totals.links == sum(len(page.links) for page in pages)
+    assert report.duplicates.answers == totals.duplicates == sum(page.duplicate for page in pages)
+    assert report.duplicates.pages == sum(page.duplicate for page in good)
+    by_status = Counter(page.status for page in pages)
+    assert {int(row.name): row.pages for row in report.statuses} == by_status
+    assert {k: n for k, n in totals.statuses.items() if n} == Counter(page.status // 100 for page in pages)
+    assert {row.name: row.count for row in report.skipped} == totals.skipped == skipped
+    assert (report.sites, report.silent_sites) == (len(answered), len(tried - answered))
+    assert sum(row.pages for row in make_report(reader, at=NOW, top=99).largest_sites) == len(pages)
+    broken = {page.url for page in pages if page.status >= 400} | failed
+    assert report.broken.urls == len(broken)
+    holders = {
+        (page.url, link.url)
+        for page in pages
+        for link in page.links
+        if link.url in broken and link.url != page.url
+    }
+    assert report.broken.links == len(holders)
 
 
 def test_it_is_json(tmp_path: Path) -> None:

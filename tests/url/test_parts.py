@@ -13,12 +13,9 @@ from lycosa.url.canonical import SCHEMES, canonicalise
 from lycosa.url.parts import (
     Parts,
     directory_of,
-    from_graph_form,
-    graph_form,
     host_of,
     is_address,
     path_of,
-    reversed_host,
     site_of,
     split,
     surt,
@@ -82,49 +79,18 @@ def test_parts_of_every_wpt_url() -> None:
         assert site_of(url) + path == url
         assert host_of(url) == host
         assert path_of(url) == path
-        assert from_graph_form(graph_form(url)) == url
 
 
 @given(st.text())
 def test_anything_returns(text: str) -> None:
-    for function in (split, site_of, host_of, path_of, directory_of, graph_form, from_graph_form, surt):
+    for function in (split, site_of, host_of, path_of, directory_of, surt):
         function(text)
-
-
-@pytest.mark.parametrize(
-    ("host", "want"),
-    [
-        ("www.example.com", "com,example,www"),
-        ("localhost", "localhost"),
-        ("127.0.0.1", "127.0.0.1"),
-        ("[::1]", "[::1]"),
-        ("a,b).c", "c,a%2Cb%29"),
-        ("", ""),
-    ],
-)
-def test_reversed_host(host: str, want: str) -> None:
-    assert reversed_host(host) == want
 
 
 def test_addresses() -> None:
     assert is_address("127.0.0.1") and is_address("[::1]")
     assert not is_address("a1") and not is_address("1.2.3.a") and not is_address("example.com")
     assert not is_address("")
-
-
-def test_graph_form_keeps_hosts_and_domains_together() -> None:
-    urls = [
-        "http://example.com/",
-        "http://example.com/a",
-        "https://example.com:8443/a?b",
-        "http://a.example.com/",
-        "http://www.example.com/",
-        "http://example-shop.com/",
-        "http://examples.com/",
-        "http://example.org/",
-    ]
-    assert sorted(set(urls), key=graph_form) == urls
-    assert graph_form("https://www.example.com:8443/a?b") == "com,example,www)https:8443/a?b"
 
 
 # Answers of the Internet Archive's `surt` package 0.3.1, which pywb uses.

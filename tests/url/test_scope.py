@@ -318,15 +318,6 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert subject._site.cache_info().currsize == 10
 
 
-def test_describe() -> None:
-    lines = scope(exclude_hosts=[f"{i}.test" for i in range(9)], max_depth=3).describe()
-    assert "mode host, from 1 seeds" in lines
-    assert "schemes: http, https" in lines
-    assert "max_depth: 3" in lines
-    assert "exclude_hosts: 0.test, 1.test, 2.test, 3.test, 4.test ... (9 in all)" in lines
-    assert not any("include" in line for line in lines)
-
-
 def test_options_survive_json() -> None:
     given = ScopeOptions(mode="domain", blocklist=("a.test", "b.test"), max_depth=2)
     assert msgspec.json.decode(msgspec.json.encode(given), type=ScopeOptions) == given

@@ -47,7 +47,7 @@ from lycosa.cluster.engine.ordered import Ordered
 from lycosa.cluster.engine.outcomes import Unavailable
 from lycosa.cluster.engine.publish import publish
 from lycosa.cluster.engine.streams import Names
-from lycosa.cluster.frames import AnswersFrame, Frame, LinksFrame, links_frame
+from lycosa.cluster.frames import AnswersFrame, Frame, LinksFrame, cut, links_frame
 from lycosa.crawl.exchange import Row
 from lycosa.errors import StorageError
 from lycosa.records import LinkKind
@@ -91,38 +91,6 @@ def decode(data: bytes) -> Message | None:
     if not frame.sound or (isinstance(frame, LinksFrame) and frame.start > frame.end):
         return None
     return message
-
-
-class Part(NamedTuple):
-    """What goes into one message."""
-
-    start: int
-    end: int
-    rows: list[Row]
-    asks: list[Ask]
-
-
-def cut(
-    start: int, end: int, rows: Sequence[Row], asks: Sequence[Ask] = (), most: int = MESSAGE_BYTES
-) -> list[Part]:
-    """Rows in order of their positions, in parts of bounded size that follow each other.
-
-    A content goes into the part whose end passes its position: so it is heeded exactly once.
-    """
-    out: list[Part] = []
-    part: list[Row] = []
-    left = list(asks)
-    size = 16 * len(left)
-    for row in sorted(rows, key=lambda row: row[0]):
-        if part and size + len(row[1]) + 16 > most:
-            stop = part[-1][0]
-            out.append(Part(start, stop, part, [ask for ask in left if ask[0] < stop]))
-            left = [ask for ask in left if ask[0] >= stop]
-            start, part, size = stop, [], 0
-        part.append(row)
-        size += len(row[1]) + 16
-    out.append(Part(start, end, part, left))
-    return out
 
 
 class Arrival(NamedTuple):
@@ -217,13 +185,14 @@ class Sender:
         """
         rows = [row for row in rows if self.position <= row[0] < end]
         asks = [ask for ask in asks if self.position <= ask[0] < end]
-        for part in cut(self.position, end, rows, asks):
+        for part in cut(self.position, end, rows, asks, most=MESSAGE_BYTES):
             await self._publish(part.start, part.end, part.rows, part.asks, asked)
             self.position = part.end
 
     async def offer_again(self, rows: Sequence[Row]) -> None:
         """Links that a change of scope, not yet passed, offers once more; the cursor stays where it is."""
-        for part in cut(self.position, self.position, [row for row in rows if row[0] >= self.position]):
+        mine = [row for row in rows if row[0] >= self.position]
+        for part in cut(self.position, self.position, mine, most=MESSAGE_BYTES):
             await self._publish(self.position, self.position, part.rows, [], 0)
 
     async def _publish(
@@ -242,7 +211,7 @@ async def send_answers(js: JetStreamContext, names: Names, epoch: int, frame: An
 async def send_seeds(js: JetStreamContext, names: Names, receiver: int, urls: Sequence[str]) -> None:
     """Give seeds to the shard that owns them. After `Unavailable` they may be given again: known ones drop out."""
     rows = [Row(0, url, int(LinkKind.SEED), 0, 0) for url in urls]
-    for part in cut(0, 0, rows):
+    for part in cut(0, 0, rows, most=MESSAGE_BYTES):
         payload = encode(0, links_frame(SEEDS, receiver, 0, 0, part.rows))
         await publish(js, names.exchange_subject(receiver, streams.SEEDS), payload, timeout=_ACK)
 

@@ -25,21 +25,12 @@ from lycosa.cluster.engine.streams import Names
 from lycosa.cluster.engine.tail import Piece, Tail
 from lycosa.cluster.lease import Holding
 from lycosa.cluster.storage import Checkpoint, Restored, ShardStorage, TailAhead
-from lycosa.errors import ConfigError
 from lycosa.files import Files
 from lycosa.log.log import Batch, pack
 from lycosa.log.reader import segment_name, segments
 
 _AGAIN = 0.2
 _LOOKS = 5
-
-
-def demand_sizes(segment_bytes: int, log_bytes: int) -> None:
-    """Refuse segments that are too large for the tail's limit."""
-    if 4 * segment_bytes > log_bytes:
-        raise ConfigError(
-            f"a tail of {log_bytes:,} bytes is too small for segments of {segment_bytes:,}: four must fit"
-        )
 
 
 def segment_for(log: Files, batch: Batch, segment_bytes: int) -> int:

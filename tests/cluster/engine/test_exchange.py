@@ -21,7 +21,6 @@ from lycosa.cluster.engine.exchange import (
     Message,
     Reader,
     Sender,
-    cut,
     decode,
     encode,
     send_answers,
@@ -29,7 +28,7 @@ from lycosa.cluster.engine.exchange import (
 )
 from lycosa.cluster.engine.outcomes import Full, Unavailable
 from lycosa.cluster.engine.streams import Names, ends, ensure, exchange_config
-from lycosa.cluster.frames import AnswersFrame, LinksFrame, links_frame
+from lycosa.cluster.frames import AnswersFrame, LinksFrame, cut, links_frame
 from lycosa.crawl.exchange import Row
 
 
@@ -205,7 +204,7 @@ _asks = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 2**64 - 1)), max_s
 
 @given(_rows, _asks, st.integers(40, 300))
 def test_parts_follow_each_other_and_hold_everything(rows: list[Row], asks: list[Ask], most: int) -> None:
-    parts = cut(0, 30, rows, asks, most)
+    parts = cut(0, 30, rows, asks, most=most)
     assert parts[0].start == 0 and parts[-1].end == 30
     assert all(a.end == b.start for a, b in pairwise(parts))
     inbox = Inbox({})

@@ -9,12 +9,11 @@ import pytest
 from nats.aio.client import Client
 
 from lycosa.clock import ManualClock
-from lycosa.cluster.engine.keeping import ShardKeeper, demand_sizes, segment_for
+from lycosa.cluster.engine.keeping import ShardKeeper, segment_for
 from lycosa.cluster.engine.outcomes import Fenced
 from lycosa.cluster.engine.streams import Names, ends, ensure, log_config
 from lycosa.cluster.lease import Holding, Lease
 from lycosa.cluster.storage import DirectoryStorage, ShardStorage
-from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles
 from lycosa.log.log import Log, pack
 from lycosa.log.reader import SEGMENT_HEAD, segment_name, segments
@@ -88,7 +87,6 @@ async def test_a_shard_lives_on_many_agents_one_after_the_other(
 ) -> None:
     """Small segments, a small tail that fills again and again, and a new holder now and then."""
     log_bytes = 4 * SEGMENT
-    demand_sizes(SEGMENT, log_bytes)
     await ensure(client.jetstream(), log_config(names, 0, replicas=1, max_bytes=log_bytes))
     dice = random.Random(3)
     wanted: list[Record] = []
@@ -137,8 +135,3 @@ async def test_nothing_is_committed_after_the_lease(client: Client, names: Names
     held.holding.renewed(2, 10.0)
     with pytest.raises(ValueError, match="knows more"):
         await held.keeper.save(2)
-
-
-def test_segments_must_be_small_beside_the_tail() -> None:
-    with pytest.raises(ConfigError, match="four must fit"):
-        demand_sizes(64 << 20, 128 << 20)

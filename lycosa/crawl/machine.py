@@ -1,0 +1,70 @@
+"""What the machine lets this process have: cores and bytes of RAM.
+
+A container, or a unit of systemd, gives a process less than the machine has: its control group may have a quota of
+CPU time and a limit of memory, and so may each group above it. The smallest of them holds.
+
+                    cores                                       memory
+    version 2       cpu.max: "quota period" or "max period"     memory.max: bytes or "max"
+    version 1       cpu.cfs_quota_us (-1: none) / cpu.cfs_period_us   memory.limit_in_bytes
+
+`/proc/self/cgroup` says which group is ours. Within a container its path may be that of the world outside, of which
+nothing is mounted but the group itself, at the root: paths that are not there are passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+GROUPS = Path("/sys/fs/cgroup")
+OURS = Path("/proc/self/cgroup")
+
+
+def cores(groups: Path = GROUPS, ours: Path = OURS) -> int:
+    """How many cores this process can keep busy, at least one."""
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    quotas = [quota for group in _groups("cpu", groups, ours) if (quota := _quota(group))]
+    return max(int(min([allowed, *quotas])), 1)
+
+
+def memory_limit(groups: Path = GROUPS, ours: Path = OURS) -> int:
+    """Bytes of RAM that this process may have."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for group in _groups("memory", groups, ours):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            text = _read(group / name)
+            if text.isdigit():
+                limits.append(int(text))
+    return min(limits)
+
+
+def _groups(controller: str, groups: Path, ours: Path) -> Iterator[Path]:
+    """The directories of our control group for a controller, and of all above it."""
+    roots = {"": [groups, groups / "unified"]}
+    for line in _read(ours).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        for root in roots.get(controllers, [groups / controllers, groups / controller]):
+            place = PurePosixPath(path.lstrip("/"))
+            for at in (place, *place.parents):
+                yield root / at
+
+
+def _quota(group: Path) -> float:
+    """Cores that a group's quota is worth; 0: it has none."""
+    quota, _, period = _read(group / "cpu.max").partition(" ")
+    if not quota:
+        quota, period = _read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) else 0.0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
