@@ -31,7 +31,7 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, FetchOptions, Kind, Request, Response
 from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.fetch.robots import RobotsRules
-from lycosa.fetch.robots_policy import Act, Outcome, decide
+from lycosa.fetch.robots_policy import Act, Outcome, decide, outcome_of
 from lycosa.meters import Meters
 from lycosa.url.canonical import canonicalise
 from lycosa.url.parts import host_of, site_of
@@ -186,7 +186,7 @@ class Walk:
                 answer: Response | Failure | None = None
             else:
                 answer = await at.fetch(Request(where, address, kind=Kind.ROBOTS))
-                outcome = _robots_outcome(answer, where, hops)
+                outcome = outcome_of(answer, where, hops)
             decision = decide(outcome, milliseconds(SystemClock()))
             if decision.act is not Act.FOLLOW:
                 break
@@ -277,20 +277,6 @@ class Walk:
 def clean(text: str) -> str:
     """Text without anything that a terminal would obey."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-
-
-def _robots_outcome(answer: Response | Failure, where: str, hops: int) -> Outcome:
-    if isinstance(answer, Failure):
-        return Outcome(failure=f"{answer.kind.value}: {answer.detail}", hops=hops)
-    broken = answer.truncated if answer.truncated != "length" else ""
-    return Outcome(
-        status=answer.status,
-        location=canonicalise(answer.location, where) or "" if answer.location else "",
-        hops=hops,
-        failure=f"body cut: {broken}" if broken else "",
-        cache_control=answer.header("cache-control") or "",
-        retry_after=answer.retry_after,
-    )
 
 
 def _summary(answer: Response) -> str:

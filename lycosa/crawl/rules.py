@@ -4,6 +4,9 @@ A URL is judged immediately before its fetch (Manning et al. §20.2.1), by the r
 to in the log; parsed rules are kept in a small cache. Where there are none, or they have expired, robots.txt is
 asked for within the visit that needs it, on the host's own turn. Every asking is logged as `Robots`, also one
 that failed: its due time then is when it may be tried again, and until then nothing of that site is fetched.
+
+A robots.txt may redirect, on its host or to another one, whose turn may not be had now. The next visit then goes on
+from there: asking for the first URL again would only be answered by the same redirect.
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ from lycosa.crawl.shard import Shard
 from lycosa.crawl.sites import Site
 from lycosa.fetch.protocol import Failure, Response
 from lycosa.fetch.robots import RobotsRules
-from lycosa.fetch.robots_policy import Act, Outcome, RobotsOptions, decide
+from lycosa.fetch.robots_policy import Act, RobotsOptions, decide, outcome_of
 from lycosa.records import Link, LinkKind, Links, Robots
-from lycosa.url.canonical import canonicalise
+from lycosa.url.canonical import NO_RULES, canonicalise, schemes_from
 
 _KEPT = 2_000
 _SITEMAPS = 1_000
+_PLACES = 1_000
 ROBOTS_BYTES = 500 * 1024
 """What RFC 9309 §2.5 wants read, and all that the log keeps."""
 
@@ -55,6 +59,8 @@ class RulesKeeper:
         self._clock = clock
         self._harvester = harvester
         self._cache: OrderedDict[str, tuple[int, RobotsRules]] = OrderedDict()
+        self._places: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        """Of sites whose redirects could not be followed to the end: where to go on, and after how many."""
 
     async def ruling(self, shard: Shard, site: str, ask: Asker) -> Ruling:
         """The rules that hold for a site now."""
@@ -83,13 +89,17 @@ class RulesKeeper:
         return rules
 
     async def _ask(self, shard: Shard, site: str, entry: Site, ask: Asker) -> Ruling:
-        url, hops = f"{site}/robots.txt", 0
+        url, hops = self._places.pop(site, (f"{site}/robots.txt", 0))
         while True:
             answer = await ask(url)
             if answer is None:
+                if hops:
+                    self._places[site] = url, hops
+                    if len(self._places) > _PLACES:
+                        self._places.popitem(last=False)
                 return Ruling(None, asked=hops > 0)
             now = milliseconds(self._clock)
-            outcome = _outcome(answer, url, hops)
+            outcome = outcome_of(answer, url, hops)
             decision = decide(outcome, now, attempt=entry.robots_failures, options=self._policy)
             if decision.act is not Act.FOLLOW:
                 break
@@ -113,23 +123,8 @@ class RulesKeeper:
 
     @staticmethod
     def _sitemaps(rules: RobotsRules, url: str) -> Links:
-        found = (canonicalise(sitemap, url) for sitemap in rules.sitemaps[:_SITEMAPS])
+        schemes = schemes_from(url)
+        found = (canonicalise(sitemap, url, NO_RULES, schemes) for sitemap in rules.sitemaps[:_SITEMAPS])
         return Links.pack(
             Link(sitemap, LinkKind.SITEMAP, False, "") for sitemap in dict.fromkeys(found) if sitemap
         )
-
-
-def _outcome(answer: Response | Failure, url: str, hops: int) -> Outcome:
-    """An answer in the words of the robots policy."""
-    if isinstance(answer, Failure):
-        return Outcome(hops=hops, failure=f"{answer.kind}: {answer.detail}")
-    location = canonicalise(answer.location, url) if answer.location else None
-    broken = answer.truncated in ("time", "disconnect")
-    return Outcome(
-        status=answer.status,
-        location=location or "",
-        hops=hops,
-        failure=f"the answer broke off ({answer.truncated})" if broken else "",
-        cache_control=answer.header("cache-control") or "",
-        retry_after=answer.retry_after,
-    )
