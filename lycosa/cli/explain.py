@@ -147,7 +147,7 @@ def _robots_lines(view: RobotsView | None) -> list[str]:
     verdict = "allowed" if view.allowed else "forbidden"
     rule = f"line {view.line}: {view.rule}" if view.line else "no rule applies"
     until = "valid until"
-    if view.detail.startswith("unreachable"):
+    if view.unreachable:
         rule, until = "nothing may be fetched while the rules cannot be had", "asked for again after"
     return [
         f"robots     {verdict}, {rule}",

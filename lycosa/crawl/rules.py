@@ -1,9 +1,10 @@
 """The keeper of robots rules: what a site's robots.txt says, asked for when it must be and not before.
 
 A URL is judged immediately before its fetch (Manning et al. §20.2.1), by the rules that the site table points
-to in the log; parsed rules are kept in a small cache. Where there are none, or they have expired, robots.txt is
-asked for within the visit that needs it, on the host's own turn. Every asking is logged as `Robots`, also one
-that failed: its due time then is when it may be tried again, and until then nothing of that site is fetched.
+to in the log. Parsed rules are kept in a cache: those for this crawl's agent alone, of at most `KEPT` bytes. Where
+there are none, or they have expired, robots.txt is asked for within the visit that needs it, on its host's turn.
+Every asking is logged as `Robots`, also one that failed: its due time then is when it may be tried again, and until
+then nothing of that site is fetched.
 
 A robots.txt may redirect, on its host or to another one, whose turn may not be had now. The next visit then goes on
 from there: asking for the first URL again would only be answered by the same redirect.
@@ -11,6 +12,7 @@ from there: asking for the first URL again would only be answered by the same re
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -22,14 +24,20 @@ from lycosa.crawl.sites import Site
 from lycosa.fetch.protocol import Failure, Response
 from lycosa.fetch.robots import RobotsRules
 from lycosa.fetch.robots_policy import Act, RobotsOptions, decide, outcome_of
-from lycosa.records import Link, LinkKind, Links, Robots
+from lycosa.records import Link, LinkKind, Links, Robots, RobotsState
 from lycosa.url.canonical import NO_RULES, canonicalise, schemes_from
 
-_KEPT = 2_000
+KEPT = 64 << 20
+"""Bytes of parsed rules that are kept, about."""
+_LARGE = 1 << 15
+"""Bytes of a robots.txt that are parsed in a few milliseconds; more are parsed in a thread."""
+_ENTRY = 1_000
 _SITEMAPS = 1_000
 _PLACES = 1_000
 ROBOTS_BYTES = 500 * 1024
 """What RFC 9309 §2.5 wants read, and all that the log keeps."""
+
+_STATES = {Act.PARSE: RobotsState.READ, Act.ALLOW: RobotsState.NONE, Act.DENY: RobotsState.UNREACHABLE}
 
 Asker = Callable[[str], Awaitable[Response | Failure | None]]
 """Fetches one robots URL on the visit's turn; None: its host's turn cannot be had now."""
@@ -58,7 +66,9 @@ class RulesKeeper:
         self._policy = policy
         self._clock = clock
         self._harvester = harvester
-        self._cache: OrderedDict[str, tuple[int, RobotsRules]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[int, RobotsRules, int]] = OrderedDict()
+        self.nbytes = 0
+        """Bytes of parsed rules held, about."""
         self._places: OrderedDict[str, tuple[str, int]] = OrderedDict()
         """Of sites whose redirects could not be followed to the end: where to go on, and after how many."""
 
@@ -70,23 +80,41 @@ class RulesKeeper:
             if now < entry.robots_retry:
                 return Ruling(None, due=entry.robots_retry, final=entry.robots_failures >= self._attempts)
         elif entry.robots_position >= 0 and now < entry.robots_expires:
-            return Ruling(self._known(shard, site, entry))
+            return Ruling(await self._known(shard, site, entry))
         return await self._ask(shard, site, entry, ask)
 
-    def _known(self, shard: Shard, site: str, entry: Site) -> RobotsRules:
+    async def _known(self, shard: Shard, site: str, entry: Site) -> RobotsRules:
+        position = entry.robots_position
         cached = self._cache.get(site)
-        if cached is not None and cached[0] == entry.robots_position:
+        if cached is not None and cached[0] == position:
             self._cache.move_to_end(site)
             return cached[1]
-        record = shard.log.read(entry.robots_position)
+        record = shard.log.read(position)
         assert isinstance(record, Robots)
-        return self._remember(site, entry.robots_position, RobotsRules.parse(record.body))
+        _, own = await self._parse(record.body)
+        return self._remember(site, position, own)
+
+    async def _parse(self, body: bytes) -> tuple[RobotsRules, RobotsRules]:
+        """All rules of a robots.txt, and those for us."""
+
+        def parse() -> tuple[RobotsRules, RobotsRules]:
+            rules = RobotsRules.parse(body)
+            return rules, rules.only(self._agent)
+
+        return parse() if len(body) < _LARGE else await asyncio.to_thread(parse)
 
     def _remember(self, site: str, position: int, rules: RobotsRules) -> RobotsRules:
-        self._cache[site] = (position, rules)
-        if len(self._cache) > _KEPT:
-            self._cache.popitem(last=False)
+        self._forget(self._cache.pop(site, None))
+        size = rules.nbytes + len(site) + _ENTRY
+        self._cache[site] = (position, rules, size)
+        self.nbytes += size
+        while self.nbytes > KEPT and len(self._cache) > 1:
+            self._forget(self._cache.popitem(last=False)[1])
         return rules
+
+    def _forget(self, entry: tuple[int, RobotsRules, int] | None) -> None:
+        if entry is not None:
+            self.nbytes -= entry[2]
 
     async def _ask(self, shard: Shard, site: str, entry: Site, ask: Asker) -> Ruling:
         url, hops = self._places.pop(site, (f"{site}/robots.txt", 0))
@@ -104,22 +132,26 @@ class RulesKeeper:
             if decision.act is not Act.FOLLOW:
                 break
             url, hops = decision.location, hops + 1
-        stored = self._harvester.store(answer, now) if isinstance(answer, Response) else None
-        if decision.act is Act.DENY:
-            detail = f"unreachable: {decision.detail}"[:300]
-            shard.append(Robots(now, site, outcome.status, b"", decision.until, stored=stored, detail=detail))
-            final = entry.robots_failures >= self._attempts
-            return Ruling(None, due=decision.until, final=final, asked=True)
-        parsed = decision.act is Act.PARSE and isinstance(answer, Response)
-        body = answer.decoded[:ROBOTS_BYTES] if parsed and isinstance(answer, Response) else b""
-        rules = RobotsRules.parse(body)
-        links = self._sitemaps(rules, url)
-        delay = rules.crawl_delay(self._agent) or 0.0
+        response = answer if isinstance(answer, Response) else None
+        body = response.decoded[:ROBOTS_BYTES] if response and decision.act is Act.PARSE else b""
+        rules, own = await self._parse(body)
         record = Robots(
-            now, site, outcome.status, body, decision.until, links, stored, decision.detail, delay
+            at=now,
+            site=site,
+            status=outcome.status,
+            body=body,
+            expires=decision.until,
+            links=self._sitemaps(rules, url),
+            stored=self._harvester.store(response, now) if response else None,
+            detail=decision.detail[:300],
+            delay=own.crawl_delay(self._agent) or 0.0,
+            state=_STATES[decision.act],
         )
         position = shard.append(record)
-        return Ruling(self._remember(site, position, rules), asked=True)
+        if record.unreachable:
+            final = entry.robots_failures >= self._attempts
+            return Ruling(None, due=decision.until, final=final, asked=True)
+        return Ruling(self._remember(site, position, own), asked=True)
 
     @staticmethod
     def _sitemaps(rules: RobotsRules, url: str) -> Links:
