@@ -48,12 +48,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import msgspec
 
-        from lycosa.crawl.json_form import body_field
+        from lycosa.crawl.json_form import body_field, safe
 
         document = as_plain(found)
         if body is not None:
             document["robots"] |= body_field(body)
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        sys.stdout.buffer.write(safe(msgspec.json.format(msgspec.json.encode(document), indent=1)) + b"\n")
         sys.stdout.buffer.flush()
     else:
         for line in tell(found, time.time()):
