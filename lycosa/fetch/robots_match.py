@@ -140,11 +140,10 @@ class _Shelf:
             best = min(own, key=lambda gram: len(self.grams.get(gram, ())))
             self.grams.setdefault(best, []).append(wild)
 
-    def candidates(self, path: str, start: int) -> Iterable[_Wild]:
-        """All patterns that may match, by falling priority."""
+    def candidates(self, held: set[str]) -> Iterable[_Wild]:
+        """All patterns that may match a path of these trigrams, by falling priority."""
         if not self.grams:
             return self.wilds
-        held = {path[i : i + 3] for i in range(start, len(path) - 2)}
         some = [wild for gram in self.grams.keys() & held for wild in self.grams[gram]]
         some += self.wilds
         some.sort(key=lambda w: (w.octets, w.allow, w.order), reverse=True)
@@ -201,13 +200,16 @@ class RuleSet:
                 if length <= size and (rule := literals.get(path[:length])) is not None:
                     best = length
                     break
+        held: set[str] = set()
         for length in self._shelf_lengths:
             if length > size:
                 break
             shelf = self._shelves.get(path[:length])
             if shelf is None or shelf.top < best:
                 continue
-            for wild in shelf.candidates(path, length):
+            if shelf.grams and not held:  # once for all shelves: a path may be long, and they may be many
+                held = {path[i : i + 3] for i in range(size - 2)}
+            for wild in shelf.candidates(held):
                 if wild.octets < best or (
                     wild.octets == best and rule is not None and (rule.allow or not wild.allow)
                 ):

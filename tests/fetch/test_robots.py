@@ -387,3 +387,16 @@ def test_the_memory_of_rules_is_known(rule: bytes) -> None:
     finally:
         tracemalloc.stop()
     assert held / 2 < kept[0].nbytes < held * 2
+
+
+def test_a_path_is_cut_into_trigrams_once() -> None:
+    """Patterns of many prefixes, each a prefix of the path: it was cut anew for each."""
+
+    def judging(prefixes: int) -> Callable[[], object]:
+        patterns = (f"Disallow: /{'a' * n}*zz{i}" for n in range(1, prefixes + 1) for i in range(25))
+        kept = RobotsRules.parse("\n".join(["User-agent: *", *patterns]).encode()).only("x")
+        path = "/" + "a" * 8000
+        return lambda: kept.judge("x", path)
+
+    few, many = judging(1), judging(150)
+    assert _best_of(5, many) < 20 * _best_of(5, few)
