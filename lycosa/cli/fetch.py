@@ -187,7 +187,7 @@ class Walk:
                 outcome = Outcome(failure=f"no fetcher for {where}")
                 answer: Response | Failure | None = None
             else:
-                answer = await at.fetch(Request(where, address, kind=Kind.ROBOTS))
+                answer = await _asked(at, Request(where, address, kind=Kind.ROBOTS))
                 outcome = outcome_of(answer, where, hops)
             decision = decide(outcome, milliseconds(SystemClock()))
             if decision.act is not Act.FOLLOW:
@@ -229,11 +229,7 @@ class Walk:
         return 0 if judged.allowed or looks_only else _REFUSED
 
     async def _fetch(self, url: str, fetcher: Fetcher, address: str) -> int:
-        answer = await fetcher.fetch(Request(url, address))
-        if isinstance(answer, Failure) and answer.kind is FailureKind.STALE:
-            answer = await fetcher.fetch(
-                Request(url, address)
-            )  # the connection kept from robots.txt was dead
+        answer = await _asked(fetcher, Request(url, address))
         name = url.partition(":")[0]
         if isinstance(answer, Failure):
             again = "" if answer.transient else " (asking again would not help)"
@@ -267,6 +263,14 @@ class Walk:
         if self._args.json:
             sys.stdout.buffer.write(safe(msgspec.json.encode(self._seen)) + b"\n")
             sys.stdout.buffer.flush()
+
+
+async def _asked(fetcher: Fetcher, request: Request) -> Response | Failure:
+    """The answer; a connection kept from the request before may have ended, and then another one is opened."""
+    answer = await fetcher.fetch(request)
+    if isinstance(answer, Failure) and answer.kind is FailureKind.STALE:
+        answer = await fetcher.fetch(request)
+    return answer
 
 
 def _summary(answer: Response) -> str:
