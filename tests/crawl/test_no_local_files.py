@@ -18,7 +18,10 @@ from lycosa.cli.main import main
 from lycosa.crawl.agent import End, build
 from lycosa.crawl.config import read_options
 from lycosa.files import DiskFiles
+from lycosa.lab.faults import FaultyFiles
+from lycosa.lab.network import ScriptedFetchers
 from lycosa.records import Fetched
+from tests.crawl import little
 from tests.crawl.recorded import MISSING, OPTIONS, Asked, Said, page, records, serving
 
 SECRET = "a-secret-that-was-planted"
@@ -141,3 +144,26 @@ def test_the_verb_fetch_follows_robots_to_no_file(tmp_path: Path, capsys: pytest
 
 def answer(table: dict[str, Said], asked: Asked) -> Said:
     return table.get(asked.path, page("home") if asked.path == "/" else MISSING)
+
+
+def test_schemes_that_packages_bring_need_the_operators_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seed or `scope.schemes`; and a robots.txt of the web is never looked for there."""
+
+    class Plugged(ScriptedFetchers):
+        schemes = ["http", "https", "local"]  # noqa: RUF012 - as the double has it
+
+    monkeypatch.setattr(little, "ScriptedFetchers", Plugged)
+    pages = {
+        "http://a.test/": little.html("local://here/secret", "/go"),
+        "http://a.test/go": little.moved("local://here/secret"),
+        "http://a.test/robots.txt": little.moved("local://here/rules"),
+        "local://here/secret": little.html(),
+    }
+
+    def asked(**scope: object) -> set[str]:
+        ran = little.crawl(FaultyFiles(), pages, ["http://a.test/"], scope={"mode": "any", **scope})
+        assert {"http://a.test/", "http://a.test/go"} <= set(ran.fetched)
+        return {url for url in ran.urls if url.startswith("local:")}
+
+    assert asked() == set()
+    assert asked(schemes=["http", "local"]) == {"local://here/secret"}
