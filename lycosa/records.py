@@ -224,18 +224,34 @@ class Deferred(msgspec.Struct, frozen=True, array_like=True, tag_field="record",
     detail: str = ""
 
 
+class RobotsState(StrEnum):
+    """What asking for a robots.txt came to."""
+
+    READ = "read"  # its rules hold
+    NONE = "none"  # there is none: everything is allowed
+    UNREACHABLE = "unreachable"  # it could not be had: nothing may be fetched
+
+
 class Robots(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="R"):
-    """What a site's robots.txt said. `status` 0: it could not be reached."""
+    """What a site's robots.txt said. `status` 0: there was no answer."""
 
     at: int
     site: str
     status: int
     body: bytes  # at most 500 KiB, as parsed
-    expires: int
+    expires: int  # if it is unreachable: not to be asked for before
     links: Links = NO_LINKS  # its sitemaps
     stored: Stored | None = None
     detail: str = ""
     delay: float = 0.0  # its Crawl-delay for us, in seconds
+    state: RobotsState | None = None  # None: the log is older than this field
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether nothing may be fetched of the site before `expires`."""
+        if self.state is None:
+            return self.detail.startswith("unreachable")  # how older logs say it
+        return self.state is RobotsState.UNREACHABLE
 
 
 class Duplicates(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="U"):

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from lycosa.cli import crawl as crawl_verb
 from lycosa.cli import reaching
 from lycosa.cli.amounts import duration, show_count, show_duration, show_size, size
+from lycosa.cli.streams import printable
 from lycosa.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ async def _seed(operator: Operator, args: argparse.Namespace) -> int:
 
 def _say_refused(refused: list[tuple[str, str]]) -> None:
     for url, rule in refused[:3]:
-        print(f"note: the seed {url} is out of scope: {rule}", file=sys.stderr)
+        print(f"note: the seed {printable(url)} is out of scope: {printable(rule)}", file=sys.stderr)
 
 
 async def _start(operator: Operator, args: argparse.Namespace) -> int:
@@ -173,16 +174,18 @@ async def _stop(operator: Operator, args: argparse.Namespace) -> int:
 async def _status(operator: Operator, args: argparse.Namespace) -> int:
     import msgspec
 
+    from lycosa.crawl.json_form import safe
+
     while True:
         found = await operator.status()
         if args.json:
-            document = msgspec.json.encode(found)
+            document = safe(msgspec.json.encode(found))
             if not args.watch:
                 document = msgspec.json.format(document)
             sys.stdout.write(document.decode() + "\n")
         else:
             clear = "\x1b[H\x1b[2J" if args.watch and sys.stdout.isatty() else ""
-            print(clear + "\n".join(_lines(found)))
+            print(clear + "\n".join(printable(line) for line in _lines(found)))
         sys.stdout.flush()
         over = found["state"] in ("finished", "limit", "stopped") and not found["agents"]
         if not args.watch or over:

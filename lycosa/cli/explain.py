@@ -48,12 +48,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import msgspec
 
-        from lycosa.crawl.json_form import body_field
+        from lycosa.crawl.json_form import body_field, safe
 
         document = as_plain(found)
         if body is not None:
             document["robots"] |= body_field(body)
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        sys.stdout.buffer.write(safe(msgspec.json.format(msgspec.json.encode(document), indent=1)) + b"\n")
         sys.stdout.buffer.flush()
     else:
         for line in tell(found, time.time()):
@@ -147,7 +147,7 @@ def _robots_lines(view: RobotsView | None) -> list[str]:
     verdict = "allowed" if view.allowed else "forbidden"
     rule = f"line {view.line}: {view.rule}" if view.line else "no rule applies"
     until = "valid until"
-    if view.detail.startswith("unreachable"):
+    if view.unreachable:
         rule, until = "nothing may be fetched while the rules cannot be had", "asked for again after"
     return [
         f"robots     {verdict}, {rule}",

@@ -24,14 +24,16 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from lycosa.cli.streams import printable, write_found
 from lycosa.clock import SystemClock, milliseconds
+from lycosa.crawl.json_form import safe
 from lycosa.errors import ConfigError
 from lycosa.fetch.dns import AresResolver, DnsFailure, DnsOptions, OverridingResolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, FetchOptions, Kind, Request, Response
 from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.fetch.robots import RobotsRules
-from lycosa.fetch.robots_policy import Act, Outcome, decide
+from lycosa.fetch.robots_policy import Act, Outcome, decide, outcome_of
 from lycosa.meters import Meters
 from lycosa.url.canonical import canonicalise
 from lycosa.url.parts import host_of, site_of
@@ -132,7 +134,7 @@ class Walk:
         if url is None and "://" not in given:
             url = canonicalise("http://" + given)
         if url is None:
-            raise ConfigError(f"{clean(given)!r} is not a URL: write it like https://example.org/path")
+            raise ConfigError(f"{given!r} is not a URL: write it like https://example.org/path")
         self._seen["url"] = url
         self._step("url", True, url)
         fetcher = self._fetcher(url)
@@ -185,8 +187,8 @@ class Walk:
                 outcome = Outcome(failure=f"no fetcher for {where}")
                 answer: Response | Failure | None = None
             else:
-                answer = await at.fetch(Request(where, address, kind=Kind.ROBOTS))
-                outcome = _robots_outcome(answer, where, hops)
+                answer = await _asked(at, Request(where, address, kind=Kind.ROBOTS))
+                outcome = outcome_of(answer, where, hops)
             decision = decide(outcome, milliseconds(SystemClock()))
             if decision.act is not Act.FOLLOW:
                 break
@@ -194,25 +196,21 @@ class Walk:
             at = self._fetcher(where)
             if at is None:
                 continue
-            found = await self._address(where, at, f"for {clean(where)}: ")
+            found = await self._address(where, at, f"for {where}: ")
             if isinstance(found, int):
                 return 0 if looks_only else found
             address = found
         if decision.act is Act.DENY:
-            self._step(
-                "robots", looks_only, f"robots.txt cannot be had ({clean(decision.detail)}): not allowed"
-            )
+            self._step("robots", looks_only, f"robots.txt cannot be had ({decision.detail}): not allowed")
             return 0 if looks_only else _REMOTE
         if decision.act is Act.ALLOW or not isinstance(answer, Response):
-            self._step("robots", True, f"allowed: no robots.txt ({clean(decision.detail)})", allowed=True)
+            self._step("robots", True, f"allowed: no robots.txt ({decision.detail})", allowed=True)
             return 0
         rules = RobotsRules.parse(answer.decoded)
         judged = rules.judge(self._args.user_agent, url)
         delay = rules.crawl_delay(self._args.user_agent)
         text = "allowed" if judged.allowed else "not allowed"
-        text += (
-            f" by line {judged.line}: {clean(judged.rule.strip())}" if judged.line else ": no rule applies"
-        )
+        text += f" by line {judged.line}: {judged.rule.strip()}" if judged.line else ": no rule applies"
         if delay is not None:
             text += f"; Crawl-delay {delay:g} s"
         if not judged.allowed and looks_only:
@@ -231,27 +229,19 @@ class Walk:
         return 0 if judged.allowed or looks_only else _REFUSED
 
     async def _fetch(self, url: str, fetcher: Fetcher, address: str) -> int:
-        answer = await fetcher.fetch(Request(url, address))
-        if isinstance(answer, Failure) and answer.kind is FailureKind.STALE:
-            answer = await fetcher.fetch(
-                Request(url, address)
-            )  # the connection kept from robots.txt was dead
+        answer = await _asked(fetcher, Request(url, address))
         name = url.partition(":")[0]
         if isinstance(answer, Failure):
             again = "" if answer.transient else " (asking again would not help)"
-            self._step(
-                name, False, f"{answer.kind.value}: {clean(answer.detail)}{again}", kind=answer.kind.value
-            )
+            self._step(name, False, f"{answer.kind.value}: {answer.detail}{again}", kind=answer.kind.value)
             return {FailureKind.LOCAL: _LOCAL, FailureKind.REFUSED_ADDRESS: _REFUSED}.get(
                 answer.kind, _REMOTE
             )
         self._step(name, True, _summary(answer))
         if self._args.body:
-            sys.stdout.buffer.write(answer.decoded)
-            sys.stdout.buffer.flush()
+            write_found(answer.decoded)
         elif self._args.head:
-            sys.stdout.buffer.write(answer.head)
-            sys.stdout.buffer.flush()
+            write_found(answer.head)
         self._seen["response"] = _as_json(answer)
         return 0
 
@@ -259,6 +249,7 @@ class Walk:
         now = time.perf_counter()
         took, self._at = (now - self._at) * 1000, now
         self._seen["steps"].append({"step": name, "ok": ok, "ms": round(took, 3), "text": text, **more})
+        text = printable(text)
         if self._quiet:
             if not ok:
                 print(f"lycosa fetch: {name}: {text}", file=sys.stderr)
@@ -270,35 +261,24 @@ class Walk:
 
     def finish(self) -> None:
         if self._args.json:
-            sys.stdout.buffer.write(msgspec.json.encode(self._seen) + b"\n")
+            sys.stdout.buffer.write(safe(msgspec.json.encode(self._seen)) + b"\n")
             sys.stdout.buffer.flush()
 
 
-def clean(text: str) -> str:
-    """Text without anything that a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-
-
-def _robots_outcome(answer: Response | Failure, where: str, hops: int) -> Outcome:
-    if isinstance(answer, Failure):
-        return Outcome(failure=f"{answer.kind.value}: {answer.detail}", hops=hops)
-    broken = answer.truncated if answer.truncated != "length" else ""
-    return Outcome(
-        status=answer.status,
-        location=canonicalise(answer.location, where) or "" if answer.location else "",
-        hops=hops,
-        failure=f"body cut: {broken}" if broken else "",
-        cache_control=answer.header("cache-control") or "",
-        retry_after=answer.retry_after,
-    )
+async def _asked(fetcher: Fetcher, request: Request) -> Response | Failure:
+    """The answer; a connection kept from the request before may have ended, and then another one is opened."""
+    answer = await fetcher.fetch(request)
+    if isinstance(answer, Failure) and answer.kind is FailureKind.STALE:
+        answer = await fetcher.fetch(request)
+    return answer
 
 
 def _summary(answer: Response) -> str:
     timing = answer.timing
-    parts = [f"{answer.version} {answer.status}", clean(answer.header("content-type") or "no type")]
+    parts = [f"{answer.version} {answer.status}", answer.header("content-type") or "no type"]
     coding = answer.header("content-encoding")
     size = f"{len(answer.body):,} bytes"
-    parts.append(f"{size} ({clean(coding)}), {len(answer.decoded):,} decoded" if coding else size)
+    parts.append(f"{size} ({coding}), {len(answer.decoded):,} decoded" if coding else size)
     if answer.address:
         parts.append(f"from {answer.address}")
     parts.append(f"connect {timing.connect} ms, first byte {timing.first_byte} ms, total {timing.total} ms")
@@ -307,7 +287,7 @@ def _summary(answer: Response) -> str:
     if answer.problem:
         parts.append(f"decoding: {answer.problem}")
     if answer.location:
-        parts.append(f"redirects to {clean(canonicalise(answer.location, answer.url) or answer.location)}")
+        parts.append(f"redirects to {canonicalise(answer.location, answer.url) or answer.location}")
     if answer.retry_after is not None:
         parts.append(f"retry after {answer.retry_after:g} s")
     return ", ".join(parts)

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lycosa.cli.streams import printable
+from lycosa.crawl.json_form import safe_text
 from lycosa.errors import ConfigError, StorageError
 from lycosa.page.protocol import Page
 from lycosa.page.registry import Parsers
@@ -59,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
     rows = _rows(page, against)
     out = sys.stdout
     if args.json:
-        out.write(json.dumps({"page": _head(page, against)}, ensure_ascii=False) + "\n")
+        out.write(_json({"page": _head(page, against)}) + "\n")
         for row in rows:
-            out.write(json.dumps(row, ensure_ascii=False) + "\n")
+            out.write(_json(row) + "\n")
     else:
         for name, value in _head(page, against).items():
             if value not in ("", None, [], 0, False):
@@ -70,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
         for row in rows:
             kind = row["kind"] if row["url"] is not None else f"!{row['kind']}"
             mark = "nofollow" if row["nofollow"] else "-"
-            target = row["url"] if row["url"] is not None else _printable(row["href"])
-            out.write(f"{kind:<10} {mark:<8} {target}  {_printable(row['text'])}".rstrip() + "\n")
+            target = row["url"] if row["url"] is not None else printable(row["href"])
+            out.write(f"{kind:<10} {mark:<8} {target}  {printable(row['text'])}".rstrip() + "\n")
     return 0
 
 
@@ -114,9 +116,8 @@ def _rows(page: Page, against: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _shown(value: object) -> str:
-    return "; ".join(_printable(str(v)) for v in value) if isinstance(value, list) else _printable(str(value))
+    return "; ".join(printable(str(v)) for v in value) if isinstance(value, list) else printable(str(value))
 
 
-def _printable(text: str) -> str:
-    """Text for a terminal: what could move its cursor or change its colours is escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+def _json(row: dict[str, Any]) -> str:
+    return safe_text(json.dumps(row, ensure_ascii=False))

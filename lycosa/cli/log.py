@@ -70,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import msgspec
 
-    from lycosa.crawl.json_form import Shown, plain
+    from lycosa.crawl.json_form import Shown, plain, safe
     from lycosa.crawl.reading import CrawlReader
 
     crawl = CrawlReader(args.directory)
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         if left == 0:
             break
         if wanted(record):
-            out.write(encode(plain(shard, position, record, links)) + b"\n")
+            out.write(safe(encode(plain(shard, position, record, links))) + b"\n")
             if args.follow:
                 out.flush()
             left = None if left is None else left - 1

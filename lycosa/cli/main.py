@@ -87,7 +87,9 @@ def main(argv: list[str] | None = None) -> int:
         module.configure(parser)
         return int(module.run(parser.parse_intermixed_args(args[1:])))
     except LycosaError as error:
-        print(f"lycosa {verb}: {getattr(error, 'flags', error)}", file=sys.stderr)
+        from lycosa.cli.streams import printable
+
+        print(f"lycosa {verb}: {printable(str(getattr(error, 'flags', error)))}", file=sys.stderr)
         return next((code for kind, code in _CODES if isinstance(error, kind)), 5)
     except BrokenPipeError:
         # The reader of our output (head, say) has had enough. Point stdout elsewhere, or the

@@ -71,7 +71,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import msgspec
 
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
+        from lycosa.crawl.json_form import safe
+
+        document = msgspec.json.format(msgspec.json.encode(report), indent=1)
+        sys.stdout.buffer.write(safe(document) + b"\n")
         sys.stdout.buffer.flush()
     if plain:
         from rich.console import Console
@@ -120,7 +123,7 @@ def show(report: Report, console: Console) -> None:
     _robots(report, console)
     _broken(report, console)
     for note in report.notes:
-        console.print(f"note: {note}", style="yellow")
+        console.print(f"note: {printable(note)}", style="yellow")
 
 
 def _headline(report: Report, console: Console) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from lycosa.cli.streams import printable
+from lycosa.crawl.json_form import safe
 from lycosa.errors import ConfigError, StorageError
 from lycosa.fetch.robots import RobotsRules
 from lycosa.version import VERSION
@@ -23,16 +25,27 @@ examples:
   lycosa robots robots.txt --json < urls.txt
   lycosa robots < questions.jsonl
 
-Without FILE, every line of the input is a JSON object with "robots" (the file's text), "agent" and "url", and
-is answered by one JSON line with "allowed", "rule", "line" and "group".
+Without FILE, every line of the input is a JSON object with "robots" (the text of the file) or "robots_base64" (its
+bytes), "agent" and "url", and is answered by one JSON line with "allowed", "rule", "line" and "group".
 
 exit code: 0 all allowed, 1 some URL is not (with FILE), 2 some line of the input could not be read."""
 
 
 class _Question(msgspec.Struct):
     url: str
-    robots: str
+    robots: str | None = None
+    robots_base64: bytes | None = None
     agent: str = f"lycosa/{VERSION}"
+
+    def __post_init__(self) -> None:
+        if (self.robots is None) is (self.robots_base64 is None):
+            raise ValueError("give the file either as `robots` or as `robots_base64`")
+
+    @property
+    def body(self) -> bytes:
+        if self.robots_base64 is not None:
+            return self.robots_base64
+        return (self.robots or "").encode("utf-8", "replace")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             word = "allowed" if judged.allowed else "disallowed"
             why = f"line {judged.line}: {judged.rule}" if judged.line else "no rule applies"
-            _write(f"{word:<10}  {url}  ({why})\n".encode("utf-8", "replace"))
+            _write(printable(f"{word:<10}  {url}  ({why})").encode("utf-8", "replace") + b"\n")
     return 1 if refused else 0
 
 
@@ -93,7 +106,7 @@ def _lines(source: Iterable[bytes]) -> Iterator[str]:
 def _answer_lines(source: Iterable[bytes]) -> int:
     decoder = msgspec.json.Decoder(_Question)
     # Questions about one site usually come together: a few parsed files are enough.
-    parsed = lru_cache(maxsize=64)(lambda robots: RobotsRules.parse(robots.encode("utf-8", "replace")))
+    parsed = lru_cache(maxsize=64)(RobotsRules.parse)
     code = 0
     for number, line in enumerate(source, 1):
         if not line.strip():
@@ -104,13 +117,13 @@ def _answer_lines(source: Iterable[bytes]) -> int:
             _say({"error": f"line {number}: {error}"})
             code = 2
             continue
-        judged = parsed(question.robots).judge(question.agent, question.url)
+        judged = parsed(question.body).judge(question.agent, question.url)
         _say({"allowed": judged.allowed, "rule": judged.rule, "line": judged.line, "group": judged.group})
     return code
 
 
 def _say(answer: dict[str, Any]) -> None:
-    _write(msgspec.json.encode(answer) + b"\n")
+    _write(safe(msgspec.json.encode(answer)) + b"\n")
 
 
 def _write(line: bytes) -> None:

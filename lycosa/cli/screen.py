@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lycosa.cli.amounts import show_count, show_duration, show_size
+from lycosa.cli.streams import printable
+from lycosa.crawl.json_form import safe
 from lycosa.crawl.status import Status
 
 _LINE_SECONDS = 5.0
@@ -56,16 +58,16 @@ class Screen:
     def note(self, text: str) -> None:
         """One line beside the progress."""
         if self._mode == "json":
-            print(msgspec.json.encode({"note": text}).decode(), flush=True)
+            print(safe(msgspec.json.encode({"note": text})).decode(), flush=True)
         elif self._mode != "quiet":
-            self._console.print(text, highlight=False, markup=False)
+            self._console.print(printable(text), highlight=False, markup=False)
 
     def show(self, status: Status) -> None:
         speed = self._speed.add(status)
         if self._live is not None:
             self._live.update(self._panel(status, speed))
         elif self._mode == "json":
-            print(msgspec.json.encode(status).decode(), flush=True)
+            print(safe(msgspec.json.encode(status)).decode(), flush=True)
         elif self._mode == "lines" and status.elapsed - self._last_line >= _LINE_SECONDS:
             self._last_line = status.elapsed
             print(_line(status, speed), file=sys.stderr, flush=True)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lycosa.cli.amounts import show_count, show_duration, show_size
-from lycosa.cli.streams import Progress
+from lycosa.cli.streams import Progress, printable
 from lycosa.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,10 +63,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import msgspec
 
-        document = msgspec.json.encode(found.as_plain())
+        from lycosa.crawl.json_form import safe
+
+        document = safe(msgspec.json.encode(found.as_plain()))
         sys.stdout.buffer.write((document if args.watch else msgspec.json.format(document)) + b"\n")
     else:
-        print("\n".join(found.lines(time.time())))
+        print("\n".join(printable(line) for line in found.lines(time.time())))
     sys.stdout.flush()
     return 0
 
@@ -77,6 +79,7 @@ def _watch(crawl: CrawlReader, as_json: bool) -> None:
 
     from lycosa.cli.screen import Screen, choose_mode
     from lycosa.crawl.alive import process_of
+    from lycosa.crawl.json_form import safe
     from lycosa.crawl.status import read_status
 
     if process_of(crawl.directory) is None:
@@ -84,7 +87,7 @@ def _watch(crawl: CrawlReader, as_json: bool) -> None:
     with Screen("quiet" if as_json else choose_mode(False, False), f"lycosa · {crawl.directory}") as screen:
         while process_of(crawl.directory) is not None:
             if as_json:
-                sys.stdout.buffer.write(msgspec.json.encode(View(crawl).as_plain()) + b"\n")
+                sys.stdout.buffer.write(safe(msgspec.json.encode(View(crawl).as_plain())) + b"\n")
                 sys.stdout.flush()
             elif (status := read_status(crawl.directory)) is not None:
                 screen.show(status)

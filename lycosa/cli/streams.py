@@ -62,10 +62,23 @@ class Progress:
 
 
 def printable(text: str) -> str:
-    """Text for a terminal: what could move its cursor, or turn its direction, is escaped."""
+    """Text for a terminal: what could move its cursor, or turn its direction, is escaped.
+
+    Every verb shows what strangers wrote through this; what it writes as JSON passes `json_form.safe`.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def write_found(data: bytes) -> None:
+    """Bytes from the web on standard output: as they are, but to a terminal as text that is safe for it."""
+    if sys.stdout.isatty():
+        for line in data.decode("utf-8", "replace").splitlines():
+            sys.stdout.write("\t".join(printable(cell) for cell in line.split("\t")) + "\n")
+    else:
+        sys.stdout.buffer.write(data)
+    sys.stdout.flush()
 
 
 @contextmanager

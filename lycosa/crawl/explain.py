@@ -59,6 +59,7 @@ class RobotsView(msgspec.Struct, kw_only=True):
     line: int
     rule: str
     detail: str
+    unreachable: bool
     position: int
     shard: int
 
@@ -189,16 +190,16 @@ def _robots(crawl: CrawlReader, shard: int, url: str, options: Options) -> Robot
     if last is None:
         return None
     position, record = last
-    unreachable = record.detail.startswith("unreachable")
     judgement = RobotsRules.parse(record.body).judge(options.robots.agent, url)
     return RobotsView(
         at=record.at,
         status=record.status,
         expires=record.expires,
-        allowed=judgement.allowed and not unreachable,
+        allowed=judgement.allowed and not record.unreachable,
         line=judgement.line,
         rule=judgement.rule,
         detail=record.detail,
+        unreachable=record.unreachable,
         position=position,
         shard=shard,
     )

@@ -35,7 +35,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from lycosa.archive.reader import read_exchange
-from lycosa.crawl.json_form import digest_text, iso
+from lycosa.crawl.json_form import digest_text, iso, safe
 from lycosa.crawl.reading import CrawlReader
 from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
@@ -184,7 +184,7 @@ def write_jsonl(rows: Iterable[Row], out: BinaryIO) -> int:
                 row["at"] = iso(row["at"])
             if isinstance(row.get("body"), bytes):
                 row["body"] = base64.b64encode(row["body"]).decode("ascii")
-        out.write(b"".join(encode(row) + b"\n" for row in batch))
+        out.write(b"".join(safe(encode(row)) + b"\n" for row in batch))
         count += len(batch)
     return count
 

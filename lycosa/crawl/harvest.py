@@ -29,7 +29,7 @@ from lycosa.records import (
     Stored,
     Waiting,
 )
-from lycosa.url.canonical import NO_RULES, SCHEMES, canonicalise
+from lycosa.url.canonical import NO_RULES, SCHEMES, canonicalise, schemes_from
 from lycosa.url.hrefs import HrefMemo
 
 _LARGE = 1 << 18
@@ -135,13 +135,15 @@ class Harvester:
         return merge(directives(tags, self._agent), meta_directives(page.robots, self._agent))
 
     def _redirect(self, url: str, location: str) -> Links:
-        target = canonicalise(location, url, NO_RULES, self._schemes)
+        target = canonicalise(location, url, NO_RULES, schemes_from(url, self._schemes))
         return NO_LINKS if target is None else Links(target.encode("ascii"), bytes([LinkKind.REDIRECT]), b"")
 
     def _links(self, page: Page, url: str, nofollow: bool) -> Links:
         if not page.hrefs:
             return NO_LINKS
-        base = (canonicalise(page.base, url, NO_RULES, self._schemes) or url) if page.base else url
+        base = url
+        if page.base:
+            base = canonicalise(page.base, url, NO_RULES, schemes_from(url, self._schemes)) or url
         resolved = self._memo.resolve(base, page.hrefs)
         return pack_links(resolved, page.kinds, page.texts, NOFOLLOW if nofollow else 0)
 

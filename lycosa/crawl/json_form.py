@@ -10,6 +10,10 @@
                replaced by "..." (logs get sent to others); the crawl's own files keep them.
 
 Every other field has the name and the value that it has in `lycosa.records`.
+
+All JSON that a verb writes passes `safe`: much of its text was written by strangers, and a terminal may show it.
+Control characters, those that turn the direction of text, and all others of Unicode's categories Cc, Cf, Cs, Zl and
+Zp stand in it as \\uXXXX. Decoded, it is the same document.
 """
 
 from __future__ import annotations
@@ -41,6 +45,12 @@ from lycosa.records import (
 _SECRET = "..."
 _USERINFO = re.compile(r"(?<=://)[^/@]*@")
 
+_UNSAFE = re.compile(
+    "[\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\ud800-\udfff\ufeff\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+)
+
 KINDS: dict[str, type[Record]] = {
     "configured": Configured,
     "seeded": Seeded,
@@ -61,6 +71,23 @@ class Shown(StrEnum):
     COUNT = "count"
     LIST = "list"
     NONE = "none"
+
+
+def safe(document: bytes) -> bytes:
+    """JSON without anything that a terminal would obey; below U+0020 every encoder escapes."""
+    if document.isascii() and b"\x7f" not in document:
+        return document
+    return safe_text(document.decode("utf-8", "surrogatepass")).encode("utf-8")
+
+
+def safe_text(document: str) -> str:
+    """The same of text."""
+    return _UNSAFE.sub(_escape, document)
+
+
+def _escape(found: re.Match[str]) -> str:
+    units = found.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def iso(at: int) -> str | None:

@@ -235,7 +235,7 @@ class FirstPass:
             name = f"status {record.status}" if record.status else "no answer"
             self._robots.add(name, example=record.site)
             self._site(record.site)
-            if record.detail.startswith("unreachable"):
+            if record.unreachable:
                 self._errors.add("robots.txt " + name, example=record.site)
         elif isinstance(record, Seeded):
             self._seed_count += len(record.links)

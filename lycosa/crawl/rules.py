@@ -1,13 +1,18 @@
 """The keeper of robots rules: what a site's robots.txt says, asked for when it must be and not before.
 
 A URL is judged immediately before its fetch (Manning et al. §20.2.1), by the rules that the site table points
-to in the log; parsed rules are kept in a small cache. Where there are none, or they have expired, robots.txt is
-asked for within the visit that needs it, on the host's own turn. Every asking is logged as `Robots`, also one
-that failed: its due time then is when it may be tried again, and until then nothing of that site is fetched.
+to in the log. Parsed rules are kept in a cache: those for this crawl's agent alone, of at most `KEPT` bytes. Where
+there are none, or they have expired, robots.txt is asked for within the visit that needs it, on its host's turn.
+Every asking is logged as `Robots`, also one that failed: its due time then is when it may be tried again, and until
+then nothing of that site is fetched.
+
+A robots.txt may redirect, on its host or to another one, whose turn may not be had now. The next visit then goes on
+from there: asking for the first URL again would only be answered by the same redirect.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -18,14 +23,21 @@ from lycosa.crawl.shard import Shard
 from lycosa.crawl.sites import Site
 from lycosa.fetch.protocol import Failure, Response
 from lycosa.fetch.robots import RobotsRules
-from lycosa.fetch.robots_policy import Act, Outcome, RobotsOptions, decide
-from lycosa.records import Link, LinkKind, Links, Robots
-from lycosa.url.canonical import canonicalise
+from lycosa.fetch.robots_policy import Act, RobotsOptions, decide, outcome_of
+from lycosa.records import Link, LinkKind, Links, Robots, RobotsState
+from lycosa.url.canonical import NO_RULES, canonicalise, schemes_from
 
-_KEPT = 2_000
+KEPT = 64 << 20
+"""Bytes of parsed rules that are kept, about."""
+_LARGE = 1 << 15
+"""Bytes of a robots.txt that are parsed in a few milliseconds; more are parsed in a thread."""
+_ENTRY = 1_000
 _SITEMAPS = 1_000
+_PLACES = 1_000
 ROBOTS_BYTES = 500 * 1024
 """What RFC 9309 §2.5 wants read, and all that the log keeps."""
+
+_STATES = {Act.PARSE: RobotsState.READ, Act.ALLOW: RobotsState.NONE, Act.DENY: RobotsState.UNREACHABLE}
 
 Asker = Callable[[str], Awaitable[Response | Failure | None]]
 """Fetches one robots URL on the visit's turn; None: its host's turn cannot be had now."""
@@ -54,7 +66,11 @@ class RulesKeeper:
         self._policy = policy
         self._clock = clock
         self._harvester = harvester
-        self._cache: OrderedDict[str, tuple[int, RobotsRules]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[int, RobotsRules, int]] = OrderedDict()
+        self.nbytes = 0
+        """Bytes of parsed rules held, about."""
+        self._places: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        """Of sites whose redirects could not be followed to the end: where to go on, and after how many."""
 
     async def ruling(self, shard: Shard, site: str, ask: Asker) -> Ruling:
         """The rules that hold for a site now."""
@@ -64,72 +80,83 @@ class RulesKeeper:
             if now < entry.robots_retry:
                 return Ruling(None, due=entry.robots_retry, final=entry.robots_failures >= self._attempts)
         elif entry.robots_position >= 0 and now < entry.robots_expires:
-            return Ruling(self._known(shard, site, entry))
+            return Ruling(await self._known(shard, site, entry))
         return await self._ask(shard, site, entry, ask)
 
-    def _known(self, shard: Shard, site: str, entry: Site) -> RobotsRules:
+    async def _known(self, shard: Shard, site: str, entry: Site) -> RobotsRules:
+        position = entry.robots_position
         cached = self._cache.get(site)
-        if cached is not None and cached[0] == entry.robots_position:
+        if cached is not None and cached[0] == position:
             self._cache.move_to_end(site)
             return cached[1]
-        record = shard.log.read(entry.robots_position)
+        record = shard.log.read(position)
         assert isinstance(record, Robots)
-        return self._remember(site, entry.robots_position, RobotsRules.parse(record.body))
+        _, own = await self._parse(record.body)
+        return self._remember(site, position, own)
+
+    async def _parse(self, body: bytes) -> tuple[RobotsRules, RobotsRules]:
+        """All rules of a robots.txt, and those for us."""
+
+        def parse() -> tuple[RobotsRules, RobotsRules]:
+            rules = RobotsRules.parse(body)
+            return rules, rules.only(self._agent)
+
+        return parse() if len(body) < _LARGE else await asyncio.to_thread(parse)
 
     def _remember(self, site: str, position: int, rules: RobotsRules) -> RobotsRules:
-        self._cache[site] = (position, rules)
-        if len(self._cache) > _KEPT:
-            self._cache.popitem(last=False)
+        self._forget(self._cache.pop(site, None))
+        size = rules.nbytes + len(site) + _ENTRY
+        self._cache[site] = (position, rules, size)
+        self.nbytes += size
+        while self.nbytes > KEPT and len(self._cache) > 1:
+            self._forget(self._cache.popitem(last=False)[1])
         return rules
 
+    def _forget(self, entry: tuple[int, RobotsRules, int] | None) -> None:
+        if entry is not None:
+            self.nbytes -= entry[2]
+
     async def _ask(self, shard: Shard, site: str, entry: Site, ask: Asker) -> Ruling:
-        url, hops = f"{site}/robots.txt", 0
+        url, hops = self._places.pop(site, (f"{site}/robots.txt", 0))
         while True:
             answer = await ask(url)
             if answer is None:
+                if hops:
+                    self._places[site] = url, hops
+                    if len(self._places) > _PLACES:
+                        self._places.popitem(last=False)
                 return Ruling(None, asked=hops > 0)
             now = milliseconds(self._clock)
-            outcome = _outcome(answer, url, hops)
+            outcome = outcome_of(answer, url, hops)
             decision = decide(outcome, now, attempt=entry.robots_failures, options=self._policy)
             if decision.act is not Act.FOLLOW:
                 break
             url, hops = decision.location, hops + 1
-        stored = self._harvester.store(answer, now) if isinstance(answer, Response) else None
-        if decision.act is Act.DENY:
-            detail = f"unreachable: {decision.detail}"[:300]
-            shard.append(Robots(now, site, outcome.status, b"", decision.until, stored=stored, detail=detail))
-            final = entry.robots_failures >= self._attempts
-            return Ruling(None, due=decision.until, final=final, asked=True)
-        parsed = decision.act is Act.PARSE and isinstance(answer, Response)
-        body = answer.decoded[:ROBOTS_BYTES] if parsed and isinstance(answer, Response) else b""
-        rules = RobotsRules.parse(body)
-        links = self._sitemaps(rules, url)
-        delay = rules.crawl_delay(self._agent) or 0.0
+        response = answer if isinstance(answer, Response) else None
+        body = response.decoded[:ROBOTS_BYTES] if response and decision.act is Act.PARSE else b""
+        rules, own = await self._parse(body)
         record = Robots(
-            now, site, outcome.status, body, decision.until, links, stored, decision.detail, delay
+            at=now,
+            site=site,
+            status=outcome.status,
+            body=body,
+            expires=decision.until,
+            links=self._sitemaps(rules, url),
+            stored=self._harvester.store(response, now) if response else None,
+            detail=decision.detail[:300],
+            delay=own.crawl_delay(self._agent) or 0.0,
+            state=_STATES[decision.act],
         )
         position = shard.append(record)
-        return Ruling(self._remember(site, position, rules), asked=True)
+        if record.unreachable:
+            final = entry.robots_failures >= self._attempts
+            return Ruling(None, due=decision.until, final=final, asked=True)
+        return Ruling(self._remember(site, position, own), asked=True)
 
     @staticmethod
     def _sitemaps(rules: RobotsRules, url: str) -> Links:
-        found = (canonicalise(sitemap, url) for sitemap in rules.sitemaps[:_SITEMAPS])
+        schemes = schemes_from(url)
+        found = (canonicalise(sitemap, url, NO_RULES, schemes) for sitemap in rules.sitemaps[:_SITEMAPS])
         return Links.pack(
             Link(sitemap, LinkKind.SITEMAP, False, "") for sitemap in dict.fromkeys(found) if sitemap
         )
-
-
-def _outcome(answer: Response | Failure, url: str, hops: int) -> Outcome:
-    """An answer in the words of the robots policy."""
-    if isinstance(answer, Failure):
-        return Outcome(hops=hops, failure=f"{answer.kind}: {answer.detail}")
-    location = canonicalise(answer.location, url) if answer.location else None
-    broken = answer.truncated in ("time", "disconnect")
-    return Outcome(
-        status=answer.status,
-        location=location or "",
-        hops=hops,
-        failure=f"the answer broke off ({answer.truncated})" if broken else "",
-        cache_control=answer.header("cache-control") or "",
-        retry_after=answer.retry_after,
-    )

@@ -353,9 +353,8 @@ class Shard:
     def _learn_robots(self, record: Robots, position: int) -> None:
         site = self.sites.get(record.site)
         site.asked = True
-        site.robots_status = record.status
         self._remember_end(record.stored)
-        if record.detail.startswith("unreachable"):
+        if record.unreachable:
             site.robots_failures += 1
             site.robots_retry = record.expires
             return

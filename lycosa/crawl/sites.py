@@ -46,7 +46,7 @@ class Site(msgspec.Struct, array_like=True, weakref=True):
     """What is known of one site (and, under its host's name, of a host)."""
 
     robots_position: int = -1  # of the Robots record in this shard's log; -1: never asked
-    robots_status: int = 0
+    unused: int = 0  # an older version's; its place is kept, since entries are arrays
     robots_expires: int = 0  # milliseconds since the epoch
     robots_failures: int = 0  # in a row
     robots_retry: int = 0  # while failing: do not ask before

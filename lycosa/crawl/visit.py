@@ -38,6 +38,7 @@ from lycosa.url.parts import host_of, site_of
 _AGAIN = frozenset((429, 500, 502, 503, 504))
 """Statuses that ask to come back later."""
 _SLOW_DOWN = frozenset((429, 503))
+_STALE = 10_000
 
 
 class Quota(Protocol):
@@ -137,6 +138,8 @@ class Visitor:
         self._failures = meters.counter
         self._pages = meters.counter("fetch.pages")
         self._bytes = meters.counter("fetch.bytes")
+        self._stale: set[str] = set()
+        """Hosts whose last request met a kept connection that had ended."""
         self.stopping = False
 
     def let_go(self, hosts: Callable[[str], bool]) -> None:
@@ -284,17 +287,22 @@ class Visitor:
             turn.asked += 1
             outcome = await fetcher.fetch(Request(url, turn.address, kind=Kind.ROBOTS))
             turn.last = outcome.timing.total / 1000
-            return None if isinstance(outcome, Failure) and outcome.kind is FailureKind.STALE else outcome
+            return None if self._first_stale(host, outcome) else outcome
         return await self._ask_elsewhere(turn, host, url)
 
     async def _ask_elsewhere(self, turn: Turn, host: str, url: str) -> Response | Failure | None:
-        """A robots.txt that redirected to another host: it takes that host's turn, or waits for it."""
+        """A robots.txt that redirected to another host: it takes that host's turn, or waits for it.
+
+        The host need not be near a seed (RFC 9309 §2.3.1.2), but it is not one that the operator excludes.
+        """
+        if (excluded := turn.shard.scope.excludes(host)) is not None:
+            return Failure(FailureKind.REFUSED_ADDRESS, excluded.rule, transient=False)
         fetcher = self._fetchers.for_scheme(url[: url.index(":")])
         if fetcher is None:
             return Failure(FailureKind.UNSUPPORTED, f"no fetcher for {url}", transient=False)
         if not await self._hosts.claim(host):
             return None
-        other = Turn(turn.shard, host)
+        other, address = Turn(turn.shard, host), ""
         try:
             if fetcher.needs_address:
                 found = await self._resolver.resolve(host)
@@ -303,18 +311,34 @@ class Visitor:
                 allowed = [address for address in found.addresses if self._guard.refuses(address) is None]
                 if not allowed:
                     return Failure(FailureKind.REFUSED_ADDRESS, f"{host} has no address that may be asked")
-                if await self._take_turn(other, allowed[0]) is False:
+                if turn.address in allowed:  # it is this visit's turn already
+                    address = turn.address
+                    await self._clock.sleep(self._options.politeness.address_wait)
+                elif await self._take_turn(other, allowed[0]) is False:
                     return None
+                else:
+                    address = other.address
             other.asked = 1
-            outcome = await fetcher.fetch(Request(url, other.address, kind=Kind.ROBOTS))
+            outcome = await fetcher.fetch(Request(url, address, kind=Kind.ROBOTS))
             other.last = outcome.timing.total / 1000
-            return outcome
+            return None if self._first_stale(host, outcome) else outcome
         finally:
             now = self._clock.monotonic()
             if other.address:
                 self._addresses.end(other.address, now)
             wait = wait_after(self._options.politeness, 0.0, None, other.last) if other.asked else 0.0
             self._hosts.end(host, now + wait)
+
+    def _first_stale(self, host: str, outcome: Response | Failure) -> bool:
+        """Whether a kept connection had ended, which is no attempt; the second time in a row it is one."""
+        if not (isinstance(outcome, Failure) and outcome.kind is FailureKind.STALE):
+            self._stale.discard(host)
+            return False
+        first = host not in self._stale
+        if len(self._stale) >= _STALE:
+            self._stale.clear()
+        self._stale.add(host)
+        return first
 
     # -- the fetch
 
@@ -333,9 +357,10 @@ class Visitor:
     async def _record(self, turn: Turn, waiting: Waiting, outcome: Response | Failure) -> bool:
         """Log what came of a fetch; True if it was a page."""
         now = milliseconds(self._clock)
+        first_stale = self._first_stale(turn.host, outcome)
         if isinstance(outcome, Failure):
             turn.over = True
-            if outcome.kind is FailureKind.STALE:
+            if first_stale:
                 return False  # no attempt: the next visit opens a connection of its own
             self._failures(f"error.{outcome.kind}").add()
             due = retry_due(self._options.retry, waiting.attempt + 1, now) if outcome.transient else None

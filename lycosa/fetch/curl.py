@@ -39,6 +39,7 @@ from lycosa.records import Timing
 from lycosa.url.parts import host_of
 
 _BATCH = 64  # sockets served before the loop gets its turn: some 5 ms
+_SMALL = 2048  # pieces of body below this are joined as they come: each would cost more than its bytes
 _OK = 0
 _OPERATION_TIMEDOUT = 28
 
@@ -50,7 +51,7 @@ class Outcome(NamedTuple):
     message: str
     lines: list[bytes]  # of the final head
     whole_head: bool
-    parts: list[bytes]
+    parts: list[bytes | bytearray]
     size: int
     stopped: (
         str  # why *we* ended it: "", "head", "body", "first-byte", "address", "socket", "stale", "closed"
@@ -114,7 +115,7 @@ class Transfer:
 
     def _clear(self) -> None:
         self.lines: list[bytes] = []
-        self.parts: list[bytes] = []
+        self.parts: list[bytes | bytearray] = []
         self.size = 0
         self.whole_head = False
         self.stopped = ""
@@ -174,10 +175,18 @@ class Transfer:
         return None
 
     def _on_body(self, data: bytes) -> int | None:
-        self.size += len(data)
-        self.parts.append(data)
+        size, parts = len(data), self.parts
+        self.size += size
+        if size >= _SMALL or not parts:
+            parts.append(data)
+        elif isinstance(last := parts[-1], bytearray):
+            last += data
+        elif len(last) < _SMALL:
+            parts[-1] = bytearray(last) + data
+        else:
+            parts.append(data)
         if self._spend is not None:
-            self._spend(len(data))
+            self._spend(size)
         if self.size > self.body_limit:
             self.stopped = "body"
             return 0

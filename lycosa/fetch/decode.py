@@ -13,7 +13,9 @@ what happened (see `lycosa.fetch.protocol`).
 
 Work is cut in steps so that whoever decodes decides where: `Decoding.advance` does a bounded piece and
 returns, and the native libraries release the interpreter while they inflate, so a large body can go on in a
-thread. `decode` does it all at once.
+thread. `decode` does it all at once. A step counts what it cost: input, output, and a share for what gives none,
+since a stream can be made of such things alone. At most `MEMBERS` gzip members or zstd frames are decoded: each
+costs far more than its bytes.
 
 Inflating is ISA-L's (about three times zlib's speed on pages). Its errors, like zlib's, take the output of
 the failing call with them, so a broken stream is decoded again up to the failing slice of input and from
@@ -32,7 +34,9 @@ from isal import isal_zlib
 
 STEP = 256 * 1024  # bytes of output per piece
 _SLICE = 64 * 1024  # bytes of input per call
-_MEMBERS = 8192  # gzip members; a member of 20 bytes and no content costs as much as one of 64 KiB
+_FIRST_SLICE = 1024  # ... of the second and later members: what is fed beyond a member's end is copied
+_IDLE = 2048  # what a piece without output counts
+MEMBERS = 8192  # gzip members or zstd frames, skippable ones included, that are decoded
 _CODINGS = 3
 _WINDOW = 8 * 1024 * 1024
 _BLOCKS = 100_000  # zstd blocks looked at to tell a cut stream from a whole one
@@ -87,6 +91,7 @@ class Decoding:
             if layer is None:
                 self.problem = "unknown"
                 break
+            yield len(self.data)
             yield from self._undo(layer)
             if self.problem == "mislabelled":
                 break
@@ -98,13 +103,16 @@ class Decoding:
         size = 0
         try:
             for part in _salvaging(layer, self.data):
+                if not part:
+                    yield _IDLE
+                    continue
                 size += len(part)
                 parts.append(part)
                 if size > self._limit:
                     parts[-1] = part[: len(part) - (size - self._limit)]
                     self.problem = "capped"
                     break
-                yield len(part)
+                yield max(len(part), _IDLE)
         except _BrokenError as broken:
             if not size and broken.problem == "corrupt":
                 # Nothing of it decodes: not this coding at all. Pages labelled gzip and sent plain are
@@ -123,7 +131,8 @@ def decode(body: bytes, encoding: str, limit: int) -> Decoded:
     return Decoded(decoding.data, decoding.problem)
 
 
-# A layer yields pieces of output. Its second argument says from where on to feed the input byte by byte.
+# A layer yields pieces of output, empty ones for work that gave none. Its second argument says from where on
+# to feed the input byte by byte.
 _Layer = Callable[[bytes, int], Iterator[bytes]]
 
 
@@ -151,18 +160,19 @@ def _inflating(body: bytes, fine: int, bits: int) -> Iterator[bytes]:
     """RFC 1950, 1951 or 1952 by `bits`; several members only for the last."""
     at = 0
     members = 1
+    size = _SLICE
     stream = isal_zlib.decompressobj(bits)
     while at < len(body):
         start = at
-        data = body[at : at + (_SLICE if at + _SLICE <= fine or fine >= len(body) else 1)]
+        data = body[at : at + (size if at + size <= fine or fine >= len(body) else 1)]
         at += len(data)
+        size = min(size * 4, _SLICE)
         while True:
             try:
                 out = stream.decompress(data, STEP)
             except _INFLATE_ERROR:
                 raise _BrokenError("corrupt", start) from None
-            if out:
-                yield out
+            yield out
             if stream.eof:
                 break
             data = stream.unconsumed_tail
@@ -173,9 +183,10 @@ def _inflating(body: bytes, fine: int, bits: int) -> Iterator[bytes]:
             if bits != _GZIP or body[at : at + 2] != b"\x1f\x8b":
                 return
             members += 1
-            if members > _MEMBERS:
+            if members > MEMBERS:
                 raise _BrokenError("capped", at)
             stream = isal_zlib.decompressobj(bits)
+            size = _FIRST_SLICE
     raise _BrokenError("cut", at)
 
 
@@ -193,7 +204,7 @@ def _deflate(body: bytes, fine: int) -> Iterator[bytes]:
         some = False
         try:
             for part in _inflating(body, fine, _ZLIB):
-                some = True
+                some = some or bool(part)
                 yield part
             return
         except _BrokenError:
@@ -225,8 +236,7 @@ def _brotli(body: bytes, fine: int) -> Iterator[bytes]:
                 out = stream.process(data, output_buffer_limit=STEP)
             except brotli.error:
                 raise _BrokenError("corrupt", start) from None
-            if out:
-                yield out
+            yield out
             if stream.is_finished():
                 return
             # It takes more input while it still holds output; at the end of the input that must be drained.
@@ -241,48 +251,72 @@ def _zstd(body: bytes, fine: int) -> Iterator[bytes]:
         return
     # A read that fails takes its output with it; blocks are at most 128 KiB, so small reads lose none.
     step = STEP if fine >= len(body) else 1024
+    frames = _Frames()
+    yield from frames.walk(body)
     context = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-    with context.stream_reader(body, read_across_frames=True) as reader:
-        while True:
-            try:
-                out = reader.read(step)
-            except zstandard.ZstdError:
-                raise _BrokenError("corrupt", 0) from None
-            if not out:
-                break
-            yield out
-    if not _zstd_ends(body):
-        raise _BrokenError("cut", len(body))
+    for data, several in ((body[: frames.end], True), (body[frames.end :] if frames.vast else b"", False)):
+        with context.stream_reader(data, read_across_frames=several) as reader:
+            while data:
+                try:
+                    out = reader.read(step)
+                except zstandard.ZstdError:
+                    raise _BrokenError("corrupt", 0) from None
+                if not out:
+                    break
+                yield out
+    if frames.problem:
+        raise _BrokenError(frames.problem, len(body))
 
 
-def _zstd_ends(body: bytes) -> bool:
-    """Whether the last frame is whole: the library's reader ends in silence either way (RFC 8878 §3.1)."""
-    at = 0
-    size = len(body)
-    left = _BLOCKS
-    while at < size:
-        magic = int.from_bytes(body[at : at + 4], "little")
-        if magic & 0xFFFFFFF0 == 0x184D2A50:
-            at += 8 + int.from_bytes(body[at + 4 : at + 8], "little")
-            continue
-        if magic != 0xFD2FB528 or at + 5 > size:
-            return False
-        descriptor = body[at + 4]
-        single = descriptor >> 5 & 1
-        at += 5 + (not single) + (0, 1, 2, 4)[descriptor & 3]
-        at += (single, 2, 4, 8)[descriptor >> 6]
-        last = 0
-        while not last:
-            if at + 3 > size:
-                return False
-            header = int.from_bytes(body[at : at + 3], "little")
-            last = header & 1
-            at += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
-            left -= 1
-            if left < 0:
-                return True
-        at += 4 * (descriptor >> 2 & 1)
-    return at == size
+class _Frames:
+    """How far a body's frames may be decoded (RFC 8878 §3.1): the library would decode any number of them, and its
+    reader ends in silence whether the last one is whole or not."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        """Up to there, frame after frame."""
+        self.vast = False
+        """A frame of very many blocks starts at the end: it is decoded alone."""
+        self.problem = ""
+
+    def walk(self, body: bytes) -> Iterator[bytes]:
+        """Look at the frames; an empty piece now and then."""
+        at = looked = blocks = 0
+        size = len(body)
+        for _ in range(MEMBERS):
+            self.end = at
+            looked += 1
+            magic = int.from_bytes(body[at : at + 4], "little")
+            if magic & 0xFFFFFFF0 == 0x184D2A50:
+                at += 8 + int.from_bytes(body[at + 4 : at + 8], "little")
+            elif magic == 0xFD2FB528 and at + 5 <= size:
+                descriptor = body[at + 4]
+                single = descriptor >> 5 & 1
+                at += 5 + (not single) + (0, 1, 2, 4)[descriptor & 3]
+                at += (single, 2, 4, 8)[descriptor >> 6]
+                last = 0
+                while not last and at + 3 <= size:
+                    header = int.from_bytes(body[at : at + 3], "little")
+                    last = header & 1
+                    at += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+                    blocks += 1
+                    if blocks > _BLOCKS:
+                        self.vast = True
+                        return
+                    looked += 1
+                    if not looked & 63:
+                        yield b""
+                at += 4 * (descriptor >> 2 & 1) if last else size
+            else:
+                at = size + 1
+            if at >= size:
+                self.end = size
+                self.problem = "cut" if at > size else ""
+                return
+            if not looked & 63:
+                yield b""
+        self.end = at
+        self.problem = "capped"
 
 
 _LAYERS: dict[str, _Layer] = {

@@ -276,7 +276,7 @@ class HttpFetcher:
         version = words[0].decode("latin-1")
         status = int(words[1][:3])
         parts = outcome.parts
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
         truncated = ""
         if outcome.stopped == "body":
             body, truncated = body[:limit], "length"

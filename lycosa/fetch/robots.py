@@ -21,8 +21,8 @@ author saw it mean there):
 Which group (§2.2.1). The *product token* of an agent is what is before its first "/" ("Lycosa"; for
 "Mozilla/5.0 (compatible; NAME/1.0)" it is NAME). A group's user-agent line names the token at its start: the
 longest run of letters, "-" and "_"; or, since real names hold digits and more, all up to white space or "/".
-Comparison ignores case. All groups that name the token are merged; if there is none, those whose line
-has a "*" inside that fits the token ("foo*bot"); if none, all "*" groups; if none, all is allowed.
+Comparison ignores case. All groups that name the token are merged; if there is none, all "*" groups; if none, all
+is allowed. A "*" with anything before it is no wildcard: "foobot*" names foobot, and not foobot-news.
 
 Which rule (§2.2.2). Both sides are brought to one form: escapes of unreserved characters are undone,
 everything that is neither unreserved nor reserved (RFC 3986) is escaped, escapes are upper case. "/" and
@@ -33,7 +33,11 @@ for any run, "$" for the end if it is last. The matching rule with the most octe
 Where the references disagree: the URL is normalised too and "%62" is "b", as the RFC has it and Google's
 matcher has not; agents match by whole tokens and unknown lines do not end groups, as in RFC and Google's
 matcher but not in Protego; a final "$" is never a literal, and a pattern that starts with neither "/" nor "*"
-matches nothing (as in Google's matcher; Protego differs).
+matches nothing (as in Google's matcher; Protego differs). "foo*bot" names foo, as in Google's matcher; Protego
+takes it for a pattern.
+
+Time and memory grow with the file and with nothing else, whatever is in it: a Crawl-delay is kept once for all
+agents that it is given to, as the longest.
 
 How rules are compared and found fast is in `robots_match`.
 """
@@ -43,7 +47,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from lycosa.fetch.robots_match import Judgement, Rule, RuleSet, fits, path_of
+from lycosa.fetch.robots_match import Judgement, Rule, RuleSet, path_of
 
 __all__ = ["LIMIT", "LINE_LIMIT", "MAX_CRAWL_DELAY", "Judgement", "RobotsRules", "path_of", "product_token"]
 
@@ -55,6 +59,9 @@ MAX_CRAWL_DELAY = 86_400.0
 """Seconds; a longer Crawl-delay is taken for this."""
 _AGENTS_KEPT = 16
 """Compiled rule sets kept per file; a crawl asks for one agent."""
+
+_RULE, _LINE = 500, 300
+"""Bytes that a rule and a user-agent line take, besides those of their text."""
 
 _TOKEN = re.compile(r"[A-Za-z_-]+")
 _COMPATIBLE = re.compile(r"\(\s*compatible;\s*([^\s/;,()]+)", re.I)
@@ -73,7 +80,7 @@ class _Agent(NamedTuple):
     name: str  # up to white space or "/", in lower case
     token: str  # the letters, "-" and "_" at the start of the name
     rules: list[Rule]  # shared with the other lines of its group
-    delay: list[float]
+    delay: list[float]  # the longest Crawl-delay, if any: shared with the other lines that it is given to
 
 
 def product_token(agent: str) -> str:
@@ -108,7 +115,7 @@ class RobotsRules:
         rules: list[Rule] = []
         naming = False  # no rule since the last user-agent line: another one joins its group
         delayed = False  # a Crawl-delay since then: another one is not meant by it
-        first = 0  # agents[first:] are meant by a Crawl-delay
+        delays: list[float] = []  # of the agents that are meant by a Crawl-delay now
         for number, line in enumerate(_lines(body), 1):
             if b"#" in line:
                 line = line[: line.index(b"#")]
@@ -128,17 +135,16 @@ class RobotsRules:
                 if not naming:
                     rules = []
                 if delayed or not naming:
-                    first = len(agents)
+                    delays = []
                 naming, delayed = True, False
                 text = value.decode("utf-8", "replace")
                 words_of = text.lower().split(None, 1)
                 name = words_of[0].partition("/")[0] if words_of else ""
-                agents.append(_Agent(text, name, _token(name), rules, []))
+                agents.append(_Agent(text, name, _token(name), rules, delays))
             elif key.startswith(_CRAWL_DELAY):
                 delayed = True
                 if (delay := _delay(value)) is not None:
-                    for agent in agents[first:]:
-                        agent.delay.append(delay)
+                    delays[:] = [max(delay, *delays)] if delays else [delay]
             elif value and key.startswith(_SITEMAP):
                 sitemaps[value.decode("utf-8", "replace")] = None
         return RobotsRules(agents, tuple(sitemaps))
@@ -156,17 +162,28 @@ class RobotsRules:
         return max(delays, default=None)
 
     def only(self, agent: str) -> RobotsRules:
-        """The same rules for `agent`, without those of all other agents: what a cache should keep."""
-        return RobotsRules(self._lines_for(agent), self.sitemaps)
+        """The same rules for `agent` alone, ready to judge, and without the sitemaps: what a cache should keep."""
+        lines = self._lines_for(agent)
+        if lines:
+            delay = self.crawl_delay(agent)
+            merged = _merged(lines)
+            lines = [lines[0]._replace(rules=merged, delay=[] if delay is None else [delay])]
+        kept = RobotsRules(lines, ())
+        kept._choose(agent)
+        return kept
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held, about, once an agent has asked."""
+        rules = {id(line.rules): line.rules for line in self._agents}
+        held = sum(_RULE + 3 * len(rule.text) for part in rules.values() for rule in part)
+        return held + _LINE * len(self._agents) + sum(_LINE + len(sitemap) for sitemap in self.sitemaps)
 
     def _choose(self, agent: str) -> RuleSet:
         if len(self._chosen) >= _AGENTS_KEPT:
             self._chosen.clear()
         lines = self._lines_for(agent)
-        # Several lines of one group share one list of rules: take it once.
-        rules = {id(line.rules): line.rules for line in lines}
-        text = lines[0].text if lines else ""
-        chosen = self._chosen[agent] = RuleSet([rule for part in rules.values() for rule in part], text)
+        chosen = self._chosen[agent] = RuleSet(_merged(lines), lines[0].text if lines else "")
         return chosen
 
     def _lines_for(self, agent: str) -> list[_Agent]:
@@ -177,10 +194,13 @@ class RobotsRules:
             found = [line for line in self._agents if name in (line.name, line.token)]
             if not found and " " not in name and (token := _token(name)):
                 found = [line for line in self._agents if line.name == token]
-            if not found:
-                globs = [line for line in self._agents if "*" in line.name and line.name != "*"]
-                found = [line for line in globs if fits(line.name, name)]
         return found or [line for line in self._agents if line.name == "*"]
+
+
+def _merged(lines: list[_Agent]) -> list[Rule]:
+    """The rules of several lines; those of one group share one list, which is taken once."""
+    rules = {id(line.rules): line.rules for line in lines}
+    return [rule for part in rules.values() for rule in part]
 
 
 def _lines(body: bytes) -> list[bytes]:

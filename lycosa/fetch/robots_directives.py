@@ -15,7 +15,8 @@
 - `none` is noindex and nofollow; `nocache` is noarchive. Merging keeps every restriction: of general
   and special directives, of header and meta, the most restrictive combination holds.
 
-Anything at all may be passed in; nothing raises. At most 64 KiB of a value count.
+Anything at all may be passed in; nothing raises. Of all values together 64 KiB count, and of their dates 32: time
+grows with what is passed in, and not beyond that.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from typing import NamedTuple
 from lycosa.fetch.robots import product_token
 
 LIMIT = 65_536
-"""Characters of one value that count."""
+"""Characters that count, of all values together."""
+_DATES = 32
 
 _DAY = re.compile(r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\Z", re.I)
 _WITH_ARGUMENT = {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
@@ -89,8 +91,12 @@ def directives(contents: Iterable[str], agent: str) -> Directives:
     """What X-Robots-Tag values (one string a header) ask of `agent`."""
     token = product_token(agent)
     merged = NONE
+    left = LIMIT
     for content in contents:
-        merged = merge(merged, _parse(content[:LIMIT], token))
+        if left <= 0:
+            break
+        merged = merge(merged, _parse(content[:left], token))
+        left -= len(content) + 1
     return merged
 
 
@@ -110,19 +116,19 @@ def _parse(content: str, token: str) -> Directives:
     while i < len(items):
         item = items[i].strip()
         i += 1
-        name, colon, rest = item.partition(":")
-        name = name.strip().lower()
+        words = [word.strip().lower() for word in item.split(":")]
         # Up to the directive: "agent: unavailable_after: date" has two colons before its argument.
-        while colon and name not in _WITH_ARGUMENT:
-            ours = name in _EVERYBODY or product_token(name) == token
-            name, colon, rest = rest.partition(":")
-            name = name.strip().lower()
-        if name == "unavailable_after" and colon:
-            rest = rest.strip()
+        place = next((n for n, word in enumerate(words) if word in _WITH_ARGUMENT), len(words) - 1)
+        if place:
+            agent = words[place - 1]
+            ours = agent in _EVERYBODY or product_token(agent) == token
+        name = words[place]
+        if name == "unavailable_after" and place < len(words) - 1:
+            rest = item.split(":", place + 1)[-1].strip()
             if _DAY.match(rest) and i < len(items):
                 rest = f"{rest}, {items[i].strip()}"
                 i += 1
-            if ours and (date := _date(rest)) is not None:
+            if ours and len(dates) < _DATES and (date := _date(rest)) is not None:
                 dates.append(date)
         elif ours:
             for flag in _FLAGS.get(name, ()):

@@ -87,11 +87,6 @@ def pattern_of(written: bytes) -> str:
     return "*".join(_UNSAFE.sub(_escape, part) for part in text.split("*")) + end
 
 
-def fits(pattern: str, text: str) -> bool:
-    """Does the pattern, with "*" for any run of characters, match the whole text?"""
-    return _matches(pattern.split("*"), True, text)
-
-
 def _matches(segments: list[str], ends: bool, text: str) -> bool:
     """Segments with anything between them, the first at the start; with `ends`, the last at the end."""
     if not text.startswith(segments[0]):
@@ -145,11 +140,10 @@ class _Shelf:
             best = min(own, key=lambda gram: len(self.grams.get(gram, ())))
             self.grams.setdefault(best, []).append(wild)
 
-    def candidates(self, path: str, start: int) -> Iterable[_Wild]:
-        """All patterns that may match, by falling priority."""
+    def candidates(self, held: set[str]) -> Iterable[_Wild]:
+        """All patterns that may match a path of these trigrams, by falling priority."""
         if not self.grams:
             return self.wilds
-        held = {path[i : i + 3] for i in range(start, len(path) - 2)}
         some = [wild for gram in self.grams.keys() & held for wild in self.grams[gram]]
         some += self.wilds
         some.sort(key=lambda w: (w.octets, w.allow, w.order), reverse=True)
@@ -166,14 +160,14 @@ class RuleSet:
         self._none = Judgement(True, group=group)
         self._literals: dict[str, Rule] = {}
         self._wholes: dict[str, Rule] = {}
-        shelves: dict[str, list[_Wild]] = {}
+        shelves: dict[str, dict[tuple[str, bool], _Wild]] = {}
         for rule in rules:
             self._add(rule, pattern_of(rule.pattern), shelves)
         self._lengths = sorted({len(literal) for literal in self._literals}, reverse=True)
-        self._shelves = {prefix: _Shelf(wilds) for prefix, wilds in shelves.items()}
+        self._shelves = {prefix: _Shelf(list(wilds.values())) for prefix, wilds in shelves.items()}
         self._shelf_lengths = sorted({len(prefix) for prefix in shelves})
 
-    def _add(self, rule: Rule, pattern: str, shelves: dict[str, list[_Wild]]) -> None:
+    def _add(self, rule: Rule, pattern: str, shelves: dict[str, dict[tuple[str, bool], _Wild]]) -> None:
         if pattern[0] not in "/*":
             return  # no path starts like this
         ends = pattern[-1] == "$"
@@ -181,7 +175,7 @@ class RuleSet:
         if "*" in body:
             segments = body.split("*")
             wild = _Wild(len(pattern), rule.allow, -rule.line, segments, ends, rule)
-            shelves.setdefault(segments[0], []).append(wild)
+            shelves.setdefault(segments[0], {}).setdefault((pattern, rule.allow), wild)
         else:
             table = self._wholes if ends else self._literals
             if (known := table.get(body)) is None or (rule.allow and not known.allow):
@@ -206,13 +200,16 @@ class RuleSet:
                 if length <= size and (rule := literals.get(path[:length])) is not None:
                     best = length
                     break
+        held: set[str] = set()
         for length in self._shelf_lengths:
             if length > size:
                 break
             shelf = self._shelves.get(path[:length])
             if shelf is None or shelf.top < best:
                 continue
-            for wild in shelf.candidates(path, length):
+            if shelf.grams and not held:  # once for all shelves: a path may be long, and they may be many
+                held = {path[i : i + 3] for i in range(size - 2)}
+            for wild in shelf.candidates(held):
                 if wild.octets < best or (
                     wild.octets == best and rule is not None and (rule.allow or not wild.allow)
                 ):

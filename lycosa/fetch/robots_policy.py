@@ -2,7 +2,8 @@
 
     outcome                                   act      until
     2xx                                       PARSE    expiry
-    3xx with a Location, fewer than 5 hops    FOLLOW   now; across hosts too, for the first site
+    3xx with a Location, fewer than 5 hops    FOLLOW   now; across hosts too, for the first site, but only
+                                                       to http and https
     3xx otherwise                             ALLOW    expiry ("unavailable": §2.3.1.2 lets us assume so)
     4xx but 429                               ALLOW    expiry ("unavailable", 401 and 403 included: §2.3.1.3)
     429, 5xx, any other status                DENY     retry ("unreachable": §2.3.1.4)
@@ -28,6 +29,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
+
+from lycosa.fetch.protocol import Failure, Response
+from lycosa.url.canonical import NO_RULES, WEB, canonicalise
 
 _SECOND = 1000
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?(\d{1,12})", re.I)
@@ -76,6 +80,22 @@ class Decision(NamedTuple):
 
 
 _DEFAULT = RobotsOptions()
+
+
+def outcome_of(answer: Response | Failure, url: str, hops: int) -> Outcome:
+    """How asking for `url` ended. A Location that is not on the web is none."""
+    if isinstance(answer, Failure):
+        return Outcome(hops=hops, failure=f"{answer.kind}: {answer.detail}")
+    location = canonicalise(answer.location, url, NO_RULES, WEB) if answer.location else None
+    broken = answer.truncated in ("time", "disconnect")
+    return Outcome(
+        status=answer.status,
+        location=location or "",
+        hops=hops,
+        failure=f"the answer broke off ({answer.truncated})" if broken else "",
+        cache_control=answer.header("cache-control") or "",
+        retry_after=answer.retry_after,
+    )
 
 
 def decide(

@@ -40,12 +40,13 @@ from url import URL, URLError
 
 from lycosa.url.rules import NO_RULES, Rules
 
-__all__ = ["MAX_URL", "NO_RULES", "SCHEMES", "Rules", "canonicalise"]
+__all__ = ["MAX_URL", "NO_RULES", "SCHEMES", "WEB", "Rules", "canonicalise", "schemes_from"]
 
 MAX_URL: Final = 8192
 
 SCHEMES: Final = frozenset({"http", "https", "file"})
 """The schemes that a crawl can fetch without extensions."""
+WEB: Final = frozenset({"http", "https"})
 
 # A URL that the rules still change after so many rounds is built to do so ("%%%%33341": every round
 # uncovers the next escape). Refusing it keeps the form idempotent and its cost bounded.
@@ -67,6 +68,14 @@ def _base(text: str) -> URL:
         return _parse(text)
     except UnicodeEncodeError:
         return _parse(_scalars(text))
+
+
+def schemes_from(url: str, schemes: frozenset[str] = SCHEMES) -> frozenset[str]:
+    """Those of `schemes` to which an answer for `url` may lead: to files of this machine only a file does.
+
+    Every redirect and every link is resolved within these, so that what a stranger writes never names a file.
+    """
+    return schemes if url.startswith("file:") else schemes - {"file"}
 
 
 def canonicalise(

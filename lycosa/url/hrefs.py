@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lycosa.meters import Meters
-from lycosa.url.canonical import SCHEMES, Rules, canonicalise
+from lycosa.url.canonical import SCHEMES, Rules, canonicalise, schemes_from
 from lycosa.url.parts import directory_of, site_of
 
 MAX_HREF: Final = 512
@@ -64,7 +64,7 @@ class HrefMemo:
 
     def resolve(self, base: str, hrefs: Sequence[str]) -> list[str | None]:
         """The canonical form of every href of the page at `base`; None for those that have none."""
-        rules, schemes = self._rules, self._schemes
+        rules, schemes = self._rules, schemes_from(base, self._schemes)
         self._asked.value += len(hrefs)
         page = canonicalise(base)
         if page is None or not page.startswith(("https://", "http://")):

@@ -177,14 +177,8 @@ class Scope:
         if scheme not in self._schemes:
             return Verdict(False, f"scheme {scheme} is not among {', '.join(sorted(self._schemes))}")
         host = host_of(site + "/")
-        if host in self._blocked:
-            return Verdict(False, f"host {host} is on the blocklist", Why.BLOCKED)
-        if (above := _above(host, self._blocked_below)) is not None:
-            return Verdict(False, f"host {host} is on the blocklist by .{above}", Why.BLOCKED)
-        if host in self._exclude_hosts:
-            return Verdict(False, f"host {host} is in exclude_hosts")
-        if (above := _above(host, self._exclude_domains)) is not None:
-            return Verdict(False, f"host {host} is below {above} in exclude_domains")
+        if (excluded := self.excludes(host)) is not None:
+            return excluded
         mode = self.options.mode
         if mode == "any":
             return Verdict(True, "mode any")
@@ -196,6 +190,18 @@ class Scope:
         if (above := _above(host, self._include_domains)) is not None:
             return Verdict(True, f"host {host} is below {above} in include_domains")
         return Verdict(False, f"mode {mode}: {near} is no seed's")
+
+    def excludes(self, host: str) -> Verdict | None:
+        """Rules 4 and 5: whether the operator will not have the host asked for anything, robots.txt included."""
+        if host in self._blocked:
+            return Verdict(False, f"host {host} is on the blocklist", Why.BLOCKED)
+        if (above := _above(host, self._blocked_below)) is not None:
+            return Verdict(False, f"host {host} is on the blocklist by .{above}", Why.BLOCKED)
+        if host in self._exclude_hosts:
+            return Verdict(False, f"host {host} is in exclude_hosts")
+        if (above := _above(host, self._exclude_domains)) is not None:
+            return Verdict(False, f"host {host} is below {above} in exclude_domains")
+        return None
 
     def _judge_path(self, url: str) -> Verdict | None:
         """Files of rule 6, and rules 7 to 9; None if none of them decides."""

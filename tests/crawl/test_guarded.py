@@ -14,7 +14,9 @@ from lycosa.crawl.config import read_options
 from lycosa.fetch.dns import DnsFailure, Resolution, Resolver
 from lycosa.files import DiskFiles
 from lycosa.lab.faults import FaultyFiles
+from lycosa.lab.network import Reply
 from lycosa.records import Robots, Skipped, Why
+from lycosa.url.parts import host_of
 from tests.crawl.little import Ran, html, moved
 from tests.crawl.little import crawl as crawl_little
 from tests.crawl.recorded import Answer, Asked, Said, Site, fetched, page, records, serving
@@ -84,6 +86,75 @@ def test_robots_that_redirect_into_the_private_network_are_not_followed() -> Non
     assert {row.address for row in ran.sent} == {PUBLIC}
     assert ran.fetched == {}, "rules that cannot be had forbid"
     assert all("inside.test" in row.detail for row in ran.records if isinstance(row, Robots))
+
+
+@pytest.mark.parametrize("scope", [{"blocklist": [".bad.test"]}, {"exclude_domains": ["bad.test"]}])
+def test_robots_that_redirect_to_an_excluded_host_are_not_followed(scope: dict[str, object]) -> None:
+    pages = {
+        "http://out.test/": html(),
+        "http://out.test/robots.txt": moved("http://x.bad.test/robots.txt"),
+        "http://x.bad.test/robots.txt": Reply(b"", 404),
+    }
+    ran = crawl_little(FaultyFiles(), pages, ["http://out.test/"], scope={"mode": "any", **scope})
+    assert {host_of(row.url) for row in ran.sent} == {"out.test"}
+    assert ran.fetched == {}, "rules that cannot be had forbid"
+    assert all("x.bad.test" in row.detail for row in ran.records if isinstance(row, Robots))
+
+
+@pytest.mark.parametrize(
+    "to", ["http://127.0.0.1:22/", "http://[::1]/robots.txt", "//169.254.169.254/latest"]
+)
+def test_robots_that_redirect_to_a_private_address_are_not_followed(to: str) -> None:
+    class Literal:
+        async def resolve(self, host: str) -> Resolution | DnsFailure:
+            return Resolution((PUBLIC if host == "out.test" else host.strip("[]"),), 0.0)
+
+        async def close(self) -> None:
+            """There is nothing to close."""
+
+    pages = {"http://out.test/": html(), "http://out.test/robots.txt": moved(to)}
+    ran = crawl(pages, ["http://out.test/"], Literal())
+    assert {row.address for row in ran.sent} == {PUBLIC}
+    assert ran.fetched == {}
+
+
+def test_robots_that_redirect_to_another_port_stay_at_the_checked_address() -> None:
+    pages = {
+        "http://out.test/": html("/secret"),
+        "http://out.test/robots.txt": moved("http://out.test:8080/robots.txt"),
+        "http://out.test:8080/robots.txt": Reply(b"User-agent: *\nDisallow: /secret"),
+    }
+    ran = crawl(pages, ["http://out.test/"], Rebinding([(PUBLIC,), ("127.0.0.1",)]))
+    assert {row.address for row in ran.sent} == {PUBLIC}, "the name is not asked for another one"
+    assert ran.fetched == {"http://out.test/": 200}
+
+
+def test_a_name_that_robots_redirect_to_is_judged_each_time() -> None:
+    class Turning:
+        asked = 0
+
+        async def resolve(self, host: str) -> Resolution | DnsFailure:
+            if host == "out.test":
+                return Resolution((PUBLIC,), 0.0)
+            self.asked += 1
+            return Resolution((PUBLIC if self.asked == 1 else "10.0.0.1",), 0.0)
+
+        async def close(self) -> None:
+            """There is nothing to close."""
+
+    names = Turning()
+    pages = {
+        "http://out.test/": html(),
+        "http://out.test/robots.txt": moved("http://turn.test/robots.txt"),
+        "http://turn.test/robots.txt": Reply(b"", 500),
+    }
+    ran = crawl(pages, ["http://out.test/"], names)
+    assert names.asked == 3, "once an attempt"
+    assert {row.address for row in ran.sent} == {PUBLIC}
+    assert ran.urls.count("http://turn.test/robots.txt") == 1
+    assert (
+        "no address that may be asked" in [row for row in ran.records if isinstance(row, Robots)][-1].detail
+    )
 
 
 class Rebinding:
@@ -187,6 +258,22 @@ def test_no_connection_is_opened_to_a_refused_address(tmp_path: Path) -> None:
         row.url.split(f"{allowed.port}")[1]: row.why for row in records(tmp_path) if isinstance(row, Skipped)
     }
     assert why == dict.fromkeys(("/x", "/y", "/z", "/go", "/there"), Why.ADDRESS)
+
+
+def test_robots_redirects_open_no_connection_to_a_refused_address(tmp_path: Path) -> None:
+    def answer(asked: Asked) -> Said:
+        host, _, port = asked.host.partition(":")
+        to = {"good.test": "bad.test", "fine.test": "127.0.0.3", "nice.test": "localhost"}[host]
+        return Said(b"", 302, (("Location", f"http://{to}:{port}/robots.txt"),))
+
+    hosts = ["good.test", "fine.test", "nice.test"]
+    resolve = [*(f"{host}:127.0.0.2" for host in hosts), "bad.test:127.0.0.3"]
+    with two_sites(answer) as (allowed, refused):
+        seeds = [allowed.url(host=host) for host in hosts]
+        assert run(tmp_path, allowed, seeds, dns={"resolve": resolve}) is End.FINISHED
+    assert refused.asked == []
+    assert fetched(tmp_path) == []
+    assert {row.path for row in allowed.asked} == {"/robots.txt"}
 
 
 def test_a_rebinding_name_never_reaches_the_refused_address(tmp_path: Path) -> None:

@@ -122,6 +122,66 @@ def test_robots_may_be_elsewhere() -> None:
     assert [row.site for row in ran.robots] == ["http://a.test"], "not the rules of rules.test"
 
 
+def test_robots_may_be_at_another_host_of_the_same_address() -> None:
+    """As example.org sends its visitors to www.example.org: the visit has the address's turn already."""
+    pages = {
+        ROOT: html("/secret"),
+        ROBOTS: moved("http://www.a.test/robots.txt"),
+        "http://www.a.test/robots.txt": rules("User-agent: *\nDisallow: /secret"),
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT], names={"a.test": "127.1.0.1", "www.a.test": "127.1.0.1"})
+    assert ran.fetched == {ROOT: 200}
+    assert ran.skipped == {"http://a.test/secret": Why.ROBOTS}
+    assert ran.urls.count(ROBOTS) == 1
+    assert gaps(ran.times())[0] >= 0.5, "the wait between two connections to an address"
+
+
+def test_a_redirect_to_a_busy_host_is_not_asked_for_again() -> None:
+    """The next visits of the site go on from where the redirect led, as soon as that host may be asked."""
+    pages = {
+        ROOT: html(),
+        ROBOTS: moved("/moved"),
+        "http://a.test/moved": moved("http://busy.test/common"),
+        "http://busy.test/common": rules("User-agent: *\nAllow: /"),
+        **many(60, "busy.test"),
+    }
+    ran = crawl(FaultyFiles(), pages, ["http://busy.test/", ROOT], latency=0.5)
+    assert ran.end is End.FINISHED
+    assert ran.fetched[ROOT] == 200
+    busy = ran.times("busy.test")
+    assert all(gap >= 0 for gap in gaps(busy)), "one at a time"
+    assert ran.times(url="http://busy.test/common")[0][0] > 10, "it had to wait"
+    assert ran.urls.count(ROBOTS) == ran.urls.count("http://a.test/moved") == 1
+
+
+STALE = Failure(FailureKind.STALE, "the kept connection had ended")
+
+
+def test_a_server_that_closes_each_time_gives_its_redirected_robots() -> None:
+    """A stale connection is no attempt, and the redirect goes on where it stood."""
+    pages = {
+        ROOT: html("/secret"),
+        ROBOTS: moved("/r1"),
+        "http://a.test/r1": lambda before: STALE if before == 0 else moved("/r2"),
+        "http://a.test/r2": lambda before: (
+            STALE if before == 0 else rules("User-agent: *\nDisallow: /secret")
+        ),
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT])
+    assert ran.fetched == {ROOT: 200}
+    assert ran.skipped == {"http://a.test/secret": Why.ROBOTS}
+    assert [url.rpartition("/")[2] for url in ran.urls] == ["robots.txt", "r1", "r1", "r2", "r2", ""]
+
+
+def test_from_the_second_in_a_row_a_stale_connection_is_an_attempt() -> None:
+    pages = {ROOT: STALE, ROBOTS: moved("/r1"), "http://a.test/r1": STALE, "http://b.test/": STALE}
+    ran = crawl(FaultyFiles(), pages, [ROOT, "http://b.test/"], robots={"attempts": 3})
+    assert ran.end is End.FINISHED
+    assert ran.skipped == {ROOT: Why.ROBOTS_UNREACHABLE, "http://b.test/": Why.FAILED}
+    assert ran.urls.count(ROBOTS) == 3 and ran.urls.count("http://a.test/r1") == 6
+    assert ran.urls.count("http://b.test/") == 4, "the one that does not count, and three attempts"
+
+
 def test_rules_expire_after_a_day_and_the_new_ones_are_judged_by() -> None:
     pages = {
         **many(6),

@@ -590,7 +590,6 @@ PROTEGO: list[Case] = [
     *_cases("implicit allow", "User-agent: *\nDisallow: /\n\nUser-agent: foobot\nDisallow:\n", "foobot", "/"),
     *_cases("implicit allow", "User-agent: *\nDisallow: /\nUser-agent: foobot\nDisallow:\n", "x", "", "/"),
     *_cases("wildcard agent", "user-agent: foo*bot\ndisallow: /myprofile\n", "foo*bot", "", "/myprofile"),
-    *_cases("wildcard agent", "user-agent: foo*bot\ndisallow: /myprofile\n", "foobot", "", "/myprofile"),
     *_cases("encoding", "User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/ツ\n", "FooBot", "/foo/bar/ツ"),
     *_cases(
         "encoding", "User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/%E3%83%84\n", "FooBot", "/foo/bar/ツ"
@@ -701,6 +700,12 @@ DIFFERENT: list[tuple[str, Case]] = [
         ("protego: a token matches agents that begin with it; RFC 9309 2.2.1 compares tokens", case)
         for agent in ("hedwig-new", "hedwig-images")
         for case in _cases("precedence", HEDWIG, agent, "/group2", "/group3")
+    ],
+    *[
+        ("protego: a * in a name is a wildcard; RFC 9309 2.2.1 and google: a name ends there", case)
+        for case in _cases(
+            "wildcard agent", "user-agent: foo*bot\ndisallow: /myprofile\n", "foobot", "/myprofile"
+        )
     ],
     *[
         ("protego: an unknown line ends a group; RFC 9309 2.2.4 and google: it does not", case)

@@ -166,6 +166,25 @@ async def test_redirects_are_shown_not_followed(run: Run) -> None:
     assert f"redirects to http://site.test:{site.port}/there" in out
 
 
+async def test_robots_that_redirect_where_no_connection_is_kept(run: Run) -> None:
+    """The server answers once on a connection, and closes it when it is asked again."""
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = (await read_head(reader)).split()[1]
+        if path == b"/robots.txt":
+            writer.write(b"HTTP/1.1 302 Found\r\nLocation: /rules\r\nContent-Length: 0\r\n\r\n")
+        else:
+            body = b"User-agent: *\nDisallow: /no\n"
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        await read_head(reader)
+
+    async with serving(handler) as site:
+        code, _, err = await run(*LOCAL, site.url("/no"))
+        assert (code, err) == (1, "lycosa fetch: robots: not allowed by line 2: Disallow: /no\n")
+        assert (await run(*LOCAL, site.url("/yes")))[0] == 0
+
+
 async def test_nothing_a_site_sends_reaches_the_terminal_raw(run: Run) -> None:
     async with serving(web()) as site:
         code, out, err = await run(*LOCAL, site.url("/evil"))

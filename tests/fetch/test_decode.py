@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Callable
 from functools import cache
+from typing import Any, cast
 
 import brotli
 import pytest
@@ -17,7 +18,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.fetch.decode import Decoding, codings, decode
+from lycosa.fetch import decode as module
+from lycosa.fetch.decode import MEMBERS, Decoding, codings, decode
+from tests import work
 
 LIMIT = 8 << 20
 
@@ -251,3 +254,99 @@ def test_a_window_above_eight_megabytes_is_refused() -> None:
     coded = coder.compress(data) + coder.flush()
     got, problem = decode(coded, "zstd", 32 << 20)
     assert (got, problem) == (coded, "mislabelled")
+
+
+# -- streams of things that give no output: work is counted, not timed
+
+EMPTY = gzip.compress(b"", mtime=0)
+SKIPPABLE = b"\x50\x2a\x4d\x18\0\0\0\0"
+
+
+class _Fed:
+    """A decompressor that counts what it is handed."""
+
+    total = 0
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        _Fed.total += len(data)
+        return cast(bytes, self._inner.decompress(data, most))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5000])
+def test_members_are_not_copied_one_by_one(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = gzip.compress(b"x" * size)
+    plain = module.isal_zlib.decompressobj
+
+    class Inflating:
+        error = module.isal_zlib.error
+
+        @staticmethod
+        def decompressobj(bits: int) -> _Fed:
+            return _Fed(plain(bits))
+
+    monkeypatch.setattr(module, "isal_zlib", Inflating)
+    body = member * 8000
+    _Fed.total = 0
+    found = decode(body, "gzip", 1 << 26)
+    assert found.problem == ""
+    assert _Fed.total < 65_536 + 8000 * (len(member) + 1024), "not 64 KiB for each"
+
+
+@pytest.mark.parametrize(
+    ("unit", "count", "coding"),
+    [
+        (EMPTY, 1000, "gzip"),
+        (EMPTY, 100_000, "gzip"),
+        (SKIPPABLE, 2_000_000, "zstd"),
+        (zstandard.compress(b""), 120_000, "zstd"),
+        (b"\0", 2 << 20, "br"),
+        (b"\x00\x00\x00\xff\xff", 400_000, "deflate"),
+    ],
+    ids=["few members", "members", "skippable frames", "frames", "metadata", "stored blocks"],
+)
+def test_the_loop_does_not_decode_what_gives_nothing(unit: bytes, count: int, coding: str) -> None:
+    """A fetcher decodes a megabyte itself and the rest in a thread; work counts, not only output."""
+    decoding = Decoding(unit * count, coding, 1 << 25)
+    assert work.calls(lambda: decoding.advance(1 << 20)) < 30_000
+    decoding = Decoding(unit * count, coding, 1 << 25)
+    assert not decoding.advance(1 << 20)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_only_so_many_members_are_decoded(size: int) -> None:
+    unit = gzip.compress(b"x" * size)
+    assert decode(unit * MEMBERS, "gzip", 1 << 25) == (b"x" * size * MEMBERS, "")
+    assert decode(unit * (MEMBERS + 1), "gzip", 1 << 25) == (b"x" * size * MEMBERS, "capped")
+
+
+@pytest.mark.parametrize(
+    "unit", [SKIPPABLE, zstandard.compress(b""), zstandard.compress(b"x")], ids=["skippable", "empty", "x"]
+)
+def test_only_so_many_frames_are_decoded(unit: bytes) -> None:
+    data = b"" if unit == SKIPPABLE else zstandard.decompress(unit)
+    assert decode(unit * MEMBERS, "zstd", 1 << 25) == (data * MEMBERS, "")
+    assert decode(unit * (MEMBERS + 1), "zstd", 1 << 25) == (data * MEMBERS, "capped")
+    body = unit * 1_000_000
+    assert work.calls(lambda: decode(body, "zstd", 1 << 25)) < 40 * MEMBERS
+    assert work.peak(lambda: decode(body, "zstd", 1 << 25)) < 1 << 20
+
+
+def test_a_frame_of_very_many_blocks_is_decoded_alone() -> None:
+    before = zstandard.compress(b"before ")
+    vast = b"\x28\xb5\x2f\xfd\x00\x58" + b"\0\0\0" * 300_000 + b"\x29\0\0after"  # a last block of five bytes
+    assert decode(before + vast, "zstd", 1 << 25) == (b"before after", "")
+    behind = before + vast + SKIPPABLE * 1_000_000
+    assert decode(behind, "zstd", 1 << 25) == (b"before after", "")
+    assert work.calls(lambda: decode(behind, "zstd", 1 << 25)) < 500_000
+
+
+def test_a_broken_stream_is_searched_in_its_last_slice_alone() -> None:
+    body = gzip.compress(random.Random(1).randbytes(1 << 20))
+    broken = body[:-1000] + bytes(1000)
+    assert work.calls(lambda: decode(broken, "gzip", 1 << 25)) < 10 * 65_536

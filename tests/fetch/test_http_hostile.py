@@ -305,3 +305,13 @@ async def test_a_dead_kept_connection_is_told_and_the_request_is_not_repeated() 
         assert again.kind is FailureKind.STALE and again.transient
         assert len(asked) == 2, "two requests were made, none repeated"
         await get(fetcher, site.url("/"))  # the next one opens a connection of its own
+
+
+async def test_a_body_in_chunks_of_two_bytes() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    wanted = b"".join(b"%02d" % (n % 100) for n in range(20_000))
+    chunks = b"".join(b"2\r\n%s\r\n" % wanted[at : at + 2] for at in range(0, len(wanted), 2))
+    async with serving(saying(head + chunks + b"0\r\n\r\n")) as site, fetching() as fetcher:
+        response = await get(fetcher, site.url())
+    assert response.body == wanted
+    assert type(response.body) is bytes

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 import time
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -20,6 +22,7 @@ from lycosa.fetch.robots import (
     product_token,
 )
 from lycosa.fetch.robots_match import Rule, RuleSet, pattern_of
+from tests import work
 from tests.fetch.robots_cases import DIFFERENT, GOOGLE, PATHS, PROTEGO, RFC, Case
 
 
@@ -43,7 +46,7 @@ def test_only_keeps_the_answers() -> None:
         kept = rules.only(case.agent)
         assert kept.judge(case.agent, case.url) == rules.judge(case.agent, case.url)
         assert kept.crawl_delay(case.agent) == rules.crawl_delay(case.agent)
-        assert kept.sitemaps == rules.sitemaps
+        assert kept.sitemaps == ()
 
 
 @pytest.mark.parametrize(("url", "path"), PATHS)
@@ -170,7 +173,9 @@ def test_product_token(agent: str, token: str) -> None:
         ("MJ13bot", "MJ12bot/1.4", False),
         ("Lyc", "Lycosa", False),
         ("Lycosa-images", "Lycosa", False),
-        ("*cosa", "Lycosa", True),
+        ("*cosa", "Lycosa", False),
+        ("Lyc*", "Lycosa", False),
+        ("Lycosa*", "Lycosa-prod", False),
         ("", "Lycosa", False),
     ],
 )
@@ -323,3 +328,75 @@ def test_a_full_file_parses_fast() -> None:
     body = body[:LIMIT]
     assert len(body) == LIMIT
     assert _best_of(3, lambda: RobotsRules.parse(body)) < 1.0
+
+
+UNITS = [
+    (b"User-agent: a\n", b"Crawl-delay: 1\n"),
+    (b"User-agent: a\n", b"Disallow: /x\n"),
+    (b"User-agent: *\nDisallow: /x*y\n", b"Crawl-delay: 1\nDisallow: /x*y\n"),
+    (b"Crawl-delay: 1\nUser-agent: *\n", b"Allow: /*a*b\n"),
+    (b"Sitemap: s\n", b"user-agent: *\n"),
+    (b"a:a:", b"\n"),
+    (b"\n", b"\r"),
+    (b"U a\n", b"#:"),
+]
+
+
+@pytest.mark.parametrize("units", UNITS)
+def test_reading_a_file_grows_with_its_size_alone(units: tuple[bytes, bytes]) -> None:
+    def read(count: int) -> None:
+        rules = RobotsRules.parse(units[0] * count + units[1] * count)
+        rules.crawl_delay("x")
+        kept = rules.only("x")
+        assert kept.judge("x", "/some/path").line >= 0
+        assert kept.nbytes >= 0
+
+    assert work.calls(lambda: read(2000)) < 2.2 * work.calls(lambda: read(1000))
+
+
+def test_a_full_file_of_agents_and_delays_takes_little_memory() -> None:
+    """500 KiB of them took 5.7 GB."""
+    count = LIMIT // len(b"User-agent: a\nCrawl-delay: 1\n")
+    body = b"User-agent: a\n" * count + b"Crawl-delay: 1\n" * count
+    assert work.peak(lambda: RobotsRules.parse(body)) < 40 * LIMIT
+
+
+def test_what_a_cache_keeps_are_the_rules_of_one_agent() -> None:
+    foreign = b"".join(b"User-agent: a%d\nDisallow: /%d\nSitemap: /s%d\n" % (i, i, i) for i in range(9000))
+    body = foreign + b"User-agent: x\nDisallow: /mine\nCrawl-delay: 3\n"
+    kept = RobotsRules.parse(body).only("x")
+    assert kept.nbytes < 2000 < RobotsRules.parse(body).nbytes
+    assert not kept.judge("x", "/mine").allowed
+    assert kept.crawl_delay("x") == 3
+
+
+@pytest.mark.parametrize("rule", [b"Disallow: /directory/%d\n", b"Disallow: /*%d\n", b"Disallow: /%d*a*b$\n"])
+def test_the_memory_of_rules_is_known(rule: bytes) -> None:
+    """Within a factor of two: the bound of a cache rests on it."""
+    body = (b"User-agent: *\n" + b"".join(rule % i for i in range(5000)))[:LIMIT]
+    kept: list[RobotsRules] = []
+
+    def keep() -> None:
+        kept.append(RobotsRules.parse(body).only("x"))
+
+    tracemalloc.start()
+    try:
+        keep()
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held / 2 < kept[0].nbytes < held * 2
+
+
+def test_a_path_is_cut_into_trigrams_once() -> None:
+    """Patterns of many prefixes, each a prefix of the path: it was cut anew for each."""
+
+    def judging(prefixes: int) -> Callable[[], object]:
+        patterns = (f"Disallow: /{'a' * n}*zz{i}" for n in range(1, prefixes + 1) for i in range(25))
+        kept = RobotsRules.parse("\n".join(["User-agent: *", *patterns]).encode()).only("x")
+        path = "/" + "a" * 8000
+        return lambda: kept.judge("x", path)
+
+    few, many = judging(1), judging(150)
+    assert _best_of(5, many) < 20 * _best_of(5, few)

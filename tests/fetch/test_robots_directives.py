@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.fetch.robots_directives import NONE, Directives, directives, merge, meta_directives
+from tests import work
 
 AGENT = "Lycosa/0.1 (+https://example.org)"
 JUNE_25 = 1_277_478_000_000  # 2010-06-25T15:00:00Z
@@ -125,3 +126,23 @@ _pieces = st.sampled_from(
 def test_any_text(values: list[str]) -> None:
     directives(values, AGENT)
     meta_directives([(value, value) for value in values], AGENT)
+
+
+@pytest.mark.parametrize(
+    "unit", ["a:", "a:a:,", "unavailable_after:", "noindex,", ":", ",", "x: unavailable_after: Fri, "]
+)
+def test_reading_grows_with_the_size_alone(unit: str) -> None:
+    """Every prefix was cut off by copying all that followed it."""
+
+    def read(size: int) -> None:
+        directives([unit * (size // len(unit))], "lycosa")
+
+    assert work.growth(read, 16_000) < 9
+
+
+def test_values_count_together() -> None:
+    """A page may hold thousands of meta elements, each with thousands of dates."""
+    date = "unavailable_after: 2020-01-01,"
+    many = [date * 1000] * 100
+    assert work.calls(lambda: directives(many, "lycosa")) < 50_000
+    assert directives(["noindex", *[" " * 60_000] * 2, "nofollow"], "x") == Directives(noindex=True)

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.fetch.robots_policy import Act, Decision, Outcome, RobotsOptions, decide, expiry
+from lycosa.fetch.protocol import Response
+from lycosa.fetch.robots_policy import Act, Decision, Outcome, RobotsOptions, decide, expiry, outcome_of
+from lycosa.records import Timing
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -95,3 +97,31 @@ def test_any_outcome_has_a_bounded_answer(
     decision = decide(Outcome(status, location, hops, failure, cache_control), NOW)
     assert NOW <= decision.until <= NOW + DAY
     assert (decision.act is Act.FOLLOW) == bool(decision.location)
+
+
+def _moved(to: str) -> Response:
+    return Response("http://a.test/robots.txt", 302, "HTTP/1.1", b"", b"", b"", b"", Timing(), location=to)
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "file:///etc/passwd",
+        "FILE:/etc/passwd",
+        "gemini://h/",
+        "ftp://h/",
+        "data:,x",
+        "javascript:x",
+        "http://",
+    ],
+)
+def test_a_place_that_is_not_on_the_web_is_none(to: str) -> None:
+    """Also where a package brings a fetcher for the scheme."""
+    outcome = outcome_of(_moved(to), "http://a.test/robots.txt", 0)
+    assert outcome.location == ""
+    assert decide(outcome, NOW).act is Act.ALLOW
+
+
+@pytest.mark.parametrize("to", ["/r2", "//a.test/r2", "http:r2", " http://a.test/r2#x"])
+def test_a_place_on_the_web_is_followed(to: str) -> None:
+    assert outcome_of(_moved(to), "http://a.test/robots.txt", 0).location == "http://a.test/r2"

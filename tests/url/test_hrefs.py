@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lycosa.meters import Meters
-from lycosa.url.canonical import MAX_URL, NO_RULES, Rules, canonicalise
+from lycosa.url.canonical import MAX_URL, NO_RULES, Rules, canonicalise, schemes_from
 from lycosa.url.hrefs import MAX_HREF, HrefMemo
 
 ALL_RULES = Rules.named(["tracking", "www", "index", "sorted"])
@@ -53,7 +53,9 @@ hrefs = st.lists(st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st
 def test_equal_to_the_parser(pages: list[tuple[str, list[str]]], capacity: int, rules: Rules) -> None:
     memo = HrefMemo(capacity, rules, Meters())
     for base, links in pages * 2:
-        assert memo.resolve(base, links) == [canonicalise(href, base, rules) for href in links]
+        assert memo.resolve(base, links) == [
+            canonicalise(href, base, rules, schemes_from(base)) for href in links
+        ]
 
 
 def test_equal_on_the_web_platform_tests() -> None:
@@ -62,7 +64,7 @@ def test_equal_on_the_web_platform_tests() -> None:
     bases = sorted({base for _, base, _ in cases if base}) + BASES
     inputs = [text for text, _, _ in cases]
     for base in bases:
-        wanted = [canonicalise(text, base) for text in inputs]
+        wanted = [canonicalise(text, base, NO_RULES, schemes_from(base)) for text in inputs]
         assert memo.resolve(base, inputs) == wanted
         assert memo.resolve(base, inputs) == wanted
 
