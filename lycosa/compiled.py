@@ -96,7 +96,8 @@ class Keeping:
     def _bring(self, kept: Path, place: Path) -> None:
         """Copy compiled code to where Numba looks for it: all of a directory's, or none."""
         found = [path for path in kept.iterdir() if path.suffix in (".nbi", ".nbc")]
-        target = place / caching._CacheLocator.get_suitable_cache_subpath(str(kept.parent / "any.py"))
+        named = caching._CacheLocator.get_suitable_cache_subpath  # after the directory of a source file
+        target = place / named(str(kept.parent / "any.py"))  # type: ignore[no-untyped-call]
         if not found or target.exists():
             return
         part = Path(tempfile.mkdtemp(dir=place))
