@@ -104,6 +104,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     net = parser.add_argument_group("network")
     net.add_argument("--allow", action="append", metavar="NETWORK", help="may be asked although private")
+    net.add_argument(
+        "--only-network",
+        action="append",
+        metavar="NETWORK",
+        help="ask no address outside of it; may be repeated",
+    )
     net.add_argument("--resolve", action="append", metavar="HOST:ADDRESS", help="instead of asking DNS")
     net.add_argument("--resolve-file", type=Path, metavar="FILE", help="lines of: address host ...")
     net.add_argument("--insecure", action="store_true", help="do not verify TLS certificates")
@@ -268,6 +274,7 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     put("frontier.host_budget", args.host_budget)
     put("frontier.domain_budget", args.domain_budget)
     put("allow", args.allow)
+    put("only_networks", args.only_network)
     put("dns.resolve", args.resolve)
     if args.resolve_file is not None:
         put("dns.resolve", read_resolve(args.resolve_file))

@@ -29,6 +29,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from lycosa.clock import SystemClock
+from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import End, build
 from lycosa.crawl.config import Options, canonical_seeds, read_options
@@ -208,6 +209,7 @@ class Crawl:
         """
         if self._task is not None:
             raise ConfigError("this crawl has been started; make a new Crawl to go on with it")
+        descriptors.raise_limit()
         self._demand_room()
         await self._check()
         self._lock = DirectoryLock(self._into)
@@ -253,7 +255,7 @@ class Crawl:
         """Hear now what the operator must change, and not when the crawl has a directory."""
         manifests.demand_shards(self._shards, self._splitter)
         seeds = canonical_seeds(self._seeds, Rules.named(self._options.rules))
-        guard = AddressGuard(self._options.allow)
+        guard = AddressGuard(self._options.allow, self._options.only_networks)
         fetchers = Fetchers(FetchContext(self._options.fetch, SystemClock(), Meters(), guard))
         try:
             for scheme in dict.fromkeys(seed.partition(":")[0] for seed in seeds or ["http:"]):

@@ -106,6 +106,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     horizon: float = 86_400.0  # a run ends when all that is left is due later than this, and says so
     public: bool = True  # False: a private web; no contact is demanded
     allow: tuple[str, ...] = ()  # networks that may be asked although they are not public
+    only_networks: tuple[str, ...] = ()  # no address outside of these is asked; none: no such limit
     rules: tuple[str, ...] = ()  # further URL rules, by name
     href_cache: int = 1 << 16
     near: tuple[str, ...] = ()  # the seeds that scope is relative to; kept by the program, not the operator
@@ -143,7 +144,7 @@ def read_options(given: dict[str, Any]) -> Options:
 
 def check(value: Options) -> None:
     """Raise the `ConfigError` that some room would raise later, when the crawl already has a directory."""
-    AddressGuard(value.allow)
+    AddressGuard(value.allow, value.only_networks)
     Rules.named(value.rules)
     # Any list of suffixes will do: rules are read here, and no host is judged.
     Scope(value.scope, (), Domains(b"test"))

@@ -173,10 +173,17 @@ class HttpFetcher:
         self._requests.add()
         try:
             outcome = await self._transfers.run(
-                lambda transfer: transfer.prepare(target.url, target.path, address, lines, limit)
+                lambda transfer: transfer.prepare(
+                    target.url, target.path, address, lines, limit, request.reuse
+                )
             )
+        except MemoryError as error:
+            self._failures.add()
+            return Failure(FailureKind.LOCAL, f"out of memory: {error}")
         except pycurl.error as error:
             self._failures.add()
+            if error.args[0] == pycurl.E_OUT_OF_MEMORY:
+                return Failure(FailureKind.LOCAL, f"out of memory: {error}")
             return Failure(FailureKind.REQUEST, f"libcurl refuses the request: {error}", transient=False)
         self._bytes.add(outcome.size)
         failure = self._failure(outcome)
@@ -185,9 +192,9 @@ class HttpFetcher:
             return failure
         return await self._response(request, target, text, outcome, limit, robots)
 
-    def let_go(self, hosts: Callable[[str], bool]) -> None:
-        """End the connections that are kept for some hosts."""
-        self._transfers.let_go(hosts)
+    def let_go(self, host: str) -> None:
+        """End the connections that are kept for a host."""
+        self._transfers.let_go(host)
 
     async def close(self) -> None:
         self._transfers.close()
@@ -235,8 +242,8 @@ class HttpFetcher:
         stopped, code, timing = outcome.stopped, outcome.code, outcome.timing
         if stopped == "address":
             return Failure(FailureKind.REFUSED_ADDRESS, outcome.message, timing, transient=False)
-        if stopped == "socket":
-            return Failure(FailureKind.LOCAL, f"cannot open a socket: {outcome.message}", timing)
+        if stopped == "shortage":
+            return Failure(FailureKind.LOCAL, outcome.message, timing)
         if stopped == "stale":
             return Failure(FailureKind.STALE, "the kept connection had ended", timing)
         if stopped == "closed":
@@ -312,6 +319,7 @@ class HttpFetcher:
                 if status >= 300
                 else None
             ),
+            closed=not outcome.kept,
         )
 
 
