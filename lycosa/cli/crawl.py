@@ -46,7 +46,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--header", action="append", metavar="'NAME: VALUE'", help="sent to every site")
     who.add_argument("--cookie", action="append", metavar="NAME=VALUE", help="sent to every site")
     who.add_argument("--cookie-file", metavar="FILE", help="cookies by domain, in Netscape's format")
-    who.add_argument("--auth", action="append", metavar="HOST=USER:PASSWORD", help="HTTP Basic for a host")
+    who.add_argument(
+        "--auth",
+        action="append",
+        metavar="HOST[:PORT]=USER:PASSWORD",
+        help="HTTP Basic, over https only; http://HOST=... for plain http",
+    )
     who.add_argument("--proxy", metavar="URL", help="http://, https:// or socks5h://")
 
     what = parser.add_argument_group("what is fetched")

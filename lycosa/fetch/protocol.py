@@ -151,7 +151,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     headers: tuple[str, ...] = ()  # "Name: value" lines, sent to every site
     cookies: tuple[str, ...] = ()  # "name=value", sent to every site
     cookie_file: str = ""  # in Netscape's format; sent where domain and path match
-    auth: dict[str, str] = {}  # host -> "user:password" (HTTP Basic)
+    auth: dict[str, str] = {}  # host or host:port (https), or http://host -> "user:password" (HTTP Basic)
     proxy: str = ""  # http://, https://, socks5h:// ...; its end does the name lookups
     http2: bool = True
     verify_tls: bool = True

@@ -21,7 +21,7 @@ import zstandard
 from lycosa.clock import SystemClock
 from lycosa.errors import ConfigError, LocalError
 from lycosa.fetch.guard import AddressGuard
-from lycosa.fetch.http import HttpFetcher
+from lycosa.fetch.http import HttpFetcher, password_site
 from lycosa.fetch.poller import Poller, SelectorPoller, best_poller
 from lycosa.fetch.protocol import Failure, FailureKind, FetchOptions, Kind, Request, Response
 from lycosa.meters import Meters
@@ -92,11 +92,13 @@ async def test_every_kind_of_line_is_sent_and_recorded(tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "cookie_file": str(jar),
         "cookies": ("a=b",),
-        "auth": {"site.test": "user:p\u00e4ss"},
         "user_agent": "ours/1 (+https://ours.test)",
         "accept_language": "en",
     }
-    async with serving(answering(heads=seen)) as site, fetching(**options) as fetcher:
+    async with (
+        serving(answering(heads=seen)) as site,
+        fetching(auth={site.url("", scheme="http"): "user:p\u00e4ss"}, **options) as fetcher,
+    ):
         answer = await get(
             fetcher,
             site.url("/deep/er?x"),
@@ -552,6 +554,76 @@ async def test_tls_checks_the_name_not_the_address(authority: trustme.CA, ca_fil
         assert (answer.body, answer.version) == (b"safe", "HTTP/1.1")
         failure = await fail(fetcher, site.url(scheme="https", host="other.test"))
         assert (failure.kind, failure.transient) == (FailureKind.TLS, False)
+
+
+async def test_a_password_goes_to_its_site_over_https_unless_told(
+    authority: trustme.CA, ca_file: str
+) -> None:
+    seen: list[bytes] = []
+    context = server_tls(authority, "site.test", "other.test")
+
+    async def sent(url: str, passwords: dict[str, str]) -> bool:
+        async with fetching(auth=passwords, ca_file=ca_file) as fetcher:
+            await get(fetcher, url)
+        return b"\r\nAuthorization: Basic " in seen.pop()
+
+    async with (
+        serving(answering(heads=seen)) as plain,
+        serving(answering(heads=seen), tls=context) as safe,
+    ):
+        https = safe.url(scheme="https")
+        assert await sent(https, {f"site.test:{safe.port}": "me:secret"})
+        assert await sent(https, {f"https://SITE.test:{safe.port}": "me:secret"})
+        assert not await sent(https, {"site.test": "me:secret"}), "that is port 443"
+        assert not await sent(https, {f"other.test:{safe.port}": "me:secret"})
+        assert not await sent(
+            safe.url(host="other.test", scheme="https"), {f"site.test:{safe.port}": "me:you"}
+        )
+        everything = {
+            "site.test": "me:secret",
+            f"site.test:{plain.port}": "me:secret",
+            "http://site.test": "a:b",
+        }
+        assert not await sent(plain.url(), everything), "nothing says http and this port"
+        assert await sent(plain.url(), {f"http://site.test:{plain.port}": "me:secret"})
+        assert not await sent(plain.url(host="other.test"), {f"http://site.test:{plain.port}": "me:secret"})
+
+
+def test_where_a_password_goes() -> None:
+    assert password_site("a.test") == password_site("https://a.test:443") == "https://a.test"
+    assert password_site("A.test:8443") == "https://a.test:8443"
+    assert password_site("http://a.test:80") == "http://a.test"
+    assert password_site("[2001:db8::1]:8443") == "https://[2001:db8::1]:8443"
+    for text in (
+        "",
+        "a.test/path",
+        "ftp://a.test",
+        "you@a.test",
+        "a b",
+        "https://",
+        "file://a.test",
+        "a.test?x",
+    ):
+        with pytest.raises(ConfigError, match="not a site that a password is for"):
+            password_site(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("garbage", "line 1 of .* is no cookie: in Netscape's format"),
+        ("# Netscape HTTP Cookie File\n\n[{}]\nmore\n", "line 3 of .* is no cookie"),
+        ("a.test FALSE / FALSE 0 name value\n", "line 1 .* with tabs between"),
+        ("", "has no cookie: in"),
+        ("# Netscape HTTP Cookie File\n", "has no cookie: in"),
+    ],
+)
+def test_a_cookie_file_without_a_cookie_is_the_operators(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "cookies.txt"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=said) as raised:
+        HttpFetcher(FetchOptions(cookie_file=str(path)), SystemClock(), Meters())
+    assert "\n" not in str(raised.value)
 
 
 async def test_an_unknown_authority_is_refused_unless_told(authority: trustme.CA) -> None:
