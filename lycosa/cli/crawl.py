@@ -20,7 +20,7 @@ examples:
   lycosa crawl https://example.org/ --into crawls/example \\
       --user-agent 'mybot/1.0 (+https://example.org/bot)' --max-pages 1000
   lycosa crawl --config crawl.toml
-  lycosa crawl http://intranet/ --into crawls/intranet --private --allow 10.0.0.0/8
+  lycosa crawl http://intranet/ --into crawls/intranet --private --allow 10.0.0.0/8 --own-site
 
 Every option can be set in crawl.toml; --set table.option=value sets any of them here.
 Ctrl-C (or SIGTERM) stops cleanly within seconds, exit code 0; the same command resumes.
@@ -84,6 +84,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     much.add_argument("--visits", type=int, metavar="N", help="hosts visited at a time (256)")
     much.add_argument("--wait", type=duration, metavar="TIME", help="between two visits of a host (1s)")
     much.add_argument("--pages-per-visit", type=int, metavar="N", help="over one connection (8)")
+    much.add_argument(
+        "--own-site",
+        action="store_true",
+        help="your own site, as fast as one connection goes: --wait 0 --pages-per-visit 1000, politeness.factor=0"
+        " and address_wait=0 unless given otherwise; robots.txt is obeyed; not with --scope any",
+    )
 
     order = parser.add_argument_group("in which order, in how much memory")
     order.add_argument("--order", choices=ORDERS, help="which URLs first (depth)")
@@ -172,7 +178,7 @@ def _splitter(args: argparse.Namespace) -> Any:
 
 def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
     """Options, seeds and directory from the file and the command line; the latter wins."""
-    from lycosa.crawl.config import read_toml
+    from lycosa.crawl.config import for_own_site, read_toml
 
     given: dict[str, Any] = {}
     seeds: list[str] = []
@@ -192,9 +198,14 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
     _apply_flags(given, args)
     for text in args.set or []:
         _set(given, text)
-    if not given and not seeds and (into / "crawl.json").exists():
+    exists = (into / "crawl.json").exists()
+    anew = bool(given or seeds) or not exists
+    if not anew:
         given = _last_options(into)
-    if not seeds and not (into / "crawl.json").exists():
+    if args.own_site:
+        before = _last_options(into) if exists else {}
+        for_own_site(given, [*seeds, *before.get("near", ())], anew=anew)
+    if not seeds and not exists:
         raise ConfigError(f"{into} has no crawl to go on with: give at least one seed")
     return given, seeds, into
 

@@ -20,6 +20,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from lycosa.cli import crawl as crawling
 from lycosa.cli.amounts import duration, size
 from lycosa.cli.main import main
 from lycosa.cli.screen import Screen, Speed, choose_mode
@@ -189,6 +190,45 @@ def test_a_toml_file_and_the_command_line_wins(site: Site, tmp_path: Path) -> No
     assert (last["user-agent"], last["x-one"], last["x-two"]) == ("mine/2.0", "1", "2")
 
 
+def gathered(*args: str) -> dict[str, object]:
+    """The options that a command line comes to."""
+    parser = argparse.ArgumentParser()
+    crawling.configure(parser)
+    return crawling.gather(parser.parse_args(args))[0]
+
+
+def test_a_site_of_ones_own(site: Site, tmp_path: Path, capsys: Capture) -> None:
+    into = ["--into", str(tmp_path / "x")]
+    fast = {"wait": 0.0, "factor": 0.0, "address_wait": 0.0, "pages_per_visit": 1000}
+    assert gathered("a.test", *into, "--own-site")["politeness"] == fast
+    said = ["--wait", "2s", "--set", "politeness.factor=3"]
+    assert gathered("a.test", *into, "--own-site", *said)["politeness"] == {**fast, "wait": 2.0, "factor": 3}
+    config = tmp_path / "crawl.toml"
+    config.write_text("[politeness]\npages_per_visit = 5\n")
+    slower = gathered("a.test", *into, "--own-site", "--config", str(config))
+    assert slower["politeness"] == {**fast, "pages_per_visit": 5}
+    assert "politeness" not in gathered("a.test", *into)
+    assert gathered("www.a.example", "b.a.example", *into, "--own-site", "--scope", "domain")
+    assert "choose --scope host" in refused(capsys, 2, "a.test", *into, "--own-site", "--scope", "any")
+    two = refused(capsys, 2, "a.example", "b.example", *into, "--own-site")
+    assert "seeds are of 2 domains (a.example, b.example)" in two
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_crawl_goes_on_as_one_of_ones_own_site(site: Site, tmp_path: Path, capsys: Capture) -> None:
+    into = ["--into", str(tmp_path / "x")]
+    assert main(["crawl", site.url(), *into, *FLAGS, "--max-pages", "3", "--quiet"]) == 0
+    before = gathered(*into)
+    assert before["politeness"]["wait"] != 0.0 or before["politeness"]["pages_per_visit"] != 1000  # type: ignore[index]
+    after = gathered(*into, "--own-site")
+    assert after["politeness"]["pages_per_visit"] == 1000 and after["politeness"]["wait"] == 0.0  # type: ignore[index]
+    assert {**after, "politeness": 0} == {**before, "politeness": 0}
+    capsys.readouterr()
+    assert "domains" in refused(capsys, 2, "http://else.example/", *into, "--own-site"), (
+        "the old seed counts, too"
+    )
+
+
 def test_headers_cookies_and_basic_auth_are_sent(tmp_path: Path) -> None:
     jar = tmp_path / "cookies.txt"
     jar.write_text("site.test\tFALSE\t/\tFALSE\t0\tkept\tyes\nother.test\tFALSE\t/\tFALSE\t0\telse\tno\n")
@@ -204,7 +244,7 @@ def test_headers_cookies_and_basic_auth_are_sent(tmp_path: Path) -> None:
             "--cookie-file",
             str(jar),
         ]
-        args += ["--auth", "site.test=user:pa:ss", "--user-agent", "who/1.0 (+https://example.org/)"]
+        args += ["--auth", f"{site.url('')}=user:pa:ss", "--user-agent", "who/1.0 (+https://example.org/)"]
         assert main(["crawl", site.url(), "--into", str(tmp_path / "c"), *FLAGS, *args]) == 0
     assert [row.path for row in site.asked] == ["/robots.txt", "/", "/next"]
     for row in site.asked:

@@ -603,6 +603,7 @@ def test_where_a_password_goes() -> None:
         "https://",
         "file://a.test",
         "a.test?x",
+        "/a.test",
     ):
         with pytest.raises(ConfigError, match="not a site that a password is for"):
             password_site(text)
