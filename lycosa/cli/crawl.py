@@ -20,7 +20,7 @@ examples:
   lycosa crawl https://example.org/ --into crawls/example \\
       --user-agent 'mybot/1.0 (+https://example.org/bot)' --max-pages 1000
   lycosa crawl --config crawl.toml
-  lycosa crawl http://intranet/ --into crawls/intranet --private --allow 10.0.0.0/8
+  lycosa crawl http://intranet/ --into crawls/intranet --private --allow 10.0.0.0/8 --own-site
 
 Every option can be set in crawl.toml; --set table.option=value sets any of them here.
 Ctrl-C (or SIGTERM) stops cleanly within seconds, exit code 0; the same command resumes.
@@ -46,7 +46,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--header", action="append", metavar="'NAME: VALUE'", help="sent to every site")
     who.add_argument("--cookie", action="append", metavar="NAME=VALUE", help="sent to every site")
     who.add_argument("--cookie-file", metavar="FILE", help="cookies by domain, in Netscape's format")
-    who.add_argument("--auth", action="append", metavar="HOST=USER:PASSWORD", help="HTTP Basic for a host")
+    who.add_argument(
+        "--auth",
+        action="append",
+        metavar="HOST[:PORT]=USER:PASSWORD",
+        help="HTTP Basic, over https only; http://HOST=... for plain http",
+    )
     who.add_argument("--proxy", metavar="URL", help="http://, https:// or socks5h://")
 
     what = parser.add_argument_group("what is fetched")
@@ -79,6 +84,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     much.add_argument("--visits", type=int, metavar="N", help="hosts visited at a time (256)")
     much.add_argument("--wait", type=duration, metavar="TIME", help="between two visits of a host (1s)")
     much.add_argument("--pages-per-visit", type=int, metavar="N", help="over one connection (8)")
+    much.add_argument(
+        "--own-site",
+        action="store_true",
+        help="your own site, as fast as one connection goes: --wait 0 --pages-per-visit 1000, politeness.factor=0"
+        " and address_wait=0 unless given otherwise; robots.txt is obeyed; not with --scope any",
+    )
 
     order = parser.add_argument_group("in which order, in how much memory")
     order.add_argument("--order", choices=ORDERS, help="which URLs first (depth)")
@@ -104,6 +115,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     net = parser.add_argument_group("network")
     net.add_argument("--allow", action="append", metavar="NETWORK", help="may be asked although private")
+    net.add_argument(
+        "--only-network",
+        action="append",
+        metavar="NETWORK",
+        help="ask no address outside of it; may be repeated",
+    )
     net.add_argument("--resolve", action="append", metavar="HOST:ADDRESS", help="instead of asking DNS")
     net.add_argument("--resolve-file", type=Path, metavar="FILE", help="lines of: address host ...")
     net.add_argument("--insecure", action="store_true", help="do not verify TLS certificates")
@@ -161,7 +178,7 @@ def _splitter(args: argparse.Namespace) -> Any:
 
 def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
     """Options, seeds and directory from the file and the command line; the latter wins."""
-    from lycosa.crawl.config import read_toml
+    from lycosa.crawl.config import for_own_site, read_toml
 
     given: dict[str, Any] = {}
     seeds: list[str] = []
@@ -181,9 +198,13 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
     _apply_flags(given, args)
     for text in args.set or []:
         _set(given, text)
-    if not seeds and (into / "crawl.json").exists():
+    exists, said = (into / "crawl.json").exists(), given
+    if exists and not seeds:
         given = _going_on(given, into)
-    if not seeds and not (into / "crawl.json").exists():
+    if args.own_site:
+        before = _options_of(into) if exists else None
+        for_own_site(given, [*seeds, *(before.near if before else ())], anew=given is said)
+    if not seeds and not exists:
         raise ConfigError(f"{into} has no crawl to go on with: give at least one seed")
     return given, seeds, into
 
@@ -195,12 +216,10 @@ def _going_on(given: dict[str, Any], into: Path) -> dict[str, Any]:
     """
     import msgspec
 
-    from lycosa.crawl.reading import CrawlReader
-
     consent = given.get("frontier", {}).get("scorer", "")
     if given and given != {"frontier": {"scorer": consent}}:
         return given
-    options = CrawlReader(into).options()
+    options = _options_of(into)
     if options is None:
         return given
     wanted = options.frontier.scorer
@@ -213,6 +232,13 @@ def _going_on(given: dict[str, Any], into: Path) -> dict[str, Any]:
         f"the crawl in {into} wants to run code on this machine, the scorer {wanted!r}: if that is meant, "
         f"say so with --scorer {wanted}; if not, give the options that it is to go on with"
     )
+
+
+def _options_of(into: Path) -> Any:
+    """The options that the log of a crawl ends with; None if it has none."""
+    from lycosa.crawl.reading import CrawlReader
+
+    return CrawlReader(into).options()
 
 
 def read_seeds(name: str) -> list[str]:
@@ -284,6 +310,7 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     put("frontier.host_budget", args.host_budget)
     put("frontier.domain_budget", args.domain_budget)
     put("allow", args.allow)
+    put("only_networks", args.only_network)
     put("dns.resolve", args.resolve)
     if args.resolve_file is not None:
         put("dns.resolve", read_resolve(args.resolve_file))

@@ -28,10 +28,10 @@ from lycosa.cli.streams import printable, write_found
 from lycosa.clock import SystemClock, milliseconds
 from lycosa.crawl.json_form import safe
 from lycosa.errors import ConfigError
-from lycosa.fetch.dns import AresResolver, DnsFailure, DnsOptions, OverridingResolver
+from lycosa.fetch.dns import DnsFailure, DnsKind, DnsOptions, Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, FetchOptions, Kind, Request, Response
-from lycosa.fetch.registry import FetchContext, Fetchers
+from lycosa.fetch.registry import FetchContext, Fetchers, make_resolver
 from lycosa.fetch.robots import RobotsRules
 from lycosa.fetch.robots_policy import Act, Outcome, decide, outcome_of
 from lycosa.meters import Meters
@@ -44,7 +44,7 @@ examples:
   lycosa fetch https://example.org/
   lycosa fetch --body https://example.org/ > page.html
   lycosa fetch --json https://example.org/ | jq .response.status
-  lycosa fetch --resolve site.test:127.0.0.1 --allow-private http://site.test:8000/
+  lycosa fetch --resolve site.test:127.0.0.1 --allow private http://site.test:8000/
 
 exit code: 0 answered (whatever the status), 1 robots or the address guard says no, 2 usage,
 4 the name, the site or the network failed, 5 this machine did."""
@@ -64,7 +64,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-robots", action="store_true", help="fetch whatever robots.txt says")
     parser.add_argument(
-        "--allow-private", action="store_true", help="let private and loopback addresses pass"
+        "--allow",
+        action="append",
+        default=[],
+        metavar="NETWORK",
+        help="may be asked although private; the word private: loopback and private networks",
+    )
+    parser.add_argument(
+        "--allow-private", action="append_const", dest="allow", const="private", help=argparse.SUPPRESS
+    )
+    parser.add_argument(
+        "--only-network", action="append", default=[], metavar="NETWORK", help="ask no address outside of it"
     )
     parser.add_argument(
         "--resolve",
@@ -99,10 +109,12 @@ async def _walk(args: argparse.Namespace) -> int:
         connect_timeout=min(args.timeout, FetchOptions().connect_timeout),
     )
     clock, meters = SystemClock(), Meters()
-    guard = AddressGuard(["private"] if args.allow_private else [])
+    guard = AddressGuard(args.allow, args.only_network)
     # Someone waits in front of the screen: fewer attempts than a crawl would make.
-    names = DnsOptions(nameservers=tuple(args.nameserver), attempts=3, last_wait=8.0)
-    resolver = OverridingResolver(AresResolver(names, clock, meters), args.resolve)
+    names = DnsOptions(
+        nameservers=tuple(args.nameserver), attempts=3, last_wait=8.0, resolve=tuple(args.resolve)
+    )
+    resolver = make_resolver(names, guard, clock, meters)
     fetchers = Fetchers(FetchContext(options, clock, meters, guard))
     walk = Walk(args, resolver, guard, fetchers)
     try:
@@ -118,7 +130,7 @@ class Walk:
     """The steps of one fetch, shown as they are taken."""
 
     def __init__(
-        self, args: argparse.Namespace, resolver: OverridingResolver, guard: AddressGuard, fetchers: Fetchers
+        self, args: argparse.Namespace, resolver: Resolver, guard: AddressGuard, fetchers: Fetchers
     ) -> None:
         self._args = args
         self._resolver = resolver
@@ -164,7 +176,7 @@ class Walk:
         found = await self._resolver.resolve(host_of(url))
         if isinstance(found, DnsFailure):
             self._step("dns", False, f"{whose}{host_of(url)}: {found.kind.value}: {found.detail}")
-            return _REMOTE
+            return _LOCAL if found.kind is DnsKind.LOCAL else _REMOTE
         self._step("dns", True, whose + ", ".join(found.addresses), addresses=list(found.addresses))
         refusals = []
         for address in found.addresses:
@@ -173,7 +185,12 @@ class Walk:
                 self._step("guard", True, f"{whose}{address} may be asked", address=address)
                 return address
             refusals.append(why_not)
-        hint = "" if self._args.allow_private else " (--allow-private lets private addresses pass)"
+        outside = any(map(self._guard.outside, found.addresses))
+        hint = (
+            ""
+            if outside or "private" in self._args.allow
+            else " (--allow private lets private addresses pass)"
+        )
         self._step("guard", False, whose + "; ".join(refusals) + hint)
         return _REFUSED
 

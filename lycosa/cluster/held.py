@@ -282,7 +282,7 @@ class Holder:
         held.failed = held.closing = True
         self._rations.end(number)
         if self.agent.saver.find(number) is not None:
-            await self.agent.break_off(number)  # before anything that waits for the servers
+            await self.agent.cut_visits(number)  # before anything that waits for the servers
         await self._hosts.drop(number)
         await self._turns.drop(number)
         shard = held.shard or self.agent.saver.find(number)

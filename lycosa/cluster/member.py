@@ -433,7 +433,7 @@ class Member:
                 held.cut = False
             elif not held.cut:
                 held.cut = True
-                task = asyncio.create_task(self._agent.break_off(number))
+                task = asyncio.create_task(self._agent.cut_visits(number))
                 self._cutting.add(task)
                 task.add_done_callback(self._cutting.discard)
             if holding.renew_due(now) and number in self._leases.held and number not in self._renewing:

@@ -29,6 +29,7 @@ import msgspec
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, SystemClock, milliseconds
+from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
@@ -47,9 +48,9 @@ from lycosa.crawl.splitting import Splitter, SplitterOptions
 from lycosa.crawl.steady import SteadyTask
 from lycosa.crawl.totals import Totals, summed
 from lycosa.crawl.visit import Addresses, FetcherTable, Hosts, Visitor
-from lycosa.fetch.dns import AresResolver, OverridingResolver, Resolver
+from lycosa.fetch.dns import Resolver
 from lycosa.fetch.guard import AddressGuard
-from lycosa.fetch.registry import FetchContext, Fetchers
+from lycosa.fetch.registry import FetchContext, Fetchers, make_resolver
 from lycosa.fetch.robots_policy import RobotsOptions as RobotsPolicy
 from lycosa.files import Files
 from lycosa.frontier.calendar import Calendar
@@ -224,10 +225,21 @@ def build(
     if not lent:  # a cluster's options know all its seeds
         options = with_seeds(options, before, urls)
 
-    guard = AddressGuard(options.allow)
+    guard = AddressGuard(options.allow, options.only_networks)
     fetch = options.fetch
     if team is not None and fetch.bandwidth:
         fetch = msgspec.structs.replace(fetch, bandwidth=max(fetch.bandwidth // team.size, 1))
+    visits = max(options.visits // team.size, 1) if team else options.visits
+    if fetchers is None:
+        wanted, limit = visits, descriptors.raise_limit()
+        visits = descriptors.fitting(wanted, len(all_shards) or manifest.shards, limit)
+        if visits < wanted and told is not None:
+            told(
+                f"the limit of {limit:,} open files leaves room for {visits} visits at a time, not {wanted}:"
+                " raise it (ulimit -n, or LimitNOFILE= of a service)"
+            )
+        most = min(fetch.connections, descriptors.connections(visits))
+        fetch = msgspec.structs.replace(fetch, connections=most)
     fetchers = fetchers or Fetchers(FetchContext(fetch, clock, meters, guard))
     limits: RunQuota = team.quota if team else RunLimits(options.limits, all_shards, clock)
     parsers = Parsers.load(PageLimits(repeats=False))
@@ -245,8 +257,7 @@ def build(
     visitor = Visitor(
         options=options,
         fetchers=fetchers,
-        resolver=resolver
-        or OverridingResolver(AresResolver(options.dns, clock, meters), options.dns.resolve),
+        resolver=resolver or make_resolver(options.dns, guard, clock, meters),
         guard=guard,
         addresses=team.addresses if team else AddressTable(options.politeness.address_wait),
         rules=RulesKeeper(
@@ -263,6 +274,7 @@ def build(
         meters=meters,
         on_crop=on_crop,
         may_ask=team.may_ask if team else _always,
+        told=told,
     )
     agent = Agent(
         manifest=manifest,
@@ -281,6 +293,7 @@ def build(
         ranker=ranker,
         levelling=levelling,
         room=room,
+        visits=visits,
     )
     if team is None:
         agent.begin(urls, saver.archive_ends())
@@ -362,8 +375,10 @@ class Agent:
         ranker: Ranker | None,
         levelling: asyncio.Lock,
         room: Room,
+        visits: int,
         team: Team | None = None,
     ) -> None:
+        """`visits`: at a time, at most."""
         self.manifest = manifest
         self.options = options
         self.shards = shards
@@ -383,7 +398,7 @@ class Agent:
         self._content = content
         self._team = team
         self._may_ask = team.may_ask if team else _always
-        self._most_visits = max(options.visits // team.size, 1) if team else options.visits
+        self._most_visits = visits
         self._refused: list[tuple[str, str]] = []
         self._visits: dict[asyncio.Task[None], int] = {}
         """Visits under way, and the shard of each."""
@@ -507,7 +522,6 @@ class Agent:
             await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
             while number in self._merges:
                 await asyncio.wait([self._merges[number]])
-            self._end_connections(number)
             self._saver.remove(shard)  # from here on nothing is delivered to it
             await self._saver.commit(shard)
             async with self._levelling:
@@ -530,7 +544,6 @@ class Agent:
         try:
             self._saver.lose(shard)
             await self.cut_visits(number)
-            self._end_connections(number)
             while number in self._merges:
                 await asyncio.wait([self._merges[number]])
             await self._saver.settle_lost(shard)
@@ -542,20 +555,11 @@ class Agent:
         self._wake.set()
 
     async def cut_visits(self, number: int) -> None:
-        """End the visits of a shard at once: its hosts are about to be another agent's."""
+        """End the visits of a shard at once, and their connections: its hosts are about to be another agent's."""
         while visits := [task for task, at in self._visits.items() if at == number and not task.done()]:
             for task in visits:
                 task.cancel()
             await asyncio.wait(visits, timeout=1.0)  # again, if somewhere a cancellation was forgotten
-
-    async def break_off(self, number: int) -> None:
-        """End the visits of a shard, and the connections kept for its hosts."""
-        await self.cut_visits(number)
-        self._end_connections(number)
-
-    def _end_connections(self, number: int) -> None:
-        """No connection to a host of the shard stays open: its next holder opens its own."""
-        self._visitor.let_go(lambda host: self._splitter.shard_of(host) == number)
 
     def reconfigure(self, options: Options) -> None:
         """The seeds that the scope is relative to have changed: the log of every shard says so."""
@@ -619,7 +623,7 @@ class Agent:
             now = self._clock.monotonic()
             self._release_due()
             self._rank_if_due()
-            if not self._paused:
+            if self._may_begin(now):
                 self._start_visits(now)
             if self._team is None and self._idle():
                 # Idle twice with no append between: what was on its way has arrived and brought nothing.
@@ -650,6 +654,10 @@ class Agent:
             task = asyncio.create_task(self._visitor.visit(shard, host))
             self._visits[task] = shard.number
             task.add_done_callback(self._visit_ended)
+
+    def _may_begin(self, now: float) -> bool:
+        """Whether visits may begin, of whatever shard."""
+        return not self._paused and now >= self._visitor.short_until
 
     def _may_visit(self, shard: Shard) -> bool:
         return shard.number not in self._leaving and self._may_ask(shard.number, "")
@@ -745,7 +753,9 @@ class Agent:
     async def _pause(self, now: float) -> None:
         """Until something changes, or something is due."""
         timeout = 1.0
-        if len(self._visits) < self._most_visits and not self._paused:
+        if now < self._visitor.short_until:
+            timeout = self._visitor.short_until - now
+        if len(self._visits) < self._most_visits and self._may_begin(now):
             for shard in self.shards:
                 ready = shard.frontier.next_ready() if self._may_visit(shard) else None
                 if ready is not None:

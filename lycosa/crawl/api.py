@@ -34,6 +34,7 @@ from typing import Any, Protocol, Unpack
 
 from lycosa import options as options_of
 from lycosa.clock import SystemClock
+from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import Agent, End, build
 from lycosa.crawl.config import Options, canonical_seeds, read_options
@@ -221,6 +222,7 @@ class Crawl:
         """
         if self._task is not None:
             raise ConfigError("this crawl has been started; make a new Crawl to go on with it")
+        descriptors.raise_limit()
         self._demand_room()
         await self._check()
         await asyncio.to_thread(warm, self._options)
@@ -280,7 +282,7 @@ class Crawl:
         """Hear now what the operator must change, and not when the crawl has a directory."""
         manifests.demand_shards(self._shards, self._splitter)
         seeds = canonical_seeds(self._seeds, Rules.named(self._options.rules))
-        guard = AddressGuard(self._options.allow)
+        guard = AddressGuard(self._options.allow, self._options.only_networks)
         fetchers = Fetchers(FetchContext(self._options.fetch, SystemClock(), Meters(), guard))
         try:
             for scheme in dict.fromkeys(seed.partition(":")[0] for seed in seeds or ["http:"]):

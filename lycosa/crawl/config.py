@@ -26,7 +26,7 @@ from lycosa.fetch.protocol import FetchOptions
 from lycosa.fetch.registry import known_schemes
 from lycosa.fetch.robots import product_token
 from lycosa.frontier.options import FrontierOptions
-from lycosa.frontier.politeness import PolitenessOptions
+from lycosa.frontier.politeness import OWN_SITE, PolitenessOptions
 from lycosa.frontier.retries import RetryOptions
 from lycosa.seen.stores import SeenOptions
 from lycosa.url.canonical import canonicalise
@@ -106,6 +106,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     horizon: float = 86_400.0  # a run ends when all that is left is due later than this, and says so
     public: bool = True  # False: a private web; no contact is demanded
     allow: tuple[str, ...] = ()  # networks that may be asked although they are not public
+    only_networks: tuple[str, ...] = ()  # no address outside of these is asked; none: no such limit
     rules: tuple[str, ...] = ()  # further URL rules, by name
     href_cache: int = 1 << 16
     near: tuple[str, ...] = ()  # the seeds that scope is relative to; kept by the program, not the operator
@@ -143,7 +144,7 @@ def read_options(given: dict[str, Any]) -> Options:
 
 def check(value: Options) -> None:
     """Raise the `ConfigError` that some room would raise later, when the crawl already has a directory."""
-    AddressGuard(value.allow)
+    AddressGuard(value.allow, value.only_networks)
     Rules.named(value.rules)
     # Any list of suffixes will do: rules are read here, and no host is judged.
     Scope(value.scope, (), Domains(b"test"))
@@ -179,6 +180,27 @@ def canonical_seeds(seeds: Sequence[str], rules: Rules) -> list[str]:
             )
         found[url] = None
     return list(found)
+
+
+def for_own_site(given: dict[str, Any], seeds: Sequence[str], *, anew: bool = True) -> None:
+    """Have the options treat a site of the operator's own without waits; what they say of it otherwise stays.
+
+    Only where nothing else can be asked: the scope is not any, and all seeds, of earlier runs too, are of one
+    domain. `anew`: False if the options are those of the run before, which say something of everything.
+    """
+    scope = given.get("scope", {})
+    if isinstance(scope, dict) and scope.get("mode") == "any":
+        raise ConfigError("--own-site is for one site: choose --scope host, site or domain, not any")
+    domains = Domains(Domains.bundled_list())
+    found = sorted({domains.domain(host_of(url)) for url in canonical_seeds(seeds, Rules.named(()))})
+    if len(found) > 1:
+        raise ConfigError(
+            f"--own-site is for one site, and the seeds are of {len(found)} domains ({', '.join(found[:3])}"
+            f"{', ...' if found[3:] else ''}): crawl each by itself, or set politeness.wait and the like"
+        )
+    politeness = given.setdefault("politeness", {})
+    if isinstance(politeness, dict):
+        given["politeness"] = {**OWN_SITE, **politeness} if anew else {**politeness, **OWN_SITE}
 
 
 def with_seeds(value: Options, before: Options | None, seeds: Sequence[str]) -> Options:

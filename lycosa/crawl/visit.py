@@ -11,6 +11,14 @@ For each URL that the frontier gives for the host, in this order, each step able
 
 Every outcome is one record in the shard's log. A URL whose turn did not come (the address was busy, the run
 stops) is put back and nothing is logged: it is still pending.
+
+A visit has one connection, which ends with it. So a host has one connection at a time, an address has one whichever
+hosts it serves and whichever agents ask them, and each new connection waits its turn: where the server closes, or
+where the next URL is at another port of the host, the visit ends. Only the redirects of a robots.txt on its own
+host are followed within the visit, each new connection after the host's wait.
+
+What this machine lacks (descriptors, memory, ports) is no failure of the site: the URL is put back, the operator is
+told, and no visit begins for a moment (`short_until`).
 """
 
 from __future__ import annotations
@@ -26,7 +34,7 @@ from lycosa.crawl.config import Options
 from lycosa.crawl.harvest import Crop, Harvester
 from lycosa.crawl.rules import RulesKeeper
 from lycosa.crawl.shard import Shard
-from lycosa.fetch.dns import DnsFailure, Resolver
+from lycosa.fetch.dns import DnsFailure, DnsKind, Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, Kind, Request, Response
 from lycosa.frontier.politeness import pages_per_visit, wait_after
@@ -39,6 +47,9 @@ _AGAIN = frozenset((429, 500, 502, 503, 504))
 """Statuses that ask to come back later."""
 _SLOW_DOWN = frozenset((429, 503))
 _STALE = 10_000
+_SHORT_WAIT = 1.0
+_TOLD_EVERY = 60.0
+"""Seconds that the crawl waits for what this machine lacks, and between two lines about it."""
 
 
 class Quota(Protocol):
@@ -94,6 +105,7 @@ class Turn:
         self.host = host
         self.open: Waiting | None = None  # the URL that was taken and has no record yet
         self.address = ""
+        self.site = ""  # whose connection the visit has; "": none yet, or none any more
         self.asked = 0  # requests that reached for the network
         self.last = 0.0  # seconds that the last one took
         self.crawl_delay = 0.0
@@ -121,8 +133,10 @@ class Visitor:
         meters: Meters,
         on_crop: Callable[[Crop], Awaitable[None]] | None = None,
         may_ask: Callable[[int, str], bool] = lambda shard, address: True,
+        told: Callable[[str], None] | None = None,
     ) -> None:
-        """`may_ask`: whether a shard's hosts may be asked now, at an address ("": at none yet)."""
+        """`may_ask`: whether a shard's hosts may be asked now, at an address ("": at none yet). `told` hears what
+        the operator should know."""
         self._may_ask = may_ask
         self._options = options
         self._fetchers = fetchers
@@ -140,13 +154,11 @@ class Visitor:
         self._bytes = meters.counter("fetch.bytes")
         self._stale: set[str] = set()
         """Hosts whose last request met a kept connection that had ended."""
+        self._told = told or (lambda _: None)
+        self._told_next = 0.0
+        self.short_until = 0.0
+        """Until then (monotonic) no visit should begin: this machine is short of something."""
         self.stopping = False
-
-    def let_go(self, hosts: Callable[[str], bool]) -> None:
-        """End connections that are kept for hosts which are about to be another agent's."""
-        keeper = getattr(self._fetchers, "let_go", None)
-        if keeper is not None:
-            keeper(hosts)
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -159,6 +171,7 @@ class Visitor:
         try:
             await self._stay(turn)
         finally:
+            self._hang_up(turn)
             now = self._clock.monotonic()
             if turn.address:
                 self._addresses.end(turn.address, now)
@@ -185,7 +198,7 @@ class Visitor:
             finally:
                 if turn.open is not None:
                     turn.shard.frontier.put_back(waiting)
-            if not go_on or turn.over:
+            if not go_on or turn.over or (turn.asked and turn.address and not turn.site):
                 return
             idle = idle + 1 if turn.asked == before else 0
             if idle >= 50:
@@ -205,6 +218,8 @@ class Visitor:
         fetcher = self._fetchers.for_scheme(scheme)
         if fetcher is None:
             return self._skip(turn, Why.SCHEME, scheme)
+        if turn.asked and fetcher.needs_address and turn.site != site_of(url):
+            return False  # another connection: it waits its turn
         if fetcher.needs_address and not turn.address:
             arrived = await self._arrive(turn, waiting)
             if arrived is not None:
@@ -227,6 +242,8 @@ class Visitor:
         shard = turn.shard
         found = await self._resolver.resolve(turn.host)
         if isinstance(found, DnsFailure):
+            if found.kind is DnsKind.LOCAL:
+                return self._short(turn, f"no name can be asked for: {found.detail}")
             return self._no_address(turn, waiting, found)
         if (host := shard.sites.peek(turn.host)) is not None and host.dns_failures:
             host.dns_failures = 0
@@ -236,7 +253,8 @@ class Visitor:
             if why is None:
                 return await self._take_turn(turn, address)
             refusals.append(why)
-        return self._skip(turn, Why.ADDRESS, f"{'; '.join(refusals)[:250]} (see --allow)")
+        hint = "" if any(map(self._guard.outside, found.addresses)) else " (see --allow)"
+        return self._skip(turn, Why.ADDRESS, f"{'; '.join(refusals)[:250]}{hint}")
 
     async def _take_turn(self, turn: Turn, address: str) -> bool | None:
         again = await self._addresses.begin(address, self._clock.monotonic())
@@ -277,6 +295,8 @@ class Visitor:
             return self._skip(turn, Why.ROBOTS, f"line {judgement.line}: {judgement.rule}"[:300])
         if ruling.asked and pages_per_visit(self._options.politeness, turn.crawl_delay) <= turn.asked:
             return False  # robots.txt was this visit's only request
+        if turn.asked and fetcher.needs_address and turn.site != site:
+            return False  # robots.txt was had, and the connection with it
         return None
 
     async def _ask_robots(self, turn: Turn, url: str, fetcher: Fetcher) -> Response | Failure | None:
@@ -284,10 +304,16 @@ class Visitor:
         if not self._may_ask(turn.shard.number, turn.address):
             return None
         if host == turn.host:
-            turn.asked += 1
-            outcome = await fetcher.fetch(Request(url, turn.address, kind=Kind.ROBOTS))
-            turn.last = outcome.timing.total / 1000
-            return None if self._first_stale(host, outcome) else outcome
+            if turn.asked and turn.site != site_of(url):
+                self._hang_up(turn)
+                await self._clock.sleep(wait_after(self._options.politeness, 0.0, None, turn.last))
+            outcome = await self._request(turn, url, fetcher, Kind.ROBOTS)
+            if isinstance(outcome, Failure) and outcome.kind is FailureKind.LOCAL:
+                self._short(turn, outcome.detail)
+                return None
+            if self._first_stale(host, outcome):  # over a connection of its own, after the wait
+                return await self._ask_robots(turn, url, fetcher)
+            return outcome
         return await self._ask_elsewhere(turn, host, url)
 
     async def _ask_elsewhere(self, turn: Turn, host: str, url: str) -> Response | Failure | None:
@@ -302,29 +328,33 @@ class Visitor:
             return Failure(FailureKind.UNSUPPORTED, f"no fetcher for {url}", transient=False)
         if not await self._hosts.claim(host):
             return None
-        other, address = Turn(turn.shard, host), ""
+        other, borrowed = Turn(turn.shard, host), ""
         try:
             if fetcher.needs_address:
                 found = await self._resolver.resolve(host)
                 if isinstance(found, DnsFailure):
+                    if found.kind is DnsKind.LOCAL:
+                        self._short(turn, f"no name can be asked for: {found.detail}")
+                        return None
                     return Failure(FailureKind.CONNECT, f"{host}: {found.detail}", transient=not found.final)
                 allowed = [address for address in found.addresses if self._guard.refuses(address) is None]
                 if not allowed:
                     return Failure(FailureKind.REFUSED_ADDRESS, f"{host} has no address that may be asked")
-                if turn.address in allowed:  # it is this visit's turn already
-                    address = turn.address
+                if turn.address in allowed:  # it is this visit's turn already, and its connection's
+                    borrowed = other.address = turn.address
+                    self._hang_up(turn)
                     await self._clock.sleep(self._options.politeness.address_wait)
                 elif await self._take_turn(other, allowed[0]) is False:
                     return None
-                else:
-                    address = other.address
-            other.asked = 1
-            outcome = await fetcher.fetch(Request(url, address, kind=Kind.ROBOTS))
-            other.last = outcome.timing.total / 1000
+            outcome = await self._request(other, url, fetcher, Kind.ROBOTS)
+            if isinstance(outcome, Failure) and outcome.kind is FailureKind.LOCAL:
+                self._short(turn, outcome.detail)
+                return None
             return None if self._first_stale(host, outcome) else outcome
         finally:
+            self._hang_up(other)
             now = self._clock.monotonic()
-            if other.address:
+            if other.address and not borrowed:
                 self._addresses.end(other.address, now)
             wait = wait_after(self._options.politeness, 0.0, None, other.last) if other.asked else 0.0
             self._hosts.end(host, now + wait)
@@ -342,12 +372,45 @@ class Visitor:
 
     # -- the fetch
 
-    async def _fetch(self, turn: Turn, waiting: Waiting, fetcher: Fetcher) -> bool:
+    async def _request(self, turn: Turn, url: str, fetcher: Fetcher, kind: Kind) -> Response | Failure:
+        """Ask over the visit's connection, or over a new one if it has none; and see what became of it."""
+        site = site_of(url)
         turn.asked += 1
+        outcome = await fetcher.fetch(Request(url, turn.address, kind=kind, reuse=turn.site == site))
+        turn.last = outcome.timing.total / 1000
+        gone = isinstance(outcome, Failure) or outcome.closed or bool(outcome.truncated)
+        turn.site = "" if gone else site
+        if isinstance(outcome, Failure) and outcome.kind is FailureKind.LOCAL:
+            turn.asked -= 1  # nothing reached the host
+        return outcome
+
+    def _hang_up(self, turn: Turn) -> None:
+        """End the visit's connection, if its fetcher keeps any."""
+        if turn.asked and turn.address:
+            for scheme in ("http", "https"):
+                keeper = getattr(self._fetchers.for_scheme(scheme), "let_go", None)
+                if keeper is not None:
+                    keeper(turn.host)
+        turn.site = ""
+
+    def _short(self, turn: Turn, detail: str) -> bool:
+        """This machine lacks something: the visit ends, and its URL stays pending."""
+        now = self._clock.monotonic()
+        turn.over = True
+        turn.ready = self.short_until = now + _SHORT_WAIT
+        self._failures("error.local").add()
+        if now >= self._told_next:
+            self._told_next = now + _TOLD_EVERY
+            self._told(
+                f"this machine is short of something ({detail}): the sites wait, and none is given up for it;"
+                " raise the limit of open files (ulimit -n), or lower --visits"
+            )
+        return False
+
+    async def _fetch(self, turn: Turn, waiting: Waiting, fetcher: Fetcher) -> bool:
         kept = False
         try:
-            outcome = await fetcher.fetch(Request(waiting.url, turn.address))
-            turn.last = outcome.timing.total / 1000
+            outcome = await self._request(turn, waiting.url, fetcher, Kind.PAGE)
             kept = await self._record(turn, waiting, outcome)
         finally:
             if not kept:
@@ -362,6 +425,8 @@ class Visitor:
             turn.over = True
             if first_stale:
                 return False  # no attempt: the next visit opens a connection of its own
+            if outcome.kind is FailureKind.LOCAL:
+                return self._short(turn, outcome.detail)
             self._failures(f"error.{outcome.kind}").add()
             due = retry_due(self._options.retry, waiting.attempt + 1, now) if outcome.transient else None
             detail = f"{outcome.kind}: {outcome.detail}"
@@ -382,8 +447,6 @@ class Visitor:
                 why = Why.BUSY if slow else Why.RETRY
                 self._defer(turn, why, due, waiting.attempt + 1, f"status {outcome.status}")
                 return False
-        if outcome.truncated or (outcome.header("connection") or "").lower() == "close":
-            turn.over = True  # the connection has ended, and a visit has one
         crop = await self._harvester.harvest(waiting, outcome, now)
         if crop.record.duplicate and turn.shard.is_again(waiting.url, crop.record.digest):
             crop = crop._replace(record=msgspec.structs.replace(crop.record, duplicate=False))

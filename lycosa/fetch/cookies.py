@@ -8,7 +8,8 @@
 `subdomains` and `secure` are TRUE or FALSE, `expires` is in seconds since the epoch, 0 for never. A domain
 that starts with a dot means its subdomains too. A cookie is sent where RFC 6265 §5.4 would send it: domain
 and path match, secure ones over https only, expired ones nowhere; longer paths first. Lines that are none of
-the above, or whose name or value could not stand in a header, are counted in `ignored` and left out.
+the above, or whose name or value could not stand in a header, are counted in `ignored` and left out; the number
+of the first of them is `first_ignored`.
 
 A crawl never keeps what sites set: each page is fetched as by a first-time visitor with these cookies.
 """
@@ -33,21 +34,24 @@ class CookieJar:
 
     def __init__(self, data: bytes = b"") -> None:
         self.ignored = 0
+        self.first_ignored = 0
         self._domains: dict[str, list[Cookie]] = {}
-        for line in data.decode("utf-8", "replace").splitlines():
+        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
             line = line.removeprefix("#HttpOnly_").lstrip("\ufeff")
             if not line.strip() or line.startswith("#"):
                 continue
-            self._add(line.split("\t"))
+            if not self._add(line.split("\t")):
+                self.ignored += 1
+                self.first_ignored = self.first_ignored or number
         for cookies in self._domains.values():
             cookies.sort(key=lambda cookie: -len(cookie.path))
 
-    def _add(self, fields: list[str]) -> None:
+    def _add(self, fields: list[str]) -> bool:
+        """Take the cookie of a line; False if it is none."""
         if len(fields) == 6:  # an empty value whose tab an editor has stripped
             fields.append("")
         if len(fields) != 7:
-            self.ignored += 1
-            return
+            return False
         domain, subdomains, path, secure, expires, name, value = fields
         pair = f"{name}={value}"
         bare = domain.lstrip(".").lower()
@@ -56,11 +60,11 @@ class CookieJar:
         except ValueError:
             until = -1.0
         if not bare or until < 0 or until != until or not path.startswith("/") or not _is_pair(pair):
-            self.ignored += 1
-            return
+            return False
         wide = subdomains.upper() == "TRUE" or domain.startswith(".")
         cookie = Cookie(path, secure.upper() == "TRUE", wide, until, pair)
         self._domains.setdefault(bare, []).append(cookie)
+        return True
 
     def __len__(self) -> int:
         return sum(map(len, self._domains.values()))

@@ -11,7 +11,15 @@ address, it goes through no name cache. Beside that, a socket is opened only to 
 the guard lets it pass (`OPENSOCKETFUNCTION`), and an answer counts only if it came from there.
 
 One request is sent once. libcurl would repeat it, at once and on a new connection, when a kept connection turns
-out to be dead; whoever fetches politely decides that for himself, so the second socket is refused ("stale").
+out to be dead; whoever fetches politely decides that for himself, so the second socket is refused ("stale"). So is
+the first one of a request that is to go over the connection of the request before it (`reuse`).
+
+Connections. `Outcome.kept` says whether libcurl still has the connection after the answer, whatever the reason
+(HTTP/1.0, `Connection: close` in any spelling, HTTP/2's farewell). A kept one stays until `let_go` ends it. libcurl
+has no call for that, so the socket is shut down beneath it; libcurl finds it dead before it opens the next one.
+
+Shortage. A socket that this machine cannot open or connect, for want of descriptors, memory or ports, ends its
+transfer as "shortage": see `lycosa.fetch.shortage`.
 
 Time. libcurl's own timers limit the connection and the whole; the first byte has none there, so transfers
 stand in a queue by their starts (every transfer has the same limit, hence by their deadlines), and one timer
@@ -23,6 +31,7 @@ Nothing here knows about HTTP's meaning: an `Outcome` is lines, pieces of body a
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections import deque
@@ -35,13 +44,17 @@ import pycurl
 from lycosa.errors import LocalError
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.poller import Poller, best_poller
+from lycosa.fetch.shortage import descriptors_left, is_connect_shortage, is_shortage
 from lycosa.records import Timing
 from lycosa.url.parts import host_of
 
 _BATCH = 64  # sockets served before the loop gets its turn: some 5 ms
 _SMALL = 2048  # pieces of body below this are joined as they come: each would cost more than its bytes
 _OK = 0
+_NO_CONNECTION = 7
 _OPERATION_TIMEDOUT = 28
+_MAY_BE_OURS = frozenset((5, 6, _NO_CONNECTION, 35, 77))
+"""libcurl's codes (no name, connection, handshake, certificates) that a machine short of descriptors gets."""
 
 
 class Outcome(NamedTuple):
@@ -54,10 +67,11 @@ class Outcome(NamedTuple):
     parts: list[bytes | bytearray]
     size: int
     stopped: (
-        str  # why *we* ended it: "", "head", "body", "first-byte", "address", "socket", "stale", "closed"
+        str  # why *we* ended it: "", "head", "body", "first-byte", "address", "shortage", "stale", "closed"
     )
     timing: Timing
     address: str
+    kept: bool  # the connection is still there
 
 
 class Transfer:
@@ -68,16 +82,18 @@ class Transfer:
         "_header_limit",
         "_lines_set",
         "_pin",
-        "_proxied",
+        "_reuse",
         "_room",
         "_spend",
         "body_limit",
         "curl",
         "future",
+        "handed",
         "lines",
         "message",
         "opened",
         "parts",
+        "proxied",
         "sent",
         "serial",
         "size",
@@ -96,9 +112,10 @@ class Transfer:
     ) -> None:
         self._header_limit = header_limit
         self._guard = guard
-        self._proxied = proxied
+        self.proxied = proxied
         self._spend = spend
         self._pin = ""
+        self._reuse = False
         self._lines_set: list[bytes] | None = None
         self.serial = 0
         self.started = 0.0
@@ -111,7 +128,7 @@ class Transfer:
         curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_open)
         curl.setopt(pycurl.PREREQFUNCTION, self._on_request)
-        curl.setopt(pycurl.SOCKOPTFUNCTION, _keep_from_children)
+        curl.setopt(pycurl.SOCKOPTFUNCTION, self._on_opened)
 
     def _clear(self) -> None:
         self.lines: list[bytes] = []
@@ -120,18 +137,22 @@ class Transfer:
         self.whole_head = False
         self.stopped = ""
         self.message = ""
-        self.opened = 0
+        self.handed = 0  # sockets that were made for libcurl
+        self.opened: list[int] = []  # the descriptors that it has of them
         self.sent = False
         self._room = self._header_limit
         self.body_limit = 0
 
-    def prepare(self, url: str, path: str, address: str, lines: list[bytes], body_limit: int) -> None:
-        """Set up the next transfer."""
+    def prepare(
+        self, url: str, path: str, address: str, lines: list[bytes], body_limit: int, reuse: bool = False
+    ) -> None:
+        """Set up the next transfer; `reuse`: over a kept connection, or not at all."""
         self._clear()
         self.body_limit = body_limit
+        self._reuse = reuse
         curl = self.curl
         curl.setopt(pycurl.URL, url)
-        if not self._proxied:
+        if not self.proxied:
             # libcurl would write %2e as %2E; a proxy needs the whole URL here, so there it does.
             curl.setopt(pycurl.REQUEST_TARGET, path)
         if address != self._pin:
@@ -160,7 +181,7 @@ class Transfer:
             return 0
         if self.whole_head:
             # A trailer, unless a proxy's answer to CONNECT came before the site's own.
-            if not (self._proxied and not self.size and line.startswith(b"HTTP/")):
+            if not (self.proxied and not self.size and line.startswith(b"HTTP/")):
                 return None
             self.whole_head = False
             self.lines = []
@@ -197,25 +218,52 @@ class Transfer:
         return int(pycurl.PREREQFUNC_OK)
 
     def _on_open(self, purpose: int, address: Any) -> Any:
-        if self.sent and not self._proxied:
-            # The kept connection was dead, and libcurl would send the request again, at once, on a new one.
+        if (self.sent or self._reuse) and not self.proxied:
+            # The kept connection was dead, and libcurl would open another one at once.
             self.stopped = "stale"
             return pycurl.SOCKET_BAD
+        refused = self._refusal(str(address.addr[0]))
+        if refused is not None:
+            self.stopped, self.message = "address", refused
+            return pycurl.SOCKET_BAD
         try:
-            if not self._proxied:
-                where = str(address.addr[0])
-                refused = self._guard.refuses(where) if self._guard is not None else None
-                if refused is None and not same_address(where, self._pin):
-                    refused = f"{where} is not the address that was checked ({self._pin or 'none'})"
-                if refused is not None:
-                    self.stopped, self.message = "address", refused
-                    return pycurl.SOCKET_BAD
             opened = socket.socket(address.family, address.socktype, address.protocol)
         except OSError as error:
-            self.stopped, self.message = "socket", error.strerror or str(error)
+            self.message = f"cannot open a socket: {error.strerror or error}"
+            if is_shortage(error.errno):
+                self.stopped = "shortage"
             return pycurl.SOCKET_BAD
-        self.opened += 1
+        self.handed += 1
         return opened
+
+    def _refusal(self, where: str) -> str | None:
+        """Why no socket may be opened to an address; None if one may."""
+        if self.proxied:
+            return self._guard.outside(where) if self._guard is not None else None
+        refused = self._guard.refuses(where) if self._guard is not None else None
+        if refused is None and not same_address(where, self._pin):
+            refused = f"{where} is not the address that was checked ({self._pin or 'none'})"
+        return refused
+
+    def _on_opened(self, fd: int, purpose: int) -> int:
+        """pycurl duplicates the socket that it is handed, and the copy would be inherited by child processes."""
+        self.opened.append(fd)
+        try:
+            os.set_inheritable(fd, False)
+        except OSError:
+            return int(pycurl.SOCKOPT_ERROR)
+        return int(pycurl.SOCKOPT_OK)
+
+    def _shortage(self, code: int) -> str:
+        """What this machine lacked, if that is why libcurl failed; else empty."""
+        if code not in _MAY_BE_OURS:
+            return ""
+        number = int(self.curl.getinfo(pycurl.OS_ERRNO))
+        if code == _NO_CONNECTION and is_connect_shortage(number, self._pin):
+            return os.strerror(number)
+        if self.handed > len(self.opened):  # a copy of the socket could not be made
+            return os.strerror(errno.EMFILE)
+        return os.strerror(errno.EMFILE) if not descriptors_left(2) else ""
 
     def outcome(self, code: int, message: str, now: float) -> Outcome:
         """What the ended transfer has to show."""
@@ -231,6 +279,8 @@ class Transfer:
             (info(pycurl.STARTTRANSFER_TIME_T) + 500) // 1000,
             (total + 500) // 1000,
         )
+        if not self.stopped and not self.lines and (short := self._shortage(code)):
+            self.stopped, self.message = "shortage", f"cannot open a connection: {short}"
         address = info(pycurl.PRIMARY_IP) or ""
         if self._pin and self.lines and address != self._pin and not same_address(address, self._pin):
             self.stopped = "address"
@@ -245,16 +295,8 @@ class Transfer:
             self.stopped,
             timing,
             address,
+            kept=self.proxied or int(info(pycurl.ACTIVESOCKET)) >= 0,
         )
-
-
-def _keep_from_children(fd: int, purpose: int) -> int:
-    """pycurl duplicates the socket that it is handed, and the copy would be inherited by child processes."""
-    try:
-        os.set_inheritable(fd, False)
-    except OSError:
-        return int(pycurl.SOCKOPT_ERROR)
-    return int(pycurl.SOCKOPT_OK)
 
 
 def same_address(one: str, other: str) -> bool:
@@ -294,8 +336,8 @@ class Transfers:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._running = 0
-        self._sockets: dict[int, tuple[str, tuple[str, int]]] = {}
-        """Of each connection that a transfer left behind: the host that it was for, and the other end."""
+        self._kept: dict[str, dict[int, tuple[str, int]]] = {}
+        """By host the connections that transfers left behind: descriptor and the other end."""
         self.opened = 0
 
     @property
@@ -313,7 +355,10 @@ class Transfers:
         try:
             prepare(transfer)
             future = transfer.future = loop.create_future()
-            self._multi.add_handle(transfer.curl)
+            try:
+                self._multi.add_handle(transfer.curl)
+            except pycurl.error as error:  # its numbers are not those of an easy handle
+                raise MemoryError(f"libcurl cannot begin: {error}") from error
         except BaseException:
             transfer.curl.close()
             self._free_slot()
@@ -424,7 +469,8 @@ class Transfers:
             return
         assert self._loop is not None
         outcome = transfer.outcome(code, message, self._loop.time())
-        self._note_socket(curl)
+        if not transfer.proxied:  # what is kept is the proxy's else
+            self._note_socket(curl)
         future = transfer.future
         self._retire(transfer)
         if future is not None and not future.done():
@@ -432,7 +478,7 @@ class Transfers:
 
     def _retire(self, transfer: Transfer) -> None:
         """Take the transfer out of libcurl and its handle back into the pool."""
-        self.opened += transfer.opened
+        self.opened += len(transfer.opened)
         del self._active[transfer.curl]
         self._multi.remove_handle(transfer.curl)
         transfer.release()
@@ -440,25 +486,18 @@ class Transfers:
         self._free_slot()
 
     def _note_socket(self, curl: pycurl.Curl) -> None:
-        fd = int(curl.getinfo(pycurl.LASTSOCKET))
+        fd = int(curl.getinfo(pycurl.ACTIVESOCKET))
         if fd >= 0:
             end = (str(curl.getinfo(pycurl.PRIMARY_IP)), int(curl.getinfo(pycurl.PRIMARY_PORT)))
-            self._sockets[fd] = (host_of(str(curl.getinfo(pycurl.EFFECTIVE_URL))), end)
+            self._kept.setdefault(host_of(str(curl.getinfo(pycurl.EFFECTIVE_URL))), {})[fd] = end
 
-    def let_go(self, hosts: Callable[[str], bool]) -> int:
-        """End the connections that are kept for some hosts; how many. libcurl finds them dead, and forgets them.
-
-        libcurl has no call for that, so the sockets are shut down beneath it: those that no transfer uses, and of
-        which the other end is still the one that was noted (the number may be another socket's by now).
-        """
-        used = {int(curl.getinfo(pycurl.ACTIVESOCKET)) for curl in self._active}
-        count = 0
-        for fd, (host, end) in list(self._sockets.items()):
-            if fd in used or not hosts(host):
-                continue
-            del self._sockets[fd]
-            count += _shut_down(fd, end)
-        return count
+    def let_go(self, host: str) -> int:
+        """End the connections that are kept for a host, of which no transfer is under way; how many."""
+        kept = self._kept.pop(host, {})
+        if not kept:
+            return 0
+        used = {fd for transfer in self._active.values() for fd in transfer.opened}
+        return sum(_shut_down(fd, end) for fd, end in kept.items() if fd not in used)
 
     async def _wait_for_slot(self, loop: asyncio.AbstractEventLoop) -> None:
         turn: asyncio.Future[None] = loop.create_future()
@@ -531,16 +570,17 @@ class Transfers:
 
 
 def _shut_down(fd: int, end: tuple[str, int]) -> bool:
-    """Shut a connection down, if it is the one to that end."""
+    """Shut a connection down, if it is the one to that end: the number may be another socket's by now."""
     try:
-        sock = socket.socket(fileno=os.dup(fd))
+        sock = socket.socket(fileno=fd)
     except OSError:
         return False
-    with sock:
-        try:
-            if sock.type != socket.SOCK_STREAM or sock.getpeername()[:2] != end:
-                return False
-            sock.shutdown(socket.SHUT_RDWR)
-        except (OSError, TypeError):
+    try:
+        if sock.type != socket.SOCK_STREAM or sock.getpeername()[:2] != end:
             return False
+        sock.shutdown(socket.SHUT_RDWR)
+    except (OSError, TypeError):
+        return False
+    finally:
+        sock.detach()  # the descriptor is libcurl's
     return True

@@ -17,13 +17,19 @@ answer for themselves. `localhost` and names below it are loopback (RFC 6761 §6
 are never asked (RFC 6761 §6.4, RFC 7686).
 
 Whether an address may be asked is not judged here but by the guard, on every use, cached or not.
+
+A machine that has no descriptor left for a question (`DnsKind.LOCAL`) has learnt nothing of the name: that is
+said at once and never cached. c-ares does not tell (it gives up, or lets the time pass), so descriptors are
+looked for before each question and after one that failed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Any, Literal, NamedTuple, Protocol
@@ -33,6 +39,7 @@ import msgspec
 
 from lycosa.clock import Clock
 from lycosa.errors import ConfigError, LocalError
+from lycosa.fetch.shortage import descriptors_left
 from lycosa.meters import Meters
 
 Family = Literal["prefer-v4", "prefer-v6", "v4", "v6", "both"]
@@ -53,6 +60,7 @@ class DnsKind(StrEnum):
     SERVFAIL = "servfail"
     TIMEOUT = "timeout"
     REFUSED = "refused"
+    LOCAL = "local"  # this machine is short of something: the name was not asked for
 
 
 class DnsFailure(NamedTuple):
@@ -99,6 +107,9 @@ _KINDS = {
     aiodns.error.ARES_ECONNREFUSED: DnsKind.REFUSED,
 }
 _RECORD = {"A": 1, "AAAA": 28}
+_ANSWERED = {aiodns.error.ARES_ENODATA, aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_EBADNAME}
+_QUESTION, _CHANNEL = 2, 12
+"""Descriptors that a question takes, and a channel with its thread."""
 _SHORTEST = 0.25  # the shortest time that c-ares gives a server, by its own measure
 
 
@@ -132,7 +143,15 @@ def _is_server(text: str) -> bool:
 class AresResolver:
     """A `Resolver` on c-ares; see the module's docstring."""
 
-    def __init__(self, options: DnsOptions, clock: Clock, meters: Meters) -> None:
+    def __init__(
+        self,
+        options: DnsOptions,
+        clock: Clock,
+        meters: Meters,
+        left: Callable[[int], bool] = descriptors_left,
+        silent: bool = False,
+    ) -> None:
+        """`left`: whether so many descriptors can be had. `silent`: no name server is to be asked."""
         if options.attempts < 1 or not 0 < options.first_wait <= options.last_wait:
             raise ConfigError("dns: attempts must be at least 1 and 0 < first_wait <= last_wait")
         for server in options.nameservers:
@@ -142,6 +161,8 @@ class AresResolver:
                 )
         self._options = options
         self._clock = clock
+        self._left = left
+        self._silent = silent
         self._waits = waits(options.attempts, options.first_wait, options.last_wait)
         self._channels: list[aiodns.DNSResolver] = []
         self._cache: dict[str, Resolution | DnsFailure] = {}
@@ -193,12 +214,17 @@ class AresResolver:
             return DnsFailure(
                 DnsKind.NXDOMAIN, f"{last or 'an empty name'} is never looked up", True, math.inf
             )
+        if self._silent:
+            detail = "not looked up: --only-network keeps the crawl on this machine (see --resolve)"
+            return DnsFailure(DnsKind.REFUSED, detail, True, math.inf)
         return None
 
     async def _look_up(self, host: str) -> Resolution | DnsFailure:
         try:
             result = await self._ask_patiently(host.rstrip("."))
             if isinstance(result, DnsFailure):
+                if result.kind is DnsKind.LOCAL:
+                    return result
                 self._failures.add()
             self._cache.pop(host, None)
             while len(self._cache) >= self._options.cache:
@@ -221,7 +247,7 @@ class AresResolver:
                     for task in [task for task in pending if task in done]:
                         pending.discard(task)
                         result = task.result()
-                        if isinstance(result, Resolution) or result.final:
+                        if isinstance(result, Resolution) or result.final or result.kind is DnsKind.LOCAL:
                             return result
                         failure = result
                 if number < len(self._waits) - 1:
@@ -257,12 +283,17 @@ class AresResolver:
         return one
 
     async def _query(self, name: str, kind: str, attempt: int) -> Resolution | DnsFailure:
+        made = attempt < len(self._channels)
+        if not self._left(_QUESTION if made else _CHANNEL):
+            return DnsFailure(DnsKind.LOCAL, os.strerror(errno.EMFILE), False)
         self._queries.add()
         now = self._clock.monotonic()
         try:
             result = await self._channel(attempt).query_dns(name, kind)
         except aiodns.error.DNSError as error:
             code, text = (*error.args, "")[:2]
+            if code == aiodns.error.ARES_ENOMEM or (code not in _ANSWERED and not self._left(_QUESTION)):
+                return DnsFailure(DnsKind.LOCAL, str(text), False)
             why = _KINDS.get(code, DnsKind.SERVFAIL)
             until = self._clock.monotonic() + self._options.negative_ttl
             return DnsFailure(why, str(text) or why.value, why in _FINAL, until)

@@ -28,6 +28,7 @@ from urllib.parse import quote, unquote_to_bytes
 from lycosa.clock import Clock
 from lycosa.errors import LocalError
 from lycosa.fetch.protocol import Failure, FailureKind, FetchOptions, Request, Response
+from lycosa.fetch.shortage import is_shortage
 from lycosa.meters import Meters
 from lycosa.records import Timing
 
@@ -75,7 +76,11 @@ class FileFetcher:
             missing = isinstance(error, _MISSING)
             return self._response(request, start, 404 if missing else 403, [])
         except OSError as error:
-            return Failure(FailureKind.LOCAL, f"cannot read {os.fsdecode(path)}: {error.strerror}")
+            ours = is_shortage(
+                error.errno
+            )  # else it is the file's: a disk that cannot be read, a loop of links
+            kind = FailureKind.LOCAL if ours else FailureKind.DISCONNECT
+            return Failure(kind, f"cannot read {os.fsdecode(path)}: {error.strerror}")
         except ValueError:  # a path that the system cannot even be asked for
             return self._response(request, start, 404, [])
 

@@ -16,6 +16,9 @@ What the operator allows is allowed whatever range it is in. The word `private` 
 it: loopback, RFC 1918, CGNAT and IPv6's unique local addresses, but *not* link-local, where metadata services
 live, nor these services' addresses elsewhere.
 
+A crawl may also be confined to networks (`only`): every address outside of them is refused, that of a proxy
+included. That narrows, and opens nothing: a private network must be allowed besides.
+
 A network-specific NAT64 prefix (RFC 6052) cannot be told from any other global prefix: a network that has one
 must be guarded by its own firewall.
 """
@@ -108,22 +111,37 @@ _MEMO = 65_536
 
 
 class AddressGuard:
-    """Says which addresses must not be asked; `allow` has networks, addresses, or the word `private`."""
+    """Says which addresses must not be asked; `allow` has networks, addresses, or the word `private`, `only` has
+    networks and addresses."""
 
-    def __init__(self, allow: Sequence[str] = ()) -> None:
+    def __init__(self, allow: Sequence[str] = (), only: Sequence[str] = ()) -> None:
         self._private: list[Network] = []
         self._named: list[Network] = []
         for text in allow:
             if text == "private":
                 self._private = [ip_network(one) for one in PRIVATE]
-                continue
-            try:
-                self._named.append(ip_network(text.strip().strip("[]"), strict=False))
-            except ValueError:
-                raise ConfigError(
-                    f"{text!r} is not a network: write it like 10.0.0.0/8 or fd00::/8, or 'private'"
-                ) from None
+            else:
+                self._named.append(_network(text, ", or 'private'"))
+        self._only = [_network(text) for text in only]
         self._memo: dict[str, str | None] = {}
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether the crawl is confined to this machine."""
+        return bool(self._only) and all(network.is_loopback for network in self._only)
+
+    def outside(self, address: str) -> str | None:
+        """Why an address is outside of the networks that the crawl is confined to; None if it is not."""
+        if not self._only:
+            return None
+        try:
+            given = ip_address(address)
+        except ValueError:
+            return f"{address[:80]!r} is not an IP address"
+        found = getattr(given, "ipv4_mapped", None) or given
+        if any(found in network for network in self._only):
+            return None
+        return f"{address} is outside of --only-network {', '.join(map(str, self._only))[:150]}"
 
     def refuses(self, address: str) -> str | None:
         """Why the address must not be asked (naming the range), or None if it may."""
@@ -144,6 +162,8 @@ class AddressGuard:
             return f"{text[:80]!r} is not an IP address"
         if isinstance(address, IPv6Address) and address.scope_id is not None:
             return f"{text[:80]} is in a scoped zone (link-local)"
+        if (outside := self.outside(text)) is not None:
+            return outside
         why = self._range_of(address)
         return f"{text} is in {why}" if why else None
 
@@ -171,6 +191,14 @@ class AddressGuard:
 
     def _lets(self, address: Address, why: str) -> bool:
         return why != _METADATA and any(address in network for network in self._private)
+
+
+def _network(text: str, words: str = "") -> Network:
+    """A network from the operator's text; `words`: what else could stand there."""
+    try:
+        return ip_network(text.strip().strip("[]"), strict=False)
+    except ValueError:
+        raise ConfigError(f"{text!r} is not a network: write it like 10.0.0.0/8 or fd00::/8{words}") from None
 
 
 def _carried(address: IPv6Address) -> tuple[str, list[IPv4Address]] | None:

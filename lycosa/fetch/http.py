@@ -43,6 +43,8 @@ from lycosa.fetch.protocol import (
 )
 from lycosa.fetch.throttle import Throttle
 from lycosa.meters import Meters
+from lycosa.url.canonical import canonicalise
+from lycosa.url.parts import site_of
 
 _INLINE = 1 << 20  # decoded bytes that the event loop makes itself: some 2 ms
 
@@ -121,7 +123,7 @@ class HttpFetcher:
         self._common_curl = self._for_curl(self._common)
         self._pairs = _cookie_pairs(options.cookies)
         self._jar = _cookie_jar(options.cookie_file)
-        self._auth = {host.lower(): heads.basic(pair) for host, pair in options.auth.items()}
+        self._auth = {password_site(where): heads.basic(pair) for where, pair in options.auth.items()}
         self._same_for_all = not (self._pairs or self._auth or len(self._jar))
         self._throttle = Throttle(options.bandwidth, clock) if options.bandwidth > 0 else None
         spend = self._throttle.spend if self._throttle is not None else None
@@ -173,10 +175,17 @@ class HttpFetcher:
         self._requests.add()
         try:
             outcome = await self._transfers.run(
-                lambda transfer: transfer.prepare(target.url, target.path, address, lines, limit)
+                lambda transfer: transfer.prepare(
+                    target.url, target.path, address, lines, limit, request.reuse
+                )
             )
+        except MemoryError as error:
+            self._failures.add()
+            return Failure(FailureKind.LOCAL, f"out of memory: {error}")
         except pycurl.error as error:
             self._failures.add()
+            if error.args[0] == pycurl.E_OUT_OF_MEMORY:
+                return Failure(FailureKind.LOCAL, f"out of memory: {error}")
             return Failure(FailureKind.REQUEST, f"libcurl refuses the request: {error}", transient=False)
         self._bytes.add(outcome.size)
         failure = self._failure(outcome)
@@ -185,9 +194,9 @@ class HttpFetcher:
             return failure
         return await self._response(request, target, text, outcome, limit, robots)
 
-    def let_go(self, hosts: Callable[[str], bool]) -> None:
-        """End the connections that are kept for some hosts."""
-        self._transfers.let_go(hosts)
+    def let_go(self, host: str) -> None:
+        """End the connections that are kept for a host."""
+        self._transfers.let_go(host)
 
     async def close(self) -> None:
         self._transfers.close()
@@ -206,8 +215,7 @@ class HttpFetcher:
         if target.credentials:
             lines.append(("Authorization", heads.basic(unquote(target.credentials))))
         elif self._auth:
-            host = target.host.lower()
-            found = self._auth.get(host) or self._auth.get(_without_port(host))
+            found = self._auth.get(f"{target.scheme}://{target.host.lower()}")
             if found:
                 lines.append(("Authorization", found))
         cookies = [*self._pairs]
@@ -235,8 +243,8 @@ class HttpFetcher:
         stopped, code, timing = outcome.stopped, outcome.code, outcome.timing
         if stopped == "address":
             return Failure(FailureKind.REFUSED_ADDRESS, outcome.message, timing, transient=False)
-        if stopped == "socket":
-            return Failure(FailureKind.LOCAL, f"cannot open a socket: {outcome.message}", timing)
+        if stopped == "shortage":
+            return Failure(FailureKind.LOCAL, outcome.message, timing)
         if stopped == "stale":
             return Failure(FailureKind.STALE, "the kept connection had ended", timing)
         if stopped == "closed":
@@ -312,6 +320,7 @@ class HttpFetcher:
                 if status >= 300
                 else None
             ),
+            closed=not outcome.kept,
         )
 
 
@@ -338,6 +347,18 @@ def _without_port(host: str) -> str:
     return host.partition(":")[0]
 
 
+def password_site(text: str) -> str:
+    """The site that a password is for: `host` and `host:port` mean https; plain http must be said, `http://host`."""
+    scheme, mark, authority = text.strip().rpartition("://")
+    url = canonicalise(f"{scheme.lower() if mark else 'https'}://{authority}/")
+    if url is None or not url.startswith(("http://", "https://")) or set(authority) & set("/?#@\\"):
+        raise ConfigError(
+            f"{text!r} is not a site that a password is for: write host or host:port (over https),"
+            " or http://host to send it in the clear"
+        )
+    return site_of(url)
+
+
 def _cookie_pairs(given: tuple[str, ...]) -> list[str]:
     for pair in given:
         name, equals, _ = pair.partition("=")
@@ -350,9 +371,16 @@ def _cookie_jar(path: str) -> CookieJar:
     if not path:
         return CookieJar()
     try:
-        return CookieJar(Path(path).read_bytes())
+        jar = CookieJar(Path(path).read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot read the cookie file {path}: {error.strerror}") from None
+    if not len(jar):
+        what = f"line {jar.first_ignored} of {path} is no cookie" if jar.ignored else f"{path} has no cookie"
+        raise ConfigError(
+            f"{what}: in Netscape's format a line is domain, TRUE or FALSE for its subdomains, path, TRUE or FALSE"
+            " for https only, time of expiry or 0, name and value, with tabs between"
+        )
+    return jar
 
 
 def _curl_options(options: FetchOptions) -> list[tuple[int, Any]]:

@@ -10,6 +10,13 @@ and had the address checked by the guard, and the connection goes to that addres
 connections included. Redirects are not followed: `Response.location` is a link like any other, and takes the
 whole way (scope, DNS, guard, robots) again.
 
+The connection. `Response.closed` says that the connection did not outlive the answer. A request with `reuse`
+goes over the connection that the answer before it left, or fails as `stale`; no other is opened for it. A fetcher
+that keeps connections has `let_go(host)`, which ends those of a host.
+
+Whose fault. `FailureKind.LOCAL` is this machine's: short of descriptors, memory or ports. It says nothing of the
+site.
+
 The bytes. `Response.body` is what the site sent with the transfer coding undone (chunks joined, frames
 stripped) and the content coding kept, because the archive keeps what was sent; `decoded` is what parsers
 read. `head` is the status line and the header block as received, up to and with the empty line; a head of
@@ -51,7 +58,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """One question to one site.
 
     `address` is the checked address to connect to ("" for fetchers that need none). `headers` are sent
-    besides those of the options; `etag` and `modified` make the request conditional.
+    besides those of the options; `etag` and `modified` make the request conditional. `reuse`: only over the
+    connection that the site's last answer left open.
     """
 
     url: str
@@ -60,6 +68,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     kind: Kind = Kind.PAGE
     etag: str = ""
     modified: str = ""
+    reuse: bool = False
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -78,6 +87,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     problem: str = ""
     location: str | None = None  # of a 3xx, as sent
     retry_after: float | None = None  # seconds from now; never negative
+    closed: bool = False  # the connection is gone: what is asked next needs another
 
     def header(self, name: str) -> str | None:
         """The value of the first header of that name, in any case; None if there is none."""
@@ -103,7 +113,7 @@ class FailureKind(StrEnum):
     PROXY = "proxy"
     REQUEST = "request"  # a URL or header that cannot be sent
     UNSUPPORTED = "unsupported"  # no such scheme here
-    LOCAL = "local"  # this machine's fault: no descriptors, no memory
+    LOCAL = "local"  # this machine's fault: no descriptors, memory or ports
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
@@ -141,7 +151,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     headers: tuple[str, ...] = ()  # "Name: value" lines, sent to every site
     cookies: tuple[str, ...] = ()  # "name=value", sent to every site
     cookie_file: str = ""  # in Netscape's format; sent where domain and path match
-    auth: dict[str, str] = {}  # host -> "user:password" (HTTP Basic)
+    auth: dict[str, str] = {}  # host or host:port (https), or http://host -> "user:password" (HTTP Basic)
     proxy: str = ""  # http://, https://, socks5h:// ...; its end does the name lookups
     http2: bool = True
     verify_tls: bool = True

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from lycosa.clock import Clock
 from lycosa.errors import ConfigError
+from lycosa.fetch.dns import AresResolver, DnsOptions, OverridingResolver, Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Fetcher, FetchOptions
 from lycosa.meters import Meters
@@ -58,6 +59,16 @@ BUILT_IN: dict[str, Factory] = {"http": _http, "https": _http, "file": _file}
 def known_schemes() -> frozenset[str]:
     """Every scheme that has a fetcher on this machine, ours and those that other packages bring."""
     return frozenset(BUILT_IN) | {plugin.name.lower() for plugin in entry_points(group=GROUP)}
+
+
+def make_resolver(options: DnsOptions, guard: AddressGuard, clock: Clock, meters: Meters) -> Resolver:
+    """Names to addresses, by the operator's table and by DNS.
+
+    A crawl that is confined to this machine asks no name server but one that the operator names: the system's would
+    carry the names elsewhere.
+    """
+    silent = guard.stays_here and not options.nameservers
+    return OverridingResolver(AresResolver(options, clock, meters, silent=silent), options.resolve)
 
 
 class Fetchers:
@@ -112,13 +123,6 @@ class Fetchers:
         if not callable(factory):
             raise ConfigError(f"the fetcher for {scheme!r} ({plugin.value}) is not a factory")
         return factory
-
-    def let_go(self, hosts: Callable[[str], bool]) -> None:
-        """End the connections that are kept for some hosts: they are about to be another agent's."""
-        for fetcher in self._by_factory.values():
-            keeper = getattr(fetcher, "let_go", None)
-            if keeper is not None:
-                keeper(hosts)
 
     async def close(self) -> None:
         """Close every fetcher that was made."""

@@ -56,6 +56,10 @@ class PolitenessOptions(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{name} is at least {least} and finite, not {value}")
 
 
+OWN_SITE: dict[str, float] = {"wait": 0.0, "factor": 0.0, "address_wait": 0.0, "pages_per_visit": 1000}
+"""What `--own-site` sets: still one connection at a time, and what the site itself asks for is still obeyed."""
+
+
 def _asked(seconds: float | None, most: float) -> float:
     """A wait that a site asked for, within [0, most]; what is no number asks for nothing."""
     if seconds is None or math.isnan(seconds):

@@ -24,6 +24,7 @@ class Reply(NamedTuple):
     body: bytes = b""
     status: int = 200
     headers: tuple[tuple[str, str], ...] = (("Content-Type", "text/html; charset=utf-8"),)
+    closed: bool = False  # the site closes the connection
 
 
 Script = Callable[[Request, int], Reply | Failure]
@@ -67,6 +68,7 @@ class ScriptedFetcher:
             address=request.address,
             location=location,
             retry_after=float(retry) if retry is not None else None,
+            closed=reply.closed,
         )
 
     async def close(self) -> None:

@@ -176,6 +176,7 @@ def crawl(
     shards: int = 4,
     names: Mapping[str, str] | Resolver | None = None,
     during: Callable[[Agent, Clock], Coroutine[Any, Any, None]] | None = None,
+    told: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Ran:
     """A whole run; `during` may give a coroutine that runs beside it."""
@@ -192,6 +193,7 @@ def crawl(
             clock=clock,
             fetchers=ScriptedFetchers(net),
             resolver=resolver,
+            told=told,
         )
         beside = asyncio.ensure_future(during(agent, clock)) if during else None
         end: End | None = None

@@ -276,6 +276,46 @@ def test_robots_redirects_open_no_connection_to_a_refused_address(tmp_path: Path
     assert {row.path for row in allowed.asked} == {"/robots.txt"}
 
 
+def test_a_crawl_confined_to_networks_connects_nowhere_else(tmp_path: Path) -> None:
+    """By link, redirect and robots.txt; and names that nobody gave are not even asked for."""
+
+    def answer(asked: Asked) -> Said:
+        port = asked.host.partition(":")[2]
+        if asked.path == "/robots.txt":
+            return Said(b"", 302, (("Location", f"http://bad.test:{port}/robots.txt"),))
+        return page("home", f"http://127.0.0.3:{port}/y", "/go", "http://elsewhere.example/")
+
+    asked = ["http://127.0.0.2:{}/go", "http://bad.test:{}/x"]
+    confined = {"allow": ["private"], "only_networks": ["127.0.0.2/32"]}
+    with two_sites(answer) as (allowed, refused):
+        seeds = [allowed.url(host="good.test"), *(url.format(allowed.port) for url in asked)]
+        assert run(tmp_path, allowed, seeds, robots={"obey": False}, **confined) is End.FINISHED
+        skipped = {row.url: row for row in records(tmp_path) if isinstance(row, Skipped)}
+        assert run(tmp_path / "ruled", allowed, seeds[:1], **confined) is End.FINISHED
+    assert refused.asked == []
+    outside = [row for row in skipped.values() if row.why is Why.ADDRESS]
+    assert {row.url.partition(f"{allowed.port}")[2] for row in outside} == {"/x", "/y"}
+    assert all(row.detail == "127.0.0.3 is outside of --only-network 127.0.0.2/32" for row in outside)
+    elsewhere = skipped["http://elsewhere.example/"]
+    assert elsewhere.why is Why.DNS and "--only-network keeps the crawl on this machine" in elsewhere.detail
+
+
+def test_a_proxy_outside_of_the_networks_is_not_connected_to(tmp_path: Path) -> None:
+    with two_sites(lambda asked: page("home")) as (allowed, refused):
+        for address, only in (("127.0.0.3", "127.0.0.2"), ("127.0.0.2", "127.0.0.2")):
+            run(
+                tmp_path / address,
+                allowed,
+                ["http://far.example/"],
+                fetch={"proxy": f"http://{address}:{allowed.port}"},
+                only_networks=[only],
+                robots={"obey": False},
+                retry={"attempts": 1},
+            )
+    assert refused.asked == []
+    assert [asked.host for asked in allowed.asked] == ["far.example"]
+
+
 def test_a_rebinding_name_never_reaches_the_refused_address(tmp_path: Path) -> None:
     """The name is resolved for each visit; kept connections do not outlive the judgement."""
     names = Rebinding([("127.0.0.2",), ("127.0.0.2",), ("127.0.0.3",)])

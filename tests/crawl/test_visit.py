@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 
 from lycosa.clock import Clock
 from lycosa.crawl.agent import Agent, End
+from lycosa.fetch.dns import DnsFailure, DnsKind, Resolution
 from lycosa.fetch.protocol import Failure, FailureKind
 from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.network import Reply
 from lycosa.records import Why
-from tests.crawl.little import PowerCut, crawl, html, moved, rules
+from lycosa.url.parts import site_of
+from tests.crawl.little import Names, PowerCut, crawl, html, moved, rules
 
 DAY = 86_400.0
 ROOT = "http://a.test/"
@@ -472,3 +475,112 @@ def test_a_fetch_that_ends_soon_is_waited_for() -> None:
     assert ran.end is End.STOPPED
     assert len(ran.fetched) == 2
     assert 6.0 <= ran.until < 6.5
+
+
+# -- one connection a visit
+
+
+def closing(answer: Reply) -> Reply:
+    """The same, from a server that closes after it."""
+    return answer._replace(closed=True)
+
+
+def test_where_the_server_closes_each_page_waits_its_turn() -> None:
+    pages = {
+        ROOT: closing(html(*(f"/p{n}" for n in range(4)))),
+        ROBOTS: closing(Reply(b"", 404)),
+        **{f"{ROOT}p{n}": closing(html()) for n in range(4)},
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT], politeness={"wait": 2.0, "factor": 0.0})
+    assert len(ran.fetched) == 5 and len(ran.sent) == 6
+    assert min(gaps(ran.times(host="a.test"))) >= 2.0, "robots.txt closed its connection, too"
+
+
+def test_another_port_of_the_host_is_another_connection_and_waits() -> None:
+    pages = {
+        ROOT: html("http://a.test:8080/x", "/y", "http://a.test:8080/z"),
+        "http://a.test:8080/x": html(),
+        "http://a.test:8080/z": html(),
+        "http://a.test/y": html(),
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT], politeness={"wait": 2.0, "factor": 0.0})
+    assert len(ran.fetched) == 4
+    rows = sorted(ran.sent)
+    for before, after in pairwise(rows):
+        if site_of(before.url) != site_of(after.url):
+            assert after.start - before.end >= 2.0, (before, after)
+
+
+def test_a_robots_file_that_moves_to_https_on_its_own_host_is_followed_after_the_wait() -> None:
+    pages = {ROBOTS: moved("https://a.test/robots.txt"), "https://a.test/robots.txt": rules(""), ROOT: html()}
+    ran = crawl(FaultyFiles(), pages, [ROOT], politeness={"wait": 2.0, "factor": 0.0})
+    assert ran.urls == [ROBOTS, "https://a.test/robots.txt", ROOT]
+    assert min(gaps(ran.times(host="a.test"))) >= 2.0, "each is a connection of its own"
+
+
+def test_a_robots_file_that_loses_its_connection_at_each_redirect_is_read_all_the_same() -> None:
+    """The connection that the redirect came over is dead when the next request needs it."""
+    stale = Failure(FailureKind.STALE, "the kept connection had ended")
+    pages = {
+        ROBOTS: moved("/rules.txt"),
+        f"{ROOT}rules.txt": lambda before: rules("") if before % 2 else stale,
+        ROOT: html(),
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT], politeness={"wait": 2.0, "factor": 0.0})
+    assert ran.urls == [ROBOTS, f"{ROOT}rules.txt", f"{ROOT}rules.txt", ROOT]
+
+
+# -- what this machine lacks
+
+SHORT = Failure(FailureKind.LOCAL, "cannot open a socket: Too many open files")
+
+
+def short(times: int, then: Reply) -> Callable[[int], Reply | Failure]:
+    """The answer, once the machine has what it takes."""
+    return lambda before: SHORT if before < times else then
+
+
+@pytest.mark.parametrize("where", [ROOT, ROBOTS])
+def test_our_own_shortage_costs_a_site_no_attempt(where: str) -> None:
+    said: list[str] = []
+    pages = {ROOT: html(), ROBOTS: rules(""), where: short(20, html() if where == ROOT else rules(""))}
+    ran = crawl(FaultyFiles(), pages, [ROOT], told=said.append)
+    assert ran.end is End.FINISHED
+    assert ran.fetched == {ROOT: 200} and not ran.skipped and not ran.deferred
+    assert [row.status for row in ran.robots] == [200]
+    assert len(ran.times(url=where)) == 21
+    assert len(said) == 1 and "Too many open files" in said[0], "once a minute"
+    assert ran.agent.read_meters()["error.local"] == 20
+
+
+def test_a_robots_file_elsewhere_waits_for_our_shortage_too() -> None:
+    pages = {
+        ROBOTS: moved("http://b.test/rules.txt"),
+        "http://b.test/rules.txt": short(5, rules("User-agent: *\nDisallow: /x")),
+        ROOT: html("/x"),
+    }
+    ran = crawl(FaultyFiles(), pages, [ROOT])
+    assert ran.fetched == {ROOT: 200} and ran.skipped == {f"{ROOT}x": Why.ROBOTS}
+
+
+def test_while_the_machine_is_short_no_visit_begins() -> None:
+    """Other hosts would only fail the same way."""
+    pages: dict[str, object] = {f"http://h{n}.test/": short(1, html()) for n in range(50)}
+    seeds = list(pages)
+    ran = crawl(FaultyFiles(), pages, seeds, visits=1, robots={"obey": False})  # type: ignore[arg-type]
+    assert len(ran.fetched) == 50
+    assert ran.until >= 50.0, "each of them was followed by a second of rest"
+
+
+def test_a_name_that_cannot_be_asked_for_says_nothing_of_the_host() -> None:
+    class Short(Names):
+        asked = 0
+
+        async def resolve(self, host: str) -> Resolution | DnsFailure:
+            self.asked += 1
+            if self.asked <= 20:
+                return DnsFailure(DnsKind.LOCAL, "Too many open files", False)
+            return await super().resolve(host)
+
+    ran = crawl(FaultyFiles(), {ROOT: html()}, [ROOT], names=Short({}))
+    assert ran.fetched == {ROOT: 200} and not ran.skipped and not ran.deferred

@@ -67,6 +67,12 @@ async def serving(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def until(true: Callable[[], object]) -> None:
+    """Wait for something that nothing announces."""
+    while not true():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
 async def read_head(reader: asyncio.StreamReader) -> bytes:
     return await reader.readuntil(b"\r\n\r\n")
 
@@ -125,6 +131,9 @@ class NameServer(asyncio.DatagramProtocol):
         self.names: dict[str, list[Answer]] = {}
         self.asked: list[tuple[str, int]] = []
         self.port = 0
+        self.hold = 0
+        """Nothing is answered before so many names have been asked for."""
+        self._held: list[tuple[bytes, tuple[str, int]]] = []
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -142,6 +151,11 @@ class NameServer(asyncio.DatagramProtocol):
         if answer.drop:
             return
         reply = self._reply(data[:2], kind, question, answer)
+        if len({asked for asked, _ in self.asked}) < self.hold:
+            self._held.append((reply, addr))
+            return
+        while self._held:
+            self._send(*self._held.pop())
         if answer.delay:
             asyncio.get_running_loop().call_later(answer.delay, self._send, reply, addr)
         else:

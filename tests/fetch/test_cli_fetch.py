@@ -58,7 +58,7 @@ def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
     return run
 
 
-LOCAL = ("--resolve", "*.test:127.0.0.1", "--allow-private")
+LOCAL = ("--resolve", "*.test:127.0.0.1", "--allow", "private")
 
 
 async def test_every_step_is_shown(run: Run) -> None:
@@ -132,6 +132,22 @@ async def test_a_redirect_of_robots_to_a_refused_address_stops_there(run: Run) -
     assert "metadata" in err
 
 
+async def test_networks_are_named_as_in_a_crawl(run: Run) -> None:
+    where = ("--resolve", "site.test:127.0.0.1")
+    async with serving(web()) as site:
+        for allowed in (("--allow", "private"), ("--allow", "127.0.0.0/8"), ("--allow-private",)):
+            code, _, err = await run(*where, *allowed, "--only-network", "127.0.0.1", site.url("/page"))
+            assert (code, err) == (0, ""), allowed
+        seen = site.connections
+        code, _, err = await run(
+            *where, "--allow", "private", "--only-network", "10.0.0.0/8", site.url("/page")
+        )
+        assert (code, err) == (1, "lycosa fetch: guard: 127.0.0.1 is outside of --only-network 10.0.0.0/8\n")
+        code, _, err = await run("--allow", "private", "--only-network", "127.0.0.1", "http://far.example/")
+        assert code == 4 and "not looked up: --only-network" in err and err.count("\n") == 1
+        assert site.connections == seen
+
+
 async def test_the_guard_says_no(run: Run) -> None:
     async with serving(web()) as site:
         code, _, err = await run("--resolve", "site.test:127.0.0.1", site.url("/page"))
@@ -147,7 +163,7 @@ async def test_the_name_does_not_exist(run: Run) -> None:
         assert code == 4
         assert err.startswith("lycosa fetch: dns: no.test: nxdomain")
         async with serving(web()) as site:
-            where = ("--nameserver", f"127.0.0.1:{names.port}", "--allow-private")
+            where = ("--nameserver", f"127.0.0.1:{names.port}", "--allow", "private")
             code, _, _ = await run(*where, site.url("/page", host="here.test"))
             assert code == 0
 

@@ -80,7 +80,7 @@ async def test_a_directory_is_a_page_of_links(tree: Path) -> None:
 async def test_what_is_not_there(tree: Path, path: str, status: int | None) -> None:
     answer = await fetcher().fetch(Request(f"file://{tree}{path}"))
     if status is None:
-        assert isinstance(answer, Failure) and answer.kind is FailureKind.LOCAL
+        assert isinstance(answer, Failure) and answer.kind is FailureKind.DISCONNECT
     else:
         assert isinstance(answer, Response) and answer.status == status
 

@@ -181,6 +181,32 @@ def test_a_bad_network_is_the_operators() -> None:
         AddressGuard(["intranet"])
 
 
+def test_a_crawl_is_confined_to_networks() -> None:
+    guard = AddressGuard(["private"], only=["127.0.0.0/8", "192.0.1.0/24", "fd00::/8"])
+    for inside in ("127.0.0.1", "127.9.9.9", "192.0.1.7", "::ffff:127.0.0.1", "fd00::1"):
+        assert guard.refuses(inside) is None and guard.outside(inside) is None, inside
+    for outside in ("8.8.8.8", "10.0.0.1", "::1", "2606:4700::1", "::ffff:8.8.8.8", "64:ff9b::7f00:1"):
+        why = guard.refuses(outside)
+        assert why is not None and "--only-network 127.0.0.0/8, 192.0.1.0/24" in why, outside
+        assert guard.outside(outside) == why
+    assert guard.refuses("name") is not None
+
+
+def test_confining_opens_nothing() -> None:
+    guard = AddressGuard(only=["127.0.0.0/8", "0.0.0.0/0"])
+    assert "loopback" in (guard.refuses("127.0.0.1") or "")
+    assert "link-local" in (guard.refuses("169.254.1.1") or "")
+    assert guard.refuses("8.8.8.8") is None
+
+
+def test_what_stays_on_this_machine() -> None:
+    assert AddressGuard(only=["127.0.0.0/8", "::1"]).stays_here
+    assert not AddressGuard(only=["127.0.0.0/8", "10.0.0.0/8"]).stays_here
+    assert not AddressGuard(["private"]).stays_here
+    with pytest.raises(ConfigError, match="'private' is not a network"):
+        AddressGuard(only=["private"])
+
+
 def test_the_memo_is_bounded_and_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lycosa.fetch.guard._MEMO", 100)
     some = AddressGuard()

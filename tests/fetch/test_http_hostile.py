@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import time
 
 import pytest
 import zstandard
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from lycosa.fetch.http import HttpFetcher
 from lycosa.fetch.protocol import Failure, FailureKind, Request, Response
 
-from .servers import Handler, read_head, saying, serving
+from .servers import Handler, read_head, saying, serving, until
 from .test_http import LOCAL, fail, fetching, get
 
 
@@ -38,21 +37,30 @@ async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 async def test_no_first_byte() -> None:
     async with serving(silent) as site, fetching(first_byte_timeout=0.2) as fetcher:
-        start = time.perf_counter()
         failures = await asyncio.gather(*(fail(fetcher, site.url(host=f"h{n}.test")) for n in range(20)))
-        assert time.perf_counter() - start < 2
     assert {failure.kind for failure in failures} == {FailureKind.TIMEOUT}
     assert all(failure.transient and "first byte" in failure.detail for failure in failures)
     assert all(failure.timing.total >= 190 for failure in failures)
 
 
 async def test_a_slow_transfer_outlives_the_first_byte_limit() -> None:
-    data = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789"
-    async with (
-        serving(saying(data, chunk=12, gap=0.1)) as site,
-        fetching(first_byte_timeout=0.3) as fetcher,
-    ):
-        assert (await get(fetcher, site.url())).body == b"0123456789"
+    go_on = asyncio.Event()
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        await go_on.wait()
+        writer.write(b"Content-Length: 10\r\n\r\n0123456789")
+
+    async with serving(handler) as site, fetching(first_byte_timeout=600) as fetcher:
+        asking = asyncio.ensure_future(get(fetcher, site.url()))
+        transfers = fetcher._transfers
+        await until(lambda: any(transfer.lines for transfer in transfers._active.values()))
+        transfers._watched[0] = (0.0, *transfers._watched[0][1:])  # the limit has passed
+        transfers._on_watch()
+        assert not transfers._watched and transfers.in_flight == 1
+        go_on.set()
+        assert (await asking).body == b"0123456789"
 
 
 async def test_a_head_that_trickles_ends_at_the_total_limit() -> None:
@@ -60,7 +68,6 @@ async def test_a_head_that_trickles_ends_at_the_total_limit() -> None:
     async with serving(handler) as site, fetching(total_timeout=0.4) as fetcher:
         failure = await fail(fetcher, site.url())
     assert (failure.kind, failure.transient) == (FailureKind.TIMEOUT, True)
-    assert failure.timing.total < 2000
 
 
 async def test_an_endless_head_ends_at_its_limit() -> None:
@@ -116,10 +123,10 @@ async def test_the_body_limit_is_exact() -> None:
 
 async def test_a_body_that_trickles_is_cut_at_the_total_limit() -> None:
     handler = endless(b"HTTP/1.1 200 OK\r\n\r\n", b"drip", 0.02)
-    async with serving(handler) as site, fetching(total_timeout=0.4) as fetcher:
+    async with serving(handler) as site, fetching(total_timeout=1.5) as fetcher:
         answer = await get(fetcher, site.url())
     assert answer.truncated == "time"
-    assert answer.body.startswith(b"dripdrip")
+    assert answer.body.startswith(b"drip")
 
 
 async def test_a_body_slower_than_the_lowest_speed_is_cut() -> None:
@@ -127,7 +134,6 @@ async def test_a_body_slower_than_the_lowest_speed_is_cut() -> None:
     async with serving(handler) as site, fetching(slow_bytes=1000, slow_time=1) as fetcher:
         answer = await get(fetcher, site.url())
     assert answer.truncated == "time"
-    assert answer.timing.total < 10_000
 
 
 @pytest.mark.parametrize(
@@ -154,7 +160,7 @@ async def test_more_than_the_content_length_is_not_the_body_and_not_the_next_ans
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 Evil\r\n\r\nsmuggled")
         await reader.read()
 
-    async with serving(handler) as site, fetching(first_byte_timeout=1) as fetcher:
+    async with serving(handler) as site, fetching() as fetcher:
         for _ in range(2):
             answer = await get(fetcher, site.url())
             assert (answer.body, answer.truncated) == (b"ok", "")
@@ -183,7 +189,7 @@ async def test_more_than_the_content_length_is_not_the_body_and_not_the_next_ans
     ],
 )
 async def test_garbage_is_a_value(data: bytes, kind: FailureKind | None) -> None:
-    async with serving(saying(data)) as site, fetching(first_byte_timeout=2, total_timeout=3) as fetcher:
+    async with serving(saying(data)) as site, fetching() as fetcher:
         answer = await fetcher.fetch(Request(site.url(), LOCAL))
         if kind is not None:
             assert isinstance(answer, Failure), answer
@@ -222,7 +228,7 @@ async def test_any_bytes_at_all() -> None:
         def check(data: bytes) -> None:
             say[0] = data
             asked = asyncio.run_coroutine_threadsafe(fetcher.fetch(Request(site.url(), LOCAL)), loop)
-            assert isinstance(asked.result(10), Response | Failure)
+            assert isinstance(asked.result(60), Response | Failure)
 
         await asyncio.to_thread(check)
 

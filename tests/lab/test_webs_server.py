@@ -20,6 +20,7 @@ from lycosa.clock import ManualClock
 from lycosa.errors import ConfigError
 from lycosa.lab.webs import Politeness, Web, WebOptions, WebServer, preset, serving, violations
 from lycosa.lab.webs.plan import DEAD_ADDRESS, Host
+from tests.fetch.servers import until
 
 TINY = msgspec.structs.replace(preset("tiny"), slow_ms=80)
 
@@ -50,7 +51,7 @@ async def get(
     if close:
         rows.append("Connection: close")
     writer.write(("\r\n".join(rows) + "\r\n\r\n").encode())
-    data = await asyncio.wait_for(reader.read(-1), 5)
+    data = await asyncio.wait_for(reader.read(-1), 60)
     writer.close()
     return parse(data)
 
@@ -96,7 +97,7 @@ async def test_keep_alive_and_pipelining(server: WebServer) -> None:
     writer.write(one * 3 + head[:9])
     await asyncio.sleep(0.05)
     writer.write(head[9:])
-    data = await asyncio.wait_for(reader.read(-1), 5)
+    data = await asyncio.wait_for(reader.read(-1), 60)
     writer.close()
     assert data.count(b"HTTP/1.1 200 OK") == 4
     assert data.count(b"body{margin:1em}") == 3
@@ -111,7 +112,7 @@ async def test_old_and_wrong_requests(server: WebServer) -> None:
     async def raw(data: bytes) -> bytes:
         reader, writer = await asyncio.open_connection(host.address, server.port)
         writer.write(data)
-        answer = await asyncio.wait_for(reader.read(-1), 5)
+        answer = await asyncio.wait_for(reader.read(-1), 60)
         writer.close()
         return answer
 
@@ -292,23 +293,25 @@ async def test_the_log_shows_who_is_polite(server: WebServer) -> None:
     host = server.web.hosts[0]
     for _ in range(2):
         await get(server, host, "/")
-    await asyncio.sleep(0.02)
-    found = violations(server.log, Politeness(wait=0.5))
+    found = violations(server.log, Politeness(wait=600.0))
     assert [violation.rule for violation in found] == ["visit"]
-    await asyncio.sleep(0.5)
+    one, two = sorted(server.log.accesses)
+    gap = two.start - one.end
+    await asyncio.sleep(gap + 0.5)
     await get(server, host, "/")
-    assert len(violations(server.log, Politeness(wait=0.5))) == 1
-    assert all(connection.closed for connection in server.log.connections.values())
+    found = violations(server.log, Politeness(wait=gap + 0.25))
+    assert [violation.at for violation in found] == [two.start], "the third has waited"
+    await until(lambda: all(connection.closed for connection in server.log.connections.values()))
 
 
 async def test_one_port_on_all_addresses_and_mistakes(server: WebServer) -> None:
     for address in server.web.addresses:
-        with socket.create_connection((address, server.port), 1):
+        with socket.create_connection((address, server.port), 60):
             pass
     with pytest.raises(ConfigError, match="in use"):
         await WebServer(server.web).start()
     with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", server.port), 1)
+        socket.create_connection(("127.0.0.1", server.port), 60)
 
 
 async def test_closing_lets_answers_finish() -> None:
@@ -317,7 +320,7 @@ async def test_closing_lets_answers_finish() -> None:
     host = host_with(server, "slow")
     reader, idle = await asyncio.open_connection(host.address, server.port)
     under_way = asyncio.ensure_future(get(server, host, "/", close=False))
-    await asyncio.sleep(0.04)
+    await until(lambda: server.requests)
     await server.close()
     assert (await under_way).status == 200
     assert await reader.read() == b""
