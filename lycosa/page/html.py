@@ -49,7 +49,7 @@ the page at most; above 1 MiB even that is avoided, and only an anchor's own tex
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from turbohtml import Element, Namespace, Text
 from turbohtml import parse as parse_html
@@ -131,14 +131,13 @@ _EMPTY_TAG = re.compile(
 _CANDIDATE = re.compile(r"[\t\n\f\r ,]*+([^\t\n\f\r ]++)")
 
 
-def candidates(srcset: str) -> list[str]:
+def candidates(srcset: str) -> Iterator[str]:
     """The URLs of a srcset attribute (HTML §4.8.4.2.1; its widths and densities are skipped)."""
-    urls: list[str] = []
     at = 0
     while True:
         found = _CANDIDATE.match(srcset, at)
         if found is None:
-            return urls
+            return
         url = found[1]
         at = found.end()
         if url.endswith(","):
@@ -147,7 +146,7 @@ def candidates(srcset: str) -> list[str]:
             comma = srcset.find(",", at)
             at = len(srcset) if comma < 0 else comma + 1
         if url:
-            urls.append(url)
+            yield url
 
 
 def refresh_target(content: str) -> str:
@@ -166,7 +165,7 @@ def _nofollow(element: Element) -> int:
 def _anchor_text(element: Element, limits: Limits, large: bool) -> str:
     if large:
         # Children are read once each over the whole page, descendants once per anchor around them.
-        return fold(" ".join(c.data for c in element.children if type(c) is Text), limits.text)
+        return fold(_own_text(element), limits.text)
     text = fold(element.text, limits.text)
     if text:
         return text
@@ -296,8 +295,13 @@ def _input(element: Element, into: Collected) -> None:
         into.add(src, IMAGE)
 
 
+def _own_text(element: Element) -> str:
+    """The text of an element without that of the elements in it: over a page, every text once."""
+    return " ".join(child.data for child in element.children if type(child) is Text)
+
+
 def _style(element: Element, into: Collected) -> None:
-    collect_sheet(element.text, into)
+    collect_sheet(_own_text(element), into)  # SVG's may hold elements, and other styles
 
 
 def _attribute(name: str, kind: int) -> Callable[[Element, Collected], None]:

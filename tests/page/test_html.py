@@ -177,7 +177,7 @@ def test_charset_is_used() -> None:
     ],
 )
 def test_srcset(srcset: str, urls: list[str]) -> None:
-    assert candidates(srcset) == urls
+    assert list(candidates(srcset)) == urls
 
 
 @pytest.mark.parametrize(

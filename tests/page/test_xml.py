@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.page.protocol import LIMITS, Limits, Page
-from lycosa.page.xml import XmlParser
+from lycosa.page.xml import XmlParser, attributes
 from lycosa.records import LinkKind
 
 K = LinkKind
@@ -205,3 +205,8 @@ def test_any_bytes(body: bytes) -> None:
     for text in found.texts:
         assert text == " ".join(text.split()) and len(text) <= LIMITS.text
         text.encode("utf-8", "strict")
+
+
+def test_attributes_beside_names_without_values() -> None:
+    assert attributes("a b='1' c = \"2&amp;\" x:d='3' b='4' e=f g") == {"b": "1", "c": "2&", "x:d": "3"}
+    assert len(attributes(" ".join(f"a{row}=''" for row in range(1000)))) == 100
