@@ -198,6 +198,7 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     truncated: str = ""  # "length" or "time": our limit cut the body; "disconnect": the site did
     noindex: bool = False
     duplicate: bool = False  # the same content was fetched before, at another URL
+    dropped: int = 0  # links that our limits left out
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="K"):

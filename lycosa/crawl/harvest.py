@@ -4,7 +4,8 @@ The order matters: the exchange is stored in the archive first, because the reco
 record is durable only after those bytes are (the agent's commit sees to that).
 
 Links are resolved through the memo, deduplicated within the page (a URL that is both an image and an anchor
-is an anchor; one that is anywhere followed is followed), and packed. A redirect has one link, its target.
+is an anchor; one that is anywhere followed is followed), and packed. A redirect has one link, its target. A record
+holds at most `MOST_BYTES` of URLs: below a base of 8 KB, each of 50,000 short hrefs would be a URL of 8 KB.
 """
 
 from __future__ import annotations
@@ -29,11 +30,15 @@ from lycosa.records import (
     Stored,
     Waiting,
 )
-from lycosa.url.canonical import NO_RULES, SCHEMES, canonicalise
+from lycosa.url.canonical import MAX_URL, NO_RULES, SCHEMES, canonicalise
 from lycosa.url.hrefs import HrefMemo
 
 _LARGE = 1 << 18
 """Bodies up to this size are read in a few milliseconds."""
+MOST_BYTES = 16 << 20
+"""Bytes of URLs in one record; a sitemap of 50,000 has 4 MB."""
+_SLICE = MOST_BYTES // MAX_URL
+"""Links that fit whatever their length, so that those of nearly every page need not be counted."""
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
@@ -91,7 +96,7 @@ class Harvester:
     async def harvest(self, waiting: Waiting, response: Response, at: int) -> Crop:
         """Store, read and record an answer. A large body is read in a thread: it must not hold the loop."""
         page: Page | None = None
-        links, said = NO_LINKS, NONE
+        links, said, dropped = NO_LINKS, NONE, 0
         if response.status in REDIRECTS and response.location is not None:
             links = self._redirect(waiting.url, response.location)
         elif response.decoded:
@@ -101,7 +106,7 @@ class Harvester:
             else:
                 page = await asyncio.to_thread(read, response.decoded, declared, waiting.url)
             said = self._directives(response, page)
-            links = self._links(page, waiting.url, said.nofollow)
+            links, dropped = self._links(page, waiting.url, said.nofollow)
         found = digest(response.decoded)
         record = Fetched(
             at=at,
@@ -125,6 +130,7 @@ class Harvester:
             truncated=response.truncated,
             noindex=said.noindex,
             duplicate=bool(found) and self._seen_content(found),
+            dropped=dropped,
         )
         return Crop(record, page, response)
 
@@ -138,12 +144,34 @@ class Harvester:
         target = canonicalise(location, url, NO_RULES, self._schemes)
         return NO_LINKS if target is None else Links(target.encode("ascii"), bytes([LinkKind.REDIRECT]), b"")
 
-    def _links(self, page: Page, url: str, nofollow: bool) -> Links:
-        if not page.hrefs:
-            return NO_LINKS
+    def _links(self, page: Page, url: str, nofollow: bool) -> tuple[Links, int]:
+        """The links of a page, and how many a limit left out."""
+        hrefs, kinds, texts, dropped = page.hrefs, page.kinds, page.texts, page.dropped
+        if not hrefs:
+            return NO_LINKS, dropped
         base = (canonicalise(page.base, url, NO_RULES, self._schemes) or url) if page.base else url
-        resolved = self._memo.resolve(base, page.hrefs)
-        return pack_links(resolved, page.kinds, page.texts, NOFOLLOW if nofollow else 0)
+        if len(hrefs) <= _SLICE:
+            resolved = self._memo.resolve(base, hrefs)
+        else:
+            resolved = self._as_many_as_fit(base, hrefs)
+            dropped += len(hrefs) - len(resolved)
+            kinds, texts = kinds[: len(resolved)], texts[: len(resolved)]
+        return pack_links(resolved, kinds, texts, NOFOLLOW if nofollow else 0), dropped
+
+    def _as_many_as_fit(self, base: str, hrefs: list[str]) -> list[str | None]:
+        """The URLs of the first hrefs, while a record can hold them."""
+        resolved: list[str | None] = []
+        known: set[str] = set()
+        size = 0
+        for start in range(0, len(hrefs), _SLICE):
+            part = self._memo.resolve(base, hrefs[start : start + _SLICE])
+            new = {each for each in part if each is not None} - known
+            size += sum(map(len, new)) + len(new)
+            if size > MOST_BYTES + _SLICE:  # the first slice always fits
+                break
+            known |= new
+            resolved += part
+        return resolved
 
 
 def pack_links(

@@ -1,0 +1,64 @@
+"""What a page may cost the record that it becomes."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from lycosa.crawl.harvest import MOST_BYTES, Crop, Harvester
+from lycosa.fetch.protocol import Response
+from lycosa.meters import Meters
+from lycosa.page.protocol import Limits
+from lycosa.page.registry import Parsers
+from lycosa.records import Timing, Waiting
+from lycosa.url.canonical import NO_RULES
+from lycosa.url.hrefs import HrefMemo
+
+URL = "http://h.test/"
+
+
+def harvester(parsers: Parsers | None = None) -> Harvester:
+    return Harvester(
+        archive=None,
+        parsers=parsers or Parsers(Limits(repeats=False)),
+        memo=HrefMemo(1 << 16, NO_RULES, Meters()),
+        seen_content=lambda digest: False,
+        agent="bot",
+    )
+
+
+def response(body: bytes, media: str) -> Response:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n\r\n".encode()
+    return Response(
+        url=URL, status=200, version="HTTP/1.1", request_head=b"", head=head, body=body, decoded=body,
+        timing=Timing(), address="127.0.0.1",
+    )  # fmt: skip
+
+
+async def harvested(body: bytes, media: str = "text/html") -> Crop:
+    return await harvester().harvest(Waiting(URL, 1), response(body, media), 0)
+
+
+async def test_a_long_base_does_not_multiply_a_page() -> None:
+    links = b"".join(b"<a href=%d>" % row for row in range(20_000))
+    body = b"<base href='http://h.test/" + b"x" * 8000 + b"/'>" + links
+    tracemalloc.start()
+    try:
+        record = (await harvested(body)).record
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert MOST_BYTES / 2 < len(record.links.urls) <= MOST_BYTES + 2048
+    assert len(record.links) + record.dropped == 20_000
+    assert peak < 8 * MOST_BYTES, f"{peak >> 20} MiB"
+
+
+async def test_many_links_that_fit_are_all_kept() -> None:
+    body = b"".join(b"<a href=/%d>" % row for row in range(15_000)) + b"<a href=/1#again>"
+    record = (await harvested(body)).record
+    assert len(record.links) == 15_000 and record.dropped == 0
+
+
+async def test_links_that_the_page_s_limits_leave_out_are_counted() -> None:
+    body = b"".join(b"<a href=/%d>" % row for row in range(20_010)) + b"<a href='/" + b"x" * 9000 + b"'>"
+    record = (await harvested(body)).record
+    assert len(record.links) == 20_000 and record.dropped == 11
