@@ -137,6 +137,7 @@ class Why(StrEnum):
     RETRY = "retry"  # deferred: a fetch failed and is tried again
     BUSY = "busy"  # deferred: 429 or 503, with or without Retry-After
     SCHEME = "scheme"  # no fetcher for its scheme
+    POISON = "poison"  # reading it killed or stalled the process: deferred once, then skipped
 
 
 class Configured(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="C"):

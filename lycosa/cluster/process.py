@@ -52,6 +52,7 @@ from lycosa.crawl.config import decode_options
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import Reporter
 from lycosa.crawl.warming import warm
+from lycosa.crawl.watchdog import Watchdog
 from lycosa.errors import LycosaError
 from lycosa.files import DiskFiles
 from lycosa.meters import Meters
@@ -163,6 +164,8 @@ class AgentProcess:
         self._exchange.begin(saver, go.cursors)
         self.agent.begin(go.seeds, go.ends, unclean=go.unclean)
         self._channel.send(Begun(refused=self.agent.refused_seeds))
+        watchdog = Watchdog(self.agent.underway)
+        watchdog.start()
         beside = [
             asyncio.ensure_future(each)
             for each in (self._exchange_loop(), self._report_loop(), self._listen())
@@ -172,6 +175,7 @@ class AgentProcess:
         finally:
             for task in beside:
                 task.cancel()
+            watchdog.stop()
             self._exchange.close()
         self._channel.send(Ended(status=self._reporter.status()))
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from lycosa.archive.writer import Archive
+from lycosa.crawl.underway import Underway
 from lycosa.fetch.protocol import Response
 from lycosa.fetch.robots_directives import NONE, Directives, directives, merge, meta_directives
 from lycosa.page.fingerprint import digest
@@ -35,6 +37,8 @@ from lycosa.url.hrefs import HrefMemo
 
 _LARGE = 1 << 18
 """Bodies up to this size are read in a few milliseconds."""
+_READERS = 2
+"""Threads that read large bodies: parsing holds the interpreter, and a page of 8 MB may take 300 MB."""
 MOST_BYTES = 16 << 20
 """Bytes of URLs in one record; a sitemap of 50,000 has 4 MB."""
 _SLICE = MOST_BYTES // MAX_URL
@@ -62,13 +66,22 @@ class Harvester:
         seen_content: Callable[[int], bool],
         agent: str,
         schemes: frozenset[str] = SCHEMES,
+        underway: Underway | None = None,
     ) -> None:
+        """`underway` is told which page is being read."""
         self._archive = archive
         self._parsers = parsers
         self._memo = memo
         self._seen_content = seen_content
         self._agent = agent
         self._schemes = schemes
+        self._underway = underway or Underway(None)
+        # Threads of its own: however many readers are stuck, commits and merges find theirs free.
+        self._readers = ThreadPoolExecutor(_READERS, "reader")
+
+    def close(self) -> None:
+        """No more pages are read; a reader that is at work is not waited for."""
+        self._readers.shutdown(wait=False, cancel_futures=True)
 
     def store(self, response: Response, at: int) -> Stored | None:
         """Put an exchange into the archive."""
@@ -100,13 +113,17 @@ class Harvester:
         if response.status in REDIRECTS and response.location is not None:
             links = self._redirect(waiting.url, response.location)
         elif response.decoded:
-            read, declared = self._parsers.read, response.header("content-type")
-            if len(response.decoded) < _LARGE:
-                page = read(response.decoded, declared, waiting.url)
-            else:
-                page = await asyncio.to_thread(read, response.decoded, declared, waiting.url)
-            said = self._directives(response, page)
-            links, dropped = self._links(page, waiting.url, said.nofollow)
+            if len(response.decoded) >= _LARGE:
+                loop = asyncio.get_running_loop()
+                page = await loop.run_in_executor(self._readers, self._read_apart, waiting, response, at)
+            slot = self._underway.begin(waiting, at)
+            try:
+                if page is None:
+                    page = self._read(waiting, response)
+                said = self._directives(response, page)
+                links, dropped = self._links(page, waiting.url, said.nofollow)
+            finally:
+                self._underway.end(slot)
         found = digest(response.decoded)
         record = Fetched(
             at=at,
@@ -133,6 +150,17 @@ class Harvester:
             dropped=dropped,
         )
         return Crop(record, page, response)
+
+    def _read(self, waiting: Waiting, response: Response) -> Page:
+        return self._parsers.read(response.decoded, response.header("content-type"), waiting.url)
+
+    def _read_apart(self, waiting: Waiting, response: Response, at: int) -> Page:
+        """The same in a thread, which goes on even if nobody waits for it any more: so does its mark."""
+        slot = self._underway.begin(waiting, at)
+        try:
+            return self._read(waiting, response)
+        finally:
+            self._underway.end(slot)
 
     def _directives(self, response: Response, page: Page) -> Directives:
         tags = response.headers("x-robots-tag")
