@@ -36,7 +36,8 @@ Choices that the standard leaves to us:
 - NOFOLLOW is set by the token `nofollow` of an element's own rel. `ugc` and `sponsored` say who wrote a link,
   not that it must not be followed, and set nothing.
 - The text of an anchor is its text; without any, its title, or the alternative text of its first image.
-- Content of noscript and of template counts: both hold what some reader is shown.
+- Content of noscript, of template and of noframes counts: all hold what some reader is shown. That of noframes is
+  text to the parser; it is parsed by itself, and what is noframes in it is not.
 - The robots column takes a meta element named `robots`, and any other whose content starts with a robots
   directive: that is how pages speak to one agent, and only the crawl knows its own name.
 - XHTML is read by the HTML parser too, after its empty-element tags have been written out: in XHTML
@@ -49,7 +50,7 @@ the page at most; above 1 MiB even that is avoided, and only an anchor's own tex
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from turbohtml import Element, Namespace, Text
 from turbohtml import parse as parse_html
@@ -178,8 +179,9 @@ def _anchor_text(element: Element, limits: Limits, large: bool) -> str:
 
 def _area(element: Element, into: Collected) -> None:
     alt = element.attr("alt")
+    href = element.attr("href")
     into.add(
-        element.attr("href"),
+        "#" if href is not None and not href.strip(WHITE) and into.base else href,
         AREA | _nofollow(element),
         fold(alt, into.limits.text) if alt else "",
     )
@@ -347,6 +349,7 @@ _HANDLERS: dict[str, Callable[[Element, Collected], None]] = {
     "body": _attribute("background", IMAGE),
 }
 _TAGS = ("a", *_HANDLERS)
+_ALL_TAGS = ("noframes", *_TAGS)
 
 
 class HtmlParser:
@@ -364,14 +367,44 @@ class HtmlParser:
             text = _EMPTY_TAG.sub(r"<\1\2></\1>", text)
         document = parse_html(text, positions=False)
         into = Collected(limits, limits.links)
-        hrefs, kinds, texts = into.hrefs, into.kinds, into.texts
-        wants = into.wants
         once: dict[str, int] | None = None if limits.repeats else {}  # target of an anchor -> its row
         large = len(text) > _LARGE
-        for element in document.iter_elements(_TAGS):
+        frameless = self._collect(document.iter_elements(_ALL_TAGS), into, once, large)
+        if frameless:
+            inner = parse_html("".join(frameless), positions=False)
+            self._collect(inner.iter_elements(_TAGS), into, once, large)
+        root = document.root
+        language = root.attr("lang") if root is not None else None
+        return Page(
+            type=media,
+            charset=charset,
+            title=into.title,
+            hrefs=into.hrefs,
+            kinds=into.kinds,
+            texts=into.texts,
+            base=into.base,
+            canonical=into.canonical,
+            robots=into.robots,
+            language=language.strip(WHITE)[:35] if language else "",
+            dropped=into.dropped,
+            cut=cut,
+        )
+
+    def _collect(
+        self, elements: Iterable[Element], into: Collected, once: dict[str, int] | None, large: bool
+    ) -> list[str]:
+        """Add the links of elements; the contents of noframes among them."""
+        limits = self._limits
+        hrefs, kinds, texts = into.hrefs, into.kinds, into.texts
+        wants = into.wants
+        frameless: list[str] = []
+        for element in elements:
             tag = element.tag
             if tag != "a":
-                _HANDLERS[tag](element, into)
+                if tag == "noframes":
+                    frameless.append(_own_text(element))
+                else:
+                    _HANDLERS[tag](element, into)
                 continue
             # Anchors are nine of ten links: their handler is written out here.
             href = element.attr("href")
@@ -380,9 +413,11 @@ class HtmlParser:
                 if href is None:
                     continue
             href = href.strip(WHITE)
+            if not href and into.base:
+                href = "#"  # the base itself
             if once is not None:
                 mark = href.find("#")
-                if mark > 0:
+                if mark > 0 and href[mark - 1] > " ":  # a space before the fragment is part of the URL
                     href = href[:mark]
                 row = once.get(href)
                 if row is not None and texts[row] and not kinds[row] & NOFOLLOW:
@@ -395,19 +430,4 @@ class HtmlParser:
             hrefs.append(href)
             kinds.append(NOFOLLOW if rel is not None and "nofollow" in rel.lower().split() else ANCHOR)
             texts.append(_anchor_text(element, limits, large))
-        root = document.root
-        language = root.attr("lang") if root is not None else None
-        return Page(
-            type=media,
-            charset=charset,
-            title=into.title,
-            hrefs=hrefs,
-            kinds=kinds,
-            texts=texts,
-            base=into.base,
-            canonical=into.canonical,
-            robots=into.robots,
-            language=language.strip(WHITE)[:35] if language else "",
-            dropped=into.dropped,
-            cut=cut,
-        )
+        return frameless
