@@ -137,6 +137,7 @@ class Why(StrEnum):
     RETRY = "retry"  # deferred: a fetch failed and is tried again
     BUSY = "busy"  # deferred: 429 or 503, with or without Retry-After
     SCHEME = "scheme"  # no fetcher for its scheme
+    POISON = "poison"  # reading it killed or stalled the process: deferred once, then skipped
 
 
 class Configured(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="C"):
@@ -198,6 +199,7 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     truncated: str = ""  # "length" or "time": our limit cut the body; "disconnect": the site did
     noindex: bool = False
     duplicate: bool = False  # the same content was fetched before, at another URL
+    dropped: int = 0  # links that our limits left out
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="K"):

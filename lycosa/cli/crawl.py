@@ -409,6 +409,7 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, _interrupted, crawl, screen)
+        crawl.watch()
         waiter = asyncio.ensure_future(crawl.wait())
         while not waiter.done():
             screen.show(crawl.status())

@@ -161,6 +161,8 @@ def _fetch_lines(fetch: Fetched) -> list[str]:
     marks = [name for name in ("noindex", "duplicate") if getattr(fetch, name)]
     if fetch.truncated:
         marks.append(f"truncated ({fetch.truncated})")
+    if fetch.dropped:
+        marks.append(f"{fetch.dropped:,} links left out")
     where = f"           archive {fetch.stored.file} at byte {fetch.stored.offset}" if fetch.stored else ""
     lines = [
         f"fetched    {_when(fetch.at)}: status {fetch.status}, {fetch.type or 'no type'},"

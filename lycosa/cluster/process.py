@@ -57,6 +57,7 @@ from lycosa.crawl.config import decode_options
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import Reporter
 from lycosa.crawl.warming import warm
+from lycosa.crawl.watchdog import Watchdog
 from lycosa.errors import LocalError, LycosaError
 from lycosa.files import DiskFiles, write_whole
 from lycosa.meters import Meters
@@ -168,6 +169,8 @@ class AgentProcess:
         self._exchange.begin(saver, go.cursors)
         self.agent.begin(go.seeds, go.ends, unclean=go.unclean)
         self._channel.send(Begun(refused=self.agent.refused_seeds))
+        watchdog = Watchdog(self.agent.underway)
+        watchdog.start()
         beside = [
             asyncio.ensure_future(self._beside(each))
             for each in (self._exchange.run(), self._report_loop(), self._listen())
@@ -177,6 +180,7 @@ class AgentProcess:
         finally:
             for task in beside:
                 task.cancel()
+            watchdog.stop()
             self._exchange.close()
         self._channel.send(Ended(status=self._reporter.status()))
 

@@ -47,12 +47,14 @@ from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter, SplitterOptions
 from lycosa.crawl.steady import SteadyTask
 from lycosa.crawl.totals import Totals, summed
+from lycosa.crawl.underway import NAME as READING
+from lycosa.crawl.underway import Mark, Underway, verdict
 from lycosa.crawl.visit import Addresses, FetcherTable, Hosts, Visitor
 from lycosa.fetch.dns import Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.registry import FetchContext, Fetchers, make_resolver
 from lycosa.fetch.robots_policy import RobotsOptions as RobotsPolicy
-from lycosa.files import Files
+from lycosa.files import DiskFiles, Files
 from lycosa.frontier.calendar import Calendar
 from lycosa.frontier.left_packed import PackedLeftBehind
 from lycosa.frontier.packed import PackedFrontier
@@ -246,6 +248,9 @@ def build(
     meters.gauge("page.failed", lambda: parsers.failed)
     if isinstance(order, ScoredOrder):
         meters.gauge("scorer.failed", lambda: order.failed)
+    underway = Underway(None)
+    if isinstance(files, DiskFiles):  # only a file of the machine can be mapped
+        underway = Underway(files.root / (f"{READING}-{team.name}" if team else READING))
     harvester = Harvester(
         archive=archive,
         parsers=parsers,
@@ -253,6 +258,7 @@ def build(
         seen_content=content.knows,
         agent=options.robots.agent,
         schemes=frozenset(fetchers.schemes),
+        underway=underway,
     )
     visitor = Visitor(
         options=options,
@@ -294,6 +300,8 @@ def build(
         levelling=levelling,
         room=room,
         visits=visits,
+        underway=underway,
+        told=told,
     )
     if team is None:
         agent.begin(urls, saver.archive_ends())
@@ -376,7 +384,9 @@ class Agent:
         levelling: asyncio.Lock,
         room: Room,
         visits: int,
+        underway: Underway,
         team: Team | None = None,
+        told: Callable[[str], None] | None = None,
     ) -> None:
         """`visits`: at a time, at most."""
         self.manifest = manifest
@@ -393,6 +403,11 @@ class Agent:
         self._levelling = levelling
         """Levelling the frontiers anew and freezing them exclude each other."""
         self._room = room
+        self.underway = underway
+        """The pages that are being read."""
+        self._told = told or (lambda text: None)
+        self._blamed: list[tuple[Mark, Shard, int]] = []
+        """Marks of an earlier process, and how far the log must be committed before they may go."""
         self._ranking: asyncio.Task[None] | None = None
         self._open_shard = open_shard
         self._content = content
@@ -453,8 +468,35 @@ class Agent:
             for start in range(0, len(urls), _SEEDS):
                 rows = (Link(url, LinkKind.SEED, False, "") for url in urls[start : start + _SEEDS])
                 owner.append(Seeded(now, Links.pack(rows)))
+        self._blame(self.shards)
         if self._saver.begin_running() if unclean is None else unclean:
             self._wait_for_all(self.shards)
+
+    def _blame(self, shards: Sequence[Shard]) -> None:
+        """Log which pages of these shards a process was reading when it ended: see `underway`."""
+        told: set[str] = set()
+        for mark in sorted(
+            self.underway.left(), key=lambda mark: -mark.at
+        ):  # of a URL's marks the last one counts
+            url = mark.waiting.url
+            number = self._splitter.shard_of(host_of(url))
+            shard = next((each for each in shards if each.number == number), None)
+            if shard is None:
+                continue
+            found = (record for _, record in shard.log.reader.find(url.encode("ascii")))
+            record = verdict(mark, found, milliseconds(self._clock)) if url not in told else None
+            told.add(url)
+            if record is not None:
+                shard.append_apart(record)
+                once = "skipped" if isinstance(record, Skipped) else "tried once more"
+                self._told(f"a process ended while it was reading {url}: the page is {once}")
+            self._blamed.append((mark, shard, shard.log.end))
+
+    def _forget_blamed(self) -> None:
+        """What the log says durably need not be marked any more."""
+        for row in [row for row in self._blamed if row[1].log.committed >= row[2]]:
+            self.underway.forget(row[0])
+            self._blamed.remove(row)
 
     def _new_seeds(self, seeds: Sequence[str]) -> list[tuple[Shard, list[str]]]:
         by_shard: dict[int, tuple[Shard, list[str]]] = {}
@@ -501,6 +543,7 @@ class Agent:
             shard.append(Configured(milliseconds(self._clock), encoded))
         for record in mend(shard) if mend is not None else ():
             shard.append(record)
+        self._blame([shard])
         if unclean:
             self._wait_for_all([shard])
         self._content.stores[number] = shard.content_store
@@ -593,6 +636,9 @@ class Agent:
         self._limits.start()
         self._cpu_before = time.process_time()
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
+        if self._blamed:  # durable before anything is read: the same page may end this process, too
+            await self._saver.commit()
+            self._forget_blamed()
         committer = SteadyTask(self._commit_loop())
         if self._ranker is not None and any(shard.log.committed for shard in self.shards):
             self._ranking = asyncio.create_task(self._read_ranks(self._ranker))
@@ -784,6 +830,8 @@ class Agent:
                 await self._nap(self.options.commit_seconds, self._ending)
                 await self._saver.commit()
                 self._wake.set()
+                if self._blamed:
+                    self._forget_blamed()
                 if self._snapshot_due():
                     self._last_snapshot = self._clock.monotonic()
                     async with self._levelling:
@@ -811,6 +859,7 @@ class Agent:
         try:
             if self._failure is None:
                 await self._saver.commit()
+                self._forget_blamed()
                 await self._saver.snapshot()
                 if self._team is None:
                     self._saver.end_running()

@@ -44,6 +44,7 @@ from lycosa.crawl.splitting import SplitterOptions
 from lycosa.crawl.status import Reporter, Status
 from lycosa.crawl.steady import SteadyTask
 from lycosa.crawl.warming import warm
+from lycosa.crawl.watchdog import Watchdog
 from lycosa.errors import ConfigError, LycosaError
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.registry import FetchContext, Fetchers
@@ -214,6 +215,7 @@ class Crawl:
         self._lock: DirectoryLock | None = None
         self._reporter: Reporting | None = None
         self._state = "running"
+        self._watchdog: Watchdog | None = None
 
     async def start(self, *, pages: bool = False, told: Callable[[str], None] | None = None) -> None:
         """Open the crawl and begin; with `pages`, somebody will iterate over it.
@@ -294,6 +296,12 @@ class Crawl:
         finally:
             await fetchers.close()
 
+    def watch(self) -> None:
+        """Have a `Watchdog` watch over this process, which must be a command's and have its signal handlers set."""
+        if isinstance(self._agent, Agent):
+            self._watchdog = Watchdog(self._agent.underway)
+            self._watchdog.start(interrupts=True)
+
     async def _run(self, agent: Running) -> End:
         writer = asyncio.create_task(self._write_status())
         try:
@@ -306,6 +314,8 @@ class Crawl:
         finally:
             assert self._lock is not None and self._reporter is not None
             writer.cancel()
+            if self._watchdog is not None:
+                self._watchdog.stop()
             with suppress(OSError):
                 self._reporter.write(self._reporter.status(self._state))
             self._lock.release()

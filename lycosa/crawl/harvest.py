@@ -4,16 +4,19 @@ The order matters: the exchange is stored in the archive first, because the reco
 record is durable only after those bytes are (the agent's commit sees to that).
 
 Links are resolved through the memo, deduplicated within the page (a URL that is both an image and an anchor
-is an anchor; one that is anywhere followed is followed), and packed. A redirect has one link, its target.
+is an anchor; one that is anywhere followed is followed), and packed. A redirect has one link, its target. A record
+holds at most `MOST_BYTES` of URLs: below a base of 8 KB, each of 50,000 short hrefs would be a URL of 8 KB.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from lycosa.archive.writer import Archive
+from lycosa.crawl.underway import Underway
 from lycosa.fetch.protocol import Response
 from lycosa.fetch.robots_directives import NONE, Directives, directives, merge, meta_directives
 from lycosa.page.fingerprint import digest
@@ -29,11 +32,17 @@ from lycosa.records import (
     Stored,
     Waiting,
 )
-from lycosa.url.canonical import NO_RULES, SCHEMES, canonicalise, schemes_from
+from lycosa.url.canonical import MAX_URL, NO_RULES, SCHEMES, canonicalise, schemes_from
 from lycosa.url.hrefs import HrefMemo
 
 _LARGE = 1 << 18
 """Bodies up to this size are read in a few milliseconds."""
+_READERS = 2
+"""Threads that read large bodies: parsing holds the interpreter, and a page of 8 MB may take 300 MB."""
+MOST_BYTES = 16 << 20
+"""Bytes of URLs in one record; a sitemap of 50,000 has 4 MB."""
+_SLICE = MOST_BYTES // MAX_URL
+"""Links that fit whatever their length, so that those of nearly every page need not be counted."""
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
@@ -57,13 +66,22 @@ class Harvester:
         seen_content: Callable[[int], bool],
         agent: str,
         schemes: frozenset[str] = SCHEMES,
+        underway: Underway | None = None,
     ) -> None:
+        """`underway` is told which page is being read."""
         self._archive = archive
         self._parsers = parsers
         self._memo = memo
         self._seen_content = seen_content
         self._agent = agent
         self._schemes = schemes
+        self._underway = underway or Underway(None)
+        # Threads of its own: however many readers are stuck, commits and merges find theirs free.
+        self._readers = ThreadPoolExecutor(_READERS, "reader")
+
+    def close(self) -> None:
+        """No more pages are read; a reader that is at work is not waited for."""
+        self._readers.shutdown(wait=False, cancel_futures=True)
 
     def store(self, response: Response, at: int) -> Stored | None:
         """Put an exchange into the archive."""
@@ -91,17 +109,21 @@ class Harvester:
     async def harvest(self, waiting: Waiting, response: Response, at: int) -> Crop:
         """Store, read and record an answer. A large body is read in a thread: it must not hold the loop."""
         page: Page | None = None
-        links, said = NO_LINKS, NONE
+        links, said, dropped = NO_LINKS, NONE, 0
         if response.status in REDIRECTS and response.location is not None:
             links = self._redirect(waiting.url, response.location)
         elif response.decoded:
-            read, declared = self._parsers.read, response.header("content-type")
-            if len(response.decoded) < _LARGE:
-                page = read(response.decoded, declared, waiting.url)
-            else:
-                page = await asyncio.to_thread(read, response.decoded, declared, waiting.url)
-            said = self._directives(response, page)
-            links = self._links(page, waiting.url, said.nofollow)
+            if len(response.decoded) >= _LARGE:
+                loop = asyncio.get_running_loop()
+                page = await loop.run_in_executor(self._readers, self._read_apart, waiting, response, at)
+            slot = self._underway.begin(waiting, at)
+            try:
+                if page is None:
+                    page = self._read(waiting, response)
+                said = self._directives(response, page)
+                links, dropped = self._links(page, waiting.url, said.nofollow)
+            finally:
+                self._underway.end(slot)
         found = digest(response.decoded)
         record = Fetched(
             at=at,
@@ -125,8 +147,20 @@ class Harvester:
             truncated=response.truncated,
             noindex=said.noindex,
             duplicate=bool(found) and self._seen_content(found),
+            dropped=dropped,
         )
         return Crop(record, page, response)
+
+    def _read(self, waiting: Waiting, response: Response) -> Page:
+        return self._parsers.read(response.decoded, response.header("content-type"), waiting.url)
+
+    def _read_apart(self, waiting: Waiting, response: Response, at: int) -> Page:
+        """The same in a thread, which goes on even if nobody waits for it any more: so does its mark."""
+        slot = self._underway.begin(waiting, at)
+        try:
+            return self._read(waiting, response)
+        finally:
+            self._underway.end(slot)
 
     def _directives(self, response: Response, page: Page) -> Directives:
         tags = response.headers("x-robots-tag")
@@ -138,14 +172,36 @@ class Harvester:
         target = canonicalise(location, url, NO_RULES, schemes_from(url, self._schemes))
         return NO_LINKS if target is None else Links(target.encode("ascii"), bytes([LinkKind.REDIRECT]), b"")
 
-    def _links(self, page: Page, url: str, nofollow: bool) -> Links:
-        if not page.hrefs:
-            return NO_LINKS
+    def _links(self, page: Page, url: str, nofollow: bool) -> tuple[Links, int]:
+        """The links of a page, and how many a limit left out."""
+        hrefs, kinds, texts, dropped = page.hrefs, page.kinds, page.texts, page.dropped
+        if not hrefs:
+            return NO_LINKS, dropped
         base = url
         if page.base:
             base = canonicalise(page.base, url, NO_RULES, schemes_from(url, self._schemes)) or url
-        resolved = self._memo.resolve(base, page.hrefs)
-        return pack_links(resolved, page.kinds, page.texts, NOFOLLOW if nofollow else 0)
+        if len(hrefs) <= _SLICE:
+            resolved = self._memo.resolve(base, hrefs)
+        else:
+            resolved = self._as_many_as_fit(base, hrefs)
+            dropped += len(hrefs) - len(resolved)
+            kinds, texts = kinds[: len(resolved)], texts[: len(resolved)]
+        return pack_links(resolved, kinds, texts, NOFOLLOW if nofollow else 0), dropped
+
+    def _as_many_as_fit(self, base: str, hrefs: list[str]) -> list[str | None]:
+        """The URLs of the first hrefs, while a record can hold them."""
+        resolved: list[str | None] = []
+        known: set[str] = set()
+        size = 0
+        for start in range(0, len(hrefs), _SLICE):
+            part = self._memo.resolve(base, hrefs[start : start + _SLICE])
+            new = {each for each in part if each is not None} - known
+            size += sum(map(len, new)) + len(new)
+            if size > MOST_BYTES + _SLICE:  # the first slice always fits
+                break
+            known |= new
+            resolved += part
+        return resolved
 
 
 def pack_links(

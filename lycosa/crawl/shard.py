@@ -223,6 +223,13 @@ class Shard:
         self._apply(record, position, live=True)
         return position
 
+    def append_apart(self, record: Skipped | Deferred) -> int:
+        """Log what becomes of a URL that no visit has taken: wherever it waits, it waits there no more."""
+        self.leave(record.url, live=False)
+        self.frontier.settle_withdrawn()
+        self.calendar.settle_withdrawn()
+        return self.append(record)
+
     def replay(self, start: int) -> int:
         """Apply what the log has from `start` on, record by record; returns how many.
 

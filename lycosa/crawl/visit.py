@@ -164,6 +164,7 @@ class Visitor:
         """Let go of connections."""
         await self._fetchers.close()
         await self._resolver.close()
+        self._harvester.close()
 
     async def visit(self, shard: Shard, host: str) -> None:
         """Stay at a host that the shard's frontier has begun."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -46,6 +47,7 @@ from lycosa.meters import Meters
 from lycosa.url.canonical import canonicalise
 from lycosa.url.parts import site_of
 
+_DECODERS = 2  # threads for large bodies
 _INLINE = 1 << 20  # decoded bytes that the event loop makes itself: some 2 ms
 
 # Where systems keep their certificates, when Python's own ssl does not say.
@@ -139,6 +141,8 @@ class HttpFetcher:
         self._failures = meters.counter("http.failures")
         meters.gauge("http.in_flight", lambda: self._transfers.in_flight)
         meters.gauge("http.connections", lambda: self._transfers.opened)
+        # Threads of its own: bodies that take long to decode must not keep commits waiting.
+        self._decoders = ThreadPoolExecutor(_DECODERS, "decoder")
 
     @property
     def needs_address(self) -> bool:
@@ -200,6 +204,7 @@ class HttpFetcher:
 
     async def close(self) -> None:
         self._transfers.close()
+        self._decoders.shutdown(wait=False, cancel_futures=True)
 
     # The request.
 
@@ -297,7 +302,7 @@ class HttpFetcher:
         if encoding or len(body) > most:
             decoding = Decoding(body, encoding or "", most)
             if not decoding.advance(_INLINE):
-                await asyncio.to_thread(decoding.advance, 1 << 62)
+                await asyncio.get_running_loop().run_in_executor(self._decoders, decoding.advance, 1 << 62)
             decoded, problem = decoding.data, decoding.problem
         else:
             decoded, problem = body, ""

@@ -46,7 +46,7 @@ _META = re.compile(rb"<meta[\t\n\f\r /]", re.IGNORECASE)
 _ATTRIBUTES_END = re.compile(rb"[\t\n\f\r /]*+>")
 _CONTENT_CHARSET = re.compile(rb"charset[\t\n\f\r ]*+=[\t\n\f\r ]*+", re.IGNORECASE)
 _CONTENT_VALUE = re.compile(rb"""(["'])(.*?)\1|(?!["'])([^\t\n\f\r ;]*+)""", re.DOTALL)
-_XML_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding[\0-\x20]*=[\0-\x20]*(["'])([^"'>\0-\x20]*)\1[^>]*>""")
+_XML_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding[\0-\x20]*+=[\0-\x20]*+(["'])([^"'>\0-\x20]*+)\1""")
 
 
 def charset_of(body: bytes, declared: str | None, *, html: bool = False, xml: bool = False) -> str:
@@ -189,7 +189,8 @@ def content_charset(content: bytes) -> str | None:
 
 def xml_encoding(head: bytes) -> str | None:
     """The encoding that an XML declaration at the very start names."""
-    found = _XML_ENCODING.match(head)
+    end = head.find(b">")
+    found = _XML_ENCODING.match(head, 0, end) if end >= 0 else None
     if found is None:
         return None
     name = encoding_of(found[2].decode("latin-1"))

@@ -3,7 +3,8 @@
 An href is kept as the author wrote it, without the white space around it. These are left out early,
 because no fetcher could use them and they are common enough to be worth not resolving:
 
-- empty ones, which mean the page itself; `#…` likewise, unless a base element makes it another page;
+- empty ones, which mean the page itself; `#…` likewise, unless a base element makes it another page (the empty
+  href of an anchor is then written `#`);
 - those of schemes that hold no page: javascript, data, mailto, tel and their kind;
 - those longer than the limit, which count as dropped, as do all beyond the limit on their number.
 """

@@ -1,8 +1,9 @@
 """Fingerprints of content: an exact digest and a sketch for near duplicates.
 
 Digest. 64 bits of XXH3 over the decoded body. Two pages with one digest are the same page; it is never zero
-for a body that is not empty, since zero says "empty" in the log. A crawl gives its own seed, so that no site
-can prepare collisions.
+for a body that is not empty, since zero says "empty" in the log. It has no seed: digests of different crawls can be
+compared. XXH3 is no cryptographic hash: a site can craft two bodies of one digest. All that it gains is that one of
+its pages counts as a duplicate of the other. A duplicate is read and its links are followed as those of any page.
 
 Sketch. A 64-bit simhash (Charikar, STOC 2002; for web pages Manku, Jain and Das Sarma, WWW 2007): every
 shingle of three words is hashed, each hash votes on all 64 bits, and the majority of each bit is the
@@ -40,11 +41,11 @@ _ODD_2 = np.uint64(0xBF58476D1CE4E5B9)
 _ODD_3 = np.uint64(0x94D049BB133111EB)
 
 
-def digest(body: bytes, seed: int = 0) -> int:
+def digest(body: bytes) -> int:
     """64-bit digest of a body: 0 if it is empty, and only then."""
     if not body:
         return 0
-    return int(xxh3_64_intdigest(body, seed)) or 1
+    return int(xxh3_64_intdigest(body)) or 1
 
 
 def words_of(text: str) -> list[str]:

@@ -36,7 +36,8 @@ Choices that the standard leaves to us:
 - NOFOLLOW is set by the token `nofollow` of an element's own rel. `ugc` and `sponsored` say who wrote a link,
   not that it must not be followed, and set nothing.
 - The text of an anchor is its text; without any, its title, or the alternative text of its first image.
-- Content of noscript and of template counts: both hold what some reader is shown.
+- Content of noscript, of template and of noframes counts: all hold what some reader is shown. That of noframes is
+  text to the parser; it is parsed by itself, and what is noframes in it is not.
 - The robots column takes a meta element named `robots`, and any other whose content starts with a robots
   directive: that is how pages speak to one agent, and only the crawl knows its own name.
 - XHTML is read by the HTML parser too, after its empty-element tags have been written out: in XHTML
@@ -49,7 +50,7 @@ the page at most; above 1 MiB even that is avoided, and only an anchor's own tex
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from turbohtml import Element, Namespace, Text
 from turbohtml import parse as parse_html
@@ -131,14 +132,13 @@ _EMPTY_TAG = re.compile(
 _CANDIDATE = re.compile(r"[\t\n\f\r ,]*+([^\t\n\f\r ]++)")
 
 
-def candidates(srcset: str) -> list[str]:
+def candidates(srcset: str) -> Iterator[str]:
     """The URLs of a srcset attribute (HTML §4.8.4.2.1; its widths and densities are skipped)."""
-    urls: list[str] = []
     at = 0
     while True:
         found = _CANDIDATE.match(srcset, at)
         if found is None:
-            return urls
+            return
         url = found[1]
         at = found.end()
         if url.endswith(","):
@@ -147,7 +147,7 @@ def candidates(srcset: str) -> list[str]:
             comma = srcset.find(",", at)
             at = len(srcset) if comma < 0 else comma + 1
         if url:
-            urls.append(url)
+            yield url
 
 
 def refresh_target(content: str) -> str:
@@ -166,7 +166,7 @@ def _nofollow(element: Element) -> int:
 def _anchor_text(element: Element, limits: Limits, large: bool) -> str:
     if large:
         # Children are read once each over the whole page, descendants once per anchor around them.
-        return fold(" ".join(c.data for c in element.children if type(c) is Text), limits.text)
+        return fold(_own_text(element), limits.text)
     text = fold(element.text, limits.text)
     if text:
         return text
@@ -179,8 +179,9 @@ def _anchor_text(element: Element, limits: Limits, large: bool) -> str:
 
 def _area(element: Element, into: Collected) -> None:
     alt = element.attr("alt")
+    href = element.attr("href")
     into.add(
-        element.attr("href"),
+        "#" if href is not None and not href.strip(WHITE) and into.base else href,
         AREA | _nofollow(element),
         fold(alt, into.limits.text) if alt else "",
     )
@@ -296,8 +297,13 @@ def _input(element: Element, into: Collected) -> None:
         into.add(src, IMAGE)
 
 
+def _own_text(element: Element) -> str:
+    """The text of an element without that of the elements in it: over a page, every text once."""
+    return " ".join(child.data for child in element.children if type(child) is Text)
+
+
 def _style(element: Element, into: Collected) -> None:
-    collect_sheet(element.text, into)
+    collect_sheet(_own_text(element), into)  # SVG's may hold elements, and other styles
 
 
 def _attribute(name: str, kind: int) -> Callable[[Element, Collected], None]:
@@ -343,6 +349,7 @@ _HANDLERS: dict[str, Callable[[Element, Collected], None]] = {
     "body": _attribute("background", IMAGE),
 }
 _TAGS = ("a", *_HANDLERS)
+_ALL_TAGS = ("noframes", *_TAGS)
 
 
 class HtmlParser:
@@ -360,14 +367,44 @@ class HtmlParser:
             text = _EMPTY_TAG.sub(r"<\1\2></\1>", text)
         document = parse_html(text, positions=False)
         into = Collected(limits, limits.links)
-        hrefs, kinds, texts = into.hrefs, into.kinds, into.texts
-        wants = into.wants
         once: dict[str, int] | None = None if limits.repeats else {}  # target of an anchor -> its row
         large = len(text) > _LARGE
-        for element in document.iter_elements(_TAGS):
+        frameless = self._collect(document.iter_elements(_ALL_TAGS), into, once, large)
+        if frameless:
+            inner = parse_html("".join(frameless), positions=False)
+            self._collect(inner.iter_elements(_TAGS), into, once, large)
+        root = document.root
+        language = root.attr("lang") if root is not None else None
+        return Page(
+            type=media,
+            charset=charset,
+            title=into.title,
+            hrefs=into.hrefs,
+            kinds=into.kinds,
+            texts=into.texts,
+            base=into.base,
+            canonical=into.canonical,
+            robots=into.robots,
+            language=language.strip(WHITE)[:35] if language else "",
+            dropped=into.dropped,
+            cut=cut,
+        )
+
+    def _collect(
+        self, elements: Iterable[Element], into: Collected, once: dict[str, int] | None, large: bool
+    ) -> list[str]:
+        """Add the links of elements; the contents of noframes among them."""
+        limits = self._limits
+        hrefs, kinds, texts = into.hrefs, into.kinds, into.texts
+        wants = into.wants
+        frameless: list[str] = []
+        for element in elements:
             tag = element.tag
             if tag != "a":
-                _HANDLERS[tag](element, into)
+                if tag == "noframes":
+                    frameless.append(_own_text(element))
+                else:
+                    _HANDLERS[tag](element, into)
                 continue
             # Anchors are nine of ten links: their handler is written out here.
             href = element.attr("href")
@@ -376,9 +413,11 @@ class HtmlParser:
                 if href is None:
                     continue
             href = href.strip(WHITE)
+            if not href and into.base:
+                href = "#"  # the base itself
             if once is not None:
                 mark = href.find("#")
-                if mark > 0:
+                if mark > 0 and href[mark - 1] > " ":  # a space before the fragment is part of the URL
                     href = href[:mark]
                 row = once.get(href)
                 if row is not None and texts[row] and not kinds[row] & NOFOLLOW:
@@ -391,19 +430,4 @@ class HtmlParser:
             hrefs.append(href)
             kinds.append(NOFOLLOW if rel is not None and "nofollow" in rel.lower().split() else ANCHOR)
             texts.append(_anchor_text(element, limits, large))
-        root = document.root
-        language = root.attr("lang") if root is not None else None
-        return Page(
-            type=media,
-            charset=charset,
-            title=into.title,
-            hrefs=hrefs,
-            kinds=kinds,
-            texts=texts,
-            base=into.base,
-            canonical=into.canonical,
-            robots=into.robots,
-            language=language.strip(WHITE)[:35] if language else "",
-            dropped=into.dropped,
-            cut=cut,
-        )
+        return frameless

@@ -21,7 +21,8 @@ from lycosa.records import LinkKind
 
 _ANCHOR = int(LinkKind.ANCHOR)
 _XML_LISTING = re.compile(rb"<(?:[\w.\-]+:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>]")
-_URL_LINE = re.compile(r"https?://[^\s]+$", re.IGNORECASE)
+_URL_LINE = re.compile(r"https?://[^\s]++$", re.IGNORECASE)
+_LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]++")  # what `str.splitlines` cuts, one at a time
 
 
 def named_sitemap(url: str) -> bool:
@@ -48,8 +49,8 @@ class PlainParser:
         # Where the first line that counts is no URL, nearly every text is done with.
         most = limits.listing if named or _starts_with_url(head) else 0
         text = decode(body[:most], charset)
-        for line in text.splitlines():
-            line = line.strip()
+        for found in _LINE.finditer(text):
+            line = found[0].strip()
             if not line:
                 continue
             if _URL_LINE.match(line) is not None:

@@ -36,6 +36,10 @@ GROUP = "lycosa.parsers"
 _GZIPS = frozenset({GZIP, "application/gzip", "application/gzip-compressed", "application/x-gzipped"})
 _HTMLS = frozenset({HTML, XHTML})
 _MAGIC = b"\x1f\x8b"
+_SLICE = 1024
+"""Bytes of a gzip file that are unpacked at a time."""
+_MEMBERS = 8192
+"""Members of a gzip file that are read: an empty one costs as much as one of some size."""
 
 
 class Parsers:
@@ -115,40 +119,23 @@ def _is_list(url: str, head: bytes) -> bool:
 
 def unpack(body: bytes, most: int) -> bytes:
     """At most `most` bytes of what is in a gzip file; damaged ones give what they still hold."""
-    parts: list[bytes] = []
-    size = 0
-    rest = body
-    while rest[:2] == _MAGIC and size < most:
-        inflater = zlib.decompressobj(wbits=31)
-        try:
-            part = inflater.decompress(rest, most - size)
-        except zlib.error:
-            part = _salvaged(rest, most - size)
-            parts.append(part)
+    unpacked = bytearray()
+    at = 0
+    for _ in range(_MEMBERS):
+        if body[at : at + 2] != _MAGIC or len(unpacked) >= most:
             break
-        parts.append(part)
-        size += len(part)
+        inflater = zlib.decompressobj(wbits=31)
+        while at < len(body) and not inflater.eof and len(unpacked) < most:
+            # In small slices: what the library does not use of one it copies, and an error costs one slice.
+            data = body[at : at + _SLICE]
+            try:
+                unpacked += inflater.decompress(data, most - len(unpacked))
+            except zlib.error:
+                return bytes(unpacked)
+            at += len(data) - len(inflater.unused_data)
         if not inflater.eof:
             break
-        rest = inflater.unused_data
-    return b"".join(parts)
-
-
-def _salvaged(member: bytes, most: int) -> bytes:
-    """What comes out of a damaged member before the damage, in steps of 1 KiB of input."""
-    inflater = zlib.decompressobj(wbits=31)
-    parts: list[bytes] = []
-    size = 0
-    for at in range(0, len(member), 1024):
-        try:
-            part = inflater.decompress(member[at : at + 1024], most - size)
-        except zlib.error:
-            break
-        parts.append(part)
-        size += len(part)
-        if size >= most:
-            break
-    return b"".join(parts)
+    return bytes(unpacked)
 
 
 _BUILT_IN = Parsers()

@@ -16,13 +16,13 @@ archive and not on the way of a fetch.
 from __future__ import annotations
 
 import re
-from html import unescape
 
 from turbohtml import PlainText
 from turbohtml import parse as parse_html
 
 from lycosa.page.encodings import decode
 from lycosa.page.protocol import LIMITS, Limits
+from lycosa.page.references import unescape
 from lycosa.page.sniff import HTML, PLAIN, XHTML, is_xml
 from lycosa.page.xml import plain, root_of
 

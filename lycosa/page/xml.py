@@ -30,12 +30,14 @@ Prefixes are compared as written: a sitemap's own elements bear the prefix of it
 from __future__ import annotations
 
 import re
-from html import unescape
+from collections.abc import Callable
+from io import StringIO
 
 from lycosa.page.collect import Collected, fold
 from lycosa.page.encodings import decode
 from lycosa.page.html import HtmlParser
 from lycosa.page.protocol import LIMITS, Limits, Page
+from lycosa.page.references import LONGEST, unescape
 from lycosa.page.sniff import XHTML
 from lycosa.records import LinkKind
 
@@ -47,13 +49,19 @@ _RELATED = int(LinkKind.RELATED)
 _MEDIA = int(LinkKind.MEDIA)
 
 _NAME = r"[A-Za-z_][\w.\-]*+"
-_ATTRIBUTES = r"""(?:[^<>"']|"[^"<]*+"|'[^'<]*+')*+"""
+_ATTRIBUTES = r"""(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+"""
 _ROOT = re.compile(rf"<({_NAME}:)?({_NAME})({_ATTRIBUTES})>")
 _TAG = re.compile(rf"<(/?)({_NAME}(?::{_NAME})?)({_ATTRIBUTES})>([^<]*+)")
-_ATTRIBUTE = re.compile(rf"""({_NAME}(?::{_NAME})?)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
+# A name without a value is matched too: skipped letter by letter, a long one would be read once for each.
+_ATTRIBUTE = re.compile(rf"""({_NAME}(?::{_NAME})?+)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'))?""")
 _SITEMAP_TAG = re.compile(
     rf"<((?:{_NAME}:)?loc)(?:\s[^<>]*+)?>([^<]*+)|<((?:{_NAME}:)?link)\s({_ATTRIBUTES})>"
 )
+
+_MOST_ATTRIBUTES = 100
+"""Attributes of one tag that are read: none of these formats has a dozen."""
+_LONG_VALUE = LONGEST * LIMITS.href
+"""Characters from which on a value is too long for anything that is read here, references or not."""
 
 _ATOM_RELATIONS: dict[str, int] = {
     "": _ANCHOR,
@@ -80,16 +88,9 @@ def plain(text: str) -> str:
     One pass each, and none at all for what does not occur. What is opened and never closed ends the text.
     """
     if "<!--" in text:
-        first, *rest = text.split("<!--")
-        text = first + "".join(part.partition("-->")[2] for part in rest)
+        text = _without(text, "<!--", "-->", lambda _: "")
     if "<![CDATA[" in text:
-        first, *rest = text.split("<![CDATA[")
-        pieces = [first]
-        for part in rest:
-            data, _, after = part.partition("]]>")
-            pieces.append(data.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
-            pieces.append(after)
-        text = "".join(pieces)
+        text = _without(text, "<![CDATA[", "]]>", _escaped)
     doctype = text.find("<!DOCTYPE", 0, 4096)
     if doctype >= 0:
         bracket = text.find("[", doctype)
@@ -100,6 +101,24 @@ def plain(text: str) -> str:
     return text
 
 
+def _without(text: str, opening: str, closing: str, write: Callable[[str], str]) -> str:
+    """The text with each section that the two marks enclose replaced by what `write` makes of it."""
+    written = StringIO()  # a list of the pieces would take sixty bytes for each
+    at = 0
+    while (start := text.find(opening, at)) >= 0:
+        written.write(text[at:start])
+        start += len(opening)
+        end = text.find(closing, start)
+        at = end + len(closing) if end >= 0 else len(text)
+        written.write(write(text[start : end if end >= 0 else at]))
+    written.write(text[at:])
+    return written.getvalue()
+
+
+def _escaped(data: str) -> str:
+    return data.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def root_of(text: str) -> re.Match[str] | None:
     """The first tag: groups prefix, name, attributes."""
     return _ROOT.search(text, 0, 64 << 10)
@@ -108,20 +127,29 @@ def root_of(text: str) -> re.Match[str] | None:
 def attributes(text: str) -> dict[str, str]:
     """A tag's attributes."""
     found: dict[str, str] = {}
-    for name, double, single in _ATTRIBUTE.findall(text):
-        found.setdefault(name, unescape(double or single))
-    return found
+    for one in _ATTRIBUTE.finditer(text):
+        if one.end() > one.end(1):
+            found.setdefault(one[1], one[2] or one[3] or "")
+            if len(found) == _MOST_ATTRIBUTES:
+                break
+    return {name: unescape(value) if len(value) <= _LONG_VALUE else value for name, value in found.items()}
 
 
 def _sitemap(text: str, prefix: str, kind: int, into: Collected) -> None:
     loc = f"{prefix}loc"
-    for name, href, link, given in _SITEMAP_TAG.findall(text):
-        if name == loc:
-            into.add(unescape(href) if "&" in href else href, kind)
-        elif link and link != "link":
-            its = attributes(given)
+    for tag in _SITEMAP_TAG.finditer(text):
+        if tag[1] == loc:
+            into.add(_plain_href(tag[2], into), kind)
+        elif tag[3] and tag[3] != "link":
+            its = attributes(tag[4])
             if "alternate" in its.get("rel", "").lower().split():
                 into.add(its.get("href"), _ALTERNATE, its.get("hreflang", "")[:20])
+
+
+def _plain_href(text: str, into: Collected) -> str:
+    """An href that is an element's text; one that no reference can make short enough stays as it is."""
+    text = text.strip()
+    return unescape(text) if "&" in text and len(text) <= LONGEST * into.limits.href else text
 
 
 class _Feed:
@@ -136,11 +164,11 @@ class _Feed:
         self._base = ""
 
     def scan(self, text: str) -> None:
-        for closing, name, given, after in _TAG.findall(text):
+        for tag in _TAG.finditer(text):
             # Most tags of a feed are none of ours: told by their last letters, before anything else.
-            handler = _FEED_TAGS.get(name.rpartition(":")[2])
+            handler = _FEED_TAGS.get(tag[2].rpartition(":")[2])
             if handler is not None:
-                handler(self, closing, name, given, after)
+                handler(self, *tag.groups())
         self._leave()
 
     def entry(self, closing: str, name: str, given: str, after: str) -> None:
@@ -164,7 +192,9 @@ class _Feed:
     def title(self, closing: str, name: str, given: str, after: str) -> None:
         if closing or ":" in name:  # media:title and its like are about something else
             return
-        text = fold(unescape(unescape(after)), self._into.limits.title)
+        most = self._into.limits.title
+        # Twice escaped, as feeds are, a letter may be a reference of references: "&amp;#60;".
+        text = fold(unescape(unescape(after.lstrip()[: 8 * LONGEST * most])), most)
         if not self._inside:
             self._into.title = self._into.title or text
         elif not self._title:
@@ -180,11 +210,11 @@ class _Feed:
                 text = fold(its.get("title", ""), self._into.limits.text)
                 self._into.add(its["href"], _ATOM_RELATIONS[rel], text)
         elif ":" not in name and not given.endswith("/"):
-            self._into.add(unescape(after), _ANCHOR)
+            self._into.add(_plain_href(after, self._into), _ANCHOR)
 
     def guid(self, closing: str, name: str, given: str, after: str) -> None:
         if not closing and "false" not in given.lower():
-            guid = unescape(after).strip()
+            guid = _plain_href(after, self._into).strip()
             if guid.startswith(("http://", "https://")):
                 self._guid = guid
 

@@ -21,6 +21,8 @@ it, with these deliberate differences:
 - every scheme but `file` needs a host, and every URL has a path: `x://host?q` is `x://host/?q`;
 - `///host/path` below an http URL is `//host/path`, and `^` in a path is `%5E`. The standard says so; the
   library (2026.5) does not yet. Made here, the form does not change with the library's version;
+- a segment such as `c:` or `c|` before `..` goes, as any other; the library takes it for a Windows drive, which
+  only `file` URLs have, and keeps it;
 - lone surrogates, which HTML cannot hold but Python's strings can, become U+FFFD as in browsers;
 - in `file` URLs the library joins repeated slashes at the start of the path and drops the host before a
   drive letter; on a POSIX file system that names the same file.
@@ -38,6 +40,7 @@ from typing import Final
 
 from url import URL, URLError
 
+from lycosa.url.parts import site_of
 from lycosa.url.rules import NO_RULES, Rules
 
 __all__ = ["MAX_URL", "NO_RULES", "SCHEMES", "WEB", "Rules", "canonicalise", "schemes_from"]
@@ -57,6 +60,10 @@ _EDGES = "".join(map(chr, range(33)))  # cut by the parser too
 _SLASHES = re.compile(r"[\x00-\x20]*[/\\][\t\n\r]*[/\\][\t\n\r]*[/\\]")
 _AUTHORITY = re.compile(r"[^/?]*")
 _EXTRA = re.compile(r"[\x00-\x20]*[/\\\t\n\r]+")
+_DRIVE = re.compile(r"(?:(?<=[/\\])[A-Za-z][:|]|^[A-Za-z]\|)(?=[/\\]|$)")
+_KEPT = re.compile(r"/[A-Za-z][:|]/")
+_REMOVED = str.maketrans("", "", "\t\n\r")  # by the parser, wherever they stand
+_HIDDEN = "~lycosa~drive~"
 
 
 @lru_cache(maxsize=64)
@@ -65,9 +72,44 @@ def _base(text: str) -> URL:
     if len(text) > MAX_URL:
         text = _cut(text)
     try:
-        return _parse(text)
+        parsed = _parse(text)
     except UnicodeEncodeError:
-        return _parse(_scalars(text))
+        parsed = _parse(_scalars(text))
+    if _keeps_drive(url := str(parsed)):
+        parsed = _parse(_without_drive(_scalars(text), None, url))
+    return parsed
+
+
+def _keeps_drive(url: str) -> bool:
+    """Whether the library's serialisation has a segment that it would keep for a drive, whatever `..` says."""
+    return _KEPT.search(url) is not None and not url.startswith("file:")
+
+
+def _without_drive(text: str, base: str | None, url: str) -> str:
+    """`text` resolved against `base`, with drives hidden from the library, which made `url` of it."""
+    path, mark, rest = re.split(r"([?#]|$)", text.strip(_EDGES).translate(_REMOVED), maxsplit=1)
+    above = None
+    if base is not None:
+        above = _base(base)
+        if _keeps_drive(known := str(above)):
+            site = len(site_of(known))
+            directory, query, after = known[site:].partition("?")
+            above = _parse(known[:site] + _DRIVE.sub(rf"\g<0>{_HIDDEN}", directory) + query + after)
+    for spared in (0, 1):  # the first may be a host without a port: "//c:/x"
+        found = iter(range(len(path)))
+        hidden = _DRIVE.sub(
+            lambda one, spared=spared, n=found: one[0] if next(n) < spared else one[0] + _HIDDEN, path
+        )
+        try:
+            again = str(
+                _parse(hidden + mark + rest) if above is None else _parse(hidden + mark + rest, above)
+            )
+        except (URLError, ValueError):
+            continue
+        again = again.replace(_HIDDEN, "")
+        if site_of(again) == site_of(url):
+            return again
+    return url
 
 
 def schemes_from(url: str, schemes: frozenset[str] = SCHEMES) -> frozenset[str]:
@@ -94,6 +136,8 @@ def canonicalise(
         if again is None:
             return None
         url = again
+    if (url.find(":/", 7) > 0 or "|/" in url) and _keeps_drive(url):
+        url = _without_drive(_scalars(text), base, url)
     if "#" in url:  # the serialisation escapes every other one
         url = url[: url.index("#")]
     if "@" in url or "^" in url or not url.startswith(("https://", "http://")):
@@ -110,10 +154,10 @@ def canonicalise(
 
 def _cut(text: str) -> str:
     """Text that is too long, without what does not count; `ValueError` if it still is."""
-    text = text.strip(_EDGES).partition("#")[0]
+    text, mark, _ = text.strip(_EDGES).partition("#")
     if len(text) > MAX_URL:
         raise ValueError
-    return text
+    return text + mark  # without the mark a space before it would be one at the end, and be cut
 
 
 def _second_try(text: str, base: str | None) -> str | None:

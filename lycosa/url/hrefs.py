@@ -22,8 +22,10 @@ The memo says nothing about seen, and holds no keys: hashing all links of a page
 Bounded by two generations: new entries go to the young one, and once that holds half the capacity it
 becomes the old one and the old one is dropped; what is hit in the old one is carried over. Thus between a
 half and the whole of the capacity is remembered, the least recently used go first, and no entry carries
-links of a list. A table (a site or directory) counts as `TABLE_COST` entries. Hrefs longer than `MAX_HREF`
-are parsed each time: they are rarely repeated and would make the bound one of entries, not of bytes.
+links of a list. A table (a site or directory) counts as `TABLE_COST` entries. Capacity is one of bytes: an entry
+whose strings are long counts as several, one for every `ENTRY` bytes of them, and so does a table with a long
+name. A page adds at most half the capacity. Hrefs longer than `MAX_HREF` are parsed each time: they are rarely
+repeated.
 """
 
 from __future__ import annotations
@@ -37,13 +39,14 @@ from lycosa.url.parts import directory_of, site_of
 
 MAX_HREF: Final = 512
 TABLE_COST: Final = 4
+ENTRY: Final = 250
 
 _EDGES: Final = "".join(map(chr, range(33)))
 _Table = dict[str, str | None]
 
 
 class HrefMemo:
-    """Resolves the hrefs of pages. `capacity` is in entries, of about 250 bytes each."""
+    """Resolves the hrefs of pages. `capacity` is in entries, of about `ENTRY` bytes each."""
 
     def __init__(
         self,
@@ -118,12 +121,10 @@ class HrefMemo:
                 hits += 1
             else:
                 url = canonicalise(href, page, rules, schemes)
-                if len(href) > MAX_HREF:
-                    found.append(url)
-                    continue
-            young[href] = url
-            added += 1
             found.append(url)
+            if len(href) <= MAX_HREF and added < self._half:
+                young[href] = url
+                added += 1 + (len(href) + len(url or "")) // ENTRY
         self._size += added
         self._hits.value += hits
         return found
@@ -133,7 +134,7 @@ class HrefMemo:
         table = self._young.get(name)
         if table is None:
             table = self._young[name] = {}
-            self._size += TABLE_COST
+            self._size += TABLE_COST + len(name) // ENTRY
         return table, self._old.get(name)
 
     def _turn(self) -> None:
@@ -141,5 +142,5 @@ class HrefMemo:
         self._young, self._size = {}, 0
 
     def __len__(self) -> int:
-        """Entries held, tables at their cost; a page may overdraw `capacity` by its own links."""
+        """What is held, in entries; one page may overdraw the capacity by half of it."""
         return self._size + self._old_size

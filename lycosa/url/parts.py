@@ -82,7 +82,7 @@ _QUERY_SESSIONS = [
         r"phpsessid=[0-9a-z]{32}",
         r"sid=[0-9a-z]{32}",
         r"aspsessionid[a-z]{8}=[a-z]{24}",
-        r"cfid=[^&]+&cftoken=[^&]+",
+        r"cfid=(?:(?!cfid=[^&])[^&])++&cftoken=[^&]++",  # no cfid within: the last one is tried first
     )
 ]
 _PATH_SESSIONS = [

@@ -177,7 +177,7 @@ def test_charset_is_used() -> None:
     ],
 )
 def test_srcset(srcset: str, urls: list[str]) -> None:
-    assert candidates(srcset) == urls
+    assert list(candidates(srcset)) == urls
 
 
 @pytest.mark.parametrize(
@@ -312,3 +312,27 @@ def test_without_repeats_each_target_comes_once_and_the_better_anchor_stays() ->
         ("y.html", 0, ""),
         ("y.html", 0, "why"),
     ]
+
+
+def test_a_space_before_a_fragment_stays() -> None:
+    markup = b"<a href='home.html #x'>1</a><a href='home.html#y'>2</a><a href='home.html'>3</a>"
+    found = HtmlParser(Limits(repeats=False)).parse(markup, "http://h/", "text/html", "utf-8")
+    assert found.hrefs == ["home.html #x", "home.html"]
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_an_empty_href_is_the_base(repeats: bool) -> None:
+    markup = b"<a href=''>0</a><base href='/b/'><a href=' '>1</a><map><area href=''></map><img src=''>"
+    found = HtmlParser(Limits(repeats=repeats)).parse(markup, "http://h/", "text/html", "utf-8")
+    assert found.hrefs == ["#", "#"] and found.kinds == [0, 1]
+
+
+def test_noframes_is_read() -> None:
+    markup = (
+        b"<frameset><frame src=f><noframes><body background=b><a href=x title=t></a><noframes><a href=no>"
+        b"</noframes></frameset>"
+    )
+    found = HtmlParser().parse(markup, "http://h/", "text/html", "utf-8")
+    assert sorted(found.hrefs) == ["b", "f", "x"]
+    deep = b"<noframes>" * 100_000 + b"<a href=x>"
+    assert HtmlParser().parse(deep, "http://h/", "text/html", "utf-8").hrefs == []

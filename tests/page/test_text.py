@@ -80,7 +80,7 @@ def test_digest() -> None:
     assert digest(b"") == 0
     assert digest(b"a") == 0xE6C632B61E964E1F  # XXH3_64bits("a")
     assert digest(b"a") != digest(b"b")
-    assert digest(b"a", seed=1) != digest(b"a")
+    assert digest(b"a") == 0xE6C632B61E964E1F, "the same in every crawl: logs hold it"
 
 
 @given(st.binary(min_size=1))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.page.protocol import LIMITS, Limits, Page
-from lycosa.page.xml import XmlParser
+from lycosa.page.xml import XmlParser, attributes
 from lycosa.records import LinkKind
 
 K = LinkKind
@@ -205,3 +206,33 @@ def test_any_bytes(body: bytes) -> None:
     for text in found.texts:
         assert text == " ".join(text.split()) and len(text) <= LIMITS.text
         text.encode("utf-8", "strict")
+
+
+def test_attributes_beside_names_without_values() -> None:
+    assert attributes("a b='1' c = \"2&amp;\" x:d='3' b='4' e=f g") == {"b": "1", "c": "2&", "x:d": "3"}
+    assert len(attributes(" ".join(f"a{row}=''" for row in range(1000)))) == 100
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<a>",
+        "<item><title>t</title>",
+        "<!--ab-->",
+        "<![CDATA[ab]]>",
+        "<link href='x'/>",
+        "<loc>&#60;",
+        "<b a1='' c=''>",
+    ],
+)
+@pytest.mark.parametrize("root", ["rss", "urlset"])
+def test_memory_is_a_small_multiple_of_the_text(root: str, unit: str) -> None:
+    body = f"<{root}>{unit * (300_000 // len(unit))}".encode()
+    tracemalloc.start()
+    try:
+        found = XmlParser(Limits(listed=100)).parse(body, "http://h/", "text/xml", "utf-8")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(found.hrefs) <= 100
+    assert peak < 6 * len(body), f"{peak / len(body):.1f} bytes for each"

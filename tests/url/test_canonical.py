@@ -282,3 +282,47 @@ def test_an_unknown_rule_names_the_nearest() -> None:
         Rules.named(["trackin"])
     with pytest.raises(ConfigError, match="known: escapes, www"):
         Rules.named(["qqqq"])
+
+
+def _path_state(path: str) -> str:
+    """The path state of the URL standard for http, without percent-encoding, which these letters need not."""
+    kept: list[str] = []
+    segments = path.replace("\\", "/").split("/")[1:]
+    for row, segment in enumerate(segments):
+        last = row == len(segments) - 1
+        name = segment.replace("%2e", ".")
+        if name == "..":
+            del kept[-1:]
+        if name in (".", ".."):
+            if last:
+                kept.append("")
+        else:
+            kept.append(segment)
+    return "/" + "/".join(kept)
+
+
+SEGMENTS = st.lists(st.sampled_from(["c:", "C|", "a", "..", "%2e.", ".", "", "cc:", "c:d"]), max_size=7)
+
+
+@given(SEGMENTS, SEGMENTS, st.sampled_from("/\\"), st.sampled_from(["", "?q/c:/../x", "#/c:/.."]))
+def test_no_segment_is_a_drive_in_http(above: list[str], below: list[str], slash: str, rest: str) -> None:
+    base, path = "/" + "/".join(above), slash + slash.join(below)
+    query = rest if rest.startswith("?") else ""
+    assert canonicalise(f"http://h.test{path}{rest}") == f"http://h.test{_path_state(path)}{query}"
+    relative = "/".join(below)
+    if below and ":" not in below[0] and below[0]:  # "c:" at the start is a scheme, and "/" the root
+        directory = _path_state(base).rpartition("/")[0]
+        wanted = f"http://h.test{_path_state(directory + '/' + relative)}{query}"
+        assert canonicalise(relative + rest, f"http://h.test{base}") == wanted
+
+
+def test_hosts_and_files_that_look_like_drives() -> None:
+    assert canonicalise("http://c:/../c:/../x") == "http://c/x"
+    assert canonicalise("//c:/c:/../x", "http://h/") == "http://c/x"
+    assert canonicalise("http:/c:/../x", "http://h/y") == "http://h/x"
+    assert canonicalise("/c:/../x", "file:///y") == "file:///c:/x"
+
+
+def test_a_space_before_the_fragment_is_part_of_the_path() -> None:
+    assert canonicalise("home.html #x", "http://h/") == "http://h/home.html%20"
+    assert canonicalise("home.html #" + "x" * MAX_URL, "http://h/") == "http://h/home.html%20"

@@ -139,3 +139,17 @@ def test_many_directories_are_bounded_too() -> None:
     for i in range(1000):
         memo.resolve(f"http://a.test/{i}/", ["x"])
         assert len(memo._young) + len(memo._old) <= 400 // 4 + 8
+
+
+def test_memory_is_bounded_in_bytes() -> None:
+    memo = HrefMemo(4000, NO_RULES, Meters())
+    base = "http://a.test/" + "x" * 8000 + "/"
+
+    def held() -> int:
+        tables = [each for generation in (memo._young, memo._old) for each in generation.items()]
+        return sum(len(name) + sum(len(a) + len(b or "") for a, b in t.items()) for name, t in tables)
+
+    for page in range(20):
+        memo.resolve(base, [f"{page}-{i}" for i in range(1000)])
+        memo.resolve(f"{base}{page}/", [f"/{page}-{i}" + "y" * 480 for i in range(1000)])
+        assert held() <= 2 * 4000 * 250

@@ -1,0 +1,103 @@
+"""What a page may cost the record that it becomes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import tracemalloc
+
+from lycosa.crawl.harvest import MOST_BYTES, Crop, Harvester
+from lycosa.crawl.underway import Underway
+from lycosa.fetch.protocol import Response
+from lycosa.meters import Meters
+from lycosa.page.protocol import Limits, Page
+from lycosa.page.registry import Parsers
+from lycosa.records import Timing, Waiting
+from lycosa.url.canonical import NO_RULES
+from lycosa.url.hrefs import HrefMemo
+
+URL = "http://h.test/"
+
+
+def harvester(parsers: Parsers | None = None, underway: Underway | None = None) -> Harvester:
+    return Harvester(
+        archive=None,
+        parsers=parsers or Parsers(Limits(repeats=False)),
+        memo=HrefMemo(1 << 16, NO_RULES, Meters()),
+        seen_content=lambda digest: False,
+        agent="bot",
+        underway=underway,
+    )
+
+
+def response(body: bytes, media: str) -> Response:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n\r\n".encode()
+    return Response(
+        url=URL, status=200, version="HTTP/1.1", request_head=b"", head=head, body=body, decoded=body,
+        timing=Timing(), address="127.0.0.1",
+    )  # fmt: skip
+
+
+async def harvested(body: bytes, media: str = "text/html") -> Crop:
+    return await harvester().harvest(Waiting(URL, 1), response(body, media), 0)
+
+
+async def test_a_long_base_does_not_multiply_a_page() -> None:
+    links = b"".join(b"<a href=%d>" % row for row in range(20_000))
+    body = b"<base href='http://h.test/" + b"x" * 8000 + b"/'>" + links
+    tracemalloc.start()
+    try:
+        record = (await harvested(body)).record
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert MOST_BYTES / 2 < len(record.links.urls) <= MOST_BYTES + 2048
+    assert len(record.links) + record.dropped == 20_000
+    assert peak < 8 * MOST_BYTES, f"{peak >> 20} MiB"
+
+
+async def test_many_links_that_fit_are_all_kept() -> None:
+    body = b"".join(b"<a href=/%d>" % row for row in range(15_000)) + b"<a href=/1#again>"
+    record = (await harvested(body)).record
+    assert len(record.links) == 15_000 and record.dropped == 0
+
+
+async def test_links_that_the_page_s_limits_leave_out_are_counted() -> None:
+    body = b"".join(b"<a href=/%d>" % row for row in range(20_010)) + b"<a href='/" + b"x" * 9000 + b"'>"
+    record = (await harvested(body)).record
+    assert len(record.links) == 20_000 and record.dropped == 11
+
+
+class Stuck:
+    """A parser that does not come back before it is told to."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.free = threading.Event()
+
+    def parse(self, body: bytes, url: str, media: str, charset: str) -> Page:
+        self.entered.release()
+        self.free.wait()
+        return Page(type=media)
+
+
+async def test_stuck_readers_leave_the_threads_of_commits_alone() -> None:
+    parsers, stuck = Parsers(), Stuck()
+    parsers.register("text/html", stuck)
+    underway = Underway(None)
+    reader = harvester(parsers, underway)
+    body = b"<p>" * (1 << 17)
+    pages = [
+        asyncio.create_task(reader.harvest(Waiting(f"{URL}{row}", row), response(body, "text/html"), 0))
+        for row in range(100)
+    ]
+    await asyncio.to_thread(stuck.entered.acquire)
+    pages[0].cancel()
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: "committed"), 60) == "committed"
+    assert f"{URL}0" in [reading.url for reading in underway.now()], (
+        "its thread is at work, whoever waits for it"
+    )
+    stuck.free.set()
+    await asyncio.wait(pages)
+    assert not underway.now() and sum(not page.cancelled() for page in pages) == 99
+    reader.close()
