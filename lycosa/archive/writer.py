@@ -359,7 +359,7 @@ def cut_files(files: Files, ends: Mapping[str, int], own: str = SUFFIX) -> Recov
         size = files.size(name) if name in there else 0
         if size < ends[name] and name not in gone:
             raise StorageError(
-                f"archive file {files.path(name)} has {size:,} bytes and the log knows {ends[name]:,} of it:"
+                f"archive file {files.path(name)} has {size} bytes and the log knows {ends[name]} of it:"
                 " restore the file, or see what lycosa repair can do"
             )
     done = Recovered({}, [])
