@@ -16,7 +16,7 @@ examples:
   lycosa repair crawls/example --yes    do it
 
 First try to restore the missing files from a backup: the whole directory, as it was at one moment.
-Nothing is deleted: what leaves its place goes to DIR/lost+found. Exit code 1: something is to be repaired.
+Nothing is deleted: what leaves its place goes to DIR/set-aside. Exit code 1: something is to be repaired.
 """
 
 _SHOWN = 10

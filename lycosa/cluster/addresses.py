@@ -31,6 +31,7 @@ from pathlib import Path
 import xxhash
 
 from lycosa.errors import StorageError
+from lycosa.files import make_directory, said
 
 MAGIC = b"LyADR1\r\n"
 _HEAD = struct.Struct("<8sId")
@@ -44,9 +45,10 @@ SLOTS = 1 << 14
 def create(path: Path, wait: float, slots: int = SLOTS) -> None:
     """A new, empty table; whoever has the old one open keeps the old one."""
     draft = path.with_suffix(".part")
-    draft.parent.mkdir(parents=True, exist_ok=True)
-    draft.write_bytes(_HEAD.pack(MAGIC, slots, wait).ljust(_START, b"\0") + bytes(_SLOT.size * slots))
-    draft.replace(path)
+    with said("write", path):
+        make_directory(draft.parent)
+        draft.write_bytes(_HEAD.pack(MAGIC, slots, wait).ljust(_START, b"\0") + bytes(_SLOT.size * slots))
+        draft.replace(path)
 
 
 class SharedAddressTable:
@@ -55,8 +57,9 @@ class SharedAddressTable:
     def __init__(self, path: Path, agent: int, patience: float = 0.05) -> None:
         self._owner = agent + 1
         self._patience = patience
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self._map = mmap.mmap(self._fd, 0)
+        with said("open", path):
+            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            self._map = mmap.mmap(self._fd, 0)
         magic, self._slots, self._wait = _HEAD.unpack_from(self._map)
         if magic != MAGIC or len(self._map) != _START + _SLOT.size * self._slots:
             raise StorageError(f"{path} is no table of addresses: run the same command again")

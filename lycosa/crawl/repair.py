@@ -12,7 +12,7 @@
 A page whose record is gone is fetched again, as long as a link to it is known; if its own finder is gone too, that
 is fetched again first, and so on up to the seeds. Seeds whose record is gone are to be given again.
 
-Nothing is deleted: what leaves its place goes to `lost+found/TIME/`, under the same name. The order is such that a
+Nothing is deleted: what leaves its place goes to `set-aside/TIME/`, under the same name. The order is such that a
 repair that is cut short can be begun again: snapshots, which know what is missing, go last.
 """
 
@@ -38,7 +38,7 @@ from lycosa.log.reader import Gap, segment_head, segment_name, write_gap
 from lycosa.log.salvage import Layout, layout
 from lycosa.records import Configured, Duplicates, Fetched, Received, Record, Robots, Stored, decode, encode
 
-LOST = "lost+found"
+ASIDE = "set-aside"
 _STATE = ("snapshots", "seen", "content", "calendar", "left", "sites")
 _CHUNK = 1 << 20
 
@@ -254,7 +254,7 @@ def _unlogged(files: Files, found: Look, read: _Reading) -> list[str]:
 
 def mend(files: Files, found: Look, stamp: str) -> str:
     """Make the crawl whole again; `stamp` names this repair. Returns where everything went that left its place."""
-    aside = f"{LOST}/{stamp}"
+    aside = f"{ASIDE}/{stamp}"
     write_whole(files, f"{aside}/lost.txt", "".join(f"{line}\n" for line in found.lines()).encode())
     if found.urls:
         write_whole(files, f"{aside}/urls.txt", "".join(f"{url}\n" for url in found.urls).encode())

@@ -47,8 +47,8 @@ def test_refused_looked_at_repaired_and_finished(lossy: Path, site: Site, capsys
     assert "the logs hold 0 pages" in out and "8 more are in the archive and in no log" in out
     assert before == {path: path.stat().st_mtime_ns for path in lossy.rglob("*") if path.name != "lock"}
     assert main(["repair", str(lossy), "--yes"]) == 0
-    assert "lost+found" in capsys.readouterr().out
-    (urls,) = lossy.glob("lost+found/*/urls.txt")
+    assert "set-aside" in capsys.readouterr().out
+    (urls,) = lossy.glob("set-aside/*/urls.txt")
     assert len(urls.read_text().splitlines()) == 8
     assert main(["repair", str(lossy)]) == 0
     assert "is whole" in capsys.readouterr().out

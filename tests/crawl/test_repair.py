@@ -87,7 +87,7 @@ def check_nothing_deleted(before: dict[str, bytes], directory: Path) -> None:
     """Every byte is where it was, or aside; but for the torn end of a log, which opening it cuts off."""
     after = contents(directory)
     for name, data in before.items():
-        here, aside = after.get(name, b""), after.get(f"lost+found/now/{name}", b"")
+        here, aside = after.get(name, b""), after.get(f"set-aside/now/{name}", b"")
         torn = name.endswith(".seg") and data.startswith(aside or here)
         assert data in (here, aside, here + aside) or (torn and (aside or here)), f"{name} is gone"
 
