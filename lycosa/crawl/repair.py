@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lycosa.archive.reader import scan
+from lycosa.archive.reader import leftovers
 from lycosa.archive.writer import MISSING, archive_names, missing_marks
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.manifest import shard_directory
@@ -225,19 +225,12 @@ def _unlogged(files: Files, found: Look, read: _Reading) -> list[str]:
     archive = files.within("archive")
     counts: Counter[str] = Counter()
     for name in archive_names(archive):
-        spans = read.spans(name)
-        covered = sum(end - start for start, end in spans)
-        if spans and covered + spans[0][0] == archive.size(name):
-            continue  # records point at every exchange of it
-        places = {start for start, _ in spans}
-        inside = dict(spans)
-        at = 0
+        size = archive.size(name)
+        spans = [span for span in read.spans(name) if span[1] <= size]
         try:
-            for row in scan(archive, name):
-                if row.offset in places:
-                    at = inside[row.offset]
-                if row.offset >= at and row.record.kind in ("response", "resource"):
-                    counts[row.record.fields.get("warc-target-uri", "").strip("<>")] += 1
+            for row in leftovers(archive, name, [*spans, (size, size)]):
+                if row.record.kind in ("response", "resource"):
+                    counts[row.record.url] += 1
         except StorageError:
             continue  # its end is torn
     if not counts:
