@@ -31,6 +31,10 @@ class StorageError(LycosaError):
     """The disk must be seen to."""
 
 
+class DiskFullError(StorageError):
+    """There is no room left on the disk, or for this user."""
+
+
 class ConfigError(LycosaError):
     """The operator must change what was asked for.
 

@@ -7,12 +7,16 @@ promised about durability is what POSIX promises, no more:
 - a file's *name* (creation, renaming, removal) survives only after `sync_dir` of its directory;
 - `rename` replaces its target atomically.
 
+Directories that are made are for their owner alone (0700), since a crawl's hold passwords and cookies; those that
+are there already stay as they are.
+
 `DiskFiles` is the machine's file system. `lycosa.lab.faults` has one that crashes on demand and then
 keeps only what was promised.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import os
@@ -23,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from lycosa.errors import ConfigError, StorageError
+from lycosa.errors import ConfigError, DiskFullError, StorageError
 
 Bytes = bytes | bytearray | memoryview
 
@@ -86,26 +90,43 @@ class Files(Protocol):
         ...
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 @contextmanager
-def _said(what: str, path: Path) -> Iterator[None]:
+def said(what: str, path: Path) -> Iterator[None]:
     """Turn the system's errors into one line for the operator."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "the disk is full: free some room, then run the same command again"
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if error.errno in _FULL:
+            raise DiskFullError(
+                f"cannot {what} {path}: the disk is full: free some room, then run the same command again"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             hint = "no permission: choose another directory or change its owner"
         else:
             hint = error.strerror or str(error)
         raise StorageError(f"cannot {what} {path}: {hint}") from error
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory, and those above it that are missing, for their owner alone."""
+    try:
+        path.mkdir(mode=0o700)
+    except FileNotFoundError:
+        make_directory(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+
+
 class _DiskAppender:
     def __init__(self, path: Path, flags: int) -> None:
         self._path = path
-        with _said("open", path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        with said("open", path):
+            make_directory(path.parent)
             self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | flags, 0o644)
             self._size = os.fstat(self._fd).st_size
         self._buffer: list[Bytes] = []
@@ -128,13 +149,13 @@ class _DiskAppender:
         with self._lock:
             data = memoryview(b"".join(self._buffer))
             self._buffer, self._buffered = [], 0
-            with _said("write", self._path):
+            with said("write", self._path):
                 while data:
                     data = data[os.write(self._fd, data) :]
 
     def sync(self) -> None:
         self.flush()
-        with _said("sync", self._path):
+        with said("sync", self._path):
             os.fsync(self._fd)
 
     def close(self) -> None:
@@ -159,11 +180,11 @@ class DiskFiles:
         return _DiskAppender(self.root / name, 0)
 
     def read(self, name: str) -> bytes:
-        with _said("read", self.root / name):
+        with said("read", self.root / name):
             return (self.root / name).read_bytes()
 
     def read_at(self, name: str, offset: int, length: int) -> bytes:
-        with _said("read", self.root / name):
+        with said("read", self.root / name):
             fd = os.open(self.root / name, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 parts = []
@@ -179,29 +200,29 @@ class DiskFiles:
                 os.close(fd)
 
     def size(self, name: str) -> int:
-        with _said("read", self.root / name):
+        with said("read", self.root / name):
             return (self.root / name).stat().st_size
 
     def exists(self, name: str) -> bool:
         return (self.root / name).exists()
 
     def list(self, directory: str) -> list[str]:
-        with _said("list", self.root / directory):
+        with said("list", self.root / directory):
             try:
                 return sorted(path.name for path in (self.root / directory).iterdir())
             except FileNotFoundError:
                 return []
 
     def rename(self, old: str, new: str) -> None:
-        with _said("rename", self.root / old):
+        with said("rename", self.root / old):
             (self.root / old).replace(self.root / new)
 
     def remove(self, name: str) -> None:
-        with _said("remove", self.root / name):
+        with said("remove", self.root / name):
             (self.root / name).unlink(missing_ok=True)
 
     def truncate(self, name: str, size: int) -> None:
-        with _said("truncate", self.root / name):
+        with said("truncate", self.root / name):
             fd = os.open(self.root / name, os.O_WRONLY | os.O_CLOEXEC)
             try:
                 os.ftruncate(fd, size)
@@ -211,8 +232,8 @@ class DiskFiles:
 
     def sync_dir(self, directory: str) -> None:
         path = self.root / directory
-        with _said("sync", path):
-            path.mkdir(parents=True, exist_ok=True)
+        with said("sync", path):
+            make_directory(path)
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
@@ -268,30 +289,51 @@ def settle_files(files: Files, cut: Mapping[str, int], synced: dict[str, int]) -
     synced.update(stale)
 
 
+class InUseError(ConfigError):
+    """Another process writes to the directory. `ending`: the first has ended, those that it started will soon."""
+
+    def __init__(self, text: str, ending: bool) -> None:
+        super().__init__(text)
+        self.ending = ending
+
+
 class DirectoryLock:
     """Held by the one process that writes to a crawl; the system drops it when that process ends.
 
     A process that it started and handed the file to (`fileno`) holds it too. So a crawl whose first process was
-    killed is locked until the last of its agents has ended, which takes a moment: that is waited for.
+    killed is locked until the last of its agents has ended, which takes a moment: `waited` waits for that.
     """
 
-    def __init__(self, directory: Path, patience: float = 10.0) -> None:
+    def __init__(self, directory: Path) -> None:
         path = directory / "lock"
-        with _said("lock", path):
-            directory.mkdir(parents=True, exist_ok=True)
+        with said("lock", path):
+            make_directory(directory)
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if not self._try():
+                holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                raise InUseError(
+                    f"{directory} is in use by process {holder}: stop it first, or choose another directory",
+                    holder.isdigit() and not lives(int(holder)),
+                )
+            with said("lock", path):
+                # In this order: a full disk has room where the last number stands.
+                os.ftruncate(self._fd, os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0))
+        except BaseException:
+            self.release()
+            raise
+
+    @classmethod
+    async def waited(cls, directory: Path, patience: float = 10.0) -> DirectoryLock:
+        """The lock; if only agents of a process that has ended hold it, as soon as they have ended, too."""
         until = time.monotonic() + patience
-        while not self._try():
-            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            if holder.isdigit() and not lives(int(holder)) and time.monotonic() < until:
-                time.sleep(0.05)
-                continue
-            os.close(self._fd)
-            raise ConfigError(
-                f"{directory} is in use by process {holder}: stop it first, or choose another directory"
-            )
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        while True:
+            try:
+                return cls(directory)
+            except InUseError as error:
+                if not error.ending or time.monotonic() >= until:
+                    raise
+            await asyncio.sleep(0.05)
 
     def _try(self) -> bool:
         try:

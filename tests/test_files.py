@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.crawl.alive import process_of
-from lycosa.errors import ConfigError, StorageError
+from lycosa.errors import ConfigError, DiskFullError, StorageError
 from lycosa.files import DirectoryLock, DiskFiles, Files, write_whole
 from lycosa.lab.faults import FaultyFiles
 
@@ -280,3 +281,60 @@ def test_a_lock_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
     with pytest.raises(StorageError, match="cannot lock"):
         DirectoryLock(tmp_path / "f")
+
+
+def test_waiting_for_the_agents_of_a_dead_process_does_not_hold_the_loop(tmp_path: Path) -> None:
+    """A child has the lock's file; the process that wrote its number there is gone."""
+
+    async def go() -> list[str]:
+        said: list[str] = []
+        held = DirectoryLock(tmp_path)
+        (tmp_path / "lock").write_text("999999999\n")
+
+        async def take() -> None:
+            (await DirectoryLock.waited(tmp_path, patience=60.0)).release()
+            said.append("taken")
+
+        waiter = asyncio.ensure_future(take())
+        for _ in range(3):
+            await asyncio.sleep(0.06)
+            said.append("the loop goes on")
+        assert not waiter.done()
+        held.release()
+        await waiter
+        return said
+
+    assert asyncio.run(go()) == ["the loop goes on"] * 3 + ["taken"]
+
+
+def test_a_living_holder_is_not_waited_for(tmp_path: Path) -> None:
+    lock = DirectoryLock(tmp_path)
+    with pytest.raises(ConfigError, match="in use"):
+        asyncio.run(asyncio.wait_for(DirectoryLock.waited(tmp_path, patience=600.0), 30))
+    lock.release()
+
+
+def test_a_full_disk_is_told_by_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(DiskFullError, match="the disk is full"):
+        DirectoryLock(tmp_path)
+    monkeypatch.undo()
+    DirectoryLock(tmp_path).release()
+
+
+def test_directories_are_for_their_owner_alone_unless_they_were_there(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(mode=0o755)
+    before = os.umask(0)
+    try:
+        DirectoryLock(tmp_path / "open").release()
+        DirectoryLock(tmp_path / "new").release()
+        write_whole(DiskFiles(tmp_path / "shared"), "crawl/shards/00/x", b"")
+    finally:
+        os.umask(before)
+    modes = {
+        name: (tmp_path / name).stat().st_mode & 0o777 for name in ("open", "new", "shared", "shared/crawl")
+    }
+    assert modes == {"open": 0o755, "new": 0o700, "shared": 0o700, "shared/crawl": 0o700}

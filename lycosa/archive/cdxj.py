@@ -106,7 +106,7 @@ def entry(record: Record, filename: str, offset: int, length: int) -> Entry | No
     stamp = re.sub(r"\D", "", fields.get("warc-date", ""))[:14]
     payload = fields.get("warc-payload-digest", "").removeprefix("sha1:")
     return Entry(
-        surt_of(url).replace(" ", "%20"), stamp, url, mime, status, payload, length, offset, filename
+        surt_of(record.url).replace(" ", "%20"), stamp, url, mime, status, payload, length, offset, filename
     )
 
 

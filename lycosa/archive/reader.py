@@ -9,7 +9,7 @@ A member is decompressed up to `RECORD_LIMIT`, so that a damaged or hostile file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -27,6 +27,9 @@ _CHUNK = 1 << 20
 _FEED = 1 << 14
 
 
+_EXACT = "x-lycosa-url"
+
+
 class Record(NamedTuple):
     """One record: its fields by lower-case name, and its block."""
 
@@ -41,6 +44,11 @@ class Record(NamedTuple):
         if end < 0:
             return self.block, b""
         return self.block[: end + 4], self.block[end + 4 :]
+
+    @property
+    def url(self) -> str:
+        """The exact URL; "" if it has none. (WARC-Target-URI has what RFC 3986 does not allow percent-encoded.)"""
+        return self.fields.get(_EXACT) or self.fields.get("warc-target-uri", "").strip("<>")
 
     @property
     def at(self) -> int:
@@ -152,9 +160,7 @@ def read_exchange(files: Files, stored: Stored) -> Exchange:
         ) from None
     head, body = (b"", answer.block) if answer.kind == "resource" else answer.http
     fields = answer.fields
-    return Exchange(
-        fields.get("warc-target-uri", ""), answer.at, request_head, head, body, answer.kind, fields
-    )
+    return Exchange(answer.url, answer.at, request_head, head, body, answer.kind, fields)
 
 
 def read_head(files: Files, file: str, offset: int, length: int, most: int = 1 << 16) -> Record:
@@ -173,11 +179,23 @@ def read_head(files: Files, file: str, offset: int, length: int, most: int = 1 <
     return Record(fields.get("warc-type", ""), fields, plain[start:])
 
 
-def scan(files: Files, file: str) -> Iterator[Located]:
-    """Every record of a file, in order; `StorageError` at the first that is damaged."""
-    size = files.size(file)
+def leftovers(files: Files, file: str, spans: Iterable[tuple[int, int]]) -> Iterator[Located]:
+    """Records of a file that lie outside of `spans` (start, end) and before the last one's end, but for warcinfo.
+
+    With the places that a crawl's records point at as spans: what was stored and whose commit did not happen.
+    """
+    at = 0
+    for start, end in sorted(spans):
+        if start > at:
+            yield from (row for row in scan(files, file, at, start) if row.record.kind != "warcinfo")
+        at = max(at, end)
+
+
+def scan(files: Files, file: str, start: int = 0, end: int | None = None) -> Iterator[Located]:
+    """Every record of a file (from `start` to `end`), in order; `StorageError` at the first that is damaged."""
+    size = files.size(file) if end is None else end
     data = memoryview(b"")
-    base = 0  # where in the file `data` starts
+    base = start  # where in the file `data` starts
     at = 0  # where in `data` the next byte is
     while base + at < size:
         offset = base + at

@@ -48,6 +48,8 @@ IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 TRUNCATED = ("length", "time", "disconnect", "unspecified")
 
+EXACT = "X-Lycosa-URL"
+_ODD = re.compile(r"[^A-Za-z0-9\-._~:/?#@!$&'()*+,;=%]|%(?![0-9A-Fa-f]{2})")
 _ORIGINAL = rb"X-Archive-Orig-\1"
 _GZIP = 31  # zlib's wbits for a 32 KiB window in a gzip frame
 _CODED = re.compile(rb"^(transfer-encoding[ \t]*:)", re.I | re.M)
@@ -120,6 +122,25 @@ def warcinfo(identity: str, at: int, file: str, fields: Mapping[str, str], level
     )
 
 
+def escaped(url: str) -> str:
+    """The URL with everything percent-encoded that RFC 3986 does not allow where it stands.
+
+    That is what browsers, and so our canonical form, leave alone: `|`, `[`, `]`, `^`, braces and the like behind
+    the authority, and a `%` that begins no escape.
+    """
+    if _ODD.search(url) is None:
+        return url
+    start = url.find("/", url.find("://") + 3)
+    start = len(url) if start < 0 else start
+    return url[:start] + _ODD.sub(lambda found: f"%{ord(found[0]):02X}", url[start:])
+
+
+def target(url: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The fields that name a record's URL: one that every reader takes, and the exact one if it differs."""
+    plain = escaped(url)
+    return ("WARC-Target-URI", plain), (EXACT, url if plain != url else "")
+
+
 def request(
     identity: str,
     at: int,
@@ -133,7 +154,7 @@ def request(
 ) -> bytes:
     """What we sent; `response` is the id of the record of the answer."""
     fields = [
-        ("WARC-Target-URI", url),
+        *target(url),
         ("WARC-IP-Address", address),
         ("WARC-Concurrent-To", response),
         ("Content-Type", "application/http; msgtype=request"),
@@ -157,7 +178,7 @@ def response(
     if truncated:
         head = _LENGTH.sub(_ORIGINAL, head)
     fields = [
-        ("WARC-Target-URI", url),
+        *target(url),
         ("WARC-IP-Address", address),
         ("WARC-Payload-Digest", digest(body)),
         ("WARC-Truncated", _reason(truncated)),
@@ -187,10 +208,10 @@ def revisit(
     """
     head, protocol = response_head(head)
     fields = [
-        ("WARC-Target-URI", url),
+        *target(url),
         ("WARC-Profile", profile),
         ("WARC-Refers-To", earlier_id),
-        ("WARC-Refers-To-Target-URI", earlier_url),
+        ("WARC-Refers-To-Target-URI", escaped(earlier_url)),
         ("WARC-Refers-To-Date", date(earlier_at) if earlier_at else ""),
         ("WARC-IP-Address", address),
         ("WARC-Payload-Digest", payload),
@@ -207,7 +228,7 @@ def resource(
     """Bytes that came without a protocol: those of a file."""
     hashed = digest(body)
     fields = [
-        ("WARC-Target-URI", url),
+        *target(url),
         ("WARC-Payload-Digest", hashed),
         ("WARC-Truncated", _reason(truncated)),
         ("Content-Type", media_type or "application/octet-stream"),
@@ -220,7 +241,7 @@ def metadata(
 ) -> bytes:
     """What we know about another record."""
     named = [
-        ("WARC-Target-URI", url),
+        *target(url),
         ("WARC-Concurrent-To", concerning),
         ("Content-Type", "application/warc-fields"),
     ]

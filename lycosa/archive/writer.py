@@ -19,6 +19,9 @@ Recovery. After a crash a file may hold bytes that no committed record points at
 know, and goes on in the last file. So no file holds a torn record once the crawl runs again, and an exchange
 whose commit did not happen is fetched and stored anew, once. Files named otherwise are left alone.
 
+A file that is shorter than the log knows is refused, unless a repair has noted that its end, or all of it, is gone
+(`missing.json`); then it stays as it is, and nothing is added to it.
+
 Several agents write into one directory, each into files that carry its name, and an agent with a name cuts and
 removes only those: `cut_files` does it for all of them, before any agent stores.
 
@@ -45,6 +48,8 @@ from lycosa.records import Stored
 from lycosa.version import VERSION
 
 SUFFIX = ".warc.gz"
+MISSING = "missing.json"
+"""Files that the log points into and that are gone, as a repair noted it: how many bytes are left of each."""
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*-\d{14}-(\d{5,})-[A-Za-z0-9][A-Za-z0-9._]*\.warc\.gz\Z")
 
@@ -121,7 +126,8 @@ class Archive:
         self._ended: _File | None = None  # takes no more
         self._failed = ""
         self._made = False  # a file was made and its directory not yet synced
-        self._serial = 1 + max((_serial(name) for name in files.list("")), default=-1)
+        names = [*files.list(""), *missing_marks(files)]
+        self._serial = 1 + max(map(_serial, names), default=-1)
 
     # -- storing ----------------------------------------------------------------------------------------
 
@@ -319,7 +325,8 @@ class Archive:
         `ends` has, for each file that any committed record names, the largest `offset + length`.
         """
         done = cut_files(self._files, ends, self._own)
-        there = {name for name in self._files.list("") if name.endswith(self._own)}
+        gone = missing_marks(self._files)
+        there = {name for name in self._files.list("") if name.endswith(self._own) and name not in gone}
         last = max((name for name in ends if name in there), key=_serial, default=None)
         with self._lock:
             self._open = [_File(last, ends[last])] if last is not None else []
@@ -346,13 +353,14 @@ class Archive:
 
 def cut_files(files: Files, ends: Mapping[str, int], own: str = SUFFIX) -> Recovered:
     """Cut every archive file whose name ends in `own` to its end in the committed logs of all shards."""
-    there = [name for name in files.list("") if _NAME.match(name) and name.endswith(own)]
+    there = [name for name in archive_names(files) if name.endswith(own)]
+    gone = missing_marks(files)
     for name in sorted(name for name in ends if name.endswith(own)):
         size = files.size(name) if name in there else 0
-        if size < ends[name]:
+        if size < ends[name] and name not in gone:
             raise StorageError(
-                f"archive file {name} has {size} bytes and the log knows {ends[name]} of it:"
-                " restore the file, or begin a new crawl in another directory"
+                f"archive file {files.path(name)} has {size} bytes and the log knows {ends[name]} of it:"
+                " restore the file, or see what lycosa repair can do"
             )
     done = Recovered({}, [])
     for name in there:
@@ -365,6 +373,21 @@ def cut_files(files: Files, ends: Mapping[str, int], own: str = SUFFIX) -> Recov
     if done.removed:
         files.sync_dir("")
     return done
+
+
+def archive_names(files: Files) -> list[str]:
+    """The archive files in a directory, by name."""
+    return [name for name in files.list("") if _NAME.match(name)]
+
+
+def missing_marks(files: Files) -> dict[str, int]:
+    """Of each file that a repair found missing or cut: the bytes that are left."""
+    if not files.exists(MISSING):
+        return {}
+    try:
+        return msgspec.json.decode(files.read(MISSING), type=dict[str, int])
+    except msgspec.MsgspecError as error:
+        raise StorageError(f"{files.path(MISSING)} is damaged ({error}): restore it, or remove it") from None
 
 
 def _serial(name: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -34,6 +35,7 @@ cdxj goes to DIR/archive/index.cdxj unless --to says otherwise; pywb replays the
 """
 
 _INDEX = "index.cdxj"
+_LEFT = ".unlogged.jsonl"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -110,6 +112,7 @@ def _compressed(path: Path) -> Iterator[BinaryIO]:
 
 def _cdxj(crawl: CrawlReader, args: argparse.Namespace) -> int:
     from lycosa.archive.cdxj import write_index
+    from lycosa.crawl.alive import process_of
     from lycosa.files import DiskFiles
 
     if args.to == "-":
@@ -118,24 +121,59 @@ def _cdxj(crawl: CrawlReader, args: argparse.Namespace) -> int:
     if to.is_dir():
         raise ConfigError(f"cannot write {to}: it is a directory")
     with Progress("export") as told:
-        lines = _lines(crawl, told)
+        spans: dict[str, array[int]] = {}
+        lines = _lines(crawl, told, spans)
         first = next(lines, None)
         if first is None:
             raise ConfigError(f"{crawl.directory} has nothing to index: nothing fetched, or no archive kept")
         if not os.access(to.parent, os.W_OK):
             raise ConfigError(f"cannot write {to}: there is no directory {to.parent} that may be written to")
         count = write_index(DiskFiles(to.parent), to.name, chain((first,), lines))
+        twice = 0 if process_of(crawl.directory) else _write_leftovers(crawl, to.with_suffix(_LEFT), spans)
     print(f"wrote {count:,} captures to {to}", file=sys.stderr)
+    if twice:
+        print(
+            f"wrote {twice:,} records to pass over, left by kills or a full disk, to {to.with_suffix(_LEFT)}",
+            file=sys.stderr,
+        )
     return 0
 
 
-def _lines(crawl: CrawlReader, told: Progress) -> Iterator[bytes]:
-    """A line for each exchange that the log knows: what is not committed does not count."""
+def _write_leftovers(crawl: CrawlReader, to: Path, spans: dict[str, array[int]]) -> int:
+    """List what lies in the archive and no record points at; no file if there is nothing."""
+    import msgspec
+
+    from lycosa.archive.reader import leftovers
+
+    rows = [
+        msgspec.json.encode(
+            {
+                "filename": name,
+                "offset": row.offset,
+                "length": row.length,
+                "type": row.record.kind,
+                "url": row.record.url,
+            }
+        )
+        for name in sorted(spans)
+        for row in leftovers(crawl.archive_files, name, zip(spans[name][::2], spans[name][1::2], strict=True))
+    ]
+    if rows:
+        to.write_bytes(b"\n".join(rows) + b"\n")
+    else:
+        to.unlink(missing_ok=True)
+    return len(rows)
+
+
+def _lines(crawl: CrawlReader, told: Progress, spans: dict[str, array[int]]) -> Iterator[bytes]:
+    """A line for each exchange that the log knows: what is not committed does not count. `spans`: their places."""
     from lycosa.archive.cdxj import entry_at
     from lycosa.records import Fetched, Robots
 
     for number, (_, _, record) in enumerate(crawl.records(), 1):
         if isinstance(record, Fetched | Robots) and record.stored is not None:
+            place = record.stored
+            spans.setdefault(place.file, array("q")).extend((place.offset, place.offset + place.length))
             found = entry_at(crawl.archive_files, record.stored)
             if found is not None:
                 yield found.line()

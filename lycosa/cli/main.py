@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import errno
 import importlib
 import os
 import pkgutil
@@ -22,6 +23,8 @@ from lycosa.errors import ConfigError, LocalError, LycosaError, RemoteError, Sto
 from lycosa.version import VERSION
 
 _NOT_VERBS = {"amounts", "main", "reaching", "screen", "streams"}
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+"""What a verb that writes a file of its own may meet on any disk."""
 _CODES: list[tuple[type[LycosaError], int]] = [
     (ConfigError, 2),
     (StorageError, 3),
@@ -98,6 +101,15 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        print(
+            f"lycosa {verb}: {error.strerror}{where}: free some room, or choose another place",
+            file=sys.stderr,
+        )
+        return 3
 
 
 if __name__ == "__main__":

@@ -173,7 +173,9 @@ class View:
             return f"killed{when}: nothing that was committed is lost"
         if status is None:
             return "not running; it left no status"
-        return f"{self.state}, {_when(status.at)} ({show_duration(age)} ago)"
+        why = f": {status.reason}" if status.reason else ""
+        state = "stopped" if status.reason == "the disk was full" else self.state
+        return f"{state}{why}, {_when(status.at)} ({show_duration(age)} ago)"
 
     def _status_lines(self, status: Status) -> list[str]:
         speed = status.pages_run / status.elapsed if status.elapsed else 0.0

@@ -34,7 +34,7 @@ from pathlib import Path
 import xxhash
 
 from lycosa.errors import StorageError
-from lycosa.files import _said
+from lycosa.files import make_directory, said
 
 MAGIC = b"LyADR1\r\n"
 _HEAD = struct.Struct("<8sId")
@@ -49,8 +49,8 @@ def create(path: Path, wait: float, slots: int = SLOTS) -> None:
     """A new, empty table; whoever has the old one open keeps the old one."""
     draft = path.with_suffix(".part")
     data = _HEAD.pack(MAGIC, slots, wait).ljust(_START, b"\0") + bytes(_SLOT.size * slots)
-    with _said("write", path):
-        draft.parent.mkdir(parents=True, exist_ok=True)
+    with said("write", path):
+        make_directory(draft.parent)
         with draft.open("wb") as out:
             if hasattr(os, "posix_fallocate"):  # a file system may keep zeros as a hole
                 os.posix_fallocate(out.fileno(), 0, len(data))
@@ -65,7 +65,7 @@ class SharedAddressTable:
         self._owner = agent + 1
         self._patience = patience
         no_table = StorageError(f"{path} is no table of addresses: run the same command again")
-        with _said("open", path):
+        with said("open", path):
             self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             if os.fstat(self._fd).st_size < _START:
                 raise no_table

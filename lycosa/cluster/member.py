@@ -190,7 +190,7 @@ class Member:
                 f"{self._shared or about.storage} is not the shared directory of {self._names.crawl}: "
                 "mount it, or say where it is (--shared)"
             )
-        lock = DirectoryLock(self._work)
+        lock = await DirectoryLock.waited(self._work)
         try:
             files = self._prepare(about, storage.get(f"{self._names.crawl}/public_suffix.dat"))
             options = decode_options(self._state.options.encode())

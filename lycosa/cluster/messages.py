@@ -127,6 +127,9 @@ class Recovered(_Message, frozen=True):
     ends: dict[str, int]
     options: list[bytes]
     fetched: int
+    answers: dict[int, dict[int, int]]
+    logs: dict[int, int]
+    """Where the log of each shard ends."""
 
 
 class Begun(_Message, frozen=True):

@@ -159,6 +159,8 @@ class AgentProcess:
                 ends=saver.archive_ends(),
                 options=[shard.options for shard in saver.shards if shard.options],
                 fetched=self.agent.totals().fetched,
+                answers={shard.number: shard.answers for shard in saver.shards},
+                logs=saver.ends(),
             )
         )
         while not isinstance(go := await self._channel.receive(), Go):

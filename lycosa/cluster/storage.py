@@ -218,6 +218,19 @@ class TailAhead(StorageError):  # noqa: N818
     """The tail begins after the end of what is on storage: somebody sealed and purged meanwhile. Look again."""
 
 
+def check_name(name: str, source: str, *, parts: int = 0, below: str = "") -> None:
+    """Refuse a name that leads elsewhere than to a file below a directory: storage is written by others.
+
+    It has no empty part and none of dots alone, no backslash and no NUL; `parts`: so many; `below`: it begins so.
+    """
+    words = name.split("/")
+    wrong = any(not word or not word.strip(".") or "\\" in word or "\0" in word for word in words)
+    if wrong or (parts and len(words) != parts) or not name.startswith(below):
+        raise StorageError(
+            f"{source} on shared storage names a file {name!r}, which no agent wrote: remove it"
+        )
+
+
 class ShardStorage:
     """One shard's part of shared storage."""
 
@@ -253,11 +266,16 @@ class ShardStorage:
         return sorted(found)
 
     def read(self, epoch: int, position: int) -> Checkpoint | None:
-        """A checkpoint; None if it is gone or damaged."""
+        """A checkpoint; None if it is gone or damaged. `StorageError` if it names files that cannot be its own."""
         try:
-            return msgspec.json.decode(self._storage.get(self._name(epoch, position)), type=Checkpoint)
+            found = msgspec.json.decode(self._storage.get(self._name(epoch, position)), type=Checkpoint)
         except (Missing, msgspec.MsgspecError, UnicodeDecodeError):
             return None
+        for local in found.files:
+            check_name(local, self._name(epoch, position), parts=2)
+        for stored in (found.snapshot, *(stored for stored, _ in found.files.values())):
+            check_name(stored, self._name(epoch, position), below=f"{self._place}/files/")
+        return found
 
     def newest(self) -> Checkpoint | None:
         for epoch, position in reversed(self.checkpoints()):

@@ -14,7 +14,8 @@ themselves when the supervisor does.
 
 An agent that dies is started again after a moment, told that it was cut short; one that dies over and over, or
 while it ends, ends the run. One that fails (`Failed`: what the operator must do, or an error of the program) is not
-started again. Whatever ends the run is the command's failure, and names the agent.
+started again. Whatever ends the run is the command's failure, and names the agent; so is an end before a dead agent
+is back.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ from lycosa.crawl.machine import memory_limit
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.saving import RUNNING
 from lycosa.crawl.status import Status, StatusFiles, resident
+from lycosa.crawl.wholeness import Known, cursor_claims, missing, refuse
 from lycosa.errors import LocalError, LycosaError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole
 
@@ -100,6 +102,8 @@ class Member:
         self.settled: Settled | None = None
         self.ended = False
         self.deaths = 0
+        self.died = ""
+        """How its process ended, if it ended badly and none has begun in its place."""
         self.started = 0.0
 
     @property
@@ -168,6 +172,7 @@ class Supervisor:
             for member in self._members:
                 await self._start(member)
             await self._until(lambda: all(member.recovered for member in self._members))
+            self._demand_logs()
             self._merge_ends()
             self._options = self._agreed_options()
             if not self._unclean:
@@ -217,6 +222,17 @@ class Supervisor:
             )
         )
         member.listener = asyncio.create_task(self._listen(member, member.channel))
+
+    def _demand_logs(self) -> None:
+        """Refuse a crawl some of whose shards know more of another's log than it holds."""
+        ends: dict[int, int] = {}
+        claims: list[Known] = []
+        for member in self._members:
+            assert member.recovered is not None
+            ends |= member.recovered.logs
+            for shard, cursors in member.recovered.cursors.items():
+                claims += cursor_claims(shard, cursors, member.recovered.answers.get(shard))
+        refuse(str(self._directory), missing(ends, claims))
 
     def _merge_ends(self) -> None:
         """Cut the archive to what the logs of all shards know of it, whichever agents wrote it."""
@@ -287,7 +303,7 @@ class Supervisor:
         elif isinstance(message, Recovered):
             member.recovered = message
         elif isinstance(message, Begun):
-            member.begun = True
+            member.begun, member.died = True, ""
             self._refused += [row for row in message.refused if row not in self._refused]
         elif isinstance(message, Ended):
             member.ended = True
@@ -340,6 +356,8 @@ class Supervisor:
         if member.ended or self._failure is not None:
             return
         what = f"signal {-code}" if code < 0 else f"exit code {code}"
+        if code:
+            member.died = what
         if self._stopping:
             self._unclean = True
             member.ended = True
@@ -427,6 +445,12 @@ class Supervisor:
             clean = await self._end_all()
         if self._failure is not None:
             raise self._failure
+        for member in self._members:
+            if member.died:
+                raise LocalError(
+                    f"agent {member.number} died ({member.died}) before the end ({end}):"
+                    f" nothing that was committed is lost, the same command goes on from here"
+                )
         if clean:
             self._files.remove(RUNNING)
             self._files.sync_dir("")

@@ -41,7 +41,7 @@ from lycosa.crawl.config import Options, canonical_seeds, read_options
 from lycosa.crawl.harvest import Crop
 from lycosa.crawl.keywords import CrawlKeywords, SplitterKeywords
 from lycosa.crawl.splitting import SplitterOptions
-from lycosa.crawl.status import Reporter, Status
+from lycosa.crawl.status import Reporter, Status, note_failure, reason_of
 from lycosa.crawl.steady import SteadyTask
 from lycosa.crawl.warming import warm
 from lycosa.crawl.watchdog import Watchdog
@@ -228,13 +228,15 @@ class Crawl:
         self._demand_room()
         await self._check()
         await asyncio.to_thread(warm, self._options)
-        self._lock = await asyncio.to_thread(DirectoryLock, self._into)  # which may be held for some seconds
         try:
+            self._lock = await DirectoryLock.waited(self._into)
             self._pages = Pages() if pages else None
             self._agent, self._reporter = await self._open(self._lock, told)
             self._task = self._begin(self._run(self._agent))
-        except BaseException:
-            self._lock.release()
+        except BaseException as error:
+            note_failure(self._into, error)
+            if self._lock is not None:
+                self._lock.release()
             raise
 
     def _begin(self, running: Coroutine[Any, Any, End]) -> asyncio.Task[End]:
@@ -273,6 +275,12 @@ class Crawl:
             return
         except OSError as error:
             raise ConfigError(f"cannot crawl into {self._into}: {error.strerror}") from None
+        found = manifests.load(DiskFiles(self._into)) if manifests.NAME in names else None
+        if found is not None and found.cluster:
+            raise ConfigError(
+                f"{self._into} was brought from a cluster, and cannot be crawled on here: start that crawl again"
+                f" (lycosa cluster start), or choose a new directory"
+            )
         others = sorted(names - _BESIDES)
         if manifests.NAME not in names and others:
             raise ConfigError(
@@ -304,20 +312,23 @@ class Crawl:
 
     async def _run(self, agent: Running) -> End:
         writer = asyncio.create_task(self._write_status())
+        reason = ""
         try:
             end = await agent.run()
             self._state = str(end)
             return end
-        except BaseException:
-            self._state = "failed"
+        except BaseException as error:
+            self._state, reason = "failed", reason_of(error)
             raise
         finally:
             assert self._lock is not None and self._reporter is not None
             writer.cancel()
             if self._watchdog is not None:
                 self._watchdog.stop()
+            last = self._reporter.status(self._state)
+            last.reason = reason
             with suppress(OSError):
-                self._reporter.write(self._reporter.status(self._state))
+                self._reporter.write(last)
             self._lock.release()
             if self._pages is not None:
                 self._pages.close()

@@ -268,7 +268,7 @@ def make_report(
     first = FirstPass(crawl.keyer, top)
     ends: list[int] = []
     for shard, log in enumerate(crawl.logs):
-        end = log.start
+        end = 0
         late, lost = crawl.late_duplicates(shard), crawl.lost(shard)
         for position, record in log.scan():
             end = position + 1

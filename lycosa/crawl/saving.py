@@ -9,7 +9,8 @@ sealed. So a snapshot never knows more than its log. A file goes once neither of
 shard names it.
 
 Recovery. The newest whole snapshot is thawed, files that no kept snapshot names are deleted, and the log's
-tail is replayed. The archive is cut to what the logs know of it.
+tail is replayed. The archive is cut to what the logs know of it. If anything knows more of a log than it holds
+(see `wholeness`), the crawl is refused before anything is appended.
 
 In a cluster (`ledger`) a batch is committed elsewhere before it is written here: archive, ledger, our own disk, in
 this order. A shard that the ledger refuses is another agent's by now; nothing of it is written any more.
@@ -32,9 +33,11 @@ from lycosa.crawl.exchange import Exchange, catch_up, deliver
 from lycosa.crawl.manifest import shard_directory
 from lycosa.crawl.replay import refill_outbox, replay
 from lycosa.crawl.shard import Shard
+from lycosa.crawl.wholeness import Known, Missing, cursor_claims, missing, refuse
 from lycosa.files import Files, write_whole
 from lycosa.log import snapshot
 from lycosa.log.log import Batch, pack
+from lycosa.log.reader import segment_name, segments
 from lycosa.log.snapshot import SnapshotWriter
 
 RUNNING = "running"
@@ -232,7 +235,10 @@ class Saver:
     def _seal(self, writer: SnapshotWriter, shard: Shard, names: dict[str, list[str]]) -> None:
         for name in _OWN_FILES:
             shard.parts[name].settle()
-        writer.seal({"files": names, "store": self._store})
+        log = self._place(shard.number).within("log")
+        sealed = [(first, log.size(segment_name(first))) for first in segments(log)[:-1]]
+        logs = {each.number: each.log.committed for each in self.shards}
+        writer.seal({"files": names, "store": self._store, "segments": sealed, "logs": logs})
 
     def _forget(self, shard: Shard, position: int, names: dict[str, list[str]]) -> None:
         """Remove the files that only snapshots older than the last two named."""
@@ -254,6 +260,7 @@ class Saver:
         """Bring every shard to the end of its log; returns how many records were replayed."""
         replayed = 0
         spoken = self._clock.monotonic()
+        self._demand_snapshots(self.shards)
         # All are thawed before any is replayed: replaying one marks contents in the indexes of others.
         starts = [self._thaw(shard) for shard in self.shards]
         for row, shard in enumerate(self.shards):
@@ -261,10 +268,34 @@ class Saver:
             if told is not None and self._clock.monotonic() - spoken > 2.0:
                 spoken = self._clock.monotonic()
                 told(f"recovering: shard {row + 1} of {len(self.shards)}, {replayed:,} records replayed")
+        claims = [
+            claim
+            for shard in self.shards
+            for claim in cursor_claims(shard.number, shard.cursors, shard.answers)
+        ]
+        if self._ledger is None:
+            refuse(self._files.path(""), missing(self.ends(), claims))
         return replayed
+
+    def ends(self) -> dict[int, int]:
+        """Where the log of each shard ends."""
+        return {shard.number: shard.log.committed for shard in self.shards}
+
+    def _demand_snapshots(self, shards: Sequence[Shard]) -> None:
+        """Refuse logs that do not hold what the shards' snapshots know of them."""
+        if self._ledger is not None:
+            return  # whoever restored the shard has compared the two
+        ends = {shard.number: shard.log.committed for shard in shards}
+        troubles: list[Missing | str] = []
+        claims: list[Known] = []
+        for number in ends:
+            claims += snapshot_claims(self._place(number), number)
+            troubles += missing_files(self._place(number), number)
+        refuse(self._files.path(""), [*missing(ends, claims), *troubles])
 
     def recover_one(self, shard: Shard) -> None:
         """Bring a shard that is not yet this agent's to the end of its log. May run in a thread."""
+        self._demand_snapshots([shard])
         replay(shard, self._thaw(shard))
 
     def archive_ends(self) -> dict[str, int]:
@@ -327,3 +358,37 @@ class Saver:
         """The stop is clean: the snapshot is sealed and nothing was asked since."""
         self._files.remove(RUNNING)
         self._files.sync_dir("")
+
+
+def snapshot_claims(files: Files, number: int) -> list[Known]:
+    """How far logs came, as the snapshots of a shard know it."""
+    places = files.within("snapshots")
+    claims = [Known(number, position, "its snapshot") for position in snapshot.positions(places)]
+    for position in snapshot.positions(places):
+        said = snapshot.about(places, position) or {}
+        by = f"the snapshot of shard {number:02d}"
+        claims += [
+            Known(int(shard), end, by) for shard, end in said.get("logs", {}).items() if int(shard) != number
+        ]
+    return claims
+
+
+def missing_files(files: Files, number: int) -> list[str]:
+    """What the newest snapshot of a shard names and is not there: sealed segments, files of the parts."""
+    places = files.within("snapshots")
+    positions = snapshot.positions(places)
+    said = snapshot.about(places, positions[-1]) if positions else None
+    if said is None:
+        return []  # a snapshot that is damaged is passed over: the log tells all
+    troubles = []
+    log = files.within("log")
+    for first, size in said.get("segments", []):
+        there = log.size(segment_name(first)) if log.exists(segment_name(first)) else 0
+        if there < size:
+            what = "is missing" if not there else f"is cut to {there:,} of {size:,} bytes"
+            troubles.append(f"the segment {segment_name(first)} of shard {number:02d} {what}")
+    for part, names in said.get("files", {}).items():
+        gone = set(names) - set(files.list(part))
+        if gone:
+            troubles.append(f"{part}/{min(gone)} of shard {number:02d} is missing")
+    return troubles

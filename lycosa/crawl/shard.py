@@ -269,7 +269,8 @@ class Shard:
             self.lost.pop(record.url, None)
         elif isinstance(record, Received):
             self._note_received(record)
-            self.cursors[record.sender] = max(self.cursors.get(record.sender, 0), record.cursor)
+            if not self.log.is_doubtful(position):  # else what came before it may be lost: it is sent again
+                self.cursors[record.sender] = max(self.cursors.get(record.sender, 0), record.cursor)
             self.received = max(self.received, record.sequence)
             if record.digests:
                 self._heed(record, position)

@@ -1,6 +1,7 @@
 """Status: what a running crawl says of itself, to the screen and to other processes.
 
-status.json     the last word of the process, replaced every second; not durable, may be stale
+status.json     the last word of the process, replaced every second; not durable, may be stale. On a full disk it is
+                written over the one before, whose blocks it has
 meters.jsonl    the same, line by line: the history of the crawl, for plots (see `lycosa.crawl.history`)
 """
 
@@ -10,6 +11,7 @@ import os
 import resource
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ import msgspec
 
 from lycosa.crawl.history import History
 from lycosa.crawl.machine import memory_limit
+from lycosa.errors import DiskFullError, StorageError
 
 if TYPE_CHECKING:
     from lycosa.crawl.agent import Agent
@@ -49,6 +52,7 @@ class Status(msgspec.Struct, kw_only=True):
     page_limit: int
     meters: dict[str, float]
     next_due: float = 0.0  # seconds until the first of what is deferred
+    reason: str = ""  # of a run that failed: why
 
 
 def resident() -> int:
@@ -71,10 +75,36 @@ class StatusFiles:
 
     def write(self, status: Status) -> None:
         data = msgspec.json.encode(status)
-        draft = self._directory / (STATUS + ".part")
-        draft.write_bytes(data)
-        draft.replace(self._directory / STATUS)
+        _replace(self._directory / STATUS, data)
         self._history.add(data, time.monotonic(), last=status.state != "running")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    draft = path.with_name(path.name + ".part")
+    try:
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        with path.open("r+b") as file:  # a full disk: there is room where the last word stands
+            file.write(data.ljust(os.fstat(file.fileno()).st_size))
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a run failed, for people."""
+    if isinstance(error, DiskFullError):
+        return "the disk was full"
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def note_failure(directory: Path, error: BaseException) -> None:
+    """A run failed before it could say anything of itself: the last word of the run before says so."""
+    status = read_status(directory)
+    if status is not None and isinstance(error, StorageError):
+        status.state, status.reason, status.at = "failed", reason_of(error), time.time()
+        with suppress(OSError):
+            _replace(directory / STATUS, msgspec.json.encode(status))
 
 
 class Reporter:

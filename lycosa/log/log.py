@@ -18,7 +18,6 @@ in the directory are durable before its first record is.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 from lycosa.errors import StorageError
@@ -27,6 +26,8 @@ from lycosa.log import blocks
 from lycosa.log.reader import (
     SEGMENT_HEAD,
     LogReader,
+    gaps,
+    over_gaps,
     segment_head,
     segment_name,
     segments,
@@ -80,6 +81,7 @@ class Log:
         self._out: Appender | None = None
         self.torn = 0
         """Bytes of torn tail that opening the log cut off."""
+        self._gaps = gaps(files)
         self.committed, self._batch = self._recover()
         self._end = self.committed
 
@@ -87,11 +89,6 @@ class Log:
     def end(self) -> int:
         """The position that the next record will get."""
         return self._end
-
-    @property
-    def start(self) -> int:
-        """The first position that is still kept."""
-        return self._reader.start
 
     def append(self, record: Record) -> int:
         """Append a record; returns its position. Durable only after the next commit."""
@@ -152,12 +149,9 @@ class Log:
         assert self._cut is not None
         return decode(self._cut.records[position - self._cut.first])
 
-    def drop_before(self, position: int) -> None:
-        """Remove segments all of whose records lie before `position`."""
-        firsts = segments(self._files)
-        for first, following in pairwise(firsts):
-            if following <= position:
-                self._files.remove(segment_name(first))
+    def is_doubtful(self, position: int) -> bool:
+        """Whether records before this one may be missing that the log had when it was repaired (see `Gap`)."""
+        return any(gap.end <= position < gap.until for gap in self._gaps.values())
 
     def close(self) -> None:
         if self._out is not None:
@@ -195,17 +189,18 @@ class Log:
                 self._files.truncate(name, offset)
             if batch == 0 and len(firsts) > 1:
                 batch = self._last_batch(firsts[-2], first)
-            self._out = self._files.append(name)
-            return end, batch
-        return 0, 0
+            if (beyond := over_gaps(end, self._gaps)) == end:
+                self._out = self._files.append(name)
+            return beyond, batch
+        return over_gaps(0, self._gaps), 0
 
     def _last_batch(self, first: int, following: int) -> int:
         batch, end = 0, first
         for at, _ in walk(self._files, first):
             batch, end = at.head.batch, at.head.end
-        if end != following:
+        if over_gaps(end, self._gaps) != following:
             raise StorageError(
                 f"log segment {self._files.path(segment_name(first))} is cut short: "
-                f"restore it from a copy; nothing was changed"
+                f"restore it from a copy, or see what lycosa repair can do; nothing was changed"
             )
         return batch

@@ -8,6 +8,13 @@ A log is a directory of segments, each named by the position of its first record
 A *position* is the ordinal of a record in its shard's log, from 0. Blocks follow each other without gaps,
 so the blocks' heads alone lead from a position to its bytes; the reader keeps the heads of a few segments.
 
+A log that lost records and was repaired (see `lycosa.crawl.repair`) has a *gap* for them:
+
+    log/00000000000000000700.gap := {"first": 700, "end": 900, "until": 1200}     JSON
+
+There are no records from `first` up to `end`, and no position is ever used twice. `until` is where the log ended
+when it was repaired: of what it has received from others before that, an unknown part lies in the gap.
+
 The reader never changes a file. It stops, without a word, at the first block that is not whole, because that
 is where the writer is at work; damage *before* the end of what was durable is a `StorageError` that names
 the file and the offset (see `blocks` for how the two are told apart).
@@ -16,15 +23,16 @@ the file and the offset (see `blocks` for how the two are told apart).
 from __future__ import annotations
 
 import bisect
+import re
 import struct
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
 from lycosa.errors import StorageError
-from lycosa.files import Files
+from lycosa.files import Files, write_whole
 from lycosa.log import blocks
 from lycosa.records import Record, decode, has_tag, tag_of
 
@@ -52,6 +60,44 @@ def segments(files: Files) -> list[int]:
     """The first positions of the log's segments, ascending."""
     names = (name for name in files.list("") if name.endswith(".seg"))
     return sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Positions that have no record any more."""
+
+    first: int
+    end: int
+    until: int
+
+
+_GAP_NAME = re.compile(r"\d{20}\.gap\Z")
+
+
+def gaps(files: Files) -> dict[int, Gap]:
+    """The gaps of a log, by their first position."""
+    found = {}
+    for name in files.list(""):
+        if _GAP_NAME.match(name):
+            try:
+                gap = msgspec.json.decode(files.read(name), type=Gap)
+            except msgspec.MsgspecError as error:
+                raise StorageError(
+                    f"{files.path(name)} is damaged ({error}): restore it from a copy"
+                ) from None
+            found[gap.first] = gap
+    return found
+
+
+def write_gap(files: Files, gap: Gap) -> None:
+    """Note that a log has no records in a gap, and never will."""
+    write_whole(files, f"{gap.first:020d}.gap", msgspec.json.encode(gap))
+
+
+def over_gaps(position: int, known: Mapping[int, Gap]) -> int:
+    """The position itself, or the end of the gap that begins there."""
+    while position in known:
+        position = known[position].end
+    return position
 
 
 class BlockAt(NamedTuple):
@@ -108,7 +154,7 @@ def _refuse_damage(files: Files, name: str, offset: int, batch: int) -> None:
         if head is not None and head.batch > batch + 1 and blocks.intact(rest[at : at + head.size], head):
             raise StorageError(
                 f"log segment {files.path(name)} is damaged at byte {offset}: "
-                f"restore it from a copy; nothing was changed"
+                f"restore it from a copy, or see what lycosa repair can do; nothing was changed"
             )
         at = rest.find(blocks.MAGIC, at + 1)
 
@@ -126,22 +172,18 @@ class LogReader:
         """Where the segments are."""
         return self._files
 
-    @property
-    def start(self) -> int:
-        """The first position that is still kept."""
-        return (segments(self._files) or [0])[0]
-
     def end(self) -> int:
-        """The position after the last whole record."""
+        """The position that the next record will get, as far as it can be seen."""
+        known = gaps(self._files)
         for first in reversed(segments(self._files)):
             end = -1
             for at, _ in walk(self._files, first):
                 end = at.head.end
             if end >= 0:
-                return end
+                return over_gaps(end, known)
             if self._files.size(segment_name(first)) >= SEGMENT_HEAD:
-                return first
-        return 0
+                return over_gaps(first, known)
+        return over_gaps(0, known)
 
     def find(self, needle: bytes) -> Iterator[tuple[int, Record]]:
         """Positions and records whose encoding holds `needle`; blocks without it are not decoded."""
@@ -160,16 +202,19 @@ class LogReader:
     ) -> Iterator[tuple[int, memoryview]]:
         """Positions and encoded records from `start` up to `stop` (or the end) that hold `needle`."""
         firsts = segments(self._files)
+        known = gaps(self._files)
+        start = next((gap.end for gap in known.values() if gap.first <= start < gap.end), start)
         low = max(bisect.bisect_right(firsts, start) - 1, 0)
-        expected: int | None = None
+        expected: int | None = over_gaps(0, known) if low == 0 else None
         for number in range(low, len(firsts)):
             first = firsts[number]
             if stop is not None and first >= stop:
                 return
-            if expected is not None and first != expected:
+            if expected is not None and first != (expected := over_gaps(expected, known)):
                 raise StorageError(
                     f"log segment {self._files.path(segment_name(expected))} is missing or cut short, before "
-                    f"{segment_name(first)}: restore it from a copy; nothing was changed"
+                    f"{segment_name(first)}: restore it from a copy, or see what lycosa repair can do; nothing was "
+                    f"changed"
                 )
             expected = first
             for at, body in walk(self._files, first, start):

@@ -4,7 +4,7 @@
     snapshot := "LySNP1\\r\\n" section* end
     section  := name:"N" text piece*
     piece    := "P" bytes
-    end      := "E" json                      {"position": n, "files": [...], ...}
+    end      := "E" json                      {"position": n, "files": {...}, ...}: see docs/formats/snapshot.md
     each of  := kind:1s length:u32le crc:u32le data     the sum of kind and data; a piece's data is zstd
 
 A snapshot is written under a draft name, synced, renamed, and its directory synced: it is there whole or
@@ -112,6 +112,27 @@ def newest(files: Files) -> Snapshot | None:
     return None
 
 
+def about(files: Files, position: int) -> dict[str, Any] | None:
+    """What the writer of the snapshot at a position said of it, without reading the rest; None if it is cut."""
+    name, at = _name_of(position), len(MAGIC)
+    size = files.size(name)
+    while at + _FRAME.size <= size:
+        kind, length, crc = _FRAME.unpack(files.read_at(name, at, _FRAME.size))
+        at += _FRAME.size
+        if kind == b"E":
+            body = files.read_at(name, at, length)
+            return _end(body) if google_crc32c.value(kind + body) == crc else None
+        at += int(length)
+    return None
+
+
+def _end(body: bytes | memoryview) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return None
+
+
 def read(files: Files, position: int) -> Snapshot | None:
     """The snapshot taken at a position, or None if it is not whole."""
     data = memoryview(files.read(_name_of(position)))
@@ -128,11 +149,8 @@ def read(files: Files, position: int) -> Snapshot | None:
             except zstandard.ZstdError:
                 return None
         elif kind == b"E":
-            try:
-                about = msgspec.json.decode(body, type=dict[str, Any])
-            except msgspec.MsgspecError:
-                return None
-            return Snapshot(position, about, pieces) if about.get("position") == position else None
+            said = _end(body)
+            return Snapshot(position, said, pieces) if said and said.get("position") == position else None
     return None
 
 

@@ -6,7 +6,7 @@ about the keys of a range, and a *shelf* is a repository with the buckets that a
 The stores differ in that alone, and in when and what they merge:
 
     mercator   one shelf of one bucket
-    drum       one shelf of k buckets, merged together in one pass
+    drum       k shelves of one bucket each, merged one after the other in one pass
     veuniq     N shelves of one bucket each, one merged at a time
 
 An offer goes through the recent keys (see `recent`), which drop what is certainly known or waiting,

@@ -8,6 +8,9 @@ here the payload), and files on disk to which the arrays are spilled. When one b
 bucket after bucket is read, sorted, and merged with its range of the repository, and then the
 auxiliaries of the keys that came out are fetched.
 
+The repository lies in k files, one for each bucket's range, so that a pass is k merges in a row. Each gives
+its new keys out before the next is begun: memory is one bucket's, however much a pass merges.
+
 The operations of the paper:
 
     check(keys, payloads)     is the key known? answered by `take_checked` after the merge; nothing changes
@@ -50,7 +53,9 @@ class DrumSeen(DiskSeen):
     ) -> None:
         if not 1 <= buckets <= 1 << 16:
             raise ConfigError(f"drum takes 1 to 65536 buckets, not {buckets}")
-        super().__init__(files, [equal_ranges(buckets)], memory)
+        super().__init__(files, [[low] for low in equal_ranges(buckets)], memory)
+        self._turn = 0
+        self._passing = False  # a pass is under way: it goes on, from the bucket whose turn it is
         self._bucket_bytes = bucket_bytes
         self._checked: list[Checked] = []
 
@@ -69,15 +74,27 @@ class DrumSeen(DiskSeen):
 
     @property
     def due(self) -> bool:
-        return any(
+        return (self._passing and any(bucket.asked for bucket in self._buckets[self._turn :])) or any(
             sum(source.length for source in bucket.sources) >= self._bucket_bytes
             or bucket.records >= self.batch
             for bucket in self._buckets
         )
 
     def _next(self) -> Shelf | None:
-        shelf = self._shelves[0]
-        return shelf if any(bucket.records for bucket in shelf.buckets) else None
+        """The next of the pass that has something waiting; after the last one the first."""
+        count = len(self._shelves)
+        for step in range(count):
+            turn = (self._turn + step) % count
+            shelf = self._shelves[turn]
+            records = sum(
+                bucket.records for bucket in shelf.buckets
+            )  # one, but for stores of earlier versions
+            asked = any(bucket.asked for bucket in shelf.buckets)
+            if asked or (not self._asked and records):  # marks alone answer nobody
+                self._turn = turn if records > self.batch else (turn + 1) % count
+                self._passing = self._turn > 0 or turn == 0
+                return shelf
+        return None
 
     def apply(self, merge: Merge) -> list[tuple[int, bytes]]:
         new = super().apply(merge)

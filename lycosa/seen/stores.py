@@ -3,7 +3,7 @@
     auto       `memory` up to its share of the memory, then `veuniq`; the default
     memory     a table in RAM, under 8 bytes a URL
     veuniq     many sorted files, one merged at a time
-    drum       one sorted file, merged with all buckets at once
+    drum       sorted files by range, all merged with their buckets in one pass
     mercator   one sorted file and one buffer
 
 Each module is imported only when its store is asked for.

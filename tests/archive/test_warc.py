@@ -6,6 +6,7 @@ import gzip
 import io
 import re
 import uuid
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,7 +15,10 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from lycosa.archive import warc
-from lycosa.archive.reader import parse
+from lycosa.archive.cdxj import entry
+from lycosa.archive.reader import parse, scan
+from lycosa.files import DiskFiles
+from lycosa.url.parts import surt
 
 ID = warc.record_id(bytes(range(16)))
 AT = 1_700_000_000_123
@@ -185,7 +189,8 @@ def test_no_value_can_add_a_line() -> None:
     )
     header = gzip.decompress(member).partition(b"\r\n\r\n")[0]
     assert header.count(b"WARC-Type: ") == 2  # one of them inside the URI's line
-    assert b"WARC-Target-URI: http://a/%0D%0AWARC-Type: evil%00\r\n" in header
+    assert b"WARC-Target-URI: http://a/%0D%0AWARC-Type:%20evil%00\r\n" in header
+    assert b"X-Lycosa-URL: http://a/%0D%0AWARC-Type: evil%00\r\n" in header
     assert re.search(rb"WARC-IP-Address: 1%0A2\r\n", header)
 
 
@@ -218,3 +223,26 @@ def test_any_exchange_is_one_sound_record(head: bytes, body: bytes, url: str, ad
 def test_warcio_reads_any_body(body: bytes, extra: bytes) -> None:
     seen = _read(warc.response(ID, AT, URL, b"HTTP/1.1 200 OK\r\n" + extra + b"\r\n", body))
     assert seen.payload == body
+
+
+@pytest.mark.parametrize(
+    ("url", "uri"),
+    [
+        ("http://h/a|b?c=[1]&d={x}", "http://h/a%7Cb?c=%5B1%5D&d=%7Bx%7D"),
+        ("http://[::1]:8080/x[1]", "http://[::1]:8080/x%5B1%5D"),
+        ("http://h/100%", "http://h/100%25"),
+        ("http://h/%7Ea%zz^`", "http://h/%7Ea%25zz%5E%60"),
+        ("http://h", "http://h"),
+        ("http://h/plain/~x;y=1?a=b&c=d:e@f!$'()*+,", "http://h/plain/~x;y=1?a=b&c=d:e@f!$'()*+,"),
+    ],
+)
+def test_a_target_is_a_uri_and_the_exact_url_is_kept(url: str, uri: str, tmp_path: Path) -> None:
+    member = warc.response("<urn:uuid:1>", AT, url, b"HTTP/1.1 200 OK\r\n\r\n", b"x")
+    (tmp_path / "f.warc.gz").write_bytes(member)
+    (row,) = scan(DiskFiles(tmp_path), "f.warc.gz")
+    assert row.record.fields["warc-target-uri"] == uri
+    assert row.record.url == url
+    assert ("x-lycosa-url" in row.record.fields) == (uri != url)
+    found = entry(row.record, "f.warc.gz", 0, row.length)
+    assert found is not None
+    assert (found.url, found.surt) == (uri, surt(url))

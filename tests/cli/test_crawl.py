@@ -544,6 +544,15 @@ def test_a_manifest_of_a_newer_format(done: Path, site: Site, capsys: Capture) -
     assert contents(done) == before
 
 
+def test_a_directory_that_was_brought_from_a_cluster(done: Path, site: Site, capsys: Capture) -> None:
+    """The next `cluster fetch` would throw its pages away."""
+    manifest = json.loads((done / "crawl.json").read_text())
+    (done / "crawl.json").write_text(json.dumps({**manifest, "cluster": True}))
+    before = contents(done)
+    assert "brought from a cluster" in refused(capsys, 2, site.url(), "--into", str(done), *FLAGS)
+    assert contents(done) == before
+
+
 def test_a_missing_list_of_suffixes(done: Path, site: Site, capsys: Capture) -> None:
     (done / "public_suffix.dat").unlink()
     assert "public_suffix.dat" in refused(capsys, 3, site.url(), "--into", str(done), *FLAGS)
@@ -587,23 +596,32 @@ def test_a_torn_tail_is_cut_and_the_crawl_goes_on(done: Path, site: Site) -> Non
 
 
 FULL = """
-import errno, os, sys
-real, left = os.write, int(sys.argv[1])
-def write(fd, data):
+import errno, os, pathlib, sys
+real, left, below = os.write, int(sys.argv[1]), ""
+def take(size, path):
     global left
+    left -= size if path.startswith(below) else 0
+    if left < 0 and path.startswith(below):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def write(fd, data):
     if fd > 2:
-        left -= len(data)
-        if left < 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        take(len(data), os.readlink(f"/proc/self/fd/{fd}") if below else "")
     return real(fd, data)
 os.write = write
+written = pathlib.Path.write_bytes
+def write_bytes(path, data):
+    take(len(data), str(path))
+    return written(path, data)
+pathlib.Path.write_bytes = write_bytes
 from lycosa.cli.main import main
+if not left:
+    below = sys.argv[sys.argv.index("--into") + 1]  # the crawl's disk alone is full
 sys.exit(main(sys.argv[2:]))
 """
 
 
 @pytest.mark.parametrize("room", [400_000, 420_000])
-def test_a_full_disk(room: int, site: Site, tmp_path: Path) -> None:
+def test_a_full_disk(room: int, site: Site, tmp_path: Path, capsys: Capture) -> None:
     """The list of suffixes alone takes some 350 kB; then the log and the archive run out of room."""
     into = tmp_path / "c"
     args = ["crawl", site.url(), "--into", str(into), "--set", "commit_seconds=0.02", *FLAGS]
@@ -616,9 +634,67 @@ def test_a_full_disk(room: int, site: Site, tmp_path: Path) -> None:
         assert ran.returncode == 3, ran.stderr
         assert len(ran.stderr.splitlines()) == 1, ran.stderr
         assert "the disk is full: free some room, then run the same command again" in ran.stderr
+        capsys.readouterr()
+        assert main(["status", str(into)]) == 0
+        assert f"{into}: stopped: the disk was full, " in capsys.readouterr().out
         assert main(args) == 0
     urls = [row.url for row in fetched(into)]
     assert len(urls) == len(set(urls)) == 60
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the names of open files in /proc")
+@pytest.mark.parametrize("agents", ["1", "2"])
+def test_a_full_disk_at_a_resume(agents: str, tmp_path: Path, site: Site, capsys: Capture) -> None:
+    """Not a byte more fits: one line, and whoever asks is told why; afterwards the crawl goes on."""
+    done = tmp_path / "c"
+    args = ["crawl", site.url(), "--into", str(done), *FLAGS]
+    assert main([*args, "--shards", "4", "--max-pages", "5"]) == 0
+    args += ["--agents", agents]
+    status = json.loads((done / "status.json").read_text())
+    (done / "status.json").write_text(json.dumps({**status, "state": "running"}))  # it was killed
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL, "0", *args], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 3, ran.stderr
+    assert len(ran.stderr.splitlines()) == 1, ran.stderr
+    assert "the disk is full" in ran.stderr
+    capsys.readouterr()
+    assert main(["status", str(done)]) == 0
+    assert f"{done}: stopped: the disk was full, " in capsys.readouterr().out
+    assert main(args) == 0
+    assert len(fetched(done)) == COUNT
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts a small disk")
+def test_a_disk_that_is_full_or_may_not_be_written(site: Site, tmp_path: Path, capsys: Capture) -> None:
+    place = tmp_path / "disk"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)], check=False).returncode:
+        pytest.skip("no mount here")
+    try:
+        into = place / "c"
+        args = ["crawl", site.url(), "--into", str(into), "--max-pages", "5", *FLAGS]
+        assert main(args) == 0
+        with (place / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError):
+            while True:
+                file.write(b"x" * 1000)
+        args[5] = "9"
+        for agents in ("1", "2"):
+            capsys.readouterr()
+            assert "disk is full" in refused(capsys, 3, *args[1:], "--agents", agents)
+            assert main(["status", str(into)]) == 0
+            assert "stopped: the disk was full" in capsys.readouterr().out
+        assert "disk is full" in refused(capsys, 3, site.url(), "--into", str(place / "new"), *FLAGS)
+        (place / "ballast").unlink()
+        assert main(args) == 0
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+        capsys.readouterr()
+        for where in (into, place / "other"):
+            assert "no permission" in refused(capsys, 3, site.url(), "--into", str(where), *FLAGS)
+        assert main(["graph", "build", str(into)]) == 3
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    finally:
+        subprocess.run(["umount", str(place)], check=False)
 
 
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from lycosa.cluster.storage import (
@@ -213,6 +214,36 @@ def test_a_damaged_checkpoint_is_passed_over(
     storage.put("c/shards/03/checkpoints/00000001-00000000000000000009.json", b"{")
     found = shard.newest()
     assert found is not None and found.position == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../x",
+        "seen/..",
+        "/etc/x",
+        "seen//x",
+        "seen/a/b",
+        "x",
+        "",
+        "seen/\0",
+        "..\\x/y",
+        "seen/.",
+        "./x",
+    ],
+)
+def test_names_that_lead_elsewhere_are_refused(storage: DirectoryStorage, name: str, tmp_path: Path) -> None:
+    """A checkpoint is written by whoever can write to the storage."""
+    shard = ShardStorage(storage, "c", 0)
+    good = "c/shards/00/files/00000001/seen/x.1"
+    storage.put(good, b"1")
+    for local, stored in ((name, good), ("seen/x", name)):
+        told = {"epoch": 1, "position": 5, "snapshot": good, "files": {local: [stored, 1]}}
+        storage.put("c/shards/00/checkpoints/00000001-00000000000000000005.json", msgspec.json.encode(told))
+        place = tmp_path / "deep" / "er" / "place"
+        with pytest.raises(StorageError, match="names a file"):
+            shard.restore(DiskFiles(place), [])
+        assert not (tmp_path / "x").exists() and not place.exists()
 
 
 def test_archives(storage: DirectoryStorage, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,10 +23,11 @@ from lycosa.crawl.agent import End
 from lycosa.crawl.config import Options, read_options
 from lycosa.crawl.explain import explain
 from lycosa.crawl.reading import CrawlReader
+from lycosa.crawl.repair import look, mend
 from lycosa.crawl.report import make_report
 from lycosa.crawl.splitting import Splitter, SplitterOptions
 from lycosa.crawl.status import read_status
-from lycosa.errors import ConfigError
+from lycosa.errors import ConfigError, LocalError, StorageError
 from lycosa.files import DiskFiles
 from lycosa.lab.webs import Served, serving
 from lycosa.records import Duplicates, Fetched, Received
@@ -121,6 +123,37 @@ def test_an_agent_that_is_killed_comes_back_and_the_others_go_on(tmp_path: Path)
     check(served, tmp_path, killed=True)
     assert sum("started again" in note for note in notes) == 2
     assert not (tmp_path / "running").exists()
+
+
+def test_a_run_that_ends_without_one_of_its_agents_has_failed(tmp_path: Path) -> None:
+    async def kill(crawl: Any) -> None:
+        await until(lambda: crawl.status().pages >= 20)
+        os.kill(crawl._agent.processes[1], signal.SIGKILL)
+        crawl.stop_soon()
+
+    with serving(SMALL) as served:
+        with pytest.raises(LocalError, match="agent 1 died"):
+            crawl(served.web, tmp_path, 2, kill)
+        assert crawl(served.web, tmp_path, 2).end is End.FINISHED
+    check(served, tmp_path, killed=True)
+
+
+def test_a_shard_that_is_gone_is_refused_and_repaired(tmp_path: Path) -> None:
+    """Only the cursors of the other agent's shards know of it."""
+    with serving(SMALL) as served:
+        crawl(served.web, tmp_path, 2, limits={"pages": 150})
+        reader = CrawlReader(tmp_path)
+        known = {record.sender for _, _, record in reader.records() if isinstance(record, Received)}
+        gone = min(known)
+        for path in tmp_path.glob("shards/*/snapshots"):
+            shutil.rmtree(path)
+        shutil.rmtree(tmp_path / "shards" / f"{gone:02d}")
+        with pytest.raises(StorageError, match=rf"shard {gone:02d} ends at record 0 .*lycosa repair"):
+            crawl(served.web, tmp_path, 2)
+        files = DiskFiles(tmp_path)
+        mend(files, look(files), "now")
+        assert crawl(served.web, tmp_path, 2).end is End.FINISHED
+    none(served.web.truth().compare(outcomes(tmp_path)))
 
 
 def command(served: Served, directory: Path, *more: str) -> list[str]:

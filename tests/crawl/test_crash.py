@@ -5,20 +5,22 @@ The disk of these tests also drops and reorders what was not synced, which SIGKI
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from itertools import pairwise
 from random import Random
 
 import pytest
 
-from lycosa.archive.reader import scan
+from lycosa.archive.reader import leftovers, scan
 from lycosa.crawl.agent import Agent, End
 from lycosa.lab import virtual
 from lycosa.lab.faults import Crash, FaultyFiles
 from lycosa.lab.network import ScriptedFetcher
 from lycosa.lab.virtual import VirtualClock
 from lycosa.log.reader import LogReader
-from lycosa.records import Fetched, Skipped
+from lycosa.records import Fetched, Robots, Skipped
+from lycosa.url.domains import Domains
 from lycosa.url.parts import host_of
 from tests.crawl.scripted import OPTIONS, crawl, expected, make_agent
 
@@ -150,3 +152,32 @@ def test_many_crashes_in_a_row(seed: int, store: str) -> None:
     assert expected() <= set(counts)
     assert max(counts.values()) == 1
     check_politeness(requests)
+
+
+def test_what_a_cut_commit_left_in_the_archive_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The archive is durable, some logs are, others are not: their exchanges lie between others that count."""
+    monkeypatch.setattr(Domains, "bundled_list", staticmethod(lambda: b"com\n"))
+    seldom = {"commit_seconds": 5.0, "snapshot": {"records": 10_000, "seconds": 600.0}}
+    whole = FaultyFiles()
+    assert crawl(whole, **seldom).end is End.FINISHED
+    left = 0
+    for crash_at in range(4, whole.steps, 2):
+        files = FaultyFiles(crash_at)
+        with contextlib.suppress(Crash):
+            crawl(files, **seldom)
+        files = files.restart(Random(crash_at))
+        assert crawl(files, 1000.0, **seldom).end is End.FINISHED
+        spans: dict[str, list[tuple[int, int]]] = {}
+        for number in range(SHARDS):
+            for _, record in LogReader(files.within(f"shards/{number:02d}/log")).scan():
+                place = record.stored if isinstance(record, Fetched | Robots) else None
+                if place is not None:
+                    spans.setdefault(place.file, []).append((place.offset, place.offset + place.length))
+        counts = archived(files)
+        for name in spans:
+            for row in leftovers(files.within("archive"), name, spans[name]):
+                if row.record.kind == "response":
+                    counts[row.record.url] -= 1
+                    left += 1
+        assert max(counts.values()) == 1, counts.most_common(3)
+    assert left, "no commit was cut between two logs: the test shows nothing"

@@ -126,18 +126,6 @@ def test_a_missing_segment_is_named(tmp_path: Path) -> None:
         numbers(log.reader)
 
 
-def test_dropping_old_segments_keeps_positions(tmp_path: Path) -> None:
-    log = Log(DiskFiles(tmp_path), segment_bytes=100)
-    for n in range(10):
-        log.append(record(n))
-        log.commit()
-    log.drop_before(5)
-    assert 3 <= log.start <= 5, "whole segments go, never a record that is still needed"
-    assert numbers(log.reader, log.start) == list(range(log.start, 10))
-    assert not (tmp_path / "00000000000000000000.seg").exists()
-    assert log.reader.read(7).at == 7
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 2**32 - 1))
 def test_arbitrary_bytes_are_never_taken_for_records(data: bytes, seed: int) -> None:

@@ -18,6 +18,7 @@ from lycosa.seen import merge_kernels as kernels
 from lycosa.seen import waiting
 from lycosa.seen.auto import AutoSeen
 from lycosa.seen.cache import CachedSeen, ScatterCache
+from lycosa.seen.disk import DiskSeen
 from lycosa.seen.drum import DrumSeen
 from lycosa.seen.mercator import MercatorSeen
 from lycosa.seen.recent import RecentKeys
@@ -280,7 +281,8 @@ def test_drum_checks_and_updates(tmp_path) -> None:
     seen.check(keys_of(10, 11), [b"ten", b"eleven"])
     seen.offer(keys_of(12), [b"twelve"])
     seen.check(keys_of(12, 2**63), [b"again", b"far"])
-    assert seen.merge() == [(12, b"twelve")]
+    assert seen.merge() + seen.merge() == [(12, b"twelve")]
+    assert not seen.waiting
     checked = sorted(seen.take_checked())
     assert checked == [
         (10, b"ten", True),
@@ -293,6 +295,39 @@ def test_drum_checks_and_updates(tmp_path) -> None:
     seen.merge()
     assert seen.take_checked() == [(11, b"still not", False)]
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize("kind", [DrumSeen, MercatorSeen, VeuniqSeen])
+def test_a_merge_gives_out_no_more_than_its_share(tmp_path, kind: type[DiskSeen]) -> None:
+    """However much waits: what comes out of a merge is in RAM at once."""
+    seen = kind(DiskFiles(tmp_path), memory=SMALL)
+    keys = np.random.default_rng(1).integers(0, 2**64, 30_000, np.uint64)
+    for start in range(0, len(keys), 500):
+        part = keys[start : start + 500]
+        seen.offer(part, [b"u"] * len(part))
+    assert seen.waiting > 20 * seen.batch
+    out = []
+    while seen.waiting:
+        new = seen.merge()
+        assert len(new) <= seen.batch
+        out += [key for key, _ in new]
+    assert sorted(out) == sorted(keys.tolist())
+
+
+def test_a_pass_of_drum_ends(tmp_path) -> None:
+    """Once one bucket is full all are merged, one after the other; then it waits for the next."""
+    seen = DrumSeen(DiskFiles(tmp_path), memory=SMALL, buckets=8)
+    keys = np.random.default_rng(2).integers(0, 2**64, 3_000, np.uint64)
+    seen.offer(keys, [b"u"] * len(keys))
+    assert not seen.due
+    full = np.arange(seen.batch, dtype=np.uint64)
+    seen.offer(full, [b"u"] * len(full))
+    merges = 0
+    while seen.due:
+        seen.merge()
+        merges += 1
+    assert not seen.waiting
+    assert 8 <= merges <= 10
 
 
 def test_needless_files_go_and_needed_ones_stay(tmp_path) -> None:
