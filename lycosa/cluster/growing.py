@@ -69,6 +69,7 @@ class Growing:
         self._grow = grow
         self._need = need
         self._refused = agent.refused_seeds
+        self.underway = agent.underway
         self._growing = False
         self._stopped = False
         self._paused = False

@@ -161,6 +161,7 @@ class Supervisor:
         self._restarts: set[asyncio.Task[None]] = set()
         self.pages_before = before.pages - before.pages_run if before else 0
         self._addresses: SharedAddressTable | None = None
+        self.underway = None  # agents read pages, each with a watchdog of its own
 
     # -- the start
 

@@ -36,13 +36,14 @@ from lycosa import options as options_of
 from lycosa.clock import SystemClock
 from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.agent import Agent, End, build
+from lycosa.crawl.agent import End, build
 from lycosa.crawl.config import Options, canonical_seeds, read_options
 from lycosa.crawl.harvest import Crop
 from lycosa.crawl.keywords import CrawlKeywords, SplitterKeywords
 from lycosa.crawl.splitting import SplitterOptions
 from lycosa.crawl.status import Reporter, Status, note_failure, reason_of
 from lycosa.crawl.steady import SteadyTask
+from lycosa.crawl.underway import Underway
 from lycosa.crawl.warming import warm
 from lycosa.crawl.watchdog import Watchdog
 from lycosa.errors import ConfigError, LycosaError
@@ -181,6 +182,10 @@ class Running(Protocol):
     def read_meters(self) -> dict[str, float]: ...
     @property
     def refused_seeds(self) -> list[tuple[str, str]]: ...
+    @property
+    def underway(self) -> Underway | None:
+        """The pages that are being read in this process; None if others read."""
+        ...
 
 
 class Reporting(Protocol):
@@ -241,9 +246,9 @@ class Crawl:
 
     def _begin(self, running: Coroutine[Any, Any, End]) -> asyncio.Task[End]:
         """Several agents in processes of their own are stopped by the end of this one, whichever way it ends."""
-        return (
-            SteadyTask(running, self._end) if isinstance(self._agent, Agent) else asyncio.create_task(running)
-        )
+        assert self._agent is not None
+        here = self._agent.underway is not None
+        return SteadyTask(running, self._end) if here else asyncio.create_task(running)
 
     def _end(self) -> None:
         """Ask for a clean end; nobody reads pages any more."""
@@ -306,7 +311,7 @@ class Crawl:
 
     def watch(self) -> None:
         """Have a `Watchdog` watch over this process, which must be a command's and have its signal handlers set."""
-        if isinstance(self._agent, Agent):
+        if self._agent is not None and self._agent.underway is not None:
             self._watchdog = Watchdog(self._agent.underway)
             self._watchdog.start(interrupts=True)
 
