@@ -74,7 +74,7 @@ class Growing:
         self._stopped = False
         self._paused = False
         self._left: Status | None = None
-        """How the first agent left the crawl, while nobody runs."""
+        """How the first agent left the crawl: what is known of it until all of the others have spoken."""
 
     async def run(self) -> End:
         """Crawl until the end, with as many agents as it takes."""
@@ -139,8 +139,9 @@ class Growing:
         return self.status().meters if self._running is None else self._running.read_meters()
 
     def status(self, state: str = "running") -> Status:
-        if self._reporter is not None:
-            return self._reporter.status(state)
+        found = None if self._reporter is None else self._reporter.status(state)
+        if found is not None and (self._left is None or found.pages >= self._left.pages):
+            return found
         assert self._left is not None
         return msgspec.structs.replace(self._left, at=time.time(), state=state)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -63,18 +64,23 @@ def test_one_agent_goes_on_as_two_and_nothing_is_lost_or_asked_twice(
     monkeypatch.setattr(api, "Need", lambda: Need(enough=60, share=0.0, seconds=0.0))
     notes: list[str] = []
     agents: list[int | None] = []
+    pages: list[int] = []
 
     async def watch(made: Any) -> None:
         agents.append(made.agents)
         await until(lambda: made.agents == 2)
         before = made.status()
         assert before.pages_run == before.pages > 0 and before.elapsed > 0
+        while True:
+            pages.append(made.status().pages)
+            await asyncio.sleep(0.02)
 
     politeness = {**WAITS, "wait": 0.2, "pages_per_visit": 3}
     with serving(SMALL) as served:
         ran = crawl(served.web, tmp_path, None, watch, notes.append, politeness=politeness)
     assert ran.end is End.FINISHED
     assert agents == [1]
+    assert pages == sorted(pages) and pages[0] > 0, "no page that was counted is forgotten on the way"
     assert notes.count("there is work for more than one agent: going on with 2") == 1
     found = check(served, tmp_path)
     assert ran.status.pages == ran.status.pages_run == sum(1 for status in found.values() if status)
