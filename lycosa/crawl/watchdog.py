@@ -25,6 +25,8 @@ from lycosa.crawl.underway import Reading, Underway
 
 NOTICE = 10
 LIMIT = 60
+_CODE = 5
+"""The commands' exit code for an internal limit."""
 _INTERRUPTED = 3
 """Looks without movement after which Ctrl-C means the process and not the loop, which would not hear it."""
 
@@ -113,7 +115,7 @@ class Watchdog:
                 f"reading {stuck.url} has taken {self._limit} s, in {_place(stuck.thread)}: the process ends."
                 f" The page is tried once more when the crawl goes on, then skipped"
             )
-            self._end(1)
+            self._end(_CODE)
         elif told:
             reading = next(
                 (f", reading {row.url}" for row in readings if row.thread == self._loop_thread), ""
