@@ -34,6 +34,13 @@ from lycosa.errors import ConfigError
 OLDEST = (2, 12)
 _FIRST = 5.0
 """Seconds that a first connection may take, per server."""
+_CLOSED = (
+    ConnectionError,
+    nats.errors.UnexpectedEOF,
+    nats.errors.StaleConnectionError,
+    nats.errors.ConnectionClosedError,
+)
+"""What a connection that somebody at the other end took and then closed looks like to us; but one refused."""
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,8 +178,10 @@ def _said(url: str, error: Exception) -> str:
         return f"TLS with {url} failed ({error.__class__.__name__}): check ca, cert and key"
     if isinstance(error, TimeoutError):
         return f"{url} does not answer"
-    if isinstance(error, nats.errors.UnexpectedEOF | nats.errors.StaleConnectionError | ConnectionResetError):
-        return f"{url} closed the connection: check TLS and credentials"
+    if isinstance(error, _CLOSED) and not isinstance(error, ConnectionRefusedError):
+        # With TLS 1.3 a client that shows no certificate ends its handshake well, and is shut out afterwards:
+        # reading ends, or writing breaks, as it happens.
+        return f"{url} closed the connection: check ca, cert and key, and this user's permissions"
     if isinstance(error, OSError | nats.errors.NoServersError):
         return f"there is no NATS server at {url}"
     return f"cannot connect to {url}: {error or error.__class__.__name__}"
