@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nats.aio.client import Client
@@ -76,7 +77,10 @@ def test_turns_of_two_never_overlap_whatever_the_delays(steps) -> None:
         assert start >= end
 
 
-async def test_asked_over_the_wire(client: Client, other: Client, names: Names) -> None:
+async def test_asked_over_the_wire(
+    client: Client, other: Client, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lycosa.cluster.engine.turns._ANSWER", 60.0)  # a busy machine answers late
     clock = ManualClock()
     address = "192.0.2.7"
     shard = owner_of(address, 4)
@@ -101,6 +105,7 @@ async def test_asked_over_the_wire(client: Client, other: Client, names: Names) 
         raise AssertionError("a turn that was given back is never granted again")
     may = False  # the lease is at 0.8 of its time
     clock.advance(60.0)
+    monkeypatch.setattr("lycosa.cluster.engine.turns._ANSWER", 0.2)
     assert isinstance(await asker.ask(address), Later)
     await client.publish(names.turn_subject(shard), b"\xff{")  # is not answered, and harms nobody
     await keeper.close()
