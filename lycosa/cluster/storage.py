@@ -218,6 +218,10 @@ class TailAhead(StorageError):  # noqa: N818
     """The tail begins after the end of what is on storage: somebody sealed and purged meanwhile. Look again."""
 
 
+class CheckpointAhead(TailAhead):
+    """A checkpoint is ahead of the log that was read before it: its holder went on meanwhile. Look again."""
+
+
 class ShardStorage:
     """One shard's part of shared storage."""
 
@@ -350,7 +354,7 @@ class ShardStorage:
             )
         end = _write_tail(log, pieces, end)
         if checkpoint is not None and checkpoint.position > end:
-            raise StorageError(
+            raise CheckpointAhead(
                 f"the checkpoint at position {checkpoint.position} of {self._place} is ahead of the log, which "
                 f"ends at {end}: records are missing from the stream"
             )

@@ -128,7 +128,7 @@ class ClusterCrawl:
     async def pages(self) -> int:
         """Pages, as the holders of the shards last said."""
         reports = await self._control().reports()
-        return sum(int(report.totals.get("pages", 0)) for report in reports.values())
+        return sum(report.totals.pages for report in reports.values())
 
     def streams(self, shards: int) -> list[str]:
         """The names of its streams: the keys', the tails', the exchange's."""

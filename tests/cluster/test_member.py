@@ -72,7 +72,9 @@ def test_one_dies_with_its_disk_another_leaves_a_third_comes(server: Servers, tm
     web = msgspec.structs.replace(SMALL, pages=400)
     with serving(web) as served, cluster(tmp_path, server.urls, "storm") as made:
         # No checkpoint before the death: what the first agent fetched is lost for certain.
-        made.create(served.web, lease=3.0, politeness=SLOW, snapshot={"seconds": 600.0})
+        made.create(
+            served.web, lease=3.0, politeness=SLOW, snapshot={"seconds": 600.0, "archive_seconds": 600.0}
+        )
         made.command("start")
         made.join("a")
         made.join("b")

@@ -10,6 +10,9 @@ A credentials file holds a user's JWT and the seed of its key, as the `nsc` tool
 
     -----BEGIN NATS USER JWT----- line(s) jwt ... -----BEGIN USER NKEY SEED----- seed ...
     seed := base32(prefix:2 key:32 crc16:2)         crc: CCITT, little endian
+
+Subjects are bytes to the servers, and whoever may publish can use any. The library takes one that is not UTF-8 for
+a broken connection, opens another and is sent the same again, for ever; here such bytes become U+FFFD.
 """
 
 from __future__ import annotations
@@ -43,6 +46,17 @@ _CLOSED = (
 """What a connection that somebody at the other end took and then closed looks like to us; but one refused."""
 
 
+class _Client(Client):
+    """The library's client, but for subjects that are not UTF-8."""
+
+    def _build_message(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Any) -> Any:
+        return super()._build_message(sid, _utf8(subject), _utf8(reply), data, headers)
+
+
+def _utf8(name: bytes) -> bytes:
+    return bytes(name).decode("utf-8", "replace").encode()
+
+
 class ConnectionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the servers are, and who we are."""
 
@@ -71,7 +85,7 @@ async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
         raise ConfigError(
             "; ".join(dict.fromkeys(failures)) or "no NATS server was given: --cluster nats://HOST"
         )
-    client = Client()
+    client = _Client()
     kept = client.connect(
         list(options.servers),
         error_cb=_quiet,
@@ -125,7 +139,7 @@ def _tls(options: ConnectionOptions) -> ssl.SSLContext | None:
 
 async def _probe(url: str, settings: dict[str, Any]) -> None:
     """One try, given up at the first failure."""
-    client = Client()
+    client = _Client()
     noted: list[Exception] = []
 
     async def note(error: Exception) -> None:
