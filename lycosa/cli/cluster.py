@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from lycosa.cli import crawl as crawl_verb
 from lycosa.cli import reaching
 from lycosa.cli.amounts import duration, show_count, show_duration, show_size, size
-from lycosa.errors import ConfigError
+from lycosa.errors import ConfigError, LocalError
 
 if TYPE_CHECKING:
     from lycosa.cluster.operating import Operator
@@ -175,6 +175,10 @@ async def _with_operator(
     operator = await Operator.open(options, args.name)
     try:
         return await act(operator, args)
+    except LocalError as error:
+        if operator.denied:
+            raise ConfigError(f"{operator.denied} ({error})") from None
+        raise
     finally:
         await operator.close()
 

@@ -33,7 +33,7 @@ from nats.aio.client import Client
 
 from lycosa.clock import SystemClock
 from lycosa.cluster.courier import Courier
-from lycosa.cluster.engine.connection import ConnectionOptions, connect
+from lycosa.cluster.engine.connection import ConnectionOptions, connect, denied
 from lycosa.cluster.engine.control import About, Control, Ending, Report, State, Totals, Wanted
 from lycosa.cluster.engine.foreign import Foreign
 from lycosa.cluster.engine.host_turns import HostAsker, HostKeeper
@@ -178,6 +178,7 @@ class Member:
     # -- putting it together
 
     async def _serve(self, client: Client) -> str:
+        self._client = client
         js = jetstream(client)
         bucket = Bucket(client, js, self._names)
         self._foreign = foreign = Foreign(self._told)
@@ -201,7 +202,7 @@ class Member:
             options = decode_options(self._state.options.encode())
             _demand_consent(options.frontier.scorer, self._scorer)
             clock, meters = self._clock, Meters()
-            self._js, self._client = js, client
+            self._js = js
             self._leases = Leases(bucket, self.id, about.lease, clock)
             self._presence = Presence(bucket, self.id, about.lease, clock, foreign)
             self._watch = bucket.watch("state")
@@ -279,6 +280,8 @@ class Member:
             except Damaged:
                 raise
             except Unavailable:
+                if why := denied(self._client):
+                    raise ConfigError(f"{why}: see the permissions in docs/operating.md") from None
                 if self._leaving.is_set() or self._clock.monotonic() > until:
                     raise
                 await asyncio.sleep(0.5)

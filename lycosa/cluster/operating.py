@@ -19,7 +19,7 @@ from nats.aio.client import Client
 
 from lycosa.clock import SystemClock, milliseconds
 from lycosa.cluster import lease as leases
-from lycosa.cluster.engine.connection import ConnectionOptions, connect
+from lycosa.cluster.engine.connection import ConnectionOptions, connect, denied
 from lycosa.cluster.engine.control import About, Control, Report, State, Totals, Wanted
 from lycosa.cluster.engine.exchange import send_seeds
 from lycosa.cluster.engine.foreign import Foreign
@@ -103,6 +103,11 @@ class Operator:
     async def open(options: ConnectionOptions, name: str) -> Operator:
         names = Names(name)
         return Operator(await connect(options, "lycosa cluster"), names)
+
+    @property
+    def denied(self) -> str:
+        """What the servers refused to this user; empty if nothing."""
+        return denied(self._client)
 
     async def close(self) -> None:
         with contextlib.suppress(TimeoutError):

@@ -75,7 +75,14 @@ class ClusterCrawl:
     # -- the operator
 
     def create(
-        self, options: dict[str, Any], seeds: Sequence[str], *, shards: int, lease: float, replicas: int
+        self,
+        options: dict[str, Any],
+        seeds: Sequence[str],
+        *,
+        shards: int,
+        lease: float,
+        replicas: int,
+        start: bool = True,
     ) -> None:
         """Create it and set it going."""
         toml = self._place / "crawl.toml"
@@ -83,7 +90,8 @@ class ClusterCrawl:
         numbers = ["--shards", str(shards), "--lease", f"{lease:g}s", "--replicas", str(replicas)]
         where = ["--shared", str(self.shared), "--config", str(toml)]
         self.operate("create", *where, *numbers)
-        self.operate("start")
+        if start:
+            self.operate("start")
 
     def operate(self, verb: str, *more: str) -> str:
         """Run `lycosa cluster VERB NAME ...`; what it printed."""

@@ -21,6 +21,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import re
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,7 @@ from lycosa.errors import ConfigError
 OLDEST = (2, 12)
 _FIRST = 5.0
 """Seconds that a first connection may take, per server."""
+_DENIED = re.compile(r"permissions violation for (publish|subscription) to \"?([^\"]+)", re.IGNORECASE)
 _CLOSED = (
     ConnectionError,
     nats.errors.UnexpectedEOF,
@@ -47,7 +49,9 @@ _CLOSED = (
 
 
 class _Client(Client):
-    """The library's client, but for subjects that are not UTF-8."""
+    """The library's client, but for subjects that are not UTF-8; and it remembers what was refused to it."""
+
+    denied = ""
 
     def _build_message(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Any) -> Any:
         return super()._build_message(sid, _utf8(subject), _utf8(reply), data, headers)
@@ -86,9 +90,15 @@ async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
             "; ".join(dict.fromkeys(failures)) or "no NATS server was given: --cluster nats://HOST"
         )
     client = _Client()
+
+    async def note(error: Exception) -> None:
+        """Errors reach whoever waits for an answer (the library would print them as well); but not this one."""
+        if found := _DENIED.search(str(error)):
+            client.denied = client.denied or f"this user has no permission to {found[1].lower()} {found[2]}"
+
     kept = client.connect(
         list(options.servers),
-        error_cb=_quiet,
+        error_cb=note,
         max_reconnect_attempts=-1,
         reconnect_time_wait=0.25,  # type: ignore[arg-type]
         ping_interval=5,
@@ -102,8 +112,9 @@ async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
     return client
 
 
-async def _quiet(error: Exception) -> None:
-    """Errors reach whoever waits for an answer; the library would print them as well."""
+def denied(client: Client) -> str:
+    """What the servers first refused to this user on that connection; empty if nothing: it looks like silence."""
+    return str(getattr(client, "denied", ""))
 
 
 def _settings(options: ConnectionOptions, name: str) -> dict[str, Any]:
@@ -167,6 +178,8 @@ async def _probe(url: str, settings: dict[str, Any]) -> None:
             )
         try:
             await client.jetstream(timeout=_FIRST).account_info()
+        except TimeoutError as error:
+            raise (noted[0] if noted else error) from None
         except (nats.js.errors.NotFoundError, nats.js.errors.ServiceUnavailableError):
             raise ConfigError(
                 f"{url} has no JetStream (for this user): switch it on in its configuration"
@@ -185,6 +198,8 @@ def _said(url: str, error: Exception) -> str:
         or "authentication" in text
     ):
         return f"{url} refuses these credentials"
+    if found := _DENIED.search(str(error)):
+        return f"{url}: this user has no permission to {found[1].lower()} {found[2]}"
     if isinstance(error, ssl.SSLCertVerificationError):
         why = error.verify_message or "cannot be verified"
         return f"{url} shows a certificate that we cannot trust ({why}): give its authority as ca"

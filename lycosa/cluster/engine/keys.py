@@ -19,10 +19,12 @@ import nats.js.errors
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
+from lycosa.cluster.engine.connection import denied
 from lycosa.cluster.engine.ordered import Ordered
 from lycosa.cluster.engine.outcomes import Conflict, Unavailable
 from lycosa.cluster.engine.publish import WrongLast, publish
 from lycosa.cluster.engine.streams import Names
+from lycosa.errors import ConfigError
 
 _OPERATION = "KV-Operation"
 
@@ -68,14 +70,15 @@ class Bucket:
 
     async def update(self, key: str, value: bytes, revision: int) -> int:
         """Set a key that still has that revision; the new one. `Conflict` if it has another."""
-        answer = await publish(
-            self._js,
-            self._names.key_subject(key),
-            value,
-            expected=revision,
-            per_subject=True,
-            timeout=self._timeout,
-        )
+        subject = self._names.key_subject(key)
+        try:
+            answer = await publish(
+                self._js, subject, value, expected=revision, per_subject=True, timeout=self._timeout
+            )
+        except Unavailable:
+            if subject.lower() in (why := denied(self._client)).lower():
+                raise ConfigError(why) from None  # asking again would not help
+            raise
         if isinstance(answer, WrongLast):
             raise Conflict(f"{key} was changed by somebody else")
         return answer

@@ -177,3 +177,7 @@ async def remove_all(js: JetStreamContext, names: Names, shards: int) -> None:
             await js.delete_stream(stream)
         except nats.js.errors.NotFoundError:
             continue
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            raise Unavailable(
+                f"cannot remove the stream {stream}: {error or error.__class__.__name__}"
+            ) from None
