@@ -291,7 +291,6 @@ class Holder:
             await self.agent.hand_over(number, keep_named=True)
             if not held.failed:
                 await self.courier.bring(self.agent.saver.commit)
-                held.closing = False
                 await self._save_one(held)
             self.agent.saver.forget(shard)
         if held.failed or not held.holding.may_write(self._clock.monotonic()):

@@ -24,6 +24,7 @@ from lycosa.cluster.engine.control import About, Control, State
 from lycosa.cluster.engine.keys import Bucket
 from lycosa.cluster.engine.streams import Names, jetstream
 from lycosa.cluster.engine.tail import pieces
+from lycosa.cluster.lease import decode
 from lycosa.cluster.storage import DirectoryStorage, ShardStorage
 from lycosa.errors import LocalError
 from lycosa.files import DiskFiles
@@ -137,6 +138,16 @@ class ClusterCrawl:
         """Pages, as the holders of the shards last said."""
         reports = await self._control().reports()
         return sum(report.totals.pages for report in reports.values())
+
+    async def holders(self) -> dict[int, str]:
+        """Who holds which shard, as the leases say."""
+        assert self._client is not None
+        found = {}
+        for entry in await Bucket(self._client, jetstream(self._client), self._names).all("lease.*"):
+            lease = decode(entry.value or b"")
+            if lease is not None and not lease.released:
+                found[int(entry.key.partition(".")[2])] = lease.holder
+        return found
 
     def streams(self, shards: int) -> list[str]:
         """The names of its streams: the keys', the tails', the exchange's."""

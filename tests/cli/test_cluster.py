@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lycosa.cli import cluster
 from lycosa.cli.main import main
+from lycosa.cluster.engine.outcomes import Unavailable
 from lycosa.cluster.engine.server import Servers, free_ports
 from tests.cluster.engine.conftest import demand_binary
 
@@ -183,3 +187,31 @@ def test_the_life_of_a_crawl_without_agents(capsys: Capture, url: str, tmp_path:
     assert main(["cluster", "remove", "life", "--yes", *to]) == 0
     capsys.readouterr()
     assert "there is no crawl life" in wrong(capsys, "cluster", "status", "life", *to)
+
+
+def test_watching_goes_on_while_a_server_is_away(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[dict[str, object] | Exception] = [
+        {"state": "running", "agents": ["a"]},
+        Unavailable("cannot list report.*: nats: timeout"),
+        Unavailable("cannot list report.*: nats: timeout"),
+        {"state": "finished", "agents": []},
+    ]
+
+    class Asked:
+        async def status(self) -> dict[str, object]:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    async def at_once(seconds: float) -> None: ...
+
+    monkeypatch.setattr("lycosa.cli.cluster.asyncio.sleep", at_once)
+    args = argparse.Namespace(watch=True, json=True)
+    assert asyncio.run(cluster._status(Asked(), args)) == 0  # type: ignore[arg-type]
+    told = capsys.readouterr()
+    assert [json.loads(line)["state"] for line in told.out.splitlines()] == ["running", "finished"]
+    assert told.err.count("trying again") == 1 and not answers
+    answers.append(Unavailable("nobody answers"))
+    with pytest.raises(Unavailable):  # from the beginning: that is for the operator to know
+        asyncio.run(cluster._status(Asked(), args))  # type: ignore[arg-type]

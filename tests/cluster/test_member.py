@@ -41,10 +41,16 @@ def test_three_agents_fetch_what_one_would(server: Servers, tmp_path: Path) -> N
             made.join(name)  # before it is started: they wait
         made.command("start")
         made.pages(40)
+        look = tmp_path / "look"
+        made.command("fetch", "--into", str(look))  # while it runs
+        first = make_report(CrawlReader(look), at=0).pages
+        made.command("fetch", "--into", str(look))
+        assert 0 < first <= make_report(CrawlReader(look), at=0).pages
         made.command("stop")
         made.wait()
         stopped = made.look()
         assert stopped["state"] == "stopped" and not stopped["agents"] and not stopped["shards_held"]
+        assert stopped["visits"] == 0 and stopped["rate"] == 0.0 and not stopped["silent"]
         made.command("start")
         made.join("d")
         made.wait()
@@ -89,6 +95,8 @@ def test_one_dies_with_its_disk_another_leaves_a_third_comes(server: Servers, tm
         made.wait()
         status = made.look()
         home = made.fetch()
+        dead = f"agent {status['silent'][0]['id']} has not been heard of for "
+        assert dead in made.said("b") + made.said("c") and dead in made.command("status")
     found = check(served, home, killed=True)
     reader = CrawlReader(home)
     lost = [r for log in reader.logs for _, r in log.scan() if isinstance(r, Lost)]

@@ -17,24 +17,27 @@ from pathlib import Path
 import pytest
 
 from lycosa.cluster.engine.server import Server, configuration, free_ports
+from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.warming import warm
 from lycosa.lab.chaos_agents import AgentProcess
 from lycosa.lab.chaos_crawl import ClusterCrawl, options_for
 from lycosa.lab.chaos_verdict import judge
 from lycosa.lab.namespaces import Namespace, why_not
 from lycosa.lab.webs import Access, Politeness, Web, WebOptions, WebServer
+from lycosa.url.domains import Domains
 from tests.cluster.engine.conftest import demand_binary
 from tests.crawl.test_truth import none
 
 WEB_LINK, NATS_LINK = 0, 1
 ADDRESSES = 8
+SHARDS = 6
 LEASE = 3.0
 WAIT = 0.4
 PATIENCE = 120.0
 """Seconds to wait for what is certain to come, on however busy a machine."""
 WEB = WebOptions(
     hosts=20,
-    pages=800,
+    pages=1_000,
     page_bytes=1_500,
     links=12,
     local_share=0.5,
@@ -132,7 +135,7 @@ async def test_an_agent_cut_off_stops_in_time_and_agrees_afterwards(
         allowed = [f"{address}/32" for address in addresses]
         options = options_for(web, resolve, allowed, politeness=politeness)
         await asyncio.to_thread(
-            crawl.create, options, web.seeds(), shards=6, lease=LEASE, replicas=1, start=False
+            crawl.create, options, web.seeds(), shards=SHARDS, lease=LEASE, replicas=1, start=False
         )
         outside = AgentProcess("outside", tmp_path / "outside", tmp_path / "o.txt", crawl.agent_command)
         inside = AgentProcess(
@@ -150,9 +153,9 @@ async def test_an_agent_cut_off_stops_in_time_and_agrees_afterwards(
             rows = (row for row in log.accesses if row.start > since and from_inside(row) == of_inside)
             return {row.host for row in rows}
 
-        def apart(since: float) -> bool:
-            one, other = asked(True, since), asked(False, since)
-            return len(one) > 4 and len(other) > 4 and not one & other
+        async def held(name: str) -> set[int]:
+            await asyncio.sleep(0.05)
+            return {shard for shard, who in (await crawl.holders()).items() if who.startswith(name)}
 
         async with agents(outside, inside):
             await crawl.open()
@@ -161,12 +164,19 @@ async def test_an_agent_cut_off_stops_in_time_and_agrees_afterwards(
                 await until(lambda: all("waiting" in each.said() for each in (outside, inside)), PATIENCE)
                 await asyncio.to_thread(crawl.operate, "start")
                 # Both at work, each on hosts of its own.
-                await until(lambda: apart(time.monotonic() - 1.5), PATIENCE)
+                while len(await held("inside")) < 3 or len(await held("outside")) < 3:
+                    pass
+                begun = time.monotonic()
+                await until(lambda: len(asked(True, begun)) > 2 and len(asked(False, begun)) > 2, PATIENCE)
+                shards = await held("inside")
+                splitter = Splitter(SHARDS, Domains(Domains.bundled_list()))
+                his = {host.name for host in web.hosts if splitter.shard_of(host.name) in shards}
                 cut = time.monotonic()
                 namespace.cut(NATS_LINK)
-                his = asked(True, cut - 1.5)
                 # The others take over what was his; he still reaches the web all the while.
-                await until(lambda: his & asked(False, cut) == his, PATIENCE)
+                while not shards <= await held("outside"):
+                    pass
+                await until(lambda: bool(his & asked(False, cut)), PATIENCE)
                 taken = time.monotonic()
                 last = max(row.start for row in log.accesses if from_inside(row))
                 first = min(

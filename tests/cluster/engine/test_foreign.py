@@ -29,6 +29,7 @@ from lycosa.errors import StorageError
 from tests.cluster.crawled import until
 from tests.cluster.engine.logs import block
 from tests.cluster.engine.test_exchange import read_all, reader_of, row
+from tests.cluster.engine.test_turns import heard
 
 GARBAGE = (
     b"",
@@ -171,7 +172,7 @@ async def test_requests(client: Client, other: Client, names: Names) -> None:
         def end(self, host: str, ready: float) -> None: ...
 
     await hosts.keep(0, NoHosts(), lambda: True)
-    await client.flush()
+    assert not isinstance(await heard(TurnAsker(other, names, 1, clock), "192.0.2.1"), Later)
     for value in GARBAGE:
         await other.publish(names.turn_subject(0), value)
         await other.publish(names.host_subject(0), value)
@@ -186,7 +187,6 @@ async def test_requests(client: Client, other: Client, names: Names) -> None:
 
     for subject in (names.turn_subject(0), names.host_subject(0)):
         await client.subscribe(subject, cb=nonsense)
-    await client.flush()
     assert isinstance(await TurnAsker(other, names, 1, clock).ask("192.0.2.7"), Later)
     assert not await HostAsker(other, names, lambda host: 0, clock).claim("a.test")
 
