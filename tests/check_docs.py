@@ -10,9 +10,7 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import importlib
 import io
 import re
 import shlex
@@ -219,7 +217,7 @@ def command_problem(command: str) -> str | None:
 
 def verb_problem(args: list[str]) -> str | None:
     """Whether a verb exists and takes these arguments."""
-    from lycosa.cli.main import verbs
+    from lycosa.cli.main import parse, verbs
 
     if not args or args[0].startswith("-"):
         return None
@@ -228,12 +226,10 @@ def verb_problem(args: list[str]) -> str | None:
         return f"lycosa has no verb {verb!r}"
     if "--help" in rest or "..." in rest:
         return None
-    parser = argparse.ArgumentParser(prog=f"lycosa {verb}")
-    importlib.import_module(f"lycosa.cli.{verb}").configure(parser)
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            parser.parse_intermixed_args(rest)
+            parse(verb, rest)
     except SystemExit:
         return said.getvalue().strip().rpartition("\n")[2] or f"lycosa {verb} does not take {rest}"
     return None

@@ -23,7 +23,7 @@ The agent takes its share of the crawl's shards, and gives back what others shou
 when the crawl is finished, has reached its limit, or is stopped (lycosa cluster stop). Ctrl-C or SIGTERM hand
 all shards over, code 0; a second one ends at once, code 130, and the others wait for the leases.
 It listens nowhere. Its --work directory is its own, holds nothing that is not elsewhere too but the last
-minutes of archive, and may be deleted while it is away.
+half minute of archive, and may be deleted while it is away.
 """
 
 

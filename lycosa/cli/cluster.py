@@ -1,16 +1,21 @@
-"""`lycosa cluster`: make, start, pause, stop and watch a crawl of a cluster; give it seeds; bring it home.
+"""`lycosa cluster`: make, start, pause, stop, watch and list crawls of a cluster; give them seeds; bring them home.
+
+Every action has flags of its own, and refuses the others'.
 
 `status --json` prints one document:
 
     crawl, id, shared, shards_total, replicas     which crawl
-    state                          "created", "running", "paused", "stopped", "finished" or "limit"
-    pages, bytes, links, duplicates, statuses, skipped, pending, left_behind, deferred, visits      all shards
+    state                          "created", "running", "paused", "stopped", "finished", "limit" or "damaged"
+    pages, bytes, links, duplicates, statuses, skipped, pending, left_behind, deferred               all shards
+    visits, rate                   under way, and pages a second, as the holders of the shards say
     backlog                        messages in the exchange that were not yet received
     page_limit
     agents                         [{"id", "age", "shards": [n], "about": {...}}]   those that live
+    silent                         [{"id", "age", "shards": [n], "said"}]   those that fell silent within the hour
+    foreign                        [text]   what was passed over because it is none of ours
     shards                         [{"shard", "holder", "epoch", "idle", "pages", "pending", "left_behind",
-                                     "deferred", "visits", "end", "committed", "sent", "received", "backlog",
-                                     "age"}]
+                                     "deferred", "visits", "rate", "end", "committed", "sent", "received",
+                                     "backlog", "age"}]
 """
 
 from __future__ import annotations
@@ -27,21 +32,23 @@ from lycosa.cli import crawl as crawl_verb
 from lycosa.cli import reaching
 from lycosa.cli.amounts import duration, show_count, show_duration, show_size, size
 from lycosa.cli.streams import printable
-from lycosa.errors import ConfigError
+from lycosa.errors import ConfigError, LocalError
 
 if TYPE_CHECKING:
     from lycosa.cluster.operating import Operator
 
-HELP = "make, start, pause, stop and watch a crawl of a cluster; give it seeds; fetch it"
+HELP = "make, start, pause, stop, watch and list crawls of a cluster; give them seeds; fetch them"
 EPILOG = """\
-actions:
+actions (lycosa cluster ACTION --help says what each takes):
   create NAME SEED ... --shared DIR [options of lycosa crawl]     make the crawl; nothing is fetched yet
   start NAME             its agents begin (lycosa agent), or go on
   pause NAME             no more fetches; agents keep their shards
   stop NAME              agents save everything and end
   seed NAME URL ...      more seeds, at any time; a finished crawl goes on with them
   status NAME            [--json] [--watch: until the crawl ends]
-  fetch NAME --into DIR  logs and archives as a crawl's directory, for report, explain, log, export, graph
+  list                   the crawls of these servers
+  fetch NAME --into DIR  logs and archives as a crawl's directory, for report, explain, log, export, graph;
+                         also while it runs
   remove NAME --yes      all of the crawl from the servers (shared storage is left alone)
 
 examples:
@@ -51,38 +58,114 @@ examples:
   lycosa cluster status web --cluster nats://n1:4222 --watch
   lycosa cluster fetch web --cluster nats://n1:4222 --into crawls/web && lycosa report crawls/web
 """
-ACTIONS = ("create", "start", "pause", "stop", "seed", "status", "fetch", "remove")
+_SAID = {
+    "create": "make a crawl; nothing is fetched yet",
+    "start": "have the agents of a crawl begin, or go on",
+    "pause": "no more fetches; agents keep their shards",
+    "stop": "have the agents of a crawl save everything and end",
+    "seed": "give a crawl more seeds; a finished one goes on with them",
+    "status": "show how a crawl goes",
+    "list": "show the crawls of these servers",
+    "fetch": "bring logs and archives into a directory, for report, explain, log, export and graph",
+    "remove": "remove all of a crawl from the servers (shared storage is left alone)",
+}
+_USAGE = {
+    "create": "NAME SEED ... --shared DIR [option ...]",
+    "seed": "NAME URL ... [option ...]",
+    "list": "[option ...]",
+    "fetch": "NAME --into DIR [option ...]",
+    "remove": "NAME --yes [option ...]",
+}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help="see below")
-    parser.add_argument("name", metavar="NAME", help="the crawl's name: letters, digits and hyphens")
+def choose(parser: argparse.ArgumentParser, args: list[str]) -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser of the action that is meant, and what it is to parse."""
+    parser.usage = "lycosa cluster ACTION [NAME] [option ...]"
+    if not args or args[0] not in _SAID:
+        parser.add_argument("action", choices=tuple(_SAID), metavar="ACTION", help="see below")
+        return parser, args
+    action = args[0]
+    chosen = argparse.ArgumentParser(
+        prog=f"lycosa cluster {action}",
+        description=_SAID[action],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    configure(chosen, action)
+    chosen.usage = f"lycosa cluster {action} {_USAGE.get(action, 'NAME [option ...]')}"
+    chosen.set_defaults(action=action)
+    return chosen, args[1:]
+
+
+def configure(parser: argparse.ArgumentParser, action: str) -> None:
+    """The flags of one action."""
+    add = parser.add_argument
+    if action != "list":
+        add("name", metavar="NAME", help="the crawl's name: letters, digits and hyphens")
+    if action == "create":
+        own = parser.add_argument_group("the cluster's crawl")
+        own.add_argument(
+            "--shared", type=Path, metavar="DIR", help="shared storage: a directory all agents mount"
+        )
+        own.add_argument(
+            "--replicas", type=int, choices=(1, 3, 5), help="copies that the servers keep (3; 1 server: 1)"
+        )
+        own.add_argument(
+            "--lease", type=duration, metavar="TIME", help="after which a dead agent is replaced (30s)"
+        )
+        own.add_argument(
+            "--log-bytes", type=size, metavar="SIZE", help="the servers keep of each shard's log (256MiB)"
+        )
+        own.add_argument(
+            "--exchange-bytes", type=size, metavar="SIZE", help="and of links on their way (256MiB)"
+        )
+        crawl_verb.configure(parser)
+    elif action == "seed":
+        add("seeds", nargs="*", metavar="URL", help="URLs (or hosts)")
+        add(
+            "--seeds", dest="seed_file", metavar="FILE", help="more of them, one a line; - for standard input"
+        )
+    elif action in ("status", "list"):
+        add("--json", action="store_true", help="one JSON document (with --watch: one a second)")
+        if action == "status":
+            add("--watch", action="store_true", help="go on showing the status until the crawl ends")
+    elif action == "fetch":
+        add("--into", type=Path, metavar="DIR", help="a new directory, or that of an earlier fetch")
+    elif action == "remove":
+        add("--yes", action="store_true", help="really remove")
     reaching.add_flags(parser)
-    own = parser.add_argument_group("of a new cluster crawl, and of status and fetch")
-    own.add_argument(
-        "--shared", type=Path, metavar="DIR", help="shared storage: a directory all agents mount"
-    )
-    own.add_argument(
-        "--replicas", type=int, choices=(1, 3, 5), help="copies that the servers keep (3; 1 server: 1)"
-    )
-    own.add_argument(
-        "--lease", type=duration, metavar="TIME", help="after which a dead agent is replaced (30s)"
-    )
-    own.add_argument(
-        "--log-bytes", type=size, metavar="SIZE", help="the servers keep of each shard's log (256MiB)"
-    )
-    own.add_argument("--exchange-bytes", type=size, metavar="SIZE", help="and of links on their way (256MiB)")
-    own.add_argument("--watch", action="store_true", help="go on showing the status until the crawl ends")
-    own.add_argument("--yes", action="store_true", help="really remove")
-    crawl_verb.configure(parser)
-    parser.usage = "lycosa cluster ACTION NAME [SEED ...] --cluster URL [option ...]"
 
 
 def run(args: argparse.Namespace) -> int:
     options = reaching.connection(args)
-    if args.action not in ("create", "seed") and args.seeds:
-        raise ConfigError(f"{args.action} takes the crawl's name alone, not {args.seeds[0]!r}")
+    if args.action == "list":
+        return asyncio.run(_list(args, options))
     return asyncio.run(_with_operator(args, options, _ACTIONS[args.action]))
+
+
+async def _list(args: argparse.Namespace, options: Any) -> int:
+    import msgspec
+
+    from lycosa.cluster.operating import Operator
+
+    found = await Operator.crawls(options)
+    if args.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        return 0
+    if not found:
+        print("there are no crawls on these servers: lycosa cluster create makes one")
+        return 0
+    print(
+        f"{'crawl':<24} {'state':<9} {'pages':>13} {'pages/s':>9} {'pending':>13} {'shards':>7} {'agents':>7}"
+    )
+    for row in found:
+        if "pages" not in row:
+            print(f"{row['crawl']:<24} {row['state']:<9}")
+            continue
+        print(
+            f"{row['crawl']:<24} {row['state']:<9} {row['pages']:>13,} {row['rate']:>9,.1f} {row['pending']:>13,}"
+            f" {row['shards_total']:>7,} {row['agents']:>7,}"
+        )
+    return 0
 
 
 async def _with_operator(
@@ -93,6 +176,10 @@ async def _with_operator(
     operator = await Operator.open(options, args.name)
     try:
         return await act(operator, args)
+    except LocalError as error:
+        if operator.denied:
+            raise ConfigError(f"{operator.denied} ({error})") from None
+        raise
     finally:
         await operator.close()
 
@@ -174,10 +261,22 @@ async def _stop(operator: Operator, args: argparse.Namespace) -> int:
 async def _status(operator: Operator, args: argparse.Namespace) -> int:
     import msgspec
 
+    from lycosa.cluster.engine.outcomes import Damaged, Unavailable
     from lycosa.crawl.json_form import safe
 
+    shown = silent = False
     while True:
-        found = await operator.status()
+        try:
+            found = await operator.status()
+        except Unavailable as error:
+            if not (args.watch and shown) or isinstance(error, Damaged):
+                raise
+            if not silent:  # a server died, or they choose a leader: the connection is made again by itself
+                print(f"note: {error}; trying again ...", file=sys.stderr, flush=True)
+            silent = True
+            await asyncio.sleep(1.0)
+            continue
+        shown, silent = True, False
         if args.json:
             document = safe(msgspec.json.encode(found))
             if not args.watch:
@@ -199,7 +298,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     lines = [
         f"{found['crawl']}: {found['state']}, {len(found['agents'])} agents, {found['shards_total']} shards"
         f" ({found['shards_held']} held), {found['replicas']} copies, shared {found['shared']}",
-        f"pages {show_count(found['pages'])}{limit}   {show_size(found['bytes'])}"
+        f"pages {show_count(found['pages'])}{limit}, {found['rate']:,.1f}/s   {show_size(found['bytes'])}"
         f"   links {show_count(found['links'])}   duplicates {show_count(found['duplicates'])}",
         f"pending {show_count(found['pending'])}   left behind {show_count(found['left_behind'])}"
         f"   deferred {show_count(found['deferred'])}   visits {show_count(found['visits'])}"
@@ -209,6 +308,14 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(
             f"lost and to be fetched again: {show_count(found['lost'])} pages whose archive bytes are gone"
         )
+    for row in found["silent"]:
+        then = row["said"] or (
+            f"others take its shards {', '.join(map(str, row['shards']))} when its lease is over"
+            if row["shards"]
+            else "it held no shards"
+        )
+        lines.append(f"agent {row['id']} has not been heard of for {show_duration(row['age'])}: {then}")
+    lines += [f"passed over: {text}" for text in found["foreign"]]
     for agent in found["agents"]:
         shards = ", ".join(map(str, agent["shards"])) or "none yet"
         lines.append(f"  agent {agent['id']}: shards {shards}")
@@ -233,12 +340,18 @@ async def _fetch(operator: Operator, args: argparse.Namespace) -> int:
         f"{show_count(found.records)} records of {found.shards} shards, {show_count(found.archives)} archive files"
         f" ({show_size(found.bytes)}) in {show_duration(time.monotonic() - began)}"
     )
-    if found.missing:
+    if found.running:
         print(
-            f"note: the archive bytes of {show_count(found.missing)} pages were not saved by their agents:"
-            f" run the crawl again to have them fetched again",
+            "note: agents still crawl or save; fetch again, into the same directory, for more",
             file=sys.stderr,
         )
+    if found.missing:
+        then = (
+            "are not on shared storage yet"
+            if found.running
+            else "were not saved by their agents: run the crawl again to have them fetched again"
+        )
+        print(f"note: the archive bytes of {show_count(found.missing)} pages {then}", file=sys.stderr)
     print(f"look at it: lycosa report {args.into}    lycosa explain {args.into} URL")
     return 0
 

@@ -62,6 +62,22 @@ def _overview() -> str:
     )
 
 
+def parse(verb: str, args: list[str]) -> argparse.Namespace:
+    """What a verb was given; a verb with actions (`choose`) has a parser, and a help, for each."""
+    module = importlib.import_module(f"lycosa.cli.{verb}")
+    parser = argparse.ArgumentParser(
+        prog=f"lycosa {verb}",
+        description=module.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=getattr(module, "EPILOG", None),
+    )
+    if hasattr(module, "choose"):
+        parser, args = module.choose(parser, args)
+    else:
+        module.configure(parser)
+    return parser.parse_intermixed_args(args)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     args = sys.argv[1:] if argv is None else argv
@@ -81,14 +97,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     try:
         module = importlib.import_module(f"lycosa.cli.{verb}")
-        parser = argparse.ArgumentParser(
-            prog=f"lycosa {verb}",
-            description=module.HELP,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            epilog=getattr(module, "EPILOG", None),
-        )
-        module.configure(parser)
-        return int(module.run(parser.parse_intermixed_args(args[1:])))
+        return int(module.run(parse(verb, args[1:])))
     except LycosaError as error:
         from lycosa.cli.streams import printable
 

@@ -222,7 +222,9 @@ def _totals(crawl: CrawlReader) -> Totals:
 
     totals = Totals()
     with Progress("status") as told:
-        for number, (_, _, record) in enumerate(crawl.records(), 1):
+        # The logs as they are: a page that was taken back counts by its own record, and not by that of its loss.
+        whole = (record for log in crawl.logs for _, record in log.scan())
+        for number, record in enumerate(whole, 1):
             totals.apply(record)
             if not number & 0xFFF:
                 told("adding up the log", number)

@@ -1,8 +1,9 @@
 """The courier: brings an agent's sealed archive files to shared storage, and only what is good for something.
 
-`bring` is called between a snapshot and its checkpoint: the archive's last file is sealed, everything that its
-exchanges' records were appended by is committed, and then the file is copied and its local copy removed. So an
-archive on shared storage holds exchanges whose records are log, and nothing else.
+`bring` is called every so often (`snapshot.archive_seconds`, `archive_bytes`), and between a snapshot and its
+checkpoint: the archive's last file is sealed, everything that its exchanges' records were appended by is committed,
+and then the file is copied and its local copy removed. So an archive on shared storage holds exchanges whose
+records are log, and nothing else. What was not brought is lost with the agent's disk, and fetched again.
 
 Files in *doubt*, those of an earlier process and those that held pages of a shard that we lost, are judged first
 by the logs of all shards (`losses`).
@@ -45,6 +46,11 @@ class Courier:
         growing = self._archive.growing if self._archive is not None else []
         there = name in growing or self._files.exists(name)
         return there or self._storage.exists(f"{self._crawl}/archive/{name}")
+
+    def waiting(self) -> int:
+        """Bytes of archive that are only here."""
+        names = [name for name in self._files.list("") if name.endswith(_SUFFIX)]
+        return sum(self._files.size(name) for name in names)
 
     async def doubt_all(self) -> None:
         """Everything that is here now may hold pages that are no longer ours, or not log."""

@@ -2,7 +2,9 @@
 
     take        lease -> restore the directory (`ShardKeeper.open`) -> what was lost -> recover -> exchange -> crawl
     save        snapshot -> archives to shared storage -> checkpoint -> purge
-    hand over   no more links -> visits end -> commit, snapshot -> archives -> checkpoint -> release the lease
+    bring       archives to shared storage, more often than that: what is only here dies with this disk
+    hand over   no more links -> visits end -> commit, snapshot -> archives -> checkpoint -> release the lease, with
+                it the turns of addresses that are still out: the next holder need not wait for them
     let go      the lease is over, or somebody else has the shard: visits are cut, nothing is written any more, the
                 directory is removed
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -23,6 +26,7 @@ from nats.js import JetStreamContext
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.cluster.courier import Courier
+from lycosa.cluster.engine.foreign import Foreign
 from lycosa.cluster.engine.host_turns import HostKeeper
 from lycosa.cluster.engine.keeping import ShardKeeper
 from lycosa.cluster.engine.leases import Leases
@@ -43,6 +47,24 @@ from lycosa.log.reader import LogReader
 from lycosa.records import Lost
 
 _AGAIN = 0.3
+_TURNS = 3.0
+"""Seconds that other agents, who stop as well, are given to end their visits at addresses of a shard."""
+
+
+class Pace:
+    """How fast a number has grown lately."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        self._seconds = seconds
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def add(self, now: float, number: int) -> float:
+        """It is so much now; by how much a second it grew since some seconds ago."""
+        self._seen.append((now, number))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= self._seconds:
+            self._seen.popleft()
+        began, before = self._seen[0]
+        return round(max(number - before, 0) / (now - began), 3) if now > began else 0.0
 
 
 class Held:
@@ -60,6 +82,7 @@ class Held:
         self.failed = False
         """The tail refused us: it is to be let go."""
         self.closing = False
+        self.pace = Pace()
         self.cut = False
         """Its lease is near its end: visits were broken off, and connections ended."""
 
@@ -85,7 +108,9 @@ class Holder:
         segment_bytes: int,
         refresh: Callable[[], Awaitable[None]],
         told: Callable[[str], None],
+        foreign: Foreign,
     ) -> None:
+        self._foreign = foreign
         self._client = client
         self._js = js
         self._names = names
@@ -204,9 +229,10 @@ class Holder:
             meters=self.agent.meters,
             woken=self.agent.wake,
             refresh=self._refresh,
+            foreign=self._foreign,
         )
         self._exchange.add(number, out, incoming)
-        await self._turns.keep(number, lambda: self.may_fetch(number), first=holding.epoch == 1)
+        await self._turns.keep(number, lambda: self.may_fetch(number), holding.turns)
         await self._hosts.keep(number, shard.frontier, lambda: self.may_fetch(number))
         again = f", {held.lost} pages are lost and fetched again" if held.lost else ""
         self._told(f"shard {number}: taken, epoch {holding.epoch}, {restored.end:,} records{again}")
@@ -222,6 +248,11 @@ class Holder:
             for held in list(self.held.values()):
                 if held.shard is not None and not held.closing:
                     await self._save_one(held)
+
+    async def bring(self) -> None:
+        """Have the archive on shared storage, without a checkpoint."""
+        async with self._saving:
+            await self.courier.bring(self.agent.saver.commit)
 
     async def _save_one(self, held: Held) -> None:
         position = self.agent.saver.covered(held.number)
@@ -247,8 +278,8 @@ class Holder:
 
     # -- hand over, and let go
 
-    async def hand_over(self, number: int) -> None:
-        """Save a shard and give its lease back."""
+    async def hand_over(self, number: int, *, ending: bool = False) -> None:
+        """Save a shard and give its lease back. `ending`: the whole crawl stops, so that turns come back soon."""
         held = self.held.get(number)
         if held is None or held.shard is None or held.failed:
             return
@@ -256,12 +287,10 @@ class Holder:
         shard = held.shard
         await self._exchange.remove(number)
         await self._hosts.drop(number)
-        await self._turns.drop(number)
         async with self._saving:
             await self.agent.hand_over(number, keep_named=True)
             if not held.failed:
                 await self.courier.bring(self.agent.saver.commit)
-                held.closing = False
                 await self._save_one(held)
             self.agent.saver.forget(shard)
         if held.failed or not held.holding.may_write(self._clock.monotonic()):
@@ -269,9 +298,10 @@ class Holder:
             return
         await self._rations.settle(number, shard.totals.fetched)
         self._rations.end(number)
+        turns = await self._turns.end(number, _TURNS if ending else 0.0)
         self.held.pop(number, None)
         self._remove_directory(number)
-        await self._leases.release(number)
+        await self._leases.release(number, turns)
         self._told(f"shard {number}: handed over at position {shard.log.end:,}")
 
     async def let_go(self, number: int) -> None:

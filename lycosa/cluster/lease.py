@@ -12,7 +12,8 @@ and again; each writing is a new revision. Nobody compares clocks of two machine
   by a quarter, not more.
 - An epoch is one more than the one before it, with every new holder, also one who held the shard before and
   comes back: appends, batches and checkpoints carry it.
-- A released lease may be taken at once: its holder has stopped and has saved everything.
+- A released lease may be taken at once: its holder has stopped and has saved everything. With it goes what its next
+  holder would otherwise have to wait for: the turns of addresses that are still out.
 
 What fences a holder that does not know it is none any more (stopped by SIGSTOP between looking at the clock
 and acting) is not the lease but the log's tail, which takes nothing from an earlier epoch.
@@ -40,6 +41,8 @@ class Lease(msgspec.Struct, frozen=True):
     epoch: int
     seconds: float
     released: bool = False
+    turns: dict[str, tuple[str, float]] | None = None
+    """Released in good order: turns of the shard's addresses that are out, who has each, for how many seconds."""
 
 
 def decode(value: bytes) -> Lease | None:
@@ -79,6 +82,9 @@ class Sightings:
     def get(self, key: str) -> Sighting | None:
         return self._seen.get(key)
 
+    def all(self) -> list[tuple[str, Sighting]]:
+        return sorted(self._seen.items())
+
     def unchanged_for(self, key: str, now: float) -> float:
         """Seconds since the key's revision was new to us; 0 for a key never seen."""
         known = self._seen.get(key)
@@ -96,6 +102,8 @@ class Take(NamedTuple):
 
     lease: Lease
     revision: int
+    turns: dict[str, tuple[str, float]] | None = None
+    """What the last holder left of turns; empty if there was none before us, None if it did not say."""
 
 
 class Wait(NamedTuple):
@@ -107,21 +115,30 @@ class Wait(NamedTuple):
 def decide(seen: Sighting | None, me: str, seconds: float, now: float) -> Take | Wait:
     """Whether `me` may take a lease that looks like this to us."""
     if seen is None:
-        return Take(Lease(me, 1, seconds), 0)
+        return Take(Lease(me, 1, seconds), 0, {})
     lease = decode(seen.value) if seen.value is not None else None
     if lease is None:
         # Deleted or damaged: its epoch is lost, so nobody may guess one; the operator must see to it.
         return Wait(float("inf"))
     if lease.released or now - seen.at >= lease.seconds:
-        return Take(Lease(me, lease.epoch + 1, seconds), seen.revision)
+        left = lease.turns if lease.released else None
+        return Take(Lease(me, lease.epoch + 1, seconds), seen.revision, left)
     return Wait(seen.at + lease.seconds)
 
 
 class Holding:
     """A lease that we hold, by our own clock."""
 
-    def __init__(self, lease: Lease, revision: int, began: float) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        revision: int,
+        began: float,
+        turns: dict[str, tuple[str, float]] | None = None,
+    ) -> None:
+        """`turns`: what the holder before us left (`Take`)."""
         self.lease = lease
+        self.turns = turns
         self.revision = revision
         self._began = began
         self._lost = False

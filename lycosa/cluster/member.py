@@ -33,12 +33,13 @@ from nats.aio.client import Client
 
 from lycosa.clock import SystemClock
 from lycosa.cluster.courier import Courier
-from lycosa.cluster.engine.connection import ConnectionOptions, connect
-from lycosa.cluster.engine.control import About, Control, Ending, Report, State, Wanted
+from lycosa.cluster.engine.connection import ConnectionOptions, connect, denied
+from lycosa.cluster.engine.control import About, Control, Ending, Report, State, Totals, Wanted
+from lycosa.cluster.engine.foreign import Foreign
 from lycosa.cluster.engine.host_turns import HostAsker, HostKeeper
 from lycosa.cluster.engine.keys import Bucket
-from lycosa.cluster.engine.leases import Leases, Presence
-from lycosa.cluster.engine.outcomes import Unavailable
+from lycosa.cluster.engine.leases import Gone, Leases, Presence, Said
+from lycosa.cluster.engine.outcomes import Damaged, Unavailable
 from lycosa.cluster.engine.streams import Names, ends, jetstream
 from lycosa.cluster.engine.turns import Turn, TurnAsker, TurnKeeper
 from lycosa.cluster.held import Held, Holder
@@ -153,7 +154,7 @@ class Member:
         self._seen: set[str] = set()
         self._reported: dict[int, tuple[Report, float]] = {}
         self._failure: BaseException | None = None
-        self._saved_at = 0.0
+        self._saved_at = self._brought_at = self._tidied_at = 0.0
 
     def leave(self) -> bool:
         """Hand everything over and end; False if that was asked before."""
@@ -177,9 +178,11 @@ class Member:
     # -- putting it together
 
     async def _serve(self, client: Client) -> str:
+        self._client = client
         js = jetstream(client)
         bucket = Bucket(client, js, self._names)
-        self._control = control = Control(js, self._names, bucket)
+        self._foreign = foreign = Foreign(self._told)
+        self._control = control = Control(js, self._names, bucket, foreign)
         self._about = about = await self._patiently(control.about)
         self._state = await self._patiently(control.state)
         if self._state.finished:
@@ -198,15 +201,25 @@ class Member:
             # Only when everything else is in order: it may take a while.
             await asyncio.to_thread(warm, options)
             clock, meters = self._clock, Meters()
-            self._js, self._client = js, client
+            self._js = js
             self._leases = Leases(bucket, self.id, about.lease, clock)
-            self._presence = Presence(bucket, self.id, about.lease, clock)
+            self._presence = Presence(bucket, self.id, about.lease, clock, foreign)
             self._watch = bucket.watch("state")
             self._turns = TurnKeeper(
-                client, self._names, clock, expiry=about.lease, wait=options.politeness.address_wait
+                client,
+                self._names,
+                clock,
+                expiry=about.lease,
+                wait=options.politeness.address_wait,
+                foreign=foreign,
             )
             self._hosts = HostKeeper(
-                client, self._names, clock, expiry=max(60.0, about.lease), wait=options.politeness.wait
+                client,
+                self._names,
+                clock,
+                expiry=max(60.0, about.lease),
+                wait=options.politeness.wait,
+                foreign=foreign,
             )
             asker = TurnAsker(client, self._names, about.shards, clock)
             self._addresses = TurnAddresses(asker, clock, about.lease)
@@ -230,6 +243,7 @@ class Member:
                 segment_bytes=about.segment_bytes,
                 refresh=self._refresh,
                 told=self._told,
+                foreign=foreign,
             )
             team = Team(
                 name=self.id,
@@ -262,7 +276,11 @@ class Member:
         while True:
             try:
                 return await ask()
+            except Damaged:
+                raise
             except Unavailable:
+                if why := denied(self._client):
+                    raise ConfigError(f"{why}: see the permissions in docs/operating.md") from None
                 if self._leaving.is_set() or self._clock.monotonic() > until:
                     raise
                 await asyncio.sleep(0.5)
@@ -306,7 +324,7 @@ class Member:
                 (self._save_step, 0.5),
             )
         ]
-        self._saved_at = self._clock.monotonic()
+        self._saved_at = self._brought_at = self._tidied_at = self._clock.monotonic()
         try:
             end = await self._until_end(running)
         finally:
@@ -397,12 +415,19 @@ class Member:
     async def _follow_state(self) -> None:
         for entry in await self._watch.next(1.0):
             if entry.value is not None:
-                self._note_state(msgspec.json.decode(entry.value, type=State))
+                with contextlib.suppress(Damaged):  # what was known holds until it can be read again
+                    self._note_state(self._control.read_state(entry.value))
 
     def _note_state(self, state: State) -> None:
-        before, self._state = self._state, state
+        before = self._state
         if state.options != before.options:
-            self._agent.reconfigure(decode_options(state.options.encode()))
+            try:
+                options = decode_options(state.options.encode())
+            except ConfigError as error:
+                self._foreign.note("the key state", f"names options that cannot be read ({error})")
+                return
+            self._agent.reconfigure(options)
+        self._state = state
 
     async def _refresh(self) -> None:
         """Look at the crawl's options now: whoever gave seeds changed them first."""
@@ -410,14 +435,15 @@ class Member:
             self._note_state(await self._control.state())
 
     async def _beat(self) -> None:
-        said = {
-            "at": time.time(),
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "version": VERSION,
-            "rss": resident(),
-            "visits": int(self._agent.meters.read().get("visits.active", 0)),
-        }
+        said = Said(
+            at=time.time(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=VERSION,
+            rss=resident(),
+            visits=int(self._agent.meters.read().get("visits.active", 0)),
+            foreign=self._foreign.count,
+        )
         if not self._leaving.is_set():
             await self._presence.beat(msgspec.json.encode(said))
 
@@ -458,11 +484,12 @@ class Member:
                 await self._presence.leave()
             for number, held in list(self._holder.held.items()):
                 if number not in self._moving and held.shard is not None:
-                    self._move(number, self._holder.hand_over(number))
+                    self._move(number, self._holder.hand_over(number, ending=not self._leaving.is_set()))
             return
         agents = {*self._presence.alive(), self.id}
         holders = {n: who for n in range(self._about.shards) if (who := self._leases.holder_of(n))}
         placed = place(self._about.shards, agents, holders)
+        await self._notice_silence(placed)
         seen = {number: self._leases.seen(number) for number in placed}
         ready = [number for number, held in self._holder.held.items() if held.shard is not None]
         todo = plan(self.id, self._about.lease, placed, seen, self._holder.held, self._clock.monotonic())
@@ -472,6 +499,14 @@ class Member:
         for number in todo.hand_over:
             if number not in self._moving and number in ready:
                 self._move(number, self._holder.hand_over(number))
+
+    async def _notice_silence(self, placed: Mapping[int, str]) -> None:
+        """Say of agents that nobody hears any more where their shards go, once; and leave word for the status."""
+        for agent, seconds in self._presence.fallen_silent():
+            shards = [n for n in range(self._about.shards) if self._leases.last_holder_of(n) == agent]
+            gone = Gone(at=time.time(), silent=seconds, shards={n: placed.get(n, "") for n in shards})
+            if await self._presence.bury(agent, gone):
+                self._told(f"agent {agent} has not been heard of for {seconds:.0f} s; {gone.said()}")
 
     async def _take(self, number: int) -> None:
         await self._holder.take(number)
@@ -500,9 +535,18 @@ class Member:
         records = sum(held.shard.log.end - held.saved for held in self._holder.held.values() if held.shard)
         if records >= wanted.records or (since >= wanted.seconds and records > 0):
             await self._holder.save()
-            self._saved_at = self._clock.monotonic()
-        elif since >= _TIDY:
+            self._saved_at = self._brought_at = self._clock.monotonic()
+            return
+        waiting = await asyncio.to_thread(self._courier.waiting)
+        late = now - self._brought_at >= wanted.archive_seconds
+        if waiting >= wanted.archive_bytes or (late and waiting):
+            await self._holder.bring()
+            self._brought_at = self._clock.monotonic()
+        elif late:
+            self._brought_at = now  # nothing was fetched: the time begins with the next page
+        if now - self._tidied_at >= _TIDY:
             await self._holder.tidy()
+            self._tidied_at = self._clock.monotonic()
 
     async def _valid_ends(self) -> Mapping[str, int]:
         """Of every archive file that a log points into after its checkpoint: how far it is valid."""
@@ -554,20 +598,21 @@ class Member:
             received=self._exchange.received(number),
             sent=self._exchange.sent(number),
             idle=committed and self._exchange.is_quiet(number) and self._agent.is_idle(shard),
-            totals={
-                "at": time.time(),
-                "pages": totals.fetched,
-                "bytes": totals.size,
-                "links": totals.links,
-                "duplicates": totals.duplicates,
-                "lost": totals.lost,
-                "statuses": {f"{kind}xx": n for kind, n in sorted(totals.statuses.items()) if n},
-                "skipped": dict(sorted(totals.skipped.items())),
-                "pending": shard.frontier.pending,
-                "left_behind": len(shard.left),
-                "deferred": len(shard.calendar),
-                "visits": self._agent.visits_of(number),
-            },
+            totals=Totals(
+                at=time.time(),
+                pages=totals.fetched,
+                bytes=totals.size,
+                links=totals.links,
+                duplicates=totals.duplicates,
+                lost=totals.lost,
+                statuses={f"{kind}xx": n for kind, n in sorted(totals.statuses.items()) if n},
+                skipped=dict(sorted(totals.skipped.items())),
+                pending=shard.frontier.pending,
+                left_behind=len(shard.left),
+                deferred=len(shard.calendar),
+                visits=self._agent.visits_of(number),
+                rate=held.pace.add(self._clock.monotonic(), totals.fetched),
+            ),
         )
 
     async def _look_for_end(self) -> None:
@@ -588,7 +633,7 @@ class Member:
             )  # not even ours are idle: the others need not be asked
             return
         state = await self._control.state()
-        reports = await self._control.reports()
+        reports = {n: row for n, row in (await self._control.reports()).items() if n < self._about.shards}
         if self._limit_reached(reports, state):
             await self._control.finish("limit", state.round)
             return
@@ -609,9 +654,9 @@ class Member:
         if limits.seconds and state.since and time.time() - state.since / 1000 >= limits.seconds:
             return True
         rows = list(reports.values())
-        if limits.bytes and sum(int(row.totals.get("bytes", 0)) for row in rows) >= limits.bytes:
+        if limits.bytes and sum(row.totals.bytes for row in rows) >= limits.bytes:
             return True
-        pages = sum(int(row.totals.get("pages", 0)) for row in rows)
+        pages = sum(row.totals.pages for row in rows)
         # What is not committed could still be lost, and its page be fetched again.
         return bool(limits.pages) and pages >= limits.pages and all(row.end == row.committed for row in rows)
 
@@ -625,8 +670,6 @@ def _matters(report: Report, before: Report) -> bool:
 
 def _differs(report: Report, before: Report) -> bool:
     """Whether a report says anything new but the time."""
-    one, other = dict(report.totals), dict(before.totals)
-    one.pop("at", None)
-    other.pop("at", None)
     plain = msgspec.structs.replace
-    return plain(report, totals=one) != plain(before, totals=other)
+    numbers = plain(report.totals, at=before.totals.at, rate=before.totals.rate)
+    return plain(report, totals=numbers) != before

@@ -19,11 +19,14 @@ from nats.aio.client import Client
 
 from lycosa.clock import SystemClock, milliseconds
 from lycosa.cluster import lease as leases
-from lycosa.cluster.engine.connection import ConnectionOptions, connect
-from lycosa.cluster.engine.control import About, Control, Report, State, Wanted
+from lycosa.cluster.engine.connection import ConnectionOptions, connect, denied
+from lycosa.cluster.engine.control import About, Control, Report, State, Totals, Wanted
 from lycosa.cluster.engine.exchange import send_seeds
+from lycosa.cluster.engine.foreign import Foreign
 from lycosa.cluster.engine.keys import Bucket
-from lycosa.cluster.engine.streams import Names, ends, jetstream, remove_all
+from lycosa.cluster.engine.leases import Gone, read_said
+from lycosa.cluster.engine.outcomes import Damaged
+from lycosa.cluster.engine.streams import Names, crawl_names, ends, jetstream, remove_all
 from lycosa.cluster.engine.tail import Piece, pieces
 from lycosa.cluster.storage import DirectoryStorage, ShardStorage, TailAhead, archives
 from lycosa.crawl import manifest as manifests
@@ -39,7 +42,12 @@ from lycosa.url.parts import host_of
 from lycosa.url.rules import Rules
 from lycosa.url.scope import Scope
 
-_SUMMED = ("pages", "bytes", "links", "duplicates", "lost", "pending", "left_behind", "deferred", "visits")
+_SUMMED = ("pages", "bytes", "links", "duplicates", "lost", "pending", "left_behind", "deferred")
+_LISTED = ("state", "pages", "rate", "pending", "shards_total", "shards_held", "replicas", "shared")
+_REMEMBERED = 3_600.0
+"""Seconds for which the status has a word for an agent that fell silent."""
+_FRESH = 15.0
+"""Seconds for which a report speaks of the present: it is written every ten, whether or not anything changed."""
 _LEAST_LEASE = 1.0
 _LOOKS = 5
 
@@ -53,6 +61,8 @@ class Brought(NamedTuple):
     bytes: int
     missing: int
     """Pages whose archive bytes no agent has saved (yet)."""
+    running: bool
+    """Agents held shards: there will be more."""
 
 
 def open_storage(place: Path | str) -> DirectoryStorage:
@@ -85,13 +95,19 @@ class Operator:
         self._names = names
         self._js = jetstream(client)
         self._bucket = Bucket(client, self._js, names)
-        self._control = Control(self._js, names, self._bucket)
+        self._foreign = Foreign()
+        self._control = Control(self._js, names, self._bucket, self._foreign)
         self._clock = SystemClock()
 
     @staticmethod
     async def open(options: ConnectionOptions, name: str) -> Operator:
         names = Names(name)
         return Operator(await connect(options, "lycosa cluster"), names)
+
+    @property
+    def denied(self) -> str:
+        """What the servers refused to this user; empty if nothing."""
+        return denied(self._client)
 
     async def close(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -197,6 +213,24 @@ class Operator:
         await self._control.about()
         await self._control.want(Wanted.STOPPED)
 
+    @staticmethod
+    async def crawls(options: ConnectionOptions) -> list[dict[str, Any]]:
+        """All crawls of the servers: name, state, pages, agents ..."""
+        client = await connect(options, "lycosa cluster")
+        try:
+            found = []
+            for name in await crawl_names(jetstream(client)):
+                row: dict[str, Any] = {"crawl": name, "state": "damaged"}
+                with contextlib.suppress(Damaged, ConfigError):
+                    status = await Operator(client, Names(name)).status()
+                    row |= {key: status[key] for key in _LISTED}
+                    row["agents"] = len(status["agents"])
+                found.append(row)
+            return found
+        finally:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(client.close(), 2.0)
+
     async def remove(self) -> None:
         about = await self._control.about()
         await remove_all(self._js, self._names, about.shards)
@@ -205,8 +239,13 @@ class Operator:
 
     async def status(self) -> dict[str, Any]:
         """The crawl as a document; see `lycosa.cli.cluster`."""
-        about, state = await self._control.about(), await self._control.state()
-        reports = await self._control.reports()
+        about = await self._control.about()
+        try:
+            state = await self._control.state()
+            word, limit = _state_word(state), _options(state).limits.pages
+        except (Damaged, ConfigError):
+            state, word, limit = State(), "damaged", 0
+        reports = {n: row for n, row in (await self._control.reports()).items() if n < about.shards}
         held = {entry.key: leases.decode(entry.value or b"") for entry in await self._bucket.all("lease.*")}
         backlog = await asyncio.gather(*(self._last(shard) for shard in range(about.shards)))
         now = time.time()
@@ -214,32 +253,54 @@ class Operator:
             _shard_row(shard, held.get(f"lease.{shard}"), reports.get(shard), backlog[shard], now)
             for shard in range(about.shards)
         ]
-        agents = []
-        for entry in await self._bucket.all("agent.*"):
-            said = msgspec.json.decode(entry.value or b"{}")
-            age = now - float(said.get("at", 0.0))
-            if age < about.lease:
-                name = entry.key.partition(".")[2]
-                mine = [row["shard"] for row in shards if row["holder"] == name]
-                agents.append({"id": name, "age": round(age, 3), "shards": mine, "about": said})
+        agents, silent = await self._agents(shards, about.lease, now)
         totals = [report.totals for report in reports.values()]
         return {
             "crawl": self._names.crawl,
             "id": about.crawl,
-            "state": _state_word(state),
+            "state": word,
             "shared": about.storage,
             "replicas": about.replicas,
             "shards_total": about.shards,
             "shards_held": sum(1 for row in shards if row["holder"]),
-            **{name: sum(int(each.get(name, 0)) for each in totals) for name in _SUMMED},
+            **{name: sum(getattr(each, name) for each in totals) for name in _SUMMED},
+            "visits": sum(row["visits"] for row in shards),
+            "rate": round(sum(row["rate"] for row in shards), 3),
             "statuses": _added(totals, "statuses"),
             "skipped": _added(totals, "skipped"),
             "backlog": sum(row["backlog"] for row in shards),
-            "page_limit": _options(state).limits.pages,
+            "page_limit": limit,
             "round": state.round,
             "agents": agents,
+            "silent": silent,
+            "foreign": [f"{place} {what}" for place, what in sorted(self._foreign.places.items())],
             "shards": shards,
         }
+
+    async def _agents(
+        self, shards: Sequence[dict[str, Any]], lease: float, now: float
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Agents that live, and those that fell silent without a good-bye."""
+        agents, silent = [], []
+        for entry in await self._bucket.all("agent.*"):
+            said = read_said(entry.value or b"")
+            if said is None:
+                self._foreign.note(f"the key {entry.key}", "does not say what an agent says")
+                continue
+            name, age = entry.key.partition(".")[2], round(now - said.at, 3)
+            mine = [row["shard"] for row in shards if row["holder"] == name]
+            if age < lease:
+                agents.append({"id": name, "age": age, "shards": mine, "about": msgspec.to_builtins(said)})
+            elif mine or age < _REMEMBERED:
+                silent.append({"id": name, "age": age, "shards": mine, "said": ""})
+        for entry in await self._bucket.all("gone.*"):
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                gone = msgspec.json.decode(entry.value or b"", type=Gone)
+                age = round(now - gone.at + gone.silent, 3)
+                if age < _REMEMBERED:
+                    name = entry.key.partition(".")[2]
+                    silent.append({"id": name, "age": age, "shards": [], "said": gone.said()})
+        return agents, sorted(silent, key=lambda row: str(row["id"]))
 
     async def _last(self, shard: int) -> int:
         return (await ends(self._js, self._names.exchange(shard)))[1]
@@ -247,16 +308,13 @@ class Operator:
     # -- bringing it home
 
     async def fetch(self, into: Path, told: Callable[[str], None] = lambda _: None) -> Brought:
-        """Logs and archives as a crawl's directory; the crawl must not be running."""
-        about, state = await self._control.about(), await self._control.state()
-        if state.wanted is Wanted.RUNNING and not state.finished:
-            raise ConfigError(
-                f"{self._names.crawl} is running: stop it first (lycosa cluster stop {self._names.crawl})"
-            )
-        if busy := [row["id"] for row in (await self.status())["agents"] if row["shards"]]:
-            raise ConfigError(
-                f"agents are still saving their shards ({', '.join(busy)}): wait for them to end"
-            )
+        """Logs and archives as a crawl's directory.
+
+        Of a crawl that runs: what every shard has committed when it is read, and what archive is on shared storage.
+        Called again, the same directory has more.
+        """
+        about = await self._control.about()
+        running = bool((await self.status())["shards_held"])
         storage = open_storage(about.storage)
         files = DiskFiles(into)
         there = manifests.load(files)
@@ -276,7 +334,7 @@ class Operator:
             if not target.exists(name) or target.size(name) != length:
                 await asyncio.to_thread(storage.get_file, f"{self._names.crawl}/archive/{name}", target, name)
         write_whole(files, manifests.NAME, msgspec.json.format(msgspec.json.encode(manifest_of(about))))
-        return Brought(about.shards, records, len(kept), sum(kept.values()), missing)
+        return Brought(about.shards, records, len(kept), sum(kept.values()), missing, running)
 
     async def _bring_shard(
         self, files: DiskFiles, storage: ShardStorage, shard: int, kept: dict[str, int]
@@ -318,10 +376,10 @@ def _state_word(state: State) -> str:
     return str(state.wanted)
 
 
-def _added(totals: Sequence[dict[str, Any]], name: str) -> dict[str, int]:
+def _added(totals: Sequence[Totals], name: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for each in totals:
-        for kind, count in each.get(name, {}).items():
+        for kind, count in getattr(each, name).items():
             found[kind] = found.get(kind, 0) + count
     return dict(sorted(found.items()))
 
@@ -329,21 +387,24 @@ def _added(totals: Sequence[dict[str, Any]], name: str) -> dict[str, int]:
 def _shard_row(
     shard: int, lease: leases.Lease | None, report: Report | None, last: int, now: float
 ) -> dict[str, Any]:
-    totals = report.totals if report is not None else {}
+    totals = report.totals if report is not None else Totals()
+    holder = lease.holder if lease is not None and not lease.released else ""
+    age = max(now - totals.at, 0.0)
+    # What goes on at this moment is said by the holder, or by nobody.
+    fresh = bool(report and lease and holder == report.agent and age < max(lease.seconds, _FRESH))
     received = report.received if report is not None else 0
     return {
         "shard": shard,
-        "holder": lease.holder if lease is not None and not lease.released else "",
+        "holder": holder,
         "epoch": lease.epoch if lease is not None else 0,
         "idle": report.idle if report is not None else False,
-        **{
-            name: int(totals.get(name, 0))
-            for name in ("pages", "pending", "left_behind", "deferred", "visits")
-        },
+        **{name: getattr(totals, name) for name in ("pages", "pending", "left_behind", "deferred")},
+        "visits": totals.visits if fresh else 0,
+        "rate": totals.rate if fresh else 0.0,
         "end": report.end if report is not None else 0,
         "committed": report.committed if report is not None else 0,
         "sent": report.sent if report is not None else 0,
         "received": received,
         "backlog": max(last - received, 0),
-        "age": round(max(now - float(totals["at"]), 0.0), 3) if "at" in totals else None,
+        "age": round(age, 3) if report is not None else None,
     }

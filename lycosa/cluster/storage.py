@@ -231,6 +231,10 @@ def check_name(name: str, source: str, *, parts: int = 0, below: str = "") -> No
         )
 
 
+class CheckpointAhead(TailAhead):
+    """A checkpoint is ahead of the log that was read before it: its holder went on meanwhile. Look again."""
+
+
 class ShardStorage:
     """One shard's part of shared storage."""
 
@@ -368,7 +372,7 @@ class ShardStorage:
             )
         end = _write_tail(log, pieces, end)
         if checkpoint is not None and checkpoint.position > end:
-            raise StorageError(
+            raise CheckpointAhead(
                 f"the checkpoint at position {checkpoint.position} of {self._place} is ahead of the log, which "
                 f"ends at {end}: records are missing from the stream"
             )

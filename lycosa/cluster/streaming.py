@@ -32,6 +32,7 @@ from nats.js import JetStreamContext
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.cluster.engine.exchange import SEEDS, Answered, Arrival, Reader, Sender, send_answers
+from lycosa.cluster.engine.foreign import Foreign
 from lycosa.cluster.engine.outcomes import Full, Unavailable
 from lycosa.cluster.engine.streams import Names
 from lycosa.cluster.frames import AnswersFrame
@@ -287,6 +288,7 @@ class Incoming:
         meters: Meters,
         woken: Callable[[], None],
         refresh: Callable[[], Awaitable[None]],
+        foreign: Foreign | None = None,
     ) -> None:
         """`refresh`: look for newer options of the crawl, before seeds are judged."""
         self._shard = shard
@@ -294,7 +296,9 @@ class Incoming:
         self._links = meters.counter("exchange.links_in")
         self._woken = woken
         self._refresh = refresh
-        self._reader = Reader(client, js, names, shard.number, after=shard.received, cursors=shard.cursors)
+        self._reader = Reader(
+            client, js, names, shard.number, after=shard.received, cursors=shard.cursors, foreign=foreign
+        )
         self._taken = shard.received  # everything up to this sequence was appended
         self._kept: list[tuple[int, int]] = []  # position in the log, sequence
         self._safe = shard.received

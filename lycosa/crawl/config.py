@@ -84,10 +84,14 @@ class SnapshotOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     records: int = 200_000
     seconds: float = 600.0
+    archive_seconds: float = 30.0  # in a cluster: an agent's archive goes to shared storage so often ...
+    archive_bytes: int = 64 << 20  # ... or when it has grown by so much: what is not there dies with its disk
 
     def __post_init__(self) -> None:
         _demand(self, "records", 1)
         _demand(self, "seconds", 0)
+        _demand(self, "archive_seconds", 0)
+        _demand(self, "archive_bytes", 1)
 
 
 def _demand(given: msgspec.Struct, name: str, least: float, most: float = math.inf) -> None:

@@ -24,6 +24,7 @@ from lycosa.cluster.engine.control import About, Control, State
 from lycosa.cluster.engine.keys import Bucket
 from lycosa.cluster.engine.streams import Names, jetstream
 from lycosa.cluster.engine.tail import pieces
+from lycosa.cluster.lease import decode
 from lycosa.cluster.storage import DirectoryStorage, ShardStorage
 from lycosa.errors import LocalError
 from lycosa.files import DiskFiles
@@ -75,7 +76,14 @@ class ClusterCrawl:
     # -- the operator
 
     def create(
-        self, options: dict[str, Any], seeds: Sequence[str], *, shards: int, lease: float, replicas: int
+        self,
+        options: dict[str, Any],
+        seeds: Sequence[str],
+        *,
+        shards: int,
+        lease: float,
+        replicas: int,
+        start: bool = True,
     ) -> None:
         """Create it and set it going."""
         toml = self._place / "crawl.toml"
@@ -83,7 +91,8 @@ class ClusterCrawl:
         numbers = ["--shards", str(shards), "--lease", f"{lease:g}s", "--replicas", str(replicas)]
         where = ["--shared", str(self.shared), "--config", str(toml)]
         self.operate("create", *where, *numbers)
-        self.operate("start")
+        if start:
+            self.operate("start")
 
     def operate(self, verb: str, *more: str) -> str:
         """Run `lycosa cluster VERB NAME ...`; what it printed."""
@@ -128,7 +137,17 @@ class ClusterCrawl:
     async def pages(self) -> int:
         """Pages, as the holders of the shards last said."""
         reports = await self._control().reports()
-        return sum(int(report.totals.get("pages", 0)) for report in reports.values())
+        return sum(report.totals.pages for report in reports.values())
+
+    async def holders(self) -> dict[int, str]:
+        """Who holds which shard, as the leases say."""
+        assert self._client is not None
+        found = {}
+        for entry in await Bucket(self._client, jetstream(self._client), self._names).all("lease.*"):
+            lease = decode(entry.value or b"")
+            if lease is not None and not lease.released:
+                found[int(entry.key.partition(".")[2])] = lease.holder
+        return found
 
     def streams(self, shards: int) -> list[str]:
         """The names of its streams: the keys', the tails', the exchange's."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lycosa.cli import cluster
 from lycosa.cli.main import main
+from lycosa.cluster.engine.outcomes import Unavailable
 from lycosa.cluster.engine.server import Servers, free_ports
 from tests.cluster.engine.conftest import demand_binary
 
@@ -73,7 +77,71 @@ def test_what_cannot_be_done(capsys: Capture, url: str, tmp_path: Path) -> None:
         capsys, "cluster", "create", "three", seed, *to, *shared, "--private", "--replicas", "3"
     )
     assert "not a URL" in wrong(capsys, "cluster", "create", "web", "x y", *to, *shared, "--private")
-    assert "name alone" in wrong(capsys, "cluster", "start", "web", seed, *to)
+    for args in (
+        ("start", "web", seed),
+        ("start", "web", "--max-pages", "9"),
+        ("stop", "web", "--json"),
+        ("status", "web", "--shared", "x"),
+        ("seed", "web", seed, "--wait", "1s"),
+        ("list", "web"),
+        ("fetch", "web", "--yes"),
+        ("strat", "web"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["cluster", *args, *to])
+        assert ended.value.code == 2 and "Traceback" not in capsys.readouterr().err
+
+
+def test_each_action_has_a_help_of_its_own(capsys: Capture) -> None:
+    for action in ("create", "start", "pause", "stop", "seed", "status", "list", "fetch", "remove"):
+        with pytest.raises(SystemExit):
+            main(["cluster", action, "--help"])
+        text = capsys.readouterr().out
+        assert text.startswith(f"usage: lycosa cluster {action} ") and "--cluster" in text
+        assert ("--max-pages" in text) == (action == "create")
+    with pytest.raises(SystemExit):
+        main(["cluster", "--help"])
+    assert "fetch NAME --into DIR" in capsys.readouterr().out
+
+
+def test_the_files_of_an_earlier_crawl_are_not_written_over(
+    capsys: Capture, url: str, tmp_path: Path
+) -> None:
+    to, shared = ("--cluster", url), ("--shared", str(tmp_path), "--private", "--shards", "2")
+    assert main(["cluster", "create", "twice", "http://a.test/", *to, *shared]) == 0
+    assert main(["cluster", "remove", "twice", "--yes", *to]) == 0
+    before = (tmp_path / "twice/crawl.json").read_bytes()
+    capsys.readouterr()
+    text = wrong(capsys, "cluster", "create", "twice", "http://a.test/", *to, *shared)
+    assert "files of an earlier crawl twice" in text and "choose another name" in text
+    assert (tmp_path / "twice/crawl.json").read_bytes() == before
+    (tmp_path / "twice/crawl.json").unlink()
+    (tmp_path / "twice/archive").mkdir()
+    (tmp_path / "twice/archive/x.warc.gz").write_bytes(b"")
+    assert "earlier crawl" in wrong(capsys, "cluster", "create", "twice", "http://a.test/", *to, *shared)
+    assert "there is no crawl twice" in wrong(capsys, "cluster", "status", "twice", *to)
+
+
+def test_the_crawls_are_listed(capsys: Capture, tmp_path: Path) -> None:
+    demand_binary()
+    with Servers(tmp_path / "nats") as servers:
+        to = ("--cluster", servers.urls[0])
+        assert main(["cluster", "list", *to]) == 0
+        assert "there are no crawls" in capsys.readouterr().out
+        shared = ("--shared", str(tmp_path), "--private", "--shards", "2")
+        for name in ("one", "two"):
+            assert main(["cluster", "create", name, "http://a.test/", *to, *shared]) == 0
+        assert main(["cluster", "start", "two", *to]) == 0
+        capsys.readouterr()
+        assert main(["cluster", "list", *to]) == 0
+        rows = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+        assert rows == [["crawl", "state", "pages"], ["one", "created", "0"], ["two", "running", "0"]]
+        assert main(["cluster", "list", "--json", *to]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert [(row["crawl"], row["state"], row["agents"]) for row in found] == [
+            ("one", "created", 0),
+            ("two", "running", 0),
+        ]
 
 
 def test_the_life_of_a_crawl_without_agents(capsys: Capture, url: str, tmp_path: Path) -> None:
@@ -96,7 +164,6 @@ def test_the_life_of_a_crawl_without_agents(capsys: Capture, url: str, tmp_path:
         assert main(["cluster", action, "life", *to]) == 0
         assert status()["state"] == state
     capsys.readouterr()
-    assert "is running" in wrong(capsys, "cluster", "fetch", "life", *to, "--into", str(tmp_path / "home"))
     assert main(["cluster", "seed", "life", "http://b.test/x", "http://c.test/", *to]) == 0
     assert "2 seeds" in capsys.readouterr().out
     found = status()
@@ -120,3 +187,31 @@ def test_the_life_of_a_crawl_without_agents(capsys: Capture, url: str, tmp_path:
     assert main(["cluster", "remove", "life", "--yes", *to]) == 0
     capsys.readouterr()
     assert "there is no crawl life" in wrong(capsys, "cluster", "status", "life", *to)
+
+
+def test_watching_goes_on_while_a_server_is_away(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[dict[str, object] | Exception] = [
+        {"state": "running", "agents": ["a"]},
+        Unavailable("cannot list report.*: nats: timeout"),
+        Unavailable("cannot list report.*: nats: timeout"),
+        {"state": "finished", "agents": []},
+    ]
+
+    class Asked:
+        async def status(self) -> dict[str, object]:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    async def at_once(seconds: float) -> None: ...
+
+    monkeypatch.setattr("lycosa.cli.cluster.asyncio.sleep", at_once)
+    args = argparse.Namespace(watch=True, json=True)
+    assert asyncio.run(cluster._status(Asked(), args)) == 0  # type: ignore[arg-type]
+    told = capsys.readouterr()
+    assert [json.loads(line)["state"] for line in told.out.splitlines()] == ["running", "finished"]
+    assert told.err.count("trying again") == 1 and not answers
+    answers.append(Unavailable("nobody answers"))
+    with pytest.raises(Unavailable):  # from the beginning: that is for the operator to know
+        asyncio.run(cluster._status(Asked(), args))  # type: ignore[arg-type]

@@ -17,7 +17,8 @@ from lycosa.cli.main import main
 from lycosa.crawl.alive import process_of
 from lycosa.crawl.status import Status
 from lycosa.files import DirectoryLock
-from tests.crawl.made import small
+from lycosa.records import Lost
+from tests.crawl.made import MadeCrawl, small
 
 Capture = pytest.CaptureFixture[str]
 
@@ -110,6 +111,19 @@ def test_without_a_status_the_log_is_added_up(crawl: Path, capsys: Capture) -> N
     (crawl / "status.json").write_bytes(b'{"at": 1')
     (crawl / "running").write_bytes(b"")
     assert "killed: nothing that was committed is lost" in shown(capsys, str(crawl))
+
+
+def test_a_page_that_was_lost_is_taken_off_once(tmp_path: Path, capsys: Capture) -> None:
+    made = MadeCrawl(tmp_path / "crawl")
+    made.configure()
+    shard, at = made.fetch("http://a.test/", 200, body=b"12345", keep=True)
+    made.fetch("http://a.test/2", 404, body=b"678")
+    made.log(Lost(made.tick(), "http://a.test/", 0, 0, "x.warc.gz", at, 200, 5, 0, 0), shard)
+    made.fetch("http://a.test/", 200, body=b"12345", keep=True)
+    made.close()
+    manifest = json.loads((made.directory / "crawl.json").read_text())
+    (made.directory / "crawl.json").write_text(json.dumps({**manifest, "cluster": True}))
+    assert "pages        2 (2xx 1, 4xx 1)" in shown(capsys, str(made.directory))
 
 
 def test_json(crawl: Path, capsys: Capture) -> None:

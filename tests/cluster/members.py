@@ -39,7 +39,7 @@ class Cluster:
             [sys.executable, "-m", "lycosa.cli.main", "cluster", action, self.name, *self.flags, *more],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             env=self.environment,
         )
         assert (done.returncode != 0) == fails, done.stderr
@@ -105,7 +105,7 @@ class Cluster:
 
         return asyncio.run(ask())
 
-    def pages(self, least: int, seconds: float = 40.0) -> None:
+    def pages(self, least: int, seconds: float = 120.0) -> None:
         """Until so many pages are known to the crawl."""
         until(lambda: int(self.look()["pages"]) >= least, seconds)
 
@@ -113,7 +113,7 @@ class Cluster:
         found: dict[str, Any] = json.loads(self.command("status", "--json"))
         return found
 
-    def wait(self, seconds: float = 60.0) -> None:
+    def wait(self, seconds: float = 180.0) -> None:
         """Until all agents have ended by themselves, with code 0."""
         end = time.monotonic() + seconds
         for name, process in self.agents.items():
@@ -142,7 +142,7 @@ def cluster(root: Path, urls: tuple[str, ...], name: str, *flags: str, **access:
         made.end()
 
 
-def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(true: Callable[[], bool], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it did not happen"

@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from lycosa.lab.webs import Access, AccessLog, Politeness, Web, serving
 from lycosa.lab.webs.accesses import Connection
 from lycosa.records import Fetched, Lost, Record, Skipped, Why
 from tests.cluster.crawled import SMALL, WAITS, crawl
+from tests.cluster.members import until
 
 Rows = list[tuple[int, int, Record]]
 
@@ -272,17 +272,11 @@ def test_an_agent_is_stopped_woken_killed_and_asked(tmp_path: Path) -> None:
     agent.start()
     agent.leave()
     assert not agent.working
-    for _ in range(200):
-        if not agent.alive:
-            break
-        time.sleep(0.01)
+    until(lambda: not agent.alive)
     assert agent.code == -15 and not agent.died
     quick = AgentProcess(
         "b", tmp_path / "b", tmp_path / "b.txt", lambda directory: ["sh", "-c", "echo no; exit 3"]
     )
     quick.start()
-    for _ in range(200):
-        if quick.died:
-            break
-        time.sleep(0.01)
+    until(lambda: quick.died)
     assert quick.died and quick.code == 3 and quick.said() == "no"

@@ -13,7 +13,7 @@ def sighting(lease: Lease, revision: int = 5, at: float = 100.0) -> Sighting:
 
 
 def test_a_lease_that_never_was_is_taken_with_epoch_one() -> None:
-    assert decide(None, "me", 10.0, 0.0) == Take(Lease("me", 1, 10.0), 0)
+    assert decide(None, "me", 10.0, 0.0) == Take(Lease("me", 1, 10.0), 0, {})
 
 
 def test_a_lease_expires_when_it_has_not_changed_for_its_own_time() -> None:

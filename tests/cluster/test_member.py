@@ -41,10 +41,16 @@ def test_three_agents_fetch_what_one_would(server: Servers, tmp_path: Path) -> N
             made.join(name)  # before it is started: they wait
         made.command("start")
         made.pages(40)
+        look = tmp_path / "look"
+        made.command("fetch", "--into", str(look))  # while it runs
+        first = make_report(CrawlReader(look), at=0).pages
+        made.command("fetch", "--into", str(look))
+        assert 0 < first <= make_report(CrawlReader(look), at=0).pages
         made.command("stop")
         made.wait()
         stopped = made.look()
         assert stopped["state"] == "stopped" and not stopped["agents"] and not stopped["shards_held"]
+        assert stopped["visits"] == 0 and stopped["rate"] == 0.0 and not stopped["silent"]
         made.command("start")
         made.join("d")
         made.wait()
@@ -72,7 +78,9 @@ def test_one_dies_with_its_disk_another_leaves_a_third_comes(server: Servers, tm
     web = msgspec.structs.replace(SMALL, pages=400)
     with serving(web) as served, cluster(tmp_path, server.urls, "storm") as made:
         # No checkpoint before the death: what the first agent fetched is lost for certain.
-        made.create(served.web, lease=3.0, politeness=SLOW, snapshot={"seconds": 30.0})
+        made.create(
+            served.web, lease=3.0, politeness=SLOW, snapshot={"seconds": 600.0, "archive_seconds": 600.0}
+        )
         made.command("start")
         made.join("a")
         made.join("b")
@@ -83,10 +91,12 @@ def test_one_dies_with_its_disk_another_leaves_a_third_comes(server: Servers, tm
         made.join("c")
         made.pages(150)
         made.agents["b"].send_signal(signal.SIGTERM)
-        assert made.agents["b"].wait(20) == 0, made.said("b")
+        assert made.agents["b"].wait(60) == 0, made.said("b")
         made.wait()
         status = made.look()
         home = made.fetch()
+        dead = f"agent {status['silent'][0]['id']} has not been heard of for "
+        assert dead in made.said("b") + made.said("c") and dead in made.command("status")
     found = check(served, home, killed=True)
     reader = CrawlReader(home)
     lost = [r for log in reader.logs for _, r in log.scan() if isinstance(r, Lost)]

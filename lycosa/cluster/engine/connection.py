@@ -10,6 +10,9 @@ A credentials file holds a user's JWT and the seed of its key, as the `nsc` tool
 
     -----BEGIN NATS USER JWT----- line(s) jwt ... -----BEGIN USER NKEY SEED----- seed ...
     seed := base32(prefix:2 key:32 crc16:2)         crc: CCITT, little endian
+
+Subjects are bytes to the servers, and whoever may publish can use any. The library takes one that is not UTF-8 for
+a broken connection, opens another and is sent the same again, for ever; here such bytes become U+FFFD.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import re
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +38,27 @@ from lycosa.errors import ConfigError
 OLDEST = (2, 12)
 _FIRST = 5.0
 """Seconds that a first connection may take, per server."""
+_DENIED = re.compile(r"permissions violation for (publish|subscription) to \"?([^\"]+)", re.IGNORECASE)
+_CLOSED = (
+    ConnectionError,
+    nats.errors.UnexpectedEOF,
+    nats.errors.StaleConnectionError,
+    nats.errors.ConnectionClosedError,
+)
+"""What a connection that somebody at the other end took and then closed looks like to us; but one refused."""
+
+
+class _Client(Client):
+    """The library's client, but for subjects that are not UTF-8; and it remembers what was refused to it."""
+
+    denied = ""
+
+    def _build_message(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Any) -> Any:
+        return super()._build_message(sid, _utf8(subject), _utf8(reply), data, headers)
+
+
+def _utf8(name: bytes) -> bytes:
+    return bytes(name).decode("utf-8", "replace").encode()
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,10 +89,16 @@ async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
         raise ConfigError(
             "; ".join(dict.fromkeys(failures)) or "no NATS server was given: --cluster nats://HOST"
         )
-    client = Client()
+    client = _Client()
+
+    async def note(error: Exception) -> None:
+        """Errors reach whoever waits for an answer (the library would print them as well); but not this one."""
+        if found := _DENIED.search(str(error)):
+            client.denied = client.denied or f"this user has no permission to {found[1].lower()} {found[2]}"
+
     kept = client.connect(
         list(options.servers),
-        error_cb=_quiet,
+        error_cb=note,
         max_reconnect_attempts=-1,
         reconnect_time_wait=0.25,  # type: ignore[arg-type]
         ping_interval=5,
@@ -81,8 +112,9 @@ async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
     return client
 
 
-async def _quiet(error: Exception) -> None:
-    """Errors reach whoever waits for an answer; the library would print them as well."""
+def denied(client: Client) -> str:
+    """What the servers first refused to this user on that connection; empty if nothing: it looks like silence."""
+    return str(getattr(client, "denied", ""))
 
 
 def _settings(options: ConnectionOptions, name: str) -> dict[str, Any]:
@@ -118,7 +150,7 @@ def _tls(options: ConnectionOptions) -> ssl.SSLContext | None:
 
 async def _probe(url: str, settings: dict[str, Any]) -> None:
     """One try, given up at the first failure."""
-    client = Client()
+    client = _Client()
     noted: list[Exception] = []
 
     async def note(error: Exception) -> None:
@@ -146,6 +178,8 @@ async def _probe(url: str, settings: dict[str, Any]) -> None:
             )
         try:
             await client.jetstream(timeout=_FIRST).account_info()
+        except TimeoutError as error:
+            raise (noted[0] if noted else error) from None
         except (nats.js.errors.NotFoundError, nats.js.errors.ServiceUnavailableError):
             raise ConfigError(
                 f"{url} has no JetStream (for this user): switch it on in its configuration"
@@ -164,6 +198,8 @@ def _said(url: str, error: Exception) -> str:
         or "authentication" in text
     ):
         return f"{url} refuses these credentials"
+    if found := _DENIED.search(str(error)):
+        return f"{url}: this user has no permission to {found[1].lower()} {found[2]}"
     if isinstance(error, ssl.SSLCertVerificationError):
         why = error.verify_message or "cannot be verified"
         return f"{url} shows a certificate that we cannot trust ({why}): give its authority as ca"
@@ -171,8 +207,10 @@ def _said(url: str, error: Exception) -> str:
         return f"TLS with {url} failed ({error.__class__.__name__}): check ca, cert and key"
     if isinstance(error, TimeoutError):
         return f"{url} does not answer"
-    if isinstance(error, nats.errors.UnexpectedEOF | nats.errors.StaleConnectionError | ConnectionResetError):
-        return f"{url} closed the connection: check TLS and credentials"
+    if isinstance(error, _CLOSED) and not isinstance(error, ConnectionRefusedError):
+        # With TLS 1.3 a client that shows no certificate ends its handshake well, and is shut out afterwards:
+        # reading ends, or writing breaks, as it happens.
+        return f"{url} closed the connection: check ca, cert and key, and this user's permissions"
     if isinstance(error, OSError | nats.errors.NoServersError):
         return f"there is no NATS server at {url}"
     return f"cannot connect to {url}: {error or error.__class__.__name__}"

@@ -25,17 +25,18 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from nats.js import JetStreamContext
 
+from lycosa.cluster.engine.foreign import Foreign
 from lycosa.cluster.engine.keys import Bucket, NoCrawl
-from lycosa.cluster.engine.outcomes import Conflict, Fenced, Unavailable
+from lycosa.cluster.engine.outcomes import Conflict, Damaged, Fenced, Unavailable
 from lycosa.cluster.engine.streams import Names, bucket_config, ensure, exchange_config, log_config
 from lycosa.cluster.storage import Storage
 from lycosa.crawl.splitting import SplitterOptions
-from lycosa.errors import ConfigError, StorageError
+from lycosa.errors import ConfigError
 from lycosa.version import VERSION
 
 _TRIES = 20
@@ -84,6 +85,24 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0  # when it was last started, in milliseconds; 0: never
 
 
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shard has come to, in numbers."""
+
+    at: float = 0.0  # when it was said, in seconds of the holder's clock
+    pages: int = 0
+    bytes: int = 0
+    links: int = 0
+    duplicates: int = 0
+    lost: int = 0
+    statuses: dict[str, int] = {}
+    skipped: dict[str, int] = {}
+    pending: int = 0
+    left_behind: int = 0
+    deferred: int = 0
+    visits: int = 0
+    rate: float = 0.0  # pages a second, lately
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What the holder of a shard says of it."""
 
@@ -96,7 +115,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     received: int  # sequence of its exchange stream up to which links are in the committed log
     sent: int  # the least position up to which its links have been sent to everybody
     idle: bool  # nothing pending, waiting, deferred within the horizon or in flight
-    totals: dict[str, Any] = {}
+    totals: Totals = Totals()
 
     def moved_since(self, other: Report) -> bool:
         return (self.epoch, self.end, self.received) != (other.epoch, other.end, other.received)
@@ -176,11 +195,29 @@ class Ending:
         return True
 
 
+def _demand_free(storage: Storage, crawl: str, about: About) -> None:
+    """Refuse a place where another crawl's files lie: its logs are not ours, and would be lost to their owner."""
+    mine = False
+    if storage.exists(f"{crawl}/crawl.json"):
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            mine = msgspec.json.decode(storage.get(f"{crawl}/crawl.json"), type=About).crawl == about.crawl
+    elif not storage.list(f"{crawl}/shards") and not storage.list(f"{crawl}/archive"):
+        return
+    if not mine:
+        raise ConfigError(
+            f"shared storage holds files of an earlier crawl {crawl}: choose another name, or another --shared "
+            f"directory (or remove the directory {crawl} there, if nobody wants it any more)"
+        )
+
+
 class Control:
     """A crawl's state, for whoever operates it and for its agents."""
 
-    def __init__(self, js: JetStreamContext, names: Names, bucket: Bucket) -> None:
+    def __init__(
+        self, js: JetStreamContext, names: Names, bucket: Bucket, foreign: Foreign | None = None
+    ) -> None:
         self._js = js
+        self._foreign = foreign or Foreign()
         self._names = names
         self._bucket = bucket
 
@@ -189,13 +226,14 @@ class Control:
     async def create(self, about: About, options: str, storage: Storage, suffixes: bytes) -> None:
         """Make a crawl: its streams, its keys, and what belongs on shared storage."""
         names = self._names
+        _demand_free(storage, names.crawl, about)
         await ensure(self._js, bucket_config(names, replicas=about.replicas))
-        storage.put(f"{names.crawl}/public_suffix.dat", suffixes)
-        storage.put(f"{names.crawl}/crawl.json", msgspec.json.format(msgspec.json.encode(about)))
         for shard in range(about.shards):
             log = log_config(names, shard, replicas=about.replicas, max_bytes=about.log_bytes)
             links = exchange_config(names, shard, replicas=about.replicas, max_bytes=about.exchange_bytes)
             await asyncio.gather(ensure(self._js, log), ensure(self._js, links))
+        storage.put(f"{names.crawl}/public_suffix.dat", suffixes)
+        storage.put(f"{names.crawl}/crawl.json", msgspec.json.format(msgspec.json.encode(about)))
         with contextlib.suppress(Conflict):  # a creation that was cut short comes again
             await self._bucket.update("state", msgspec.json.encode(State(options=options)), 0)
         try:
@@ -219,13 +257,17 @@ class Control:
             raise ConfigError(
                 f"there is no crawl {self._names.crawl} on these servers: make it first (lycosa cluster create)"
             )
-        return _read("crawl", found.value or b"", About)
+        return self._read("crawl", found.value or b"", About)
 
     # -- what is wanted
 
     async def state(self) -> State:
         found = await self._bucket.get("state")
-        return State() if found is None else _read("state", found.value or b"", State)
+        return State() if found is None else self.read_state(found.value or b"")
+
+    def read_state(self, value: bytes) -> State:
+        """What the key `state` says; `Damaged` if it cannot be read."""
+        return self._read("state", value, State)
 
     async def change(self, change: Callable[[State], State]) -> State:
         """Change the state; asked again if somebody else changed it meanwhile."""
@@ -261,9 +303,14 @@ class Control:
         await self._bucket.put(f"report.{report.shard}", msgspec.json.encode(report))
 
     async def reports(self) -> dict[int, Report]:
-        entries = await self._bucket.all("report.*")
-        reports = [_read(entry.key, entry.value or b"", Report) for entry in entries]
-        return {report.shard: report for report in reports}
+        """The reports of all shards that were heard of; what is no report is passed over."""
+        found: dict[int, Report] = {}
+        for entry in await self._bucket.all("report.*"):
+            with contextlib.suppress(Damaged):
+                report = self._read(entry.key, entry.value or b"", Report)
+                if entry.key == f"report.{report.shard}":
+                    found[report.shard] = report
+        return found
 
     # -- how much is left
 
@@ -292,14 +339,14 @@ class Control:
 
     async def quota(self) -> Quota:
         found = await self._bucket.get("quota")
-        return Quota(0) if found is None else _read("quota", found.value or b"", Quota)
+        return Quota(0) if found is None else self._read("quota", found.value or b"", Quota)
 
     async def _change(self, key: str, kind: type[S], empty: S, change: Callable[[S], S]) -> S:
         """Read, change, write if unchanged since. After a doubt the key is read to see what came of it."""
         for attempt in range(_TRIES):
             found = await self._bucket.last(key)
             value = found.value if found is not None else None
-            before = empty if value is None else _read(key, value, kind)
+            before = empty if value is None else self._read(key, value, kind)
             after = change(before)
             if after == before and value is not None:
                 return after
@@ -314,9 +361,11 @@ class Control:
                 continue  # taken or not, it is read again; every change here may be made twice
         raise Unavailable(f"{key} of crawl {self._names.crawl} is changed too often by others")
 
-
-def _read(key: str, value: bytes, kind: type[S]) -> S:
-    try:
-        return msgspec.json.decode(value, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise StorageError(f"the key {key} is damaged, or of a newer version of lycosa: {error}") from None
+    def _read(self, key: str, value: bytes, kind: type[S]) -> S:
+        try:
+            return msgspec.json.decode(value, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            self._foreign.note(f"the key {key}", f"is damaged, or of a newer version of lycosa ({error})")
+            raise Damaged(
+                f"the key {key} of crawl {self._names.crawl} is damaged, or of a newer version of lycosa: {error}"
+            ) from None

@@ -15,7 +15,9 @@ frame in the stream ends (the last message of a sender is never purged for that 
 Receiving. The receiver keeps, for every sender, a *cursor*: links at earlier positions have been received. It
 reads in order from its stored sequence + 1, takes of a frame the rows at positions >= cursor, moves the cursor
 to `end`, and logs the links with the cursor (`Received`). A frame that begins behind the cursor is partly known;
-one that begins after it means that something is missing: `Gap`, and nothing is skipped silently.
+one that begins after it means that something is missing: `Gap`, and nothing is skipped silently. A message
+that does not begin like one of ours is passed over and told of (`foreign`); one that does and cannot be read ends
+the reader, since nobody knows what was in it.
 
 Nothing is dropped by its epoch. A frame from a holder that has lost its lease looks stale and is not: it holds
 only what is committed, hence what the new holder's log holds too; and the new holder, when it asked where the
@@ -43,6 +45,7 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 
 from lycosa.cluster.engine import streams
+from lycosa.cluster.engine.foreign import Foreign
 from lycosa.cluster.engine.ordered import Ordered
 from lycosa.cluster.engine.outcomes import Unavailable
 from lycosa.cluster.engine.publish import publish
@@ -83,6 +86,8 @@ def decode(data: bytes) -> Message | None:
     if data[:4] != MAGIC:
         return None
     try:
+        if zstandard.frame_content_size(data[4:]) > _LARGEST:
+            return None  # the limit below does not hold for a frame that says its size
         plain = zstandard.ZstdDecompressor().decompress(data[4:], max_output_size=_LARGEST)
         message = msgspec.msgpack.decode(plain, type=Message)
     except (zstandard.ZstdError, msgspec.MsgspecError):
@@ -171,9 +176,15 @@ class Sender:
             return 0
         except (nats.errors.Error, TimeoutError, OSError) as error:
             raise Unavailable(f"cannot read {self._stream}: {error or error.__class__.__name__}") from None
-        message = decode(found.data or b"")
+        data = found.data or b""
+        if data[:4] != MAGIC:
+            self.position = 0  # not ours: send everything again, and the receiver's cursor sorts it out
+            return 0
+        message = decode(data)
         if message is None or not isinstance(message.frame, LinksFrame):
-            raise StorageError(f"message {found.seq} on {self._subject} is no frame of links")
+            raise StorageError(
+                f"message {found.seq} of the stream {self._stream} ({self._subject}) is no frame of links"
+            )
         self.position = message.frame.end
         return self.position
 
@@ -228,12 +239,14 @@ class Reader:
         *,
         after: int,
         cursors: Mapping[int, int],
+        foreign: Foreign | None = None,
     ) -> None:
         """`after`: the last sequence whose links our committed log holds (an earlier one does no harm)."""
         self._js = js
         self._stream = names.exchange(receiver)
         self._ordered = Ordered(client, js, self._stream, after=after)
         self._inbox = Inbox(cursors)
+        self._foreign = foreign or Foreign()
         self._last: dict[str, int] = {}
         self.received = after
         """The last sequence that was read."""
@@ -242,9 +255,17 @@ class Reader:
         """What arrived, in order; to be logged before more is asked for."""
         arrivals: list[Arrival | Answered] = []
         for delivered in await self._ordered.next(seconds, most):
+            if delivered.data[:4] != MAGIC:
+                what = f"has a message that is no frame (sequence {delivered.sequence}, {delivered.subject})"
+                self._foreign.note(f"the stream {self._stream}", what)
+                self.received = delivered.sequence
+                continue
             message = decode(delivered.data)
             if message is None:
-                raise StorageError(f"message {delivered.sequence} on {delivered.subject} is no frame of ours")
+                raise StorageError(
+                    f"message {delivered.sequence} of the stream {self._stream} ({delivered.subject}) is a damaged "
+                    "frame: the links in it are lost"
+                )
             frame = message.frame
             if isinstance(frame, AnswersFrame):
                 arrivals.append(Answered(delivered.sequence, frame))

@@ -22,6 +22,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from lycosa.clock import Clock
+from lycosa.cluster.engine.foreign import Foreign
 from lycosa.cluster.engine.streams import Names
 
 _ANSWER = 1.0
@@ -48,8 +49,18 @@ class Owned(Protocol):
 class HostKeeper:
     """Answers for the hosts of the shards that this agent holds."""
 
-    def __init__(self, client: Client, names: Names, clock: Clock, *, expiry: float, wait: float) -> None:
+    def __init__(
+        self,
+        client: Client,
+        names: Names,
+        clock: Clock,
+        *,
+        expiry: float,
+        wait: float,
+        foreign: Foreign | None = None,
+    ) -> None:
         """`expiry`: after which a turn that was not given back is over; `wait`: a host's rest then."""
+        self._foreign = foreign or Foreign()
         self._client = client
         self._names = names
         self._clock = clock
@@ -69,6 +80,7 @@ class HostKeeper:
             try:
                 asked = msgspec.json.decode(message.data, type=_Request)
             except (msgspec.MsgspecError, UnicodeDecodeError):
+                self._foreign.note(message.subject, "has requests that cannot be read")
                 return
             now = self._clock.monotonic()
             if asked.back:
@@ -122,7 +134,7 @@ class HostAsker:
         try:
             answer = await self._client.request(self._subject(host), data, timeout=_ANSWER)
             granted = msgspec.json.decode(answer.data, type=_Reply).granted
-        except (nats.errors.Error, TimeoutError, OSError, msgspec.MsgspecError):
+        except (nats.errors.Error, TimeoutError, OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return False  # if it was granted after all, it runs out
         if granted:
             self._have[host] = who

@@ -19,10 +19,12 @@ import nats.js.errors
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
+from lycosa.cluster.engine.connection import denied
 from lycosa.cluster.engine.ordered import Ordered
 from lycosa.cluster.engine.outcomes import Conflict, Unavailable
 from lycosa.cluster.engine.publish import WrongLast, publish
 from lycosa.cluster.engine.streams import Names
+from lycosa.errors import ConfigError
 
 _OPERATION = "KV-Operation"
 
@@ -68,14 +70,15 @@ class Bucket:
 
     async def update(self, key: str, value: bytes, revision: int) -> int:
         """Set a key that still has that revision; the new one. `Conflict` if it has another."""
-        answer = await publish(
-            self._js,
-            self._names.key_subject(key),
-            value,
-            expected=revision,
-            per_subject=True,
-            timeout=self._timeout,
-        )
+        subject = self._names.key_subject(key)
+        try:
+            answer = await publish(
+                self._js, subject, value, expected=revision, per_subject=True, timeout=self._timeout
+            )
+        except Unavailable:
+            if subject.lower() in (why := denied(self._client)).lower():
+                raise ConfigError(why) from None  # asking again would not help
+            raise
         if isinstance(answer, WrongLast):
             raise Conflict(f"{key} was changed by somebody else")
         return answer
@@ -86,9 +89,19 @@ class Bucket:
         assert isinstance(answer, int)
         return answer
 
-    async def delete(self, key: str) -> None:
-        subject = self._names.key_subject(key)
-        await publish(self._js, subject, b"", headers={_OPERATION: "DEL"}, timeout=self._timeout)
+    async def delete(self, key: str, revision: int | None = None) -> None:
+        """Delete a key (that still has that revision: `Conflict` if it has another)."""
+        answer = await publish(
+            self._js,
+            self._names.key_subject(key),
+            b"",
+            headers={_OPERATION: "DEL"},
+            expected=revision,
+            per_subject=True,
+            timeout=self._timeout,
+        )
+        if isinstance(answer, WrongLast):
+            raise Conflict(f"{key} was changed by somebody else")
 
     def watch(self, pattern: str) -> Watch:
         """Every key of a pattern (`lease.*`) as it is, then every change; after a break, all again."""
@@ -106,11 +119,12 @@ class Bucket:
             info = await self._js.stream_info(self._names.bucket_stream, subjects_filter=subject)
         except (nats.errors.Error, TimeoutError, OSError) as error:
             raise Unavailable(f"cannot list {pattern}: {error}") from None
-        wanted = set(info.state.subjects or {})
+        if not info.state.subjects:
+            return []
         watch = self.watch(pattern)
         found: dict[str, Entry] = {}
         try:
-            while wanted - {self._names.key_subject(key) for key in found}:
+            while not watch.complete:
                 got = await watch.next(seconds)
                 if not got:
                     raise Unavailable(f"cannot list {pattern}: no answer")
@@ -126,6 +140,11 @@ class Watch:
     def __init__(self, ordered: Ordered, prefix: int) -> None:
         self._ordered = ordered
         self._prefix = prefix
+
+    @property
+    def complete(self) -> bool:
+        """Whether every key that there was has been seen."""
+        return self._ordered.pending == 0
 
     async def next(self, seconds: float) -> list[Entry]:
         """Changes that have come; empty if there are none in time."""

@@ -1,15 +1,19 @@
 """Leases in the bucket: taking, renewing, giving back, watching. What may be done is decided in `lease`.
 
-    lease.N := {"holder": id, "epoch": n, "seconds": s, "released": bool}
+    lease.N := {"holder": id, "epoch": n, "seconds": s, "released": bool, "turns": {address: [who, s]} or null}
 
 A holder's id is of one run of one process (`agent-1f3a9c`): a process that starts again is another holder and
 gets another epoch. After a silence the key is read: a value with our id and epoch means that what we wrote was
-taken, whatever became of the answer.
+taken, whatever became of the answer. What is no lease is nobody's: the holder, who knows its epoch, writes it
+anew at the next renewal; where there is no holder the operator must, since nobody else can know the epoch.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from lycosa.clock import Clock
+from lycosa.cluster.engine.foreign import Foreign
 from lycosa.cluster.engine.keys import Bucket, Entry, Watch
 from lycosa.cluster.engine.outcomes import Conflict, Unavailable
 from lycosa.cluster.lease import Holding, Lease, Sighting, Sightings, Take, Wait, decide, decode, encode
@@ -54,6 +58,12 @@ class Leases:
             return ""
         return lease.holder if self._clock.monotonic() - seen.at < lease.seconds else ""
 
+    def last_holder_of(self, shard: int) -> str:
+        """Who held a shard last and did not give it back, whether or not its lease is over."""
+        seen = self.seen(shard)
+        lease = decode(seen.value) if seen is not None and seen.value is not None else None
+        return lease.holder if lease is not None and not lease.released else ""
+
     async def close(self) -> None:
         if self._watch is not None:
             await self._watch.close()
@@ -90,7 +100,7 @@ class Leases:
                 return None
             revision = entry.revision
         self._sightings.note(key, revision, value, self._clock.monotonic())
-        holding = self.held[shard] = Holding(decision.lease, revision, began)
+        holding = self.held[shard] = Holding(decision.lease, revision, began, decision.turns)
         return holding
 
     async def renew(self, shard: int) -> bool:
@@ -103,7 +113,7 @@ class Leases:
                 revision = await self._bucket.update(key, value, holding.revision)
             except Conflict:
                 entry = await self._bucket.last(key)
-                if entry is None or entry.value != value:
+                if entry is None or not _is(entry.value, value):
                     if entry is not None:
                         self._note(entry)
                     holding.lose()
@@ -118,14 +128,17 @@ class Leases:
             return True
         raise Unavailable(f"{key} changes while it is renewed")
 
-    async def release(self, shard: int) -> None:
-        """Give a lease back, after everything of the shard was saved: the next holder may take it at once."""
+    async def release(self, shard: int, turns: dict[str, tuple[str, float]] | None = None) -> None:
+        """Give a lease back, after everything of the shard was saved: the next holder may take it at once.
+
+        `turns`: those of its addresses that are out, if they are known.
+        """
         holding = self.held.pop(shard, None)
         if holding is None:
             return
         lease = holding.lease
         holding.lose()
-        value = encode(Lease(lease.holder, lease.epoch, lease.seconds, released=True))
+        value = encode(Lease(lease.holder, lease.epoch, lease.seconds, released=True, turns=turns))
         mine = encode(lease)
         revision = holding.revision
         for _ in range(3):
@@ -134,26 +147,74 @@ class Leases:
                 return
             except Conflict:
                 entry = await self._bucket.last(lease_key(shard))
-                if entry is None or entry.value != mine:
+                if entry is None or not _is(entry.value, mine):
                     return  # released already, or another's: nothing to give back
                 revision = entry.revision
             except Unavailable:
                 continue  # it would expire by itself; three tries make the hand-over quick
 
 
+def _is(value: bytes | None, ours: bytes) -> bool:
+    """Whether a key holds our lease, or what is no lease at all: nobody else can have taken it then."""
+    return value == ours or value is None or decode(value) is None
+
+
+class Said(msgspec.Struct):
+    """What every agent says of itself; and more, for people."""
+
+    at: float = 0.0
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+    rss: int = 0
+    visits: int = 0
+    foreign: int = 0
+    """How much it found that is none of ours (`engine.foreign`)."""
+
+
+class Gone(msgspec.Struct):
+    """What others say of an agent that they no longer hear."""
+
+    at: float = 0.0
+    silent: float = 0.0
+    shards: dict[int, str] = {}
+    """Those that it held, and who should have them now."""
+
+    def said(self) -> str:
+        whom: dict[str, list[int]] = {}
+        for number, agent in sorted(self.shards.items()):
+            whom.setdefault(agent or "nobody yet", []).append(number)
+        rows = [f"{', '.join(map(str, numbers))} to {agent}" for agent, numbers in sorted(whom.items())]
+        return f"its shards go on: {'; '.join(rows)}" if rows else "it held no shards"
+
+
+def read_said(value: bytes) -> Said | None:
+    """What an agent said; None if it is none of ours."""
+    try:
+        return msgspec.json.decode(value, type=Said)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
 class Presence:
     """Which agents live: each writes its key, and is alive while it changes.
 
-    agent.ID := anything: what the agent says of itself
+    agent.ID := {"at": time, ...}: what the agent says of itself. Anything else is no agent.
+    gone.ID  := {"at": time, "silent": seconds, "shards": {N: agent}}: what others say of one that fell silent.
+                Its own key is then deleted: whoever starts later would take it for one that lives.
     """
 
-    def __init__(self, bucket: Bucket, me: str, seconds: float, clock: Clock) -> None:
+    def __init__(
+        self, bucket: Bucket, me: str, seconds: float, clock: Clock, foreign: Foreign | None = None
+    ) -> None:
+        self._foreign = foreign or Foreign()
         self._bucket = bucket
         self._me = me
         self._seconds = seconds
         self._clock = clock
         self._sightings = Sightings()
         self._watch: Watch | None = None
+        self._buried: dict[str, int] = {}
 
     async def beat(self, about: bytes = b"{}") -> None:
         """Say that we live."""
@@ -169,7 +230,12 @@ class Presence:
             self._watch = self._bucket.watch("agent.*")
         now = self._clock.monotonic
         entries = await self._watch.next(seconds)
-        news = [self._sightings.note(entry.key, entry.revision, entry.value, now()) for entry in entries]
+        news = []
+        for entry in entries:
+            if entry.value is not None and read_said(entry.value) is None:
+                self._foreign.note(f"the key {entry.key}", "does not say what an agent says")
+                continue
+            news.append(self._sightings.note(entry.key, entry.revision, entry.value, now()))
         return any(news)
 
     def alive(self) -> list[str]:
@@ -177,6 +243,30 @@ class Presence:
         prefix = len("agent.")
         found = self._sightings.changed_within(self._seconds, self._clock.monotonic())
         return [key[prefix:] for key in found]
+
+    def fallen_silent(self) -> list[tuple[str, float]]:
+        """Agents that were heard and are not any more, without a good-bye, and for how long; each once."""
+        now, found = self._clock.monotonic(), []
+        for key, seen in self._sightings.all():
+            quiet = seen.value is not None and now - seen.at >= self._seconds
+            if quiet and key != f"agent.{self._me}" and self._buried.get(key) != seen.revision:
+                found.append((key.partition(".")[2], now - seen.at))
+        return found
+
+    async def bury(self, agent: str, gone: Gone) -> bool:
+        """Leave word of an agent that fell silent; False if it was heard since, only not by us."""
+        key = f"agent.{agent}"
+        seen = self._sightings.get(key)
+        assert seen is not None
+        try:
+            await self._bucket.delete(key, seen.revision)
+        except Conflict:
+            entry = await self._bucket.last(key)
+            if entry is None or entry.value is not None:
+                return False
+        self._buried[key] = seen.revision
+        await self._bucket.put(f"gone.{agent}", msgspec.json.encode(gone))
+        return True
 
     def about(self, agent: str) -> bytes:
         """What an agent last said of itself."""

@@ -70,6 +70,8 @@ class Ordered:
         """The sequence of the last message handed over."""
         self.made = 0
         """How many consumers it took so far."""
+        self.pending = -1
+        """How many messages were left in the stream behind the last one handed over."""
         self._arrived: deque[Msg] = deque()
         self._wake = asyncio.Event()
         self._subscription: Subscription | None = None
@@ -205,14 +207,14 @@ class Ordered:
                 self._consumer = ""  # gone, or its leader is: begin again
                 self._arrived.clear()
                 break
-            sequence, number = _place(message.reply)
+            sequence, number, pending = _place(message.reply)
             if number != self._number + 1:
                 self._consumer = ""
                 self._arrived.clear()
                 break
             self._number = number
             self._asked = max(self._asked - 1, 0)
-            self.last = sequence
+            self.last, self.pending = sequence, pending
             got.append(Delivered(sequence, message.subject, dict(message.headers or {}), message.data))
         return got
 
@@ -222,8 +224,8 @@ def _description(message: Msg) -> str:
     return str(headers.get("Description", ""))
 
 
-def _place(reply: str) -> tuple[int, int]:
-    """The stream sequence and the delivery's number."""
+def _place(reply: str) -> tuple[int, int, int]:
+    """The stream sequence, the delivery's number, and how many are left behind it."""
     tokens = reply.split(".")
     at = 5 if len(tokens) == 9 else 7
-    return int(tokens[at]), int(tokens[at + 1])
+    return int(tokens[at]), int(tokens[at + 1]), int(tokens[at + 3])

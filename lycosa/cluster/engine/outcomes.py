@@ -5,6 +5,7 @@ Each says what its caller must do.
 - `Fenced`: another holder has the shard; stop all work on it, and let it go.
 - `Full`: the stream has reached its limit (`discard: new`); wait, and make room if it is ours to make.
 - `Unavailable`: no answer in time; whether the request took effect is not known. Ask again.
+- `Damaged`: a key holds what is no value of its; nobody can go on from it until it is written anew. Ask again.
 - `Conflict`: a key changed since it was read; read it again and decide anew.
 """
 
@@ -23,6 +24,10 @@ class Full(LocalError):  # noqa: N818
 
 class Unavailable(LocalError):  # noqa: N818
     """The servers did not answer; the outcome is unknown."""
+
+
+class Damaged(Unavailable):
+    """A key's value cannot be read."""
 
 
 class Conflict(LocalError):  # noqa: N818

@@ -31,6 +31,9 @@ from lycosa.cluster.engine.outcomes import Unavailable
 from lycosa.errors import ConfigError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}\Z")
+_BUCKET = "lycosa_"
+_PAGE = 256
+"""Streams that the servers tell of at a time."""
 SEEDS = "seeds"
 
 
@@ -43,7 +46,7 @@ class Names:
                 f"{crawl!r} cannot name a crawl of a cluster: letters, digits and hyphens, at most 40, please"
             )
         self.crawl = crawl
-        self.bucket = f"lycosa_{crawl}"
+        self.bucket = f"{_BUCKET}{crawl}"
         self.bucket_stream = f"KV_{self.bucket}"
 
     def log(self, shard: int) -> str:
@@ -149,6 +152,23 @@ async def ends(js: JetStreamContext, stream: str) -> tuple[int, int]:
     return info.state.first_seq, info.state.last_seq
 
 
+async def crawl_names(js: JetStreamContext) -> list[str]:
+    """The crawls that the servers have, by their buckets."""
+    prefix, found, seen = f"KV_{_BUCKET}", [], 0
+    while True:
+        try:
+            page = await js.streams_info(seen)
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            raise Unavailable(f"cannot list the streams: {error or error.__class__.__name__}") from None
+        found += [info.config.name or "" for info in page]
+        seen += len(page)
+        if len(page) < _PAGE:
+            break
+    return sorted(
+        name[len(prefix) :] for name in found if name.startswith(prefix) and _NAME.match(name[len(prefix) :])
+    )
+
+
 async def remove_all(js: JetStreamContext, names: Names, shards: int) -> None:
     """Remove everything of a crawl from the servers."""
     streams = [names.log(n) for n in range(shards)] + [names.exchange(n) for n in range(shards)]
@@ -157,3 +177,7 @@ async def remove_all(js: JetStreamContext, names: Names, shards: int) -> None:
             await js.delete_stream(stream)
         except nats.js.errors.NotFoundError:
             continue
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            raise Unavailable(
+                f"cannot remove the stream {stream}: {error or error.__class__.__name__}"
+            ) from None

@@ -98,7 +98,8 @@ def split(data: bytes, most: int = MESSAGE_BYTES) -> list[tuple[int, int, list[b
 class Assembler:
     """Messages in, whole pieces out."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: str = "the log") -> None:
+        self._stream = stream
         self._parts: list[bytes] = []
         self._head = (0, 0)
         self.epoch = 0
@@ -112,23 +113,38 @@ class Assembler:
             count, segment = int(headers[_COUNT]), int(headers[_SEGMENT])
             part, parts = map(int, headers.get(_PART, "1/1").split("/"))
         except (KeyError, ValueError):
-            raise StorageError(
-                f"message {message.sequence} on {message.subject} is not of a log: somebody else writes there"
-            ) from None
+            raise self._wrong(message, "is not of a log: somebody else writes there") from None
         if epoch < self.epoch:
-            raise StorageError(
-                f"message {message.sequence} on {message.subject} is of an older epoch than before it"
-            )
+            raise self._wrong(message, "is of an older epoch than what is before it")
         self.epoch = epoch
         if part == 1:
             self._parts, self._head = [], (epoch, first)
         if (epoch, first) != self._head or part != len(self._parts) + 1:
-            raise StorageError(f"message {message.sequence} on {message.subject} is a part out of order")
+            raise self._wrong(message, "is a part out of order")
         self._parts.append(message.data)
-        if part < parts or count == 0:
+        if part < parts:
             return None
         data, self._parts = b"".join(self._parts), []
-        return Piece(message.sequence, epoch, first, count, segment, data)
+        if not _are_blocks(data, first, count):
+            raise self._wrong(message, f"does not hold the {count} records from position {first} on")
+        return Piece(message.sequence, epoch, first, count, segment, data) if count else None
+
+    def _wrong(self, message: Delivered, what: str) -> StorageError:
+        return StorageError(
+            f"message {message.sequence} of the stream {self._stream} ({message.subject}) {what}; "
+            "nothing behind it can be read"
+        )
+
+
+def _are_blocks(data: bytes, first: int, count: int) -> bool:
+    """Whether the bytes are whole blocks of exactly these records."""
+    at, end, view = 0, first, memoryview(data)
+    while at < len(data):
+        head = blocks.head_of(view, at)
+        if head is None or head.first != end or not blocks.intact(view[at : at + head.size], head):
+            return False
+        at, end = at + head.size, head.end
+    return end == first + count
 
 
 class Tail:
@@ -166,7 +182,7 @@ class Tail:
     async def claim(self, epoch: int, take: Callable[[Piece], None] = lambda piece: None) -> None:
         """Read the stream, hand every piece to `take`, and make it ours."""
         ordered = Ordered(self._client, self._js, self._stream)
-        assembler = Assembler()
+        assembler = Assembler(self._stream)
         try:
             while True:
                 _, last = await ends(self._js, self._stream)
@@ -285,7 +301,7 @@ async def pieces(
     """What a tail holds now, without claiming it: for status, `log` and tests."""
     stream = names.log(shard)
     ordered = Ordered(client, js, stream, after=after)
-    assembler = Assembler()
+    assembler = Assembler(stream)
     _, last = await ends(js, stream)
     try:
         while ordered.last < last:

@@ -8,7 +8,8 @@ its turns:
 - the asker counts it from when it **asked**, the owner from when it **granted**, which is later: so the turn is
   over for the asker before it is over for the owner;
 - whoever gives a turn back early says so, and the address rests for its wait;
-- a new owner knows nothing of turns granted before it, so it grants none for one expiry.
+- an owner that hands over in good order leaves the turns that are out, with the seconds that each may still
+  last, to the next one, who goes on from there; a new owner who was left nothing grants none for one expiry.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from typing import NamedTuple
 import xxhash
 
 _SWEEP = 1_024
+_LEFT = 2_000
+
+
+Left = dict[str, tuple[str, float]]
+"""By address: who has its turn ("" nobody: it rests), and for how many seconds at most."""
 
 
 class Granted(NamedTuple):
@@ -40,15 +46,22 @@ def owner_of(address: str, shards: int) -> int:
 class TurnTable:
     """The turns of the addresses of one shard."""
 
-    def __init__(self, since: float, *, expiry: float, wait: float) -> None:
-        """`since`: when we became the owner."""
-        self._opens = since + expiry
+    def __init__(self, since: float, *, expiry: float, wait: float, left: Left | None = None) -> None:
+        """`since`: when we became the owner; `left`: what the owner before us left, None if nothing is known."""
+        self._opens = since + expiry if left is None else since
         self._expiry = expiry
         self._wait = wait
-        self._turns: dict[str, tuple[str, float]] = {}  # who has it ("" nobody), and when it is free again
+        # Who has it ("" nobody), and when it is free again.
+        self._turns = {
+            address: (who, since + min(max(seconds, 0.0), expiry))
+            for address, (who, seconds) in (left or {}).items()
+        }
+        self._closed = False
 
     def ask(self, address: str, who: str, now: float) -> Granted | Later:
         """A turn at an address for `who` (one turn's own name: a repeated request is the same turn)."""
+        if self._closed:
+            return Later(self._wait)
         if now < self._opens:
             return Later(self._opens - now)
         holder, free = self._turns.get(address, ("", now))
@@ -64,6 +77,23 @@ class TurnTable:
         holder, _ = self._turns.get(address, ("", 0.0))
         if holder == who:
             self._turns[address] = ("", now + self._wait)
+
+    def close(self) -> None:
+        """Grant no more: the shard is about to be another's. Turns are still given back."""
+        self._closed = True
+
+    def out(self, now: float) -> int:
+        """How many turns are with somebody."""
+        return sum(1 for who, until in self._turns.values() if who and until > now)
+
+    def leave(self, now: float) -> Left | None:
+        """What the next owner must know; None if that is too much, or we do not know it ourselves."""
+        if now < self._opens:
+            return None
+        self._sweep(now)
+        if len(self._turns) > _LEFT:
+            return None
+        return {address: (who, until - now) for address, (who, until) in self._turns.items()}
 
     def _sweep(self, now: float) -> None:
         self._turns = {address: turn for address, turn in self._turns.items() if turn[1] > now}

@@ -4,7 +4,8 @@
                             reply    {"seconds": s, "granted": bool}
 
 The holder of shard N answers, and only while its lease lets it fetch: a holder that is cut off or late grants
-nothing, so that it and its successor never both do (the successor waits one expiry besides). No answer means no
+nothing, so that it and its successor never both do (the successor waits one expiry besides, unless it was left the
+turns that are out, see `turn_table`). No answer means no
 turn: the asker tries later. A turn is nobody's right, only the way to be polite.
 """
 
@@ -21,11 +22,13 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from lycosa.clock import Clock
+from lycosa.cluster.engine.foreign import Foreign
 from lycosa.cluster.engine.streams import Names
-from lycosa.cluster.engine.turn_table import Granted, Later, TurnTable, owner_of
+from lycosa.cluster.engine.turn_table import Granted, Later, Left, TurnTable, owner_of
 
 _ANSWER = 1.0
 _AGAIN = 1.0
+_LOOK = 0.05
 EXPIRY = 60.0
 """Longer than a visit of one address; a dead agent's addresses wait so long."""
 
@@ -45,27 +48,37 @@ class TurnKeeper:
     """Answers for the addresses of the shards that this agent holds."""
 
     def __init__(
-        self, client: Client, names: Names, clock: Clock, *, expiry: float = EXPIRY, wait: float = 0.5
+        self,
+        client: Client,
+        names: Names,
+        clock: Clock,
+        *,
+        expiry: float = EXPIRY,
+        wait: float = 0.5,
+        foreign: Foreign | None = None,
     ) -> None:
+        self._foreign = foreign or Foreign()
         self._client = client
         self._names = names
         self._clock = clock
         self._expiry = expiry
         self._wait = wait
         self._subscriptions: dict[int, Subscription] = {}
+        self._tables: dict[int, TurnTable] = {}
 
-    async def keep(self, shard: int, may_grant: Callable[[], bool], *, first: bool = False) -> None:
+    async def keep(self, shard: int, may_grant: Callable[[], bool], left: Left | None = None) -> None:
         """Begin to answer for a shard; `may_grant`: whether our lease lets us (`Holding.may_fetch`).
 
-        `first`: nobody held the shard before us, so nobody can have granted anything.
+        `left`: the turns that the holder before us left out; empty if there was none; None if it did not say.
         """
-        since = self._clock.monotonic() - (self._expiry if first else 0.0)
-        table = TurnTable(since, expiry=self._expiry, wait=self._wait)
+        now = self._clock.monotonic()
+        table = TurnTable(now, expiry=self._expiry, wait=self._wait, left=left)
 
         async def answer(message: Msg) -> None:
             try:
                 asked = msgspec.json.decode(message.data, type=_Request)
             except (msgspec.MsgspecError, UnicodeDecodeError):
+                self._foreign.note(message.subject, "has requests that cannot be read")
                 return
             now = self._clock.monotonic()
             if asked.back:
@@ -79,10 +92,27 @@ class TurnKeeper:
                 await message.respond(msgspec.json.encode(reply))
 
         await self.drop(shard)
+        self._tables[shard] = table
         self._subscriptions[shard] = await self._client.subscribe(self._names.turn_subject(shard), cb=answer)
+
+    async def end(self, shard: int, seconds: float) -> Left | None:
+        """Grant no more, wait at most so long for turns to come back, and answer no more.
+
+        Returns what the next owner must know of those that did not.
+        """
+        table = self._tables.get(shard)
+        if table is None:
+            return None
+        table.close()
+        until = self._clock.monotonic() + seconds
+        while table.out(now := self._clock.monotonic()) and now < until:
+            await self._clock.sleep(_LOOK)
+        await self.drop(shard)
+        return table.leave(self._clock.monotonic())
 
     async def drop(self, shard: int) -> None:
         """Answer no more for a shard."""
+        self._tables.pop(shard, None)
         subscription = self._subscriptions.pop(shard, None)
         if subscription is not None:
             with contextlib.suppress(nats.errors.Error):
@@ -129,7 +159,7 @@ class TurnAsker:
         try:
             answer = await self._client.request(self._subject(address), data, timeout=_ANSWER)
             reply = msgspec.json.decode(answer.data, type=_Reply)
-        except (nats.errors.Error, TimeoutError, OSError, msgspec.MsgspecError):
+        except (nats.errors.Error, TimeoutError, OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return Later(_AGAIN)  # if it was granted after all, it runs out
         if not reply.granted:
             return Later(max(reply.seconds, 0.01))

@@ -7,8 +7,10 @@ import binascii
 import json
 from pathlib import Path
 
+import nats.errors
 import pytest
 import trustme
+from nats.aio.client import Client
 
 from lycosa.cluster.engine import connection
 from lycosa.cluster.engine.connection import ConnectionOptions, connect, read_credentials, seed_key, signer
@@ -31,6 +33,40 @@ async def test_nobody_there() -> None:
     assert "there is no NATS server at" in await refused(
         ConnectionOptions(servers=(f"nats://127.0.0.1:{port}",))
     )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BrokenPipeError(32, "Broken pipe"),
+        ConnectionResetError(104, "Connection reset by peer"),
+        ConnectionAbortedError(103, "Software caused connection abort"),
+        ConnectionError("Connection lost"),
+        nats.errors.UnexpectedEOF(),
+        nats.errors.StaleConnectionError(),
+        nats.errors.ConnectionClosedError(),
+    ],
+    ids=lambda error: error.__class__.__name__,
+)
+async def test_a_connection_that_was_taken_and_closed_is_no_missing_server(
+    error: Exception, one: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def closes(self: Client, *given: object, **more: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Client, "_process_connect_init", closes)
+    said = await refused(ConnectionOptions(servers=one.urls))
+    assert "closed the connection" in said and "cert" in said and "permissions" in said
+
+
+async def test_a_connection_refused_is_a_missing_server(
+    one: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuses(self: Client, *given: object, **more: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(Client, "_process_connect_init", refuses)
+    assert "there is no NATS server at" in await refused(ConnectionOptions(servers=one.urls))
 
 
 async def test_one_of_several_servers_is_enough(one: Servers) -> None:

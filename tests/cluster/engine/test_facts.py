@@ -56,13 +56,17 @@ async def test_a_durable_consumer_with_skip_if_not_newer_would_lose_messages(
     subject = names.exchange_subject(0, 1)
     for number in range(1, 6):
         await publish(js, subject, b"%d" % number)
-    config = api.ConsumerConfig(ack_policy=api.AckPolicy.EXPLICIT, ack_wait=0.3)
+    config = api.ConsumerConfig(ack_policy=api.AckPolicy.EXPLICIT, ack_wait=600)
     dead = await js.pull_subscribe(subject, durable="d", stream=names.exchange(0), config=config)
-    assert len(await dead.fetch(3)) == 3  # and it dies with them
+    unread = await dead.fetch(3, timeout=60)  # and it dies with them
+    assert len(unread) == 3
     alive = await js.pull_subscribe(subject, durable="d", stream=names.exchange(0))
     last, taken = 0, []
     for count in (2, 3):
-        for message in await alive.fetch(count, timeout=3):
+        if count == 3:  # the time to acknowledge is over: as if the server noticed now
+            for message in unread:
+                await message.nak()
+        for message in await alive.fetch(count, timeout=60):
             sequence = message.metadata.sequence.stream
             if sequence > last:  # "skip if <= last"
                 last = sequence
@@ -108,7 +112,7 @@ async def test_large_messages_do_not_stop_a_pull(client: Client, names: Names) -
         await publish(js, names.log_subject(0), bytes(500_000))
     ordered = Ordered(client, js, names.log(0))
     got: list[int] = []
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(60):
         while len(got) < 20:
             got += [message.sequence for message in await ordered.next(5.0)]
     assert got == list(range(1, 21))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 from nats.aio.client import Client
 
 from lycosa.clock import ManualClock
 from lycosa.cluster.engine import keys as keys_module
 from lycosa.cluster.engine.keys import Bucket
-from lycosa.cluster.engine.leases import Leases, Presence
+from lycosa.cluster.engine.leases import Gone, Leases, Presence
 from lycosa.cluster.engine.outcomes import Conflict, Unavailable
 from lycosa.cluster.engine.streams import Names, bucket_config, ensure
 
@@ -144,11 +145,11 @@ async def test_a_renewal_counts_from_when_it_began(bucket: Bucket, monkeypatch: 
 async def test_presence_is_a_key_that_changes(bucket: Bucket) -> None:
     clock = ManualClock()
     a, b = Presence(bucket, "a", 10.0, clock), Presence(bucket, "b", 10.0, clock)
-    await a.beat(b"hello")
+    await a.beat(b'{"host":"hello"}')
     await b.beat()
     while len(a.alive()) < 2:
         await a.follow(2.0)
-    assert a.alive() == ["a", "b"] and a.about("a") == b"hello"
+    assert a.alive() == ["a", "b"] and a.about("a") == b'{"host":"hello"}'
     clock.advance(6.0)
     await b.beat()
     await a.follow(2.0)
@@ -157,6 +158,61 @@ async def test_presence_is_a_key_that_changes(bucket: Bucket) -> None:
     await b.leave()
     await a.follow(2.0)
     assert a.alive() == []
+    await a.close()
+    await b.close()
+
+
+async def test_who_falls_silent_is_buried_but_not_by_one_who_was_deaf(bucket: Bucket) -> None:
+    clock, slept = ManualClock(), ManualClock()
+    a, b, c = (Presence(bucket, name, 10.0, one) for name, one in (("a", clock), ("b", slept), ("c", clock)))
+    for each in (a, b, c):
+        await each.beat()
+    for each in (a, b):
+        while len(each.alive()) < 3:
+            await each.follow(60.0)
+    clock.advance(9.0)
+    await b.beat()
+    while (await bucket.last("agent.b")) is None or not await a.follow(60.0):
+        pass
+    clock.advance(2.0)
+    assert a.fallen_silent() == [("c", 11.0)]
+    gone = Gone(at=5.0, silent=11.0, shards={0: "a", 2: "b", 1: "a"})
+    assert gone.said() == "its shards go on: 0, 1 to a; 2 to b"
+    assert await a.bury("c", gone)
+    assert a.fallen_silent() == [], "once"
+    found = await bucket.get("gone.c")
+    assert found is not None and msgspec.json.decode(found.value or b"", type=Gone) == gone
+    assert await bucket.get("agent.c") is None, "whoever starts now does not take it for one that lives"
+    # b lay still, and heard nothing: it must not bury a, who has spoken since.
+    await a.beat()
+    slept.advance(60.0)
+    assert sorted(name for name, _ in b.fallen_silent()) == ["a", "c"]
+    assert not await b.bury("a", gone) and await b.bury("c", gone)
+    assert await bucket.get("agent.a") is not None and await bucket.get("gone.a") is None
+    await a.close()
+    await b.close()
+
+
+async def test_a_released_lease_brings_the_turns_that_are_out(bucket: Bucket) -> None:
+    clock = ManualClock()
+    a, b = leases(bucket, "a", clock), leases(bucket, "b", clock)
+    first = await a.acquire(0)
+    assert first is not None and first.turns == {}, "nobody was before it: nothing is out"
+    await a.release(0, {"192.0.2.7": ("x", 3.0)})
+    second = await b.acquire(0)
+    assert second is not None and second.turns == {"192.0.2.7": ("x", 3.0)}
+    await b.release(0)
+    third = await a.acquire(0)
+    if third is None:
+        await a.follow(60.0)
+        third = await a.acquire(0)
+    assert third is not None and third.turns is None, "b did not say: wait"
+    clock.advance(20.0)
+    await b.follow(60.0)
+    await b.follow(1.0)
+    clock.advance(20.0)
+    fourth = await b.acquire(0)
+    assert fourth is not None and fourth.turns is None, "expired: nobody could say"
     await a.close()
     await b.close()
 

@@ -229,16 +229,16 @@ async def test_leader_killed_in_the_middle_of_appends(three: Servers, client3: C
     """Nothing lost, nothing twice: three servers, the stream's leader dies while blocks are appended and read."""
     js = client3.jetstream()
     await make(client3, names, replicas=3)
-    tail = tail_of(client3, names)
+    tail = tail_of(client3, names, patience=120.0)
     await tail.claim(1)
     leader = await leader_of(js, names.log(0))
-    killed = asyncio.Event()
+    begun, killed = asyncio.Event(), asyncio.Event()
     ordered = Ordered(client3, js, names.log(0))
     read: list[int] = []
     more = asyncio.Event()
 
     async def kill() -> None:
-        await asyncio.sleep(0.15)
+        await begun.wait()
         await asyncio.to_thread(three.named(leader).kill)
         killed.set()
 
@@ -257,6 +257,8 @@ async def test_leader_killed_in_the_middle_of_appends(three: Servers, client3: C
     position = after = 0
     while after < 20:
         position = await tail.append(position, block(position, 7), 1)
+        if position >= 10 * 7:
+            begun.set()
         after += killed.is_set()
     await killer
     try:
@@ -265,7 +267,7 @@ async def test_leader_killed_in_the_middle_of_appends(three: Servers, client3: C
         assert b"".join(piece.data for piece in got) == b"".join(block(n, 7) for n in range(0, position, 7))
         assert await leader_of(js, names.log(0)) != leader
         count = position // 7 + 1  # the claim is the first
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(120):
             await complete(count)
         assert read == list(range(1, count + 1))
     finally:

@@ -1,0 +1,28 @@
+"""What is found in the streams and keys of a crawl and is none of ours: passed over, counted, and said once.
+
+Whoever may write to the servers can put anything there, by mistake mostly. It must not end an agent, nor the
+status. It is passed over where nothing is lost by that: keys, presence, requests, messages of the exchange that are
+no frames. What stands where a record or a frame of ours must be (a shard's log, a damaged frame) is never passed
+over: `StorageError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Foreign:
+    """Counts it, and says the first of every place."""
+
+    def __init__(self, told: Callable[[str], None] = lambda _: None) -> None:
+        self._told = told
+        self.count = 0
+        self.places: dict[str, str] = {}
+        """Where it was found, and what it was; the first of each place."""
+
+    def note(self, place: str, what: str) -> None:
+        """Something of that kind is at that place."""
+        self.count += 1
+        if place not in self.places:
+            self.places[place] = what
+            self._told(f"passed over: {place} {what}")
