@@ -52,6 +52,11 @@ def show_count(count: float) -> str:
     return f"{count:,.0f}"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """1 page, 1,234 pages."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def show_duration(seconds: float) -> str:
     """3725 -> 1h02m."""
     seconds = max(seconds, 0)

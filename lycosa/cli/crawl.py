@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 from lycosa.cli.amounts import duration, show_count, show_duration, show_size, size
+from lycosa.cli.streams import stop_signals
 from lycosa.errors import ConfigError
 from lycosa.frontier.options import ADMITS, ORDERS
 
@@ -23,7 +23,8 @@ examples:
   lycosa crawl http://intranet/ --into crawls/intranet --private --allow 10.0.0.0/8
 
 Every option can be set in crawl.toml; --set table.option=value sets any of them here.
-Ctrl-C (or SIGTERM) stops cleanly within seconds, exit code 0; the same command resumes.
+Ctrl-C (or SIGTERM, or a terminal or reader that goes away) stops cleanly within seconds, exit code 0; the same
+command resumes.
 A second Ctrl-C ends at once, exit code 130; that loses the last second and costs the next start a moment.
 """
 
@@ -366,17 +367,21 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
         team = f" with {crawl.agents} agents" if crawl.agents != 1 else ""
         screen.note(f"{'resuming' if resumed else 'crawling into'} {into}{team}")
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in stop_signals():
             loop.add_signal_handler(number, _interrupted, crawl, screen)
         waiter = asyncio.ensure_future(crawl.wait())
         while not waiter.done():
             screen.show(crawl.status())
+            if screen.lost is not None:
+                crawl.stop_soon()
             await asyncio.wait((waiter,), timeout=1.0 if args.json else 0.25)
         end = waiter.result()
     status = crawl.status()
     if args.json:
         screen.show(status)
-    else:
+    if screen.lost is not None:
+        raise screen.lost
+    if not args.json:
         print(_summary(status, str(end), into))
     return 0
 

@@ -72,8 +72,12 @@ async def _crawl(seeds: list[str], into: Path, table: dict[str, str]) -> Any:
         waiter = asyncio.ensure_future(crawl.wait())
         while not waiter.done():
             screen.show(crawl.status())
+            if screen.lost is not None:
+                crawl.stop_soon()
             await asyncio.wait((waiter,), timeout=0.25)
         await waiter
+    if screen.lost is not None:
+        raise screen.lost
     return crawl.status()
 
 
@@ -113,6 +117,6 @@ def _forbidden(into: Path) -> str:
 
 
 def _verb(*args: str) -> None:
-    from lycosa.cli.main import main
+    from lycosa.cli.main import dispatch
 
-    main(list(args))
+    dispatch(list(args))

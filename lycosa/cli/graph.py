@@ -363,6 +363,7 @@ def _top(args: argparse.Namespace) -> int:
     for label, i in zip(labels, chosen.tolist(), strict=True):
         _say(args, {"name": label, "number": i, by: float(values[i])}, f"{values[i]:<14.8g} {label}")
     if note and not args.json:
+        sys.stdout.flush()
         print(f"({note})", file=sys.stderr)
     return 0
 

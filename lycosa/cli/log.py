@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lycosa.cli.amounts import duration
+from lycosa.cli.streams import outlet
 from lycosa.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ def _follow(crawl: CrawlReader, shards: list[int], args: argparse.Namespace) -> 
             failed = True
         if not running and not failed:
             return
+        if (out := outlet(sys.stdout)) is not None and out.deserted():
+            return  # nobody reads: do not wait for the next record to find out
         time.sleep(_POLL)
 
 

@@ -82,7 +82,7 @@ def _watch(crawl: CrawlReader, as_json: bool) -> None:
     if process_of(crawl.directory) is None:
         return
     with Screen("quiet" if as_json else choose_mode(False, False), f"lycosa · {crawl.directory}") as screen:
-        while process_of(crawl.directory) is not None:
+        while process_of(crawl.directory) is not None and screen.lost is None:
             if as_json:
                 sys.stdout.buffer.write(msgspec.json.encode(View(crawl).as_plain()) + b"\n")
                 sys.stdout.flush()

@@ -272,7 +272,7 @@ async def serve(fd: int) -> int:
 
 
 def main() -> int:
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the supervisor says when to stop
         signal.signal(number, signal.SIG_IGN)
     return asyncio.run(serve(int(sys.argv[1])))
 
