@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lycosa.cli.amounts import duration, show_count, show_duration, show_size, size
+from lycosa.cli.amounts import duration, size
 from lycosa.cli.streams import stop_signals
 from lycosa.errors import ConfigError
 from lycosa.frontier.options import ADMITS, ORDERS
@@ -30,7 +30,7 @@ A second Ctrl-C ends at once, exit code 130; that loses the last second and cost
 
 
 _FEW = 3
-"""A run of so few pages wants an explanation."""
+"""So many seeds that are out of scope are named."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -352,6 +352,7 @@ def _set(given: dict[str, Any], text: str) -> None:
 
 
 async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argparse.Namespace) -> int:
+    from lycosa.cli.ending import judge, summary
     from lycosa.cli.screen import Screen, choose_mode
     from lycosa.cluster.api import Crawl
     from lycosa.crawl.warming import warm
@@ -375,15 +376,15 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
             if screen.lost is not None:
                 crawl.stop_soon()
             await asyncio.wait((waiter,), timeout=1.0 if args.json else 0.25)
-        end = waiter.result()
+        waiter.result()
     status = crawl.status()
     if args.json:
         screen.show(status)
     if screen.lost is not None:
         raise screen.lost
     if not args.json:
-        print(_summary(status, str(end), into))
-    return 0
+        print(summary(status, crawl.options.limits, into), flush=True)
+    return judge(status, into)
 
 
 def _interrupted(crawl: Any, screen: Any) -> None:
@@ -394,42 +395,3 @@ def _interrupted(crawl: Any, screen: Any) -> None:
     screen.__exit__()
     print("lycosa crawl: ended at once; run the same command to go on", file=sys.stderr, flush=True)
     os._exit(130)
-
-
-def _left_scope(into: Path) -> tuple[str, str] | None:
-    """A redirect that led out of scope, in a crawl of a few pages: the usual reason for so few."""
-    from lycosa.crawl.reading import CrawlReader
-    from lycosa.records import Fetched, LinkKind
-    from lycosa.url.scope import Scope
-
-    crawl = CrawlReader(into)
-    options = crawl.options()
-    if options is None:
-        return None
-    scope = Scope(options.scope, options.near, crawl.splitter.domains)
-    for _, _, record in crawl.records():
-        if isinstance(record, Fetched) and record.depth == 0:
-            for link in record.links:
-                if link.kind is LinkKind.REDIRECT and not scope.inside(link.url, 0):
-                    return record.url, link.url
-    return None
-
-
-def _summary(status: Any, end: str, into: Path) -> str:
-    speed = status.pages_run / status.elapsed if status.elapsed else 0.0
-    lines = [
-        f"{end}: {show_count(status.pages_run)} pages in {show_duration(status.elapsed)} ({speed:,.1f}/s)"
-        f"; {show_count(status.pages)} in all, {show_size(status.bytes)}, {show_count(status.links)} links",
-    ]
-    left = status.pending + status.deferred + status.left_behind
-    if left:
-        lines.append(
-            f"left for the next run: {show_count(status.pending)} pending, {show_count(status.deferred)} deferred"
-            f" (run the same command to go on)"
-        )
-    if status.skipped:
-        lines.append("skipped: " + ", ".join(f"{why} {n:,}" for why, n in status.skipped.items()))
-    if status.pages_run <= _FEW and (left := _left_scope(into)) is not None:
-        lines.append(f"note: {left[0]} redirects to {left[1]}, out of scope: crawl that, or widen --scope")
-    lines.append(f"look at it: lycosa report {into}    lycosa explain {into} URL")
-    return "\n".join(lines)

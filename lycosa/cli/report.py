@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lycosa.cli.amounts import show_count, show_duration, show_size
+from lycosa.cli.ending import scorer_failures
 from lycosa.cli.streams import Progress, printable, replacing
 from lycosa.errors import ConfigError
 
@@ -49,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
     from lycosa.crawl.reading import CrawlReader
     from lycosa.crawl.report import make_report
+    from lycosa.crawl.status import read_status
 
     if args.top < 0 or args.broken < 0:
         raise ConfigError("--top and --broken take a number of rows: 0 or more")
@@ -62,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
             broken=args.top if plain else args.broken,
             told=progress,
         )
+    if (status := read_status(args.directory)) is not None and (failures := scorer_failures(status)):
+        report.notes.append(f"in the last run the {failures}")
     if args.html is not None:
         from lycosa.crawl.report_html import render
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lycosa.cli.amounts import counted, show_count, show_duration, show_size
+from lycosa.cli.ending import scorer_failures
 from lycosa.cli.streams import OutputClosedError, OutputFailedError, outlet
 from lycosa.crawl.status import Status
 
@@ -39,12 +40,18 @@ class Speed:
 class Screen:
     """Shows each status it is given; `mode` is "live", "lines", "json" or "quiet"."""
 
-    def __init__(self, mode: str, title: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        mode: str,
+        title: str,
+        clock: Callable[[], float] = time.monotonic,
+        console: Console | None = None,
+    ) -> None:
         self._clock = clock
         self._mode = mode
         self._title = title
         self._speed = Speed()
-        self._console = Console(stderr=True)
+        self._console = console or Console(stderr=True)
         self._live: Live | None = None
         self._next_line = clock()
         self._lost: Exception | None = None
@@ -107,7 +114,7 @@ class Screen:
             *(_cell(kind, show_count(status.statuses.get(kind, 0))) for kind in ("2xx", "3xx", "4xx", "5xx")),
         ]
         title = Text(self._title, style="bold", no_wrap=True, overflow="ellipsis")
-        rows: list[Table | Text | ProgressBar] = [title, _grid(cells, width)]
+        rows: list[Table | Text] = [title, _grid(cells, width)]
         trouble = _pairs(status.errors)
         skipped = _pairs(status.skipped)
         memory = f"{show_size(status.rss)} of {show_size(status.memory_limit)}"
@@ -117,13 +124,15 @@ class Screen:
             rows.append(Text(failures, style="yellow"))
         if status.page_limit:
             left = (status.page_limit - status.pages) / speed if speed else 0.0
-            rows.append(
+            when = f"about {show_duration(left)} left" if speed else "..."
+            bar = Table.grid()
+            bar.add_row(
                 ProgressBar(total=status.page_limit, completed=status.pages, width=min(60, width - 1))
             )
-            when = f"about {show_duration(left)} left" if speed else "..."
-            rows.append(
+            bar.add_row(
                 Text(f"{status.pages:,} of {counted(status.page_limit, 'page')}, {when}", style="dim")
             )
+            rows.append(bar)
         return Group(*rows)
 
 
@@ -140,12 +149,6 @@ def _grid(cells: Sequence[Text], width: int) -> Table:
     for first in range(0, len(cells), columns):
         grid.add_row(*cells[first : first + columns])
     return grid
-
-
-def scorer_failures(status: Status) -> str:
-    """How often the operator's scorer failed in this run, if it did."""
-    count = int(status.meters.get("scorer.failed", 0))
-    return f"scorer failed {counted(count, 'time')}: the order's own level was taken" if count else ""
 
 
 def _deferred(status: Status) -> str:

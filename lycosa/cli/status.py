@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lycosa.cli.amounts import show_count, show_duration, show_size
+from lycosa.cli.ending import how_to_go_on, scorer_failures
 from lycosa.cli.streams import Progress
 from lycosa.errors import ConfigError
 
@@ -187,6 +188,8 @@ class View:
             lines.append(f"visits       {status.visits:,} at a time, {show_count(status.hosts)} hosts known")
         if status.page_limit:
             lines.append(f"limit        {status.pages:,} of {status.page_limit:,} pages")
+        if failures := scorer_failures(status):
+            lines.append(f"{'scorer':<12} {failures.removeprefix('scorer ')}")
         for name, counts in (("skipped", status.skipped), ("errors", status.errors)):
             if counts:
                 lines.append(f"{name:<12} {_pairs(counts)}")
@@ -208,7 +211,13 @@ class View:
         left = self.status is None or self.status.pending + self.status.left_behind + self.status.deferred
         if self.state == "finished" and not left:
             return f"nothing is left to do; look at it: lycosa report {where}"
-        return f"go on: run the same lycosa crawl command again (--into {where})"
+        if (
+            self.state == "limit"
+            and self.status is not None
+            and (options := self.crawl.options()) is not None
+        ):
+            return f"{how_to_go_on(self.status, options.limits)} (lycosa crawl ... --into {where})"
+        return f"run the same command to go on (lycosa crawl ... --into {where})"
 
 
 def _totals(crawl: CrawlReader) -> Totals:
