@@ -3,8 +3,6 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# "compat" is a plain path to this directory: type checkers follow it, and setuptools has nothing to warn of.
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
 .PHONY: setup demo test test-slow check bench bench-memory bench-seen bench-graph bench-frontier bench-bounded \
   bench-agents bench-chaos clean
@@ -16,7 +14,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing lycosa and what it needs into $(VENV) (once, about a minute) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(PIP) -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@$(BIN)/python -m lycosa.crawl.warming
 	@touch $(STAMP)
 

@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from lycosa.cli.amounts import counted
+
 HELP = "crawl an embedded web with live progress, then report and explain"
 
 # Short waits suit a web on loopback that nobody else uses; everything else is as in a real crawl.
@@ -42,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         with serving(for_this_machine(preset(args.web))) as served:
             web = served.web
             hosts, seeds = len(web.hosts), web.seeds()
-            print(f"   {hosts} hosts with faults of every kind; it begins at {seeds[0]}\n")
+            print(f"   {counted(hosts, 'host')} with faults of every kind; it begins at {seeds[0]}\n")
             print("2. lycosa crawls it: log, seen set, frontier, robots, archive, all as in a real crawl")
             status = asyncio.run(_crawl(seeds, into, web.resolve()))
             truth = web.truth()
@@ -94,9 +96,8 @@ def _judge(truth: Any, into: Path, status: Any) -> bool:
             found[record.url] = 0
     wrong = truth.compare(found)
     speed = status.pages_run / status.elapsed if status.elapsed else 0.0
-    print(
-        f"   {status.pages_run:,} pages in {status.elapsed:.1f} s ({speed:,.0f}/s), {status.links:,} links\n"
-    )
+    pages, links = counted(status.pages_run, "page"), counted(status.links, "link")
+    print(f"   {pages} in {status.elapsed:.1f} s ({speed:,.0f}/s), {links}\n")
     print("3. the web knows what a correct crawler must fetch and must never ask for")
     if wrong:
         print(f"   {len(wrong)} differences, the first: {wrong[0]}")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lycosa.cli.amounts import show_count, show_duration, show_size
+from lycosa.cli.amounts import counted, show_count, show_duration, show_size, show_time
 from lycosa.cli.ending import scorer_failures
 from lycosa.cli.streams import Progress, printable, replacing
 from lycosa.errors import ConfigError
@@ -134,13 +134,13 @@ def _headline(report: Report, console: Console) -> None:
     console.print(f"{report.directory}: {printable(seeds)}", style="bold", soft_wrap=True)
     state = "running" if report.running else "not running"
     if not report.pages:
-        console.print(f"{state}; nothing fetched yet ({report.records:,} records)")
+        console.print(f"{state}; nothing fetched yet ({counted(report.records, 'record')})")
         return
     speed = report.pages / report.seconds if report.seconds else 0.0
     errors = sum(row.pages for row in report.statuses if row.name >= "400")
     console.print(
-        f"{show_count(report.pages)} pages of {show_count(report.sites)} sites, {show_size(report.bytes)}"
-        f" ({show_size(report.decoded)} decoded), {show_count(report.links)} links"
+        f"{counted(report.pages, 'page')} of {counted(report.sites, 'site')}, {show_size(report.bytes)}"
+        f" ({show_size(report.decoded)} decoded), {counted(report.links, 'link')}"
     )
     console.print(
         f"{_when(report.began)} to {_when(report.ended)} ({show_duration(report.seconds)}, "
@@ -218,7 +218,7 @@ def _redirects(report: Report, console: Console) -> None:
 def _duplicates(report: Report, console: Console) -> None:
     found = report.duplicates
     rows = [(f"{g.pages:,}", show_size(g.bytes), g.urls[0], g.title) for g in found.largest]
-    title = f"Duplicates: {found.pages:,} pages in {found.groups:,} groups"
+    title = f"Duplicates: {counted(found.pages, 'page')} in {counted(found.groups, 'group')}"
     _table(console, title, ("#pages", "#size", "first of them", "title"), rows)
 
 
@@ -229,7 +229,8 @@ def _robots(report: Report, console: Console) -> None:
     console.print()
     statuses = ", ".join(f"{row.name} {row.count:,}" for row in found.statuses)
     console.print(
-        f"robots.txt: asked for {found.files:,} times ({statuses}), {found.forbidden_urls:,} URLs forbidden"
+        f"robots.txt: asked for {counted(found.files, 'time')} ({statuses}),"
+        f" {counted(found.forbidden_urls, 'URL')} forbidden"
     )
     rows = [(row.site, row.rule, f"{row.urls:,}") for row in found.forbidden]
     _table(console, "Forbidden by robots rules", ("site", "rule", "#URLs"), rows)
@@ -240,7 +241,9 @@ def _broken(report: Report, console: Console) -> None:
     if not found.urls:
         return
     console.print()
-    console.print(f"Broken links: {found.urls:,} URLs, {found.links:,} links to them", style="bold")
+    console.print(
+        f"Broken links: {counted(found.urls, 'URL')}, {counted(found.links, 'link')} to them", style="bold"
+    )
     for row in found.shown:
         console.print(f"{printable(row.url)}", soft_wrap=True)
         pages = "1 page links" if row.links == 1 else f"{row.links:,} pages link"
@@ -260,4 +263,4 @@ def _bar(count: int, total: int) -> str:
 def _when(at: str | None) -> str:
     from datetime import datetime
 
-    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else ""
+    return show_time(datetime.fromisoformat(at).timestamp()) if at else ""
