@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
             hosts, seeds = len(web.hosts), web.seeds()
             print(f"   {counted(hosts, 'host')} with faults of every kind; it begins at {seeds[0]}\n")
             print("2. lycosa crawls it: log, seen set, frontier, robots, archive, all as in a real crawl")
+            sys.stdout.flush()  # the lines so far belong before the progress, also where they go to a file
             status = asyncio.run(_crawl(seeds, into, web.resolve()))
             truth = web.truth()
         right = _judge(truth, into, status)
