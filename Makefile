@@ -12,14 +12,14 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "lycosa needs Python 3.11 or newer: make PYTHON=python3.12 setup")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing lycosa into $(VENV) ..."
+	@echo "installing lycosa and what it needs into $(VENV) (once, about a minute) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@$(BIN)/python -m lycosa.crawl.warming
 	@touch $(STAMP)
 
 demo: setup
-	$(BIN)/lycosa demo
+	@$(BIN)/lycosa demo
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'

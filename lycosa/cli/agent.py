@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from lycosa.cli import reaching
+from lycosa.cli.streams import stop_signals
 
 HELP = "crawl as one of a cluster's agents, until the crawl ends"
 EPILOG = """\
@@ -70,7 +70,7 @@ async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
         told=say,
     )
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in stop_signals():
         loop.add_signal_handler(number, _interrupted, member, say)
     end = await member.run()
     say(f"agent {member.id}: {end}")

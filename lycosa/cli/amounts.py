@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from datetime import UTC, datetime
 
 _SIZES = {
     "": 1,
@@ -50,6 +51,19 @@ def show_size(count: float) -> str:
 def show_count(count: float) -> str:
     """12345 -> 12,345."""
     return f"{count:,.0f}"
+
+
+def show_time(seconds: float) -> str:
+    """A moment, as 2026-05-01 12:30:00Z: in UTC, as in the log and in the archive."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return "never"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """1 page, 1,234 pages."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def show_duration(seconds: float) -> str:

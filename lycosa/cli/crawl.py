@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-from lycosa.cli.amounts import duration, show_count, show_duration, show_size, size
+from lycosa.cli.amounts import duration, size
+from lycosa.cli.streams import stop_signals
 from lycosa.errors import ConfigError
 from lycosa.frontier.options import ADMITS, ORDERS
 
@@ -23,13 +23,14 @@ examples:
   lycosa crawl http://intranet/ --into crawls/intranet --private --allow 10.0.0.0/8 --own-site
 
 Every option can be set in crawl.toml; --set table.option=value sets any of them here.
-Ctrl-C (or SIGTERM) stops cleanly within seconds, exit code 0; the same command resumes.
+Ctrl-C (or SIGTERM, or a terminal or reader that goes away) stops cleanly within seconds, exit code 0; the same
+command resumes.
 A second Ctrl-C ends at once, exit code 130; that loses the last second and costs the next start a moment.
 """
 
 
 _FEW = 3
-"""A run of so few pages wants an explanation."""
+"""So many seeds that are out of scope are named."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -394,6 +395,7 @@ def _set(given: dict[str, Any], text: str) -> None:
 
 
 async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argparse.Namespace) -> int:
+    from lycosa.cli.ending import judge, summary
     from lycosa.cli.screen import Screen, choose_mode
     from lycosa.cluster.api import Crawl
 
@@ -407,20 +409,24 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
         team = f" with {crawl.agents} agents" if crawl.agents != 1 else ""
         screen.note(f"{'resuming' if resumed else 'crawling into'} {into}{team}")
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in stop_signals():
             loop.add_signal_handler(number, _interrupted, crawl, screen)
         crawl.watch()
         waiter = asyncio.ensure_future(crawl.wait())
         while not waiter.done():
             screen.show(crawl.status())
+            if screen.lost is not None:
+                crawl.stop_soon()
             await asyncio.wait((waiter,), timeout=1.0 if args.json else 0.25)
-        end = waiter.result()
+        waiter.result()
     status = crawl.status()
     if args.json:
         screen.show(status)
-    else:
-        print(_summary(status, str(end), into))
-    return 0
+    if screen.lost is not None:
+        raise screen.lost
+    if not args.json:
+        print(summary(status, crawl.options.limits, into), flush=True)
+    return judge(status, into)
 
 
 def _interrupted(crawl: Any, screen: Any) -> None:
@@ -431,42 +437,3 @@ def _interrupted(crawl: Any, screen: Any) -> None:
     screen.__exit__()
     print("lycosa crawl: ended at once; run the same command to go on", file=sys.stderr, flush=True)
     os._exit(130)
-
-
-def _left_scope(into: Path) -> tuple[str, str] | None:
-    """A redirect that led out of scope, in a crawl of a few pages: the usual reason for so few."""
-    from lycosa.crawl.reading import CrawlReader
-    from lycosa.records import Fetched, LinkKind
-    from lycosa.url.scope import Scope
-
-    crawl = CrawlReader(into)
-    options = crawl.options()
-    if options is None:
-        return None
-    scope = Scope(options.scope, options.near, crawl.splitter.domains)
-    for _, _, record in crawl.records():
-        if isinstance(record, Fetched) and record.depth == 0:
-            for link in record.links:
-                if link.kind is LinkKind.REDIRECT and not scope.inside(link.url, 0):
-                    return record.url, link.url
-    return None
-
-
-def _summary(status: Any, end: str, into: Path) -> str:
-    speed = status.pages_run / status.elapsed if status.elapsed else 0.0
-    lines = [
-        f"{end}: {show_count(status.pages_run)} pages in {show_duration(status.elapsed)} ({speed:,.1f}/s)"
-        f"; {show_count(status.pages)} in all, {show_size(status.bytes)}, {show_count(status.links)} links",
-    ]
-    left = status.pending + status.deferred + status.left_behind
-    if left:
-        lines.append(
-            f"left for the next run: {show_count(status.pending)} pending, {show_count(status.deferred)} deferred"
-            f" (run the same command to go on)"
-        )
-    if status.skipped:
-        lines.append("skipped: " + ", ".join(f"{why} {n:,}" for why, n in status.skipped.items()))
-    if status.pages_run <= _FEW and (left := _left_scope(into)) is not None:
-        lines.append(f"note: {left[0]} redirects to {left[1]}, out of scope: crawl that, or widen --scope")
-    lines.append(f"look at it: lycosa report {into}    lycosa explain {into} URL")
-    return "\n".join(lines)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from lycosa.cli.amounts import counted
 
 HELP = "crawl an embedded web with live progress, then report and explain"
 
@@ -42,8 +45,9 @@ def run(args: argparse.Namespace) -> int:
         with serving(for_this_machine(preset(args.web))) as served:
             web = served.web
             hosts, seeds = len(web.hosts), web.seeds()
-            print(f"   {hosts} hosts with faults of every kind; it begins at {seeds[0]}\n")
+            print(f"   {counted(hosts, 'host')} with faults of every kind; it begins at {seeds[0]}\n")
             print("2. lycosa crawls it: log, seen set, frontier, robots, archive, all as in a real crawl")
+            sys.stdout.flush()  # the lines so far belong before the progress, also where they go to a file
             status = asyncio.run(_crawl(seeds, into, web.resolve()))
             truth = web.truth()
         right = _judge(truth, into, status)
@@ -72,8 +76,12 @@ async def _crawl(seeds: list[str], into: Path, table: dict[str, str]) -> Any:
         waiter = asyncio.ensure_future(crawl.wait())
         while not waiter.done():
             screen.show(crawl.status())
+            if screen.lost is not None:
+                crawl.stop_soon()
             await asyncio.wait((waiter,), timeout=0.25)
         await waiter
+    if screen.lost is not None:
+        raise screen.lost
     return crawl.status()
 
 
@@ -90,9 +98,8 @@ def _judge(truth: Any, into: Path, status: Any) -> bool:
             found[record.url] = 0
     wrong = truth.compare(found)
     speed = status.pages_run / status.elapsed if status.elapsed else 0.0
-    print(
-        f"   {status.pages_run:,} pages in {status.elapsed:.1f} s ({speed:,.0f}/s), {status.links:,} links\n"
-    )
+    pages, links = counted(status.pages_run, "page"), counted(status.links, "link")
+    print(f"   {pages} in {status.elapsed:.1f} s ({speed:,.0f}/s), {links}\n")
     print("3. the web knows what a correct crawler must fetch and must never ask for")
     if wrong:
         print(f"   {len(wrong)} differences, the first: {wrong[0]}")
@@ -113,6 +120,6 @@ def _forbidden(into: Path) -> str:
 
 
 def _verb(*args: str) -> None:
-    from lycosa.cli.main import main
+    from lycosa.cli.main import dispatch
 
-    main(list(args))
+    dispatch(list(args))

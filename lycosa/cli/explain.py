@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.cli.amounts import show_duration, show_size
+from lycosa.cli.amounts import counted, show_duration, show_size, show_time
 from lycosa.cli.streams import printable
 from lycosa.errors import ConfigError
 
@@ -109,7 +108,7 @@ def tell(found: Explanation, now: float) -> list[str]:
             add(f"found      as a seed, {_when(first.at)}")
         else:
             add(f"found      {_when(first.at)} on {first.source} ({first.kind}{nofollow}){text}")
-        add(f"           {_plural(found.discoveries, 'link')} to it in all; depth {first.depth}")
+        add(f"           {counted(found.discoveries, 'link')} to it in all; depth {first.depth}")
         if len(found.path) > 1:
             add(
                 "path       "
@@ -167,7 +166,7 @@ def _fetch_lines(fetch: Fetched) -> list[str]:
     lines = [
         f"fetched    {_when(fetch.at)}: status {fetch.status}, {fetch.type or 'no type'},"
         f" {show_size(fetch.size)} in {fetch.timing.total} ms from {fetch.address or 'no address'}{title}",
-        f"           {_plural(len(fetch.links), 'link')}{''.join(f', {mark}' for mark in marks)}",
+        f"           {counted(len(fetch.links), 'link')}{''.join(f', {mark}' for mark in marks)}",
     ]
     return [*lines, where] if where else lines
 
@@ -189,15 +188,8 @@ def _print_robots(found: Explanation, body: bytes | None) -> None:
         print(f"{mark}{number:>5}  {printable(line)}")
 
 
-def _plural(count: int, word: str) -> str:
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
-
-
 def _when(at: int) -> str:
-    try:
-        return datetime.fromtimestamp(at / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        return "never"
+    return show_time(at / 1000)
 
 
 # -- JSON

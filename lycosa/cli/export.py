@@ -1,7 +1,8 @@
-"""`lycosa export`: pages and links of a crawl as JSON lines or Parquet; the index of its archive as CDXJ.
+"""`lycosa export`: pages and links of a crawl as JSON lines, CSV or Parquet; the index of its archive as CDXJ.
 
 The columns are listed in `lycosa.crawl.export`. A running crawl is exported as far as it is committed. The
-file appears when it is whole; JSON lines named .gz or .zst are compressed.
+file appears when it is whole; its name says the format, and one that says none is refused. JSON lines and CSV
+named .gz or .zst besides are compressed.
 """
 
 from __future__ import annotations
@@ -12,21 +13,24 @@ import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from lycosa.cli.amounts import counted
 from lycosa.cli.streams import Progress, replacing
 from lycosa.errors import ConfigError
 
 if TYPE_CHECKING:
     from lycosa.crawl.reading import CrawlReader
 
-HELP = "write pages or links as JSON lines or Parquet, or the archive's CDXJ index"
+HELP = "write pages or links as JSON lines, CSV or Parquet, or the archive's CDXJ index"
 EPILOG = """\
 examples:
   lycosa export crawls/example pages | jq .url
   lycosa export crawls/example pages --text --to pages.jsonl.zst
+  lycosa export crawls/example pages --to pages.csv
   lycosa export crawls/example links --to links.parquet
   lycosa export crawls/example cdxj
 
@@ -36,13 +40,14 @@ cdxj goes to DIR/archive/index.cdxj unless --to says otherwise; pywb replays the
 
 _INDEX = "index.cdxj"
 _LEFT = ".unlogged.jsonl"
+_FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
     add("what", choices=("pages", "links", "cdxj"), help="what to export")
-    add("--format", choices=("jsonl", "parquet"), help="by the name of the file, or else jsonl")
+    add("--format", choices=("jsonl", "csv", "parquet"), help="by the name of the file, or else jsonl")
     add("--to", metavar="FILE", help="instead of standard output")
     add("--text", action="store_true", help="pages: with their main text, from the archive")
     add("--body", action="store_true", help="pages: with their decoded bodies, from the archive")
@@ -65,28 +70,44 @@ def _rows(crawl: CrawlReader, args: argparse.Namespace) -> int:
     from lycosa.crawl import export
 
     to = None if args.to in (None, "-") else Path(args.to)
-    form = args.format or ("parquet" if to is not None and to.suffix == ".parquet" else "jsonl")
+    form = args.format or ("jsonl" if to is None else _format_of(to))
     if form == "parquet":
         export.parquet_modules()
         if to is None:
             raise ConfigError("Parquet is written to a file: add --to pages.parquet")
+    columns = (*export.COLUMNS[args.what], *(name for name in ("text", "body") if getattr(args, name)))
+    write = export.write_jsonl if form == "jsonl" else partial(export.write_csv, columns=columns)
     with Progress("export") as told:
         if args.what == "pages":
             rows = export.pages(crawl, text=args.text, body=args.body, told=told)
         else:
             rows = export.links(crawl, told)
         if to is None:
-            count = export.write_jsonl(rows, sys.stdout.buffer)
+            count = write(rows, sys.stdout.buffer)
             sys.stdout.buffer.flush()
-        elif form == "jsonl":
+        elif form != "parquet":
             with _compressed(to) as out:
-                count = export.write_jsonl(rows, out)
+                count = write(rows, out)
         else:
             with replacing(to) as draft:
                 count = export.write_parquet(rows, str(draft), args.what, text=args.text, body=args.body)
     if to is not None:
-        print(f"wrote {count:,} {args.what} to {to}", file=sys.stderr)
+        print(f"wrote {counted(count, args.what.removesuffix('s'))} to {to}", file=sys.stderr)
     return 0
+
+
+def _format_of(path: Path) -> str:
+    """What the name of a file says of its format."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
+    last = suffixes[-2:-1] if packed else suffixes[-1:]
+    form = _FORMATS.get(last[0]) if last else "jsonl"
+    if form is None or (packed and form == "parquet"):
+        raise ConfigError(
+            f"{path.name} names no format: let it end in .jsonl, .csv (either may be followed by .gz or .zst) or"
+            f" .parquet, or add --format"
+        )
+    return form
 
 
 @contextmanager
@@ -130,10 +151,11 @@ def _cdxj(crawl: CrawlReader, args: argparse.Namespace) -> int:
             raise ConfigError(f"cannot write {to}: there is no directory {to.parent} that may be written to")
         count = write_index(DiskFiles(to.parent), to.name, chain((first,), lines))
         twice = 0 if process_of(crawl.directory) else _write_leftovers(crawl, to.with_suffix(_LEFT), spans)
-    print(f"wrote {count:,} captures to {to}", file=sys.stderr)
+    print(f"wrote {counted(count, 'capture')} to {to}", file=sys.stderr)
     if twice:
         print(
-            f"wrote {twice:,} records to pass over, left by kills or a full disk, to {to.with_suffix(_LEFT)}",
+            f"wrote {counted(twice, 'record')} to pass over, left by kills or a full disk,"
+            f" to {to.with_suffix(_LEFT)}",
             file=sys.stderr,
         )
     return 0

@@ -20,7 +20,8 @@ from typing import Any
 
 import msgspec
 
-from lycosa.cli.amounts import size
+from lycosa.cli.amounts import counted, size
+from lycosa.cli.streams import printable
 from lycosa.errors import ConfigError, StorageError
 from lycosa.files import DirectoryLock, DiskFiles
 from lycosa.records import Record
@@ -173,7 +174,8 @@ def _build(args: argparse.Namespace) -> int:
         "generation": made.generation,
     }
     text = (
-        f"{made.nodes:,} URLs on {made.hosts:,} hosts of {made.domains:,} domains, {made.arcs:,} links, "
+        f"{counted(made.nodes, 'URL')} on {counted(made.hosts, 'host')} of {counted(made.domains, 'domain')},"
+        f" {counted(made.arcs, 'link')}, "
         f"{row['bits_per_link']:.2f} bits a link"
     )
     _say(args, row, text)
@@ -280,6 +282,8 @@ def _bv(path: Path) -> Any:
 
 
 def _stats(args: argparse.Namespace) -> int:
+    import numpy as np
+
     from lycosa.graph.stats import measure
 
     path = Path(args.words[0])
@@ -295,9 +299,14 @@ def _stats(args: argparse.Namespace) -> int:
         more = {"hosts": store.manifest.hosts, "domains": store.manifest.domains}
         more["fetched"] = int(store.facts.fetched.sum())
         more["bytes_per_url"] = store.urls.nbytes / max(1, stats.nodes)
+        names = store.urls.urls
     else:
-        stats, more = measure(_bv(path), deep=not args.quick), {}
+        stats, more, names = measure(_bv(path), deep=not args.quick), {}, None
     row = {**msgspec.to_builtins(stats), **more}
+    if names is not None:
+        for side in ("out", "in"):
+            most = row[side]["most_at"]
+            row[side]["most_url"] = names(np.array([most]))[0] if most >= 0 else None
     if args.json:
         print(json.dumps(row))
         return 0
@@ -308,6 +317,8 @@ def _stats(args: argparse.Namespace) -> int:
 
 def _lines(row: dict[str, Any], prefix: str = "") -> Iterator[str]:
     for name, value in row.items():
+        if name == "most_at" and "most_url" in row:
+            continue  # people want the URL, not the number
         label = f"{prefix}{name.replace('_', ' ')}"
         if isinstance(value, dict):
             yield from _lines(value, f"{label} ")
@@ -315,6 +326,8 @@ def _lines(row: dict[str, Any], prefix: str = "") -> Iterator[str]:
             yield f"{label:<28} {value:,.3f}"
         elif isinstance(value, int):
             yield f"{label:<28} {value:,}"
+        elif isinstance(value, str):
+            yield f"{label:<28} {printable(value)}"
         elif isinstance(value, list):
             shown = " ".join(f"{item:,}" for item in value[:12])
             yield f"{label:<28} {shown}{' …' if len(value) > 12 else ''}"
@@ -363,6 +376,7 @@ def _top(args: argparse.Namespace) -> int:
     for label, i in zip(labels, chosen.tolist(), strict=True):
         _say(args, {"name": label, "number": i, by: float(values[i])}, f"{values[i]:<14.8g} {label}")
     if note and not args.json:
+        sys.stdout.flush()
         print(f"({note})", file=sys.stderr)
     return 0
 
@@ -372,6 +386,8 @@ def _export(args: argparse.Namespace) -> int:
     from lycosa.graph.exchange import copy_graph, write_edges, write_parquet
 
     path, to = Path(args.words[0]), Path(args.to)
+    if args.to == "-" and args.form != "edges":
+        raise ConfigError(f"only edges go to standard output: give --to a file for --as {args.form}")
     graph, labels = _named(path, args.of)
     if args.numbers:
         labels = None
@@ -390,7 +406,7 @@ def _export(args: argparse.Namespace) -> int:
                 count = write_edges(graph, out, labels)
     except OSError as error:
         raise StorageError(f"cannot write {to}: {error.strerror or error}") from None
-    _say(args, {"arcs": count, "to": str(to)}, f"{count:,} links written to {to}")
+    _say(args, {"arcs": count, "to": str(to)}, f"{counted(count, 'link')} written to {to}")
     return 0
 
 
@@ -426,8 +442,8 @@ def _import(args: argparse.Namespace) -> int:
     _say(
         args,
         {**row, "to": str(into)},
-        f"{made.nodes:,} nodes, {made.arcs:,} links, {row['bits_per_link']:.2f} bits a link: {into} and its "
-        f"transpose {into}-t",
+        f"{counted(made.nodes, 'node')}, {counted(made.arcs, 'link')}, {row['bits_per_link']:.2f} bits a link:"
+        f" {into} and its transpose {into}-t",
     )
     return 0
 
@@ -443,6 +459,6 @@ def _import_urls(args: argparse.Namespace, edges: Any, into: Path) -> int:
     _say(
         args,
         {"nodes": made.nodes, "arcs": made.arcs, "hosts": made.hosts, "to": str(into)},
-        f"{made.nodes:,} URLs on {made.hosts:,} hosts, {made.arcs:,} links: {into}",
+        f"{counted(made.nodes, 'URL')} on {counted(made.hosts, 'host')}, {counted(made.arcs, 'link')}: {into}",
     )
     return 0

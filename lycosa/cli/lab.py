@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lycosa.cli.amounts import counted
 from lycosa.cli.streams import replacing
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles
@@ -162,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
         from lycosa.lab.experiments.sydney_plot import plot
 
         tell("drawing")
-        title = f"{head['graph']}: {explored:,} pages from {_start(head)}"
+        title = f"{head['graph']}: {counted(explored, 'page')} from {_start(head)}"
         with replacing(args.plot) as draft:
             plot(draft, title, subject, runs)
     tell.done()
@@ -225,10 +226,9 @@ def _paper(rule: Rule) -> dict[str, float]:
 def _print(head: dict[str, Any], rules: Sequence[Rule], rows: dict[str, list[Row]]) -> None:
     from lycosa.lab.experiments.sydney import median_row
 
-    print(f"{head['graph']}: {head['nodes']:,} pages, {head['arcs']:,} links")
-    print(
-        f"start: {_start(head)}; explored: {head['explored']:,} pages; shallow: depth below {head['shallow']}"
-    )
+    print(f"{head['graph']}: {counted(head['nodes'], 'page')}, {counted(head['arcs'], 'link')}")
+    explored = counted(head["explored"], "page")
+    print(f"start: {_start(head)}; explored: {explored}; shallow: depth below {head['shallow']}")
     print("shares of the explored pages, in percent; in brackets what the paper has for a larger web")
     measures = list(rows[rules[0].name][0].worth)
     titles = ["rule", "coverage", "|P|+|S|", "of BFS", "|P|", "|S|", "came back", "returns"]
@@ -316,4 +316,4 @@ def _through(
 
 
 def _tell_pages(tell: _Teller, rule: str, pages: int) -> None:
-    tell(f"a shard, {rule}: {pages:,} pages")
+    tell(f"a shard, {rule}: {counted(pages, 'page')}")

@@ -1,5 +1,8 @@
 """`lycosa log`: the records of a crawl as JSON lines, filtered.
 
+What a run was configured to do is the same in every shard: it is shown once, with the options that differ from
+the defaults; `--full` shows each record, whole.
+
 One object a line, in the form of `lycosa.crawl.json_form`: "record" (the kind), "shard", "position", "at",
 and the record's fields. Shard by shard, in the order of each log; with `--by-time`, merged by the time they
 carry. `--follow` goes on with what is committed, and ends when the crawl does.
@@ -19,9 +22,10 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lycosa.cli.amounts import duration
+from lycosa.cli.streams import outlet
 from lycosa.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
@@ -64,6 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--links", choices=("count", "list", "none"), default="count", help="how links are shown (count)")
     add("--by-time", action="store_true", help="merge the shards by time")
     add("--follow", action="store_true", help="go on with what a running crawl commits")
+    add("--full", action="store_true", help="records of the configuration whole, one a shard")
     add("--limit", type=int, metavar="N", help="stop after N records")
 
 
@@ -72,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
     from lycosa.crawl.json_form import Shown, plain, safe
     from lycosa.crawl.reading import CrawlReader
+    from lycosa.records import Configured
 
     crawl = CrawlReader(args.directory)
     wanted, needle = _filter(args)
@@ -81,13 +87,17 @@ def run(args: argparse.Namespace) -> int:
     rows = _follow(crawl, shards, args) if args.follow else _all(crawl, shards, args, needle)
     encode = msgspec.json.Encoder().encode
     links = Shown(args.links)
+    short = Shortened()
     out = sys.stdout.buffer
     left = args.limit
     for shard, position, record in rows:
         if left == 0:
             break
         if wanted(record):
-            out.write(safe(encode(plain(shard, position, record, links))) + b"\n")
+            row = plain(shard, position, record, links)
+            if isinstance(record, Configured) and not args.full and not short.shorten(row):
+                continue
+            out.write(safe(encode(row)) + b"\n")
             if args.follow:
                 out.flush()
             left = None if left is None else left - 1
@@ -95,6 +105,39 @@ def run(args: argparse.Namespace) -> int:
                 break
     out.flush()
     return 0
+
+
+class Shortened:
+    """Configurations as they are shown: what differs from the defaults, and once where shards say the same."""
+
+    def __init__(self) -> None:
+        from lycosa.crawl.config import Options, encode_options
+        from lycosa.crawl.json_form import shown_options
+
+        self._defaults = shown_options(encode_options(Options()))
+        self._counts: dict[int, int] = {}
+        self._shown: set[tuple[int, str]] = set()
+
+    def shorten(self, row: dict[str, Any]) -> bool:
+        """Leave out what is by default; False if the same configuration of another shard was shown."""
+        number = self._counts[row["shard"]] = self._counts.get(row["shard"], 0) + 1
+        row["options"] = _differing(row["options"], self._defaults)
+        key = number, repr(row["options"])
+        fresh = key not in self._shown
+        self._shown.add(key)
+        return fresh
+
+
+def _differing(given: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, value in given.items():
+        usual = defaults.get(name)
+        if isinstance(value, dict) and isinstance(usual, dict):
+            if differing := _differing(value, usual):
+                found[name] = differing
+        elif value != usual:
+            found[name] = value
+    return found
 
 
 def _shards(args: argparse.Namespace, crawl: CrawlReader) -> list[int]:
@@ -148,6 +191,8 @@ def _follow(crawl: CrawlReader, shards: list[int], args: argparse.Namespace) -> 
             failed = True
         if not running and not failed:
             return
+        if (out := outlet(sys.stdout)) is not None and out.deserted():
+            return  # nobody reads: do not wait for the next record to find out
         time.sleep(_POLL)
 
 

@@ -15,16 +15,21 @@ import errno
 import importlib
 import os
 import pkgutil
+import signal
 import sys
 from pathlib import Path
 
 import lycosa.cli
+from lycosa.cli import streams
 from lycosa.errors import ConfigError, LocalError, LycosaError, RemoteError, StorageError
 from lycosa.version import VERSION
 
-_NOT_VERBS = {"amounts", "main", "reaching", "screen", "streams"}
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
-"""What a verb that writes a file of its own may meet on any disk."""
+_NOT_VERBS = {"amounts", "ending", "main", "reaching", "screen", "streams"}
+_SURROUNDINGS = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EIO", "EROFS", "EACCES", "EPERM", "EMFILE", "ENFILE", "EFBIG")
+)
+"""Errors of the system that no verb has foreseen and that are no mistakes of ours: told in one line, too."""
 _CODES: list[tuple[type[LycosaError], int]] = [
     (ConfigError, 2),
     (StorageError, 3),
@@ -80,7 +85,35 @@ def parse(verb: str, args: list[str]) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    args = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        streams.own()
+        streams.take_signals()
+    try:
+        try:
+            code = dispatch(sys.argv[1:] if argv is None else argv)
+        except SystemExit:  # of the parser: --help
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+        return code
+    except streams.OutputClosedError:
+        return 0
+    except streams.OutputFailedError as error:
+        print(f"lycosa: {error}", file=sys.stderr)
+        return 3
+    except streams.Terminated as error:  # all is cleaned up: now end as whoever sent it expects
+        signal.signal(error.number, signal.SIG_DFL)
+        os.kill(os.getpid(), error.number)
+        return 128 + error.number
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        if (out := streams.outlet(sys.stdout)) is not None:
+            out.mute()
+
+
+def dispatch(args: list[str]) -> int:
+    """Run a verb; what becomes of standard output is for the caller to see to."""
     if not args or args[0] in ("-h", "--help", "help"):
         print(_overview())
         return 0 if args else 2
@@ -98,26 +131,16 @@ def main(argv: list[str] | None = None) -> int:
     try:
         module = importlib.import_module(f"lycosa.cli.{verb}")
         return int(module.run(parse(verb, args[1:])))
+    except streams.OutputFailedError:
+        raise
     except LycosaError as error:
-        from lycosa.cli.streams import printable
-
-        print(f"lycosa {verb}: {printable(str(getattr(error, 'flags', error)))}", file=sys.stderr)
+        print(f"lycosa {verb}: {streams.printable(str(getattr(error, 'flags', error)))}", file=sys.stderr)
         return next((code for kind, code in _CODES if isinstance(error, kind)), 5)
-    except BrokenPipeError:
-        # The reader of our output (head, say) has had enough. Point stdout elsewhere, or the
-        # interpreter complains when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 130
     except OSError as error:
-        if error.errno not in _DISK:
+        if error.errno not in _SURROUNDINGS:
             raise
-        where = f" ({error.filename})" if error.filename else ""
-        print(
-            f"lycosa {verb}: {error.strerror}{where}: free some room, or choose another place",
-            file=sys.stderr,
-        )
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"lycosa {verb}: {where}{error.strerror}", file=sys.stderr)
         return 3
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lycosa.cli.amounts import show_count, show_duration, show_size
+from lycosa.cli.amounts import counted, show_count, show_duration, show_size, show_time
+from lycosa.cli.ending import scorer_failures
 from lycosa.cli.streams import Progress, printable, replacing
 from lycosa.errors import ConfigError
 
@@ -49,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
     from lycosa.crawl.reading import CrawlReader
     from lycosa.crawl.report import make_report
+    from lycosa.crawl.status import read_status
 
     if args.top < 0 or args.broken < 0:
         raise ConfigError("--top and --broken take a number of rows: 0 or more")
@@ -62,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
             broken=args.top if plain else args.broken,
             told=progress,
         )
+    if (status := read_status(args.directory)) is not None and (failures := scorer_failures(status)):
+        report.notes.append(f"in the last run the {failures}")
     if args.html is not None:
         from lycosa.crawl.report_html import render
 
@@ -133,16 +137,18 @@ def _headline(report: Report, console: Console) -> None:
     console.print(f"{report.directory}: {printable(seeds)}", style="bold", soft_wrap=True)
     state = "running" if report.running else "not running"
     if not report.pages:
-        console.print(f"{state}; nothing fetched yet ({report.records:,} records)")
+        console.print(f"{state}; nothing fetched yet ({counted(report.records, 'record')})")
         return
     speed = report.pages / report.seconds if report.seconds else 0.0
     errors = sum(row.pages for row in report.statuses if row.name >= "400")
     console.print(
-        f"{show_count(report.pages)} pages of {show_count(report.sites)} sites, {show_size(report.bytes)}"
-        f" ({show_size(report.decoded)} decoded), {show_count(report.links)} links"
+        f"{counted(report.pages, 'page')} of {counted(report.sites, 'site')}, {show_size(report.bytes)}"
+        f" ({show_size(report.decoded)} decoded), {counted(report.links, 'link')}"
     )
     if report.silent_sites:
-        console.print(f"{show_count(report.silent_sites)} other sites were tried and gave no page")
+        console.print(
+            f"{counted(report.silent_sites, 'other site')} {'was' if report.silent_sites == 1 else 'were'} tried and gave no page"
+        )
     console.print(
         f"{_when(report.began)} to {_when(report.ended)} ({show_duration(report.seconds)}, "
         f"{speed:,.1f} pages/s); {state}; median fetch {report.median_ms} ms"
@@ -219,7 +225,7 @@ def _redirects(report: Report, console: Console) -> None:
 def _duplicates(report: Report, console: Console) -> None:
     found = report.duplicates
     rows = [(f"{g.pages:,}", show_size(g.bytes), g.urls[0], g.title) for g in found.largest]
-    title = f"Duplicates: {found.pages:,} pages in {found.groups:,} groups"
+    title = f"Duplicates: {counted(found.pages, 'page')} in {counted(found.groups, 'group')}"
     _table(console, title, ("#pages", "#size", "first of them", "title"), rows)
 
 
@@ -230,7 +236,8 @@ def _robots(report: Report, console: Console) -> None:
     console.print()
     statuses = ", ".join(f"{row.name} {row.count:,}" for row in found.statuses)
     console.print(
-        f"robots.txt: asked for {found.files:,} times ({statuses}), {found.forbidden_urls:,} URLs forbidden"
+        f"robots.txt: asked for {counted(found.files, 'time')} ({statuses}),"
+        f" {counted(found.forbidden_urls, 'URL')} forbidden"
     )
     rows = [(row.site, row.rule, f"{row.urls:,}") for row in found.forbidden]
     _table(console, "Forbidden by robots rules", ("site", "rule", "#URLs"), rows)
@@ -241,7 +248,9 @@ def _broken(report: Report, console: Console) -> None:
     if not found.urls:
         return
     console.print()
-    console.print(f"Broken links: {found.urls:,} URLs, {found.links:,} links to them", style="bold")
+    console.print(
+        f"Broken links: {counted(found.urls, 'URL')}, {counted(found.links, 'link')} to them", style="bold"
+    )
     for row in found.shown:
         console.print(f"{printable(row.url)}", soft_wrap=True)
         pages = "1 page links" if row.links == 1 else f"{row.links:,} pages link"
@@ -261,4 +270,4 @@ def _bar(count: int, total: int) -> str:
 def _when(at: str | None) -> str:
     from datetime import datetime
 
-    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else ""
+    return show_time(datetime.fromisoformat(at).timestamp()) if at else ""

@@ -18,13 +18,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.cli.amounts import show_count, show_duration, show_size
+from lycosa.cli.amounts import counted, show_count, show_duration, show_size, show_time
+from lycosa.cli.ending import how_to_go_on, scorer_failures
 from lycosa.cli.streams import Progress, printable
-from lycosa.errors import ConfigError
 
 if TYPE_CHECKING:
     from lycosa.crawl.reading import CrawlReader
@@ -85,7 +84,7 @@ def _watch(crawl: CrawlReader, as_json: bool) -> None:
     if process_of(crawl.directory) is None:
         return
     with Screen("quiet" if as_json else choose_mode(False, False), f"lycosa · {crawl.directory}") as screen:
-        while process_of(crawl.directory) is not None:
+        while process_of(crawl.directory) is not None and screen.lost is None:
             if as_json:
                 sys.stdout.buffer.write(safe(msgspec.json.encode(View(crawl).as_plain())) + b"\n")
                 sys.stdout.flush()
@@ -156,7 +155,7 @@ class View:
             lines += _total_lines(self.totals)
         if self.last_commit:
             ago = show_duration(now - self.last_commit)
-            lines.append(f"last commit  {_when(self.last_commit)} ({ago} ago)")
+            lines.append(f"last commit  {show_time(self.last_commit)} ({ago} ago)")
         lines.append(self._advice())
         return lines
 
@@ -169,13 +168,13 @@ class View:
             stale = f"; silent for {show_duration(age)}" if age > _STALE else ""
             return f"running for {show_duration(status.elapsed)} (process {self.process}){stale}"
         if self.state == "killed":
-            when = f" after {_when(status.at)}" if status is not None else ""
+            when = f" after {show_time(status.at)}" if status is not None else ""
             return f"killed{when}: nothing that was committed is lost"
         if status is None:
             return "not running; it left no status"
         why = f": {status.reason}" if status.reason else ""
         state = "stopped" if status.reason == "the disk was full" else self.state
-        return f"{state}{why}, {_when(status.at)} ({show_duration(age)} ago)"
+        return f"{state}{why}, {show_time(status.at)} ({show_duration(age)} ago)"
 
     def _status_lines(self, status: Status) -> list[str]:
         speed = status.pages_run / status.elapsed if status.elapsed else 0.0
@@ -183,15 +182,17 @@ class View:
         kinds = f" ({kinds})" if kinds else ""
         lines = [
             f"pages        {show_count(status.pages)}{kinds}, {speed:,.1f}/s in {self._run}",
-            f"bytes        {show_size(status.bytes)}, {show_count(status.links)} links,"
-            f" {show_count(status.duplicates)} duplicates",
+            f"bytes        {show_size(status.bytes)}, {counted(status.links, 'link')},"
+            f" {counted(status.duplicates, 'duplicate')}",
             f"waiting      {show_count(status.pending)} pending, {show_count(status.left_behind)} left"
             f" behind, {show_count(status.deferred)} deferred",
         ]
         if self.state == "running":
-            lines.append(f"visits       {status.visits:,} at a time, {show_count(status.hosts)} hosts known")
+            lines.append(f"visits       {status.visits:,} at a time, {counted(status.hosts, 'host')} known")
         if status.page_limit:
-            lines.append(f"limit        {status.pages:,} of {status.page_limit:,} pages")
+            lines.append(f"limit        {status.pages:,} of {counted(status.page_limit, 'page')}")
+        if failures := scorer_failures(status):
+            lines.append(f"{'scorer':<12} {failures.removeprefix('scorer ')}")
         for name, counts in (("skipped", status.skipped), ("errors", status.errors)):
             if counts:
                 lines.append(f"{name:<12} {_pairs(counts)}")
@@ -213,7 +214,13 @@ class View:
         left = self.status is None or self.status.pending + self.status.left_behind + self.status.deferred
         if self.state == "finished" and not left:
             return f"nothing is left to do; look at it: lycosa report {where}"
-        return f"go on: run the same lycosa crawl command again (--into {where})"
+        if (
+            self.state == "limit"
+            and self.status is not None
+            and (options := self.crawl.options()) is not None
+        ):
+            return f"{how_to_go_on(self.status, options.limits)} (lycosa crawl ... --into {where})"
+        return f"run the same command to go on (lycosa crawl ... --into {where})"
 
 
 def _totals(crawl: CrawlReader) -> Totals:
@@ -235,8 +242,8 @@ def _total_lines(totals: Totals) -> list[str]:
     kinds = ", ".join(f"{kind}xx {n:,}" for kind, n in sorted(totals.statuses.items()))
     lines = [
         f"pages        {show_count(totals.fetched)}{f' ({kinds})' if kinds else ''}",
-        f"bytes        {show_size(totals.size)}, {show_count(totals.links)} links,"
-        f" {show_count(totals.duplicates)} duplicates",
+        f"bytes        {show_size(totals.size)}, {counted(totals.links, 'link')},"
+        f" {counted(totals.duplicates, 'duplicate')}",
     ]
     if totals.skipped:
         lines.append(f"skipped      {_pairs(totals.skipped)}")
@@ -257,10 +264,3 @@ def _last_commit(crawl: CrawlReader) -> float:
 
 def _pairs(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {n:,}" for name, n in sorted(counts.items(), key=lambda pair: -pair[1]))
-
-
-def _when(at: float) -> str:
-    try:
-        return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        raise ConfigError("status.json holds a time that is none: remove the file") from None

@@ -1,20 +1,180 @@
-"""What verbs share about their streams: progress on standard error, safe text, whole files."""
+"""What verbs share about their streams: outputs that may go away, progress, safe text, whole files.
+
+`own` gives the process streams of its own for the standard ones, so that every verb has the same answer to an
+output that fails, whatever it writes with (print, rich, `sys.stdout.buffer`):
+
+- *standard output is gone* (the reader of a pipe has ended, the terminal is closed): `OutputClosedError`, which
+  ends the verb without a word and with code 0: the reader has had enough (`| head`);
+- *standard output cannot be written* (a full disk): `OutputFailedError`, one line and code 3;
+- *standard error cannot be written*: nothing more is said there, and the verb goes on.
+
+A signal that ends the process (SIGTERM, SIGHUP) raises `Terminated` where it stands, so that drafts and temporary
+directories go; verbs that can stop cleanly (crawl, agent) take the signals over.
+
+A stream that was closed from the start (`>&-`) leads nowhere. Characters that the locale's encoding does not
+have are written as ASCII that looks like them, or else as escapes (`\\u2192`).
+"""
 
 from __future__ import annotations
 
+import codecs
 import errno
+import io
 import os
+import select
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from lycosa.errors import ConfigError, StorageError
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 _PATIENCE = 2.0
 _LINE = 10.0
+_BUFFER = 1 << 16
+_LIKE = str.maketrans(
+    {
+        **dict.fromkeys("·•", "-"),
+        **dict.fromkeys("–—─━╸╺", "-"),
+        **dict.fromkeys("‘’", "'"),
+        **dict.fromkeys("“”", '"'),
+        **dict(zip("▁▂▃▄▅▆▇█", "_.,-=+*#", strict=True)),
+        **dict.fromkeys("▏▎▍▌▋▊▉│┃", "|"),
+        "…": "...",
+        "→": "->",
+        "←": "<-",
+        "×": "x",
+        "≥": ">=",
+        "≤": "<=",
+        "≈": "~",
+    }
+)
+"""What stands for our own signs and lines where there is only ASCII."""
+
+
+class OutputClosedError(Exception):
+    """Nobody reads standard output any more."""
+
+
+class OutputFailedError(StorageError):
+    """Standard output cannot be written."""
+
+
+class Terminated(KeyboardInterrupt):
+    """A signal asked this process to end. (An event loop lets only exceptions of this kind through at once.)"""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Outlet(io.RawIOBase):
+    """A standard stream of the process, with one answer to every failure (see above)."""
+
+    def __init__(self, number: int, name: str) -> None:
+        self._number = number
+        self.name = name
+        self._raises = number == 1
+        self._terminal = os.isatty(number)
+        self.left = False
+        """Whether its reader has gone."""
+
+    def fileno(self) -> int:
+        return self._number
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        while True:
+            try:
+                return os.write(self._number, data)
+            except BlockingIOError:  # somebody made the file behind it so, as a parent that shares it may
+                select.select((), (self._number,), ())
+            except OSError as error:
+                self.left = error.errno == errno.EPIPE
+                if not self._raises:
+                    return memoryview(data).nbytes
+                if self.left or (self._terminal and error.errno == errno.EIO):
+                    raise OutputClosedError from None
+                raise OutputFailedError(f"cannot write to {self.name}: {error.strerror}") from None
+
+    def mute(self) -> None:
+        """From now on, what fails is dropped: what is left in buffers must not fail again at the exit."""
+        self._raises = False
+
+    def deserted(self) -> bool:
+        """Whether its reader has gone, asked without writing."""
+        poll = select.poll()
+        poll.register(self._number, 0)
+        return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+def _looks_like(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What to write for characters that an encoding does not have."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_LIKE)
+    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
+
+
+codecs.register_error("lycosa.like", _looks_like)
+
+
+def own() -> None:
+    """Give this process its own standard streams: for the program, not for those who call it as a library."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:  # or the next file that is opened would take its place
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        old = getattr(sys, name)
+        if old is not None:
+            old.flush()
+        outlet = Outlet(number, "standard output" if number == 1 else "standard error")
+        new = io.TextIOWrapper(
+            io.BufferedWriter(outlet, _BUFFER),
+            encoding=getattr(old, "encoding", None) or "utf-8",
+            errors="lycosa.like",
+            line_buffering=number == 2 or outlet.isatty(),
+            write_through=getattr(old, "write_through", False),
+        )
+        setattr(sys, name, new)
+
+
+def _terminate(number: int, _: FrameType | None) -> NoReturn:
+    raise Terminated(number)
+
+
+def take_signals() -> None:
+    """Have the signals that end a process raise an exception, unless somebody (nohup) has them ignored."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminate)
+
+
+def stop_signals() -> list[signal.Signals]:
+    """The signals on which a verb that can stop cleanly does."""
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def outlet(stream: TextIO) -> Outlet | None:
+    """What a stream writes to, if it is one of ours."""
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    return raw if isinstance(raw, Outlet) else None
 
 
 class Progress:
@@ -86,8 +246,6 @@ def writing(path: Path | str) -> Iterator[None]:
     """Turn the system's errors about an output file into one line."""
     try:
         yield
-    except BrokenPipeError:
-        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise StorageError(f"cannot write {path}: {error.strerror}") from None

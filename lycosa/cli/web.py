@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.cli.amounts import counted
 from lycosa.errors import ConfigError, StorageError
 from lycosa.lab.webs.options import KINDS, PRESETS, WebOptions, for_this_machine, preset
 from lycosa.lab.webs.server import WebServer
@@ -161,10 +162,15 @@ def _write_files(web: Web | WideWeb, seeds: list[str], args: argparse.Namespace)
 def _introduce(web: Web | WideWeb, seeds: list[str], args: argparse.Namespace) -> None:
     options = web.options
     if isinstance(web, WideWeb):
-        print(f"{options.hosts} hosts, {options.pages:,} pages of {options.links} links each; no oddities")
+        print(
+            f"{counted(options.hosts, 'host')}, {counted(options.pages, 'page')} of"
+            f" {counted(options.links, 'link')} each; no oddities"
+        )
     else:
         oddities = ", ".join(web.options.kinds) or "none"
-        print(f"{options.hosts} hosts, {options.pages} ordinary pages; oddities: {oddities}")
+        print(
+            f"{counted(options.hosts, 'host')}, {counted(options.pages, 'ordinary page')}; oddities: {oddities}"
+        )
         if web.left_out:
             print(f"left out for want of hosts: {', '.join(web.left_out)}")
         if web.options.traps:
@@ -241,11 +247,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if isinstance(web, WideWeb):
         wide = asyncio.run(_serve_wide(web, args))
-        print(f"\n{wide.requests} requests over {wide.connections} connections")
+        print(f"\n{counted(wide.requests, 'request')} over {counted(wide.connections, 'connection')}")
         return 0
     server = asyncio.run(_serve(web, args))
     if args.log:
         _write(args.log, server.log.lines())
     connections = len(server.log.connections)
-    print(f"\n{server.requests} requests over {connections} connections")
+    print(f"\n{counted(server.requests, 'request')} over {counted(connections, 'connection')}")
     return 0

@@ -302,7 +302,7 @@ def _left(error: Exception, start: Start) -> str:
 
 
 def main() -> int:
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the supervisor says when to stop
         signal.signal(number, signal.SIG_IGN)
     return asyncio.run(serve(int(sys.argv[1])))
 

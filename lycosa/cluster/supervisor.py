@@ -186,6 +186,7 @@ class Supervisor:
                 self._send_go(member, self._all_cursors(), self._unclean)
             await self._until(lambda: all(member.begun for member in self._members))
             self._opened = True
+            self._began = time.monotonic()  # agents may take long to recover
         except BaseException:
             await self._end_all()
             raise

@@ -383,6 +383,11 @@ class Crawl:
         return await asyncio.shield(self._task)
 
     @property
+    def options(self) -> Options:
+        """What the crawl was asked to do."""
+        return self._options
+
+    @property
     def refused_seeds(self) -> list[tuple[str, str]]:
         """Seeds that the scope excludes, and the rule that does."""
         return self._opened().refused_seeds

@@ -1,4 +1,4 @@
-"""Export: pages and links of a crawl as rows, streamed, for JSON lines and Parquet.
+"""Export: pages and links of a crawl as rows, streamed, for JSON lines, CSV and Parquet.
 
 Pages (one row for each Fetched record):
 
@@ -14,7 +14,7 @@ Pages (one row for each Fetched record):
     title, etag, modified, truncated, noindex, duplicate
     archive_file, archive_offset, archive_length, archive_response     null if not kept
     text                        with `text`: the main text; null if there is no body in the archive
-    body                        with `body`: the decoded body (base64 in JSON), null likewise
+    body                        with `body`: the decoded body (base64 in JSON and CSV), null likewise
 
 Links (one row for each link of each page, seed and robots.txt; what was received from other shards is a copy
 of these and left out):
@@ -29,7 +29,9 @@ Rows come in batches that are bounded by their size in memory, whatever the size
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import msgspec
@@ -179,14 +181,40 @@ def write_jsonl(rows: Iterable[Row], out: BinaryIO) -> int:
     encode = msgspec.json.Encoder().encode
     count = 0
     for batch in batches(rows):
-        for row in batch:
-            if "at" in row:
-                row["at"] = iso(row["at"])
-            if isinstance(row.get("body"), bytes):
-                row["body"] = base64.b64encode(row["body"]).decode("ascii")
-        out.write(b"".join(safe(encode(row)) + b"\n" for row in batch))
+        out.write(b"".join(safe(encode(_written(row))) + b"\n" for row in batch))
         count += len(batch)
     return count
+
+
+def write_csv(rows: Iterable[Row], out: BinaryIO, *, columns: Sequence[str]) -> int:
+    """CSV (RFC 4180, UTF-8) with a line of names; null is empty, flags are true and false. Returns how many."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns)
+    writer.writeheader()
+    count = 0
+    for batch in batches(rows):
+        writer.writerows(
+            {
+                name: str(value).lower() if isinstance(value, bool) else value
+                for name, value in _written(row).items()
+            }
+            for row in batch
+        )
+        out.write(text.getvalue().encode("utf-8", "replace"))
+        text.seek(0)
+        text.truncate()
+        count += len(batch)
+    out.write(text.getvalue().encode())  # of no rows, the names
+    return count
+
+
+def _written(row: Row) -> Row:
+    """A row in which everything is text, a number, a flag or null."""
+    if "at" in row:
+        row["at"] = iso(row["at"])
+    if isinstance(row.get("body"), bytes):
+        row["body"] = base64.b64encode(row["body"]).decode("ascii")
+    return row
 
 
 def parquet_modules() -> tuple[Any, Any]:
@@ -245,9 +273,12 @@ PAGE_COLUMNS = (
 )
 
 
+COLUMNS = {"pages": PAGE_COLUMNS, "links": LINK_COLUMNS}
+
+
 def _schema(arrow: Any, kind: str, text: bool, body: bool) -> Any:
     columns = []
-    for name in LINK_COLUMNS if kind == "links" else PAGE_COLUMNS:
+    for name in COLUMNS[kind]:
         if name == "at":
             column = arrow.timestamp("ms", tz="UTC")
         elif name in _NUMBERS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from html import escape
 from importlib import resources
 
@@ -78,15 +78,19 @@ def _numbers(report: Report) -> str:
     errors = sum(row.pages for row in report.statuses if row.name >= "400")
     speed = report.pages / report.seconds if report.seconds else 0.0
     rows = [
-        (f"{report.pages:,}", "pages", False),
-        (f"{report.sites:,}", "sites", False),
+        (f"{report.pages:,}", "page" if report.pages == 1 else "pages", False),
+        (f"{report.sites:,}", "site" if report.sites == 1 else "sites", False),
         *([(f"{report.silent_sites:,}", "sites without a page", False)] if report.silent_sites else []),
         (_size(report.bytes), "transferred", False),
-        (f"{report.links:,}", "links found", False),
+        (f"{report.links:,}", "link found" if report.links == 1 else "links found", False),
         (f"{speed:,.1f}/s" if speed else "–", "pages on average", False),
         (_ms(report.median_ms), "median fetch", False),
-        (f"{errors:,}", "answers with errors", errors > 0),
-        (f"{report.broken.urls:,}", "broken URLs", report.broken.urls > 0),
+        (f"{errors:,}", "answer with an error" if errors == 1 else "answers with errors", errors > 0),
+        (
+            f"{report.broken.urls:,}",
+            "broken URL" if report.broken.urls == 1 else "broken URLs",
+            report.broken.urls > 0,
+        ),
     ]
     cells = (
         f'<div class="number{" bad" if bad else ""}"><b>{value}</b><span>{name}</span></div>'
@@ -414,7 +418,7 @@ def _round_up(value: float) -> float:
 
 
 def _clock(at: float, span: float) -> str:
-    when = datetime.fromtimestamp(at).astimezone()
+    when = datetime.fromtimestamp(at, UTC)
     if span < 600:
         return when.strftime("%H:%M:%S")
     return when.strftime("%H:%M" if span < 86_400 else "%b %d %H:%M")
@@ -459,7 +463,7 @@ def _plural(count: int, word: str) -> str:
 
 
 def _moment(at: str | None) -> str:
-    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M") if at else "never"
+    return datetime.fromisoformat(at).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if at else "never"
 
 
 def _ms(value: int) -> str:

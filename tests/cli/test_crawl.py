@@ -71,7 +71,8 @@ def test_a_crawl_and_its_summary(site: Site, tmp_path: Path, capsys: Capture) ->
     assert f"lycosa report {into}" in out
     assert len(fetched(into)) == COUNT
     assert main(["crawl", site.url(), "--into", str(into), *FLAGS]) == 0
-    assert f"finished: 0 pages in 0.0s (0.0/s); {COUNT} in all" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith("finished: 0 pages in ") and f" (0.0/s); {COUNT} in all" in out
     assert len(site.paths()) == COUNT
 
 
@@ -101,7 +102,7 @@ def test_max_pages_is_exact_and_counts_all_runs(site: Site, tmp_path: Path, caps
         assert main(["crawl", site.url(), "--into", into, "--max-pages", str(limit), *FLAGS]) == 0
         out = capsys.readouterr().out
         assert out.startswith("limit: ")
-        assert "run the same command to go on" in out
+        assert "to go on, raise --max-pages" in out and "same command" not in out
         assert len(fetched(into)) == len(site.paths()) == limit
     assert main(["crawl", "--into", into, *FLAGS]) == 0, "the seeds are in the crawl"
     assert len(fetched(into)) == COUNT
@@ -821,7 +822,7 @@ def test_a_site_that_never_answers_does_not_hold_the_stop_and_a_second_one_ends_
 def test_loopback_is_refused_unless_allowed(site: Site, tmp_path: Path, capsys: Capture) -> None:
     flags = [flag for flag in FLAGS if flag not in ("--allow", "127.0.0.0/8")]
     args = ["crawl", site.url(), f"http://127.0.0.1:{site.port}/", f"http://localhost:{site.port}/"]
-    assert main([*args, "--into", str(tmp_path / "c"), *flags]) == 0
+    assert main([*args, "--into", str(tmp_path / "c"), *flags]) == 1
     assert site.asked == []
     assert "skipped: address 3" in capsys.readouterr().out
     skipped = [row for row in records(tmp_path / "c") if isinstance(row, Skipped)]
@@ -845,13 +846,45 @@ def a_status(**fields: object) -> Status:
     return Status(**{**known, **fields})  # type: ignore[arg-type]
 
 
+def panel(width: int, **fields: object) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    screen = Screen("live", "lycosa · here", console=console)
+    with console.capture() as captured:
+        console.print(screen._panel(a_status(**fields), speed=2.0))
+    return captured.get()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_hides_no_number(width: int) -> None:
+    big = {"pages": 12_345_678, "bytes": 9_876_500_000, "pending": 23_456_789, "left_behind": 345_678}
+    shown = panel(width, **big, page_limit=20_000_000, deferred=45_678, visits=256, hosts=567_890)
+    assert all(len(line) <= width for line in shown.splitlines())
+    assert "…" not in shown
+    for words in (
+        "pages 12,345,678",
+        "bytes 9.9 GB",
+        "pending 23,456,789",
+        "left behind 345,678",
+        "deferred 45,678",
+        "visits 256 at 567,890 hosts",
+        "elapsed 12s",
+        "pages/s 2.0",
+        "2xx 40",
+        "5xx 0",
+    ):
+        assert words in shown, words
+
+
+def test_the_screen_counts_in_plain_words() -> None:
+    shown = panel(120, hosts=1, page_limit=1, meters={"scorer.failed": 1.0})
+    assert "at 1 host" in shown and "hosts" not in shown
+    assert "42 of 1 page, about 0.0s left" in shown.splitlines()[-1].strip()
+    assert "scorer failed 1 time: " in shown
+    assert "scorer" not in panel(120)
+
+
 def test_the_live_panel_shows_what_was_promised() -> None:
-    screen = Screen("live", "lycosa · here")
-    out = io.StringIO()
-    Console(file=out, width=120).print(
-        screen._panel(a_status(page_limit=100, pending=1234, deferred=5, visits=6, hosts=7), speed=2.0)
-    )
-    shown = out.getvalue()
+    shown = panel(120, page_limit=100, pending=1234, deferred=5, visits=6, hosts=7)
     for words in (
         "pages 42",
         "pages/s 2.0",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -52,6 +54,35 @@ def test_to_files_by_name(crawl: Path, tmp_path: Path, capsys: Capture) -> None:
         assert file.read() == expected
     assert pyarrow.parquet.read_table(tmp_path / "l.parquet").num_rows == 8
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == sorted(names)
+
+
+def test_csv(crawl: Path, tmp_path: Path, capsys: Capture) -> None:
+    """The same rows as in JSON lines, by the name of the file or by --format."""
+    for what, flags in (("links", []), ("pages", ["--text", "--body"])):
+        assert main(["export", str(crawl), what, *flags]) == 0
+        expected = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        for name in (f"{what}.csv", f"{what}.csv.gz"):
+            assert main(["export", str(crawl), what, *flags, "--to", str(tmp_path / name)]) == 0
+        assert main(["export", str(crawl), what, *flags, "--format", "csv"]) == 0
+        text = (tmp_path / f"{what}.csv").read_bytes().decode()
+        assert gzip.decompress((tmp_path / f"{what}.csv.gz").read_bytes()).decode() == text
+        assert capsys.readouterr().out == text
+        found = list(csv.DictReader(io.StringIO(text, newline="")))
+        assert [{name: _cell(value) for name, value in row.items()} for row in expected] == found
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@pytest.mark.parametrize("name", ["l.xlsx", "l.tsv", "l.parquet.gz", "l.xml.zst"])
+def test_a_name_of_no_format_is_refused(name: str, crawl: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["export", str(crawl), "links", "--to", str(tmp_path / name)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"lycosa export: {name} names no format: let it end in .jsonl, .csv")
+    assert len(said.splitlines()) == 1 and not (tmp_path / name).exists()
+    if "parquet" not in name:
+        assert main(["export", str(crawl), "links", "--to", str(tmp_path / name), "--format", "jsonl"]) == 0
 
 
 def test_the_index_of_the_archive(crawl: Path, tmp_path: Path, capsys: Capture) -> None:

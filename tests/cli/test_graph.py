@@ -104,6 +104,30 @@ def test_the_current_directory_is_the_default(
     assert lines(capsys) == [C, B]
 
 
+def test_stats_name_the_page_that_has_most(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graph", "stats", str(built)]) == 0
+    shown = dict(line.rsplit(None, 1) for line in lines(capsys) if "most" in line)
+    assert shown["out most url"] in (A, B) and shown["in most url"] == C
+    assert "out most at" not in shown
+    assert main(["graph", "stats", str(built), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["in"]["most_url"] == C
+
+
+@pytest.mark.parametrize("form", ["parquet", "webgraph"])
+def test_only_edges_go_to_standard_output(
+    form: str,
+    built: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert main(["graph", "export", str(built), "--as", form, "--to", "-"]) == 2
+    assert "only edges go to standard output" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_stats(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["graph", "stats", str(built), "--json"]) == 0
     row = json.loads(capsys.readouterr().out)

@@ -34,9 +34,26 @@ def rows(capsys: Capture, *args: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+def test_a_configuration_is_short_and_shown_once(tmp_path: Path, capsys: Capture) -> None:
+    """Sixteen shards log the same two kilobytes."""
+    made = MadeCrawl(tmp_path / "crawl", shards=4)
+    changed = Options(visits=7, fetch=FetchOptions(user_agent="me/1 (+https://me.test/)"))
+    for options in (Options(), changed, Options()):
+        made.configure(options)
+    made.commit()
+    found = rows(capsys, str(tmp_path / "crawl"))
+    assert [row["options"] for row in found] == [
+        {},
+        {"visits": 7, "fetch": {"user_agent": "me/1 (+https://me.test/)"}},
+        {},
+    ]
+    full = rows(capsys, str(tmp_path / "crawl"), "--full")
+    assert len(full) == 12 and len(full[0]["options"]) > 10
+
+
 def test_everything(crawl: str, capsys: Capture) -> None:
     found = rows(capsys, crawl)
-    assert len(found) == 14
+    assert len(found) == 12
     kinds = {row["record"] for row in found}
     assert kinds == {"configured", "seeded", "robots", "fetched", "skipped", "deferred"}
     assert [(row["shard"], row["position"]) for row in found] == sorted(
@@ -69,7 +86,7 @@ def test_filters(crawl: str, capsys: Capture) -> None:
     late = rows(capsys, crawl, "--since", "2023-11-14T22:13:29Z", "--until", "2023-11-14T22:13:31Z")
     assert [row["url"] for row in late] == ["http://b.test/", "http://b.test/slow"]
     assert rows(capsys, crawl, "--since", "1h") == []
-    assert len(rows(capsys, crawl, "--until", "1h")) == 14
+    assert len(rows(capsys, crawl, "--until", "1h")) == 12
     assert len(rows(capsys, crawl, "--limit", "3")) == 3
     assert rows(capsys, crawl, "--limit", "0") == []
     shard = rows(capsys, crawl, "--url", "/gone")[0]["shard"]

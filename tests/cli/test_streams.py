@@ -1,167 +1,343 @@
-"""Text from the web in the output of every verb: nothing of it is obeyed by a terminal."""
+"""Outputs that go away or cannot be written, signals, and locales: with real processes."""
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import os
 import pty
-import unicodedata
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from lycosa.cli import streams
-from lycosa.cli.main import main
-from lycosa.cli.screen import Screen
-from lycosa.cli.streams import printable, write_found
-from lycosa.records import Why
-from tests.crawl.made import MadeCrawl, anchors
-from tests.crawl.recorded import Asked, Said, serving
+from lycosa.cli.main import main, verbs
+from lycosa.files import DirectoryLock
+from tests.crawl.recorded import FLAGS, Site, chain, fetched, page, pages, serving
 
-Capture = pytest.CaptureFixture[str]
-
-HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\u202egnp.exe\u2066\u200b\u2028\ufeff\U000e0041"
-HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+COMMAND = [sys.executable, "-m", "lycosa.cli.main"]
+LOUD = [flag for flag in FLAGS if flag != "--quiet"]
 
 
-def is_safe(text: str) -> bool:
-    return not any(unicodedata.category(char) in HIDDEN for char in text.replace("\n", "").replace("\t", ""))
+class Place(NamedTuple):
+    """A crawl that is done, and its web."""
+
+    directory: str
+    seed: str
 
 
-@pytest.fixture
-def crawl(tmp_path: Path) -> str:
-    made = MadeCrawl(tmp_path / "crawl", shards=1)
-    made.configure()
-    made.seed("http://a.test/")
-    made.robots("http://a.test", f"User-agent: *\nDisallow: /x{HOSTILE}\n".encode(), detail=HOSTILE)
-    links = anchors(("http://a.test/1", f"one {HOSTILE}"), ("http://a.test/gone", f"two {HOSTILE}"))
-    body = f"<title>{HOSTILE}</title><p>{HOSTILE} and words enough to be the main text of a page.".encode()
-    odd = {
-        "title": HOSTILE,
-        "type": f"text/{HOSTILE}",
-        "etag": HOSTILE,
-        "modified": HOSTILE,
-        "charset": HOSTILE,
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    into = str(tmp_path_factory.mktemp("crawl") / "größe")
+    web = {
+        "/": page("Größe → ✓", "/2", extra="ein Text – mit „Zeichen“ und …"),
+        "/2": page("zwei ✓", "/", "/gone"),
     }
-    made.fetch("http://a.test/", 200, links, body, keep=True, **odd)
-    made.fetch("http://a.test/gone", 404, body=b"none", depth=1, **odd)
-    made.skip("http://a.test/skipped", Why.FAILED, HOSTILE)
-    made.skip("http://a.test/robots", Why.ROBOTS, f"line 2: {HOSTILE}")
-    made.defer("http://a.test/later", Why.RETRY, made.at + 240_000, HOSTILE)
-    made.close()
-    return str(made.directory)
+    with serving(pages(web)) as site:
+        assert main(["crawl", site.url(), "--into", into, *FLAGS]) == 0
+        assert main(["graph", "build", into]) == 0
+        yield Place(into, site.url())
 
 
-VERBS = [
-    ["log", "{}", "--links", "list"],
-    ["explain", "{}", "http://a.test/", "--robots"],
-    ["explain", "{}", "http://a.test/gone", "--json", "--robots"],
-    ["explain", "{}", "http://a.test/skipped"],
-    ["explain", "{}", "http://a.test/later"],
-    ["report", "{}"],
-    ["report", "{}", "--json"],
-    ["status", "{}"],
-    ["status", "{}", "--json"],
-    ["export", "{}", "pages", "--text"],
-    ["export", "{}", "links"],
-]
+VERBS = {
+    "explain": "explain {directory} {seed}",
+    "export": "export {directory} pages",
+    "fetch": "fetch --resolve *.test:127.0.0.1 --allow-private {seed}",
+    "graph-export": "graph export {directory} --to -",
+    "graph-stats": "graph stats {directory}",
+    "graph-top": "graph top {directory}",
+    "help": "--help",
+    "lab": "lab sydney {directory} --budget 100",
+    "links": "links {here}/page.html --base http://a/",
+    "log": "log {directory}",
+    "report": "report {directory}",
+    "report-json": "report {directory} --json",
+    "robots": "robots {here}/robots.txt http://a/",
+    "status": "status {directory}",
+    "unique": "unique {here}/page.html",
+    "url": "url http://a/ö",
+    "verb-help": "lab --help",
+    "web": "web --preset tiny --seeds-only",
+}
+"""A command of each verb that prints something and ends."""
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: " ".join(verb))
-def test_nothing_of_a_crawl_is_obeyed(crawl: str, verb: list[str], capsys: Capture) -> None:
-    assert main([word.format(crawl) for word in verb]) == 0
-    said = capsys.readouterr()
-    assert said.out
-    assert is_safe(said.out) and is_safe(said.err)
-    if verb[0] in ("log", "export"):
-        texts = repr([json.loads(line) for line in said.out.splitlines()])
-        assert repr(HOSTILE)[1:-1] in texts, "and to a program it is the same text"
+def run(name: str, place: Place, out: int, tmp_path: Path, encoding: str = "utf-8") -> tuple[int, bytes]:
+    """Run one of them in a process of its own that writes to this descriptor: its code, and its standard error.
+
+    The process is a copy of this one: to start so many from nothing would take a minute.
+    """
+    (tmp_path / "page.html").write_text("<title>✓</title><a href=/ö>→</a>", encoding="utf-8")
+    (tmp_path / "robots.txt").write_text("User-agent: *\nDisallow: /ö", encoding="utf-8")
+    words = [word.format(**place._asdict(), here=tmp_path) for word in VERBS[name].split()]
+    with (tmp_path / "stderr").open("wb") as error:
+        child = os.fork()
+        if not child:
+            code = 99
+            try:
+                os.dup2(out, 1)
+                os.dup2(error.fileno(), 2)
+                sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
+                sys.stderr = open(2, "w", encoding=encoding, closefd=False)  # noqa: SIM115
+                sys.argv = ["lycosa", *words]
+                code = main()
+            except SystemExit as end:
+                code = int(end.code or 0)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                try:
+                    sys.stdout.flush()  # as the interpreter does at its exit
+                except BaseException:
+                    code = 120
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return code, (tmp_path / "stderr").read_bytes()
 
 
-@pytest.mark.parametrize("flags", [[], ["--json"]])
-def test_nothing_of_a_file_is_obeyed(flags: list[str], tmp_path: Path, capsys: Capture) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(
-        f"<title>{HOSTILE}</title><meta name=robots content='{HOSTILE}'><a href='{HOSTILE}:x'>{HOSTILE}</a>"
-    )
-    assert main(["links", str(page), *flags]) == 0
-    assert is_safe(capsys.readouterr().out)
-    robots = tmp_path / "robots.txt"
-    robots.write_text(f"User-agent: *\nDisallow: /{HOSTILE.replace(chr(0x2028), '')}\n")
-    main(["robots", str(robots), f"/{HOSTILE}", *flags])
-    assert is_safe(capsys.readouterr().out)
+def test_every_verb_that_prints_is_tried() -> None:
+    """Crawl and demo have tests of their own below; those of a cluster print through the same streams."""
+    assert {words.split()[0] for words in VERBS.values()} >= set(verbs()) - {
+        "agent",
+        "cluster",
+        "crawl",
+        "demo",
+    }
 
 
-@pytest.mark.parametrize("flags", [[], ["--json"]])
-def test_nothing_of_an_answer_is_obeyed(flags: list[str], capsys: Capture) -> None:
-    latin = "a\x1b[2Jb\x9b31m"
-
-    def answer(asked: Asked) -> Said:
-        if asked.path == "/robots.txt":
-            return Said(f"User-agent: *\nAllow: /{HOSTILE}\nAllow: /\nSitemap: {HOSTILE}\n".encode())
-        return Said(b"", 302, (("Content-Type", latin), ("Location", f"x:{latin}"), ("X", latin)))
-
-    with serving(answer) as site:
-        assert main(["fetch", "--allow-private", f"http://127.0.0.1:{site.port}/", *flags]) == 0
-    said = capsys.readouterr()
-    assert is_safe(said.out) and is_safe(said.err)
-
-
-def test_notes_are_safe(capsys: Capture) -> None:
-    for mode in ("json", "lines"):
-        Screen(mode, "title").note(f"note: {HOSTILE}")
-        said = capsys.readouterr()
-        assert is_safe(said.out + said.err)
-
-
-def test_errors_are_safe(capsys: Capture) -> None:
-    assert main(["fetch", f"http://{HOSTILE}/"]) == 2
-    assert is_safe(capsys.readouterr().err)
-
-
-def test_bytes_go_to_a_terminal_as_safe_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    parent, child = pty.openpty()
-    data = f"one\ttwo\r\n{HOSTILE}\r\n".encode()
+@contextmanager
+def deserted() -> Iterator[int]:
+    """A pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
     try:
-        with os.fdopen(child, "w", encoding="utf-8") as terminal:
-            monkeypatch.setattr(streams.sys, "stdout", terminal)
-            write_found(data)
-            read = b""
-            while read.count(b"\n") < 2:
-                read += os.read(parent, 4096)
-            shown = read.decode()
+        yield writer
     finally:
-        os.close(parent)
-    assert shown.startswith("one\ttwo\r\n\\x1b]0;owned")
-    assert is_safe(shown.replace("\r", ""))
+        os.close(writer)
 
 
-def test_bytes_go_elsewhere_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    file = io.BytesIO()
-    monkeypatch.setattr(streams.sys, "stdout", io.TextIOWrapper(file, encoding="utf-8"))
-    write_found(HOSTILE.encode() + b"\xff\r\n")
-    assert file.getvalue() == HOSTILE.encode() + b"\xff\r\n"
+@pytest.mark.parametrize("name", VERBS)
+def test_no_reader_and_no_room(name: str, place: Place, tmp_path: Path) -> None:
+    """`| head -1`: not a word, code 0. `> /dev/full`: one line, code 3."""
+    with deserted() as out:
+        assert run(name, place, out, tmp_path) == (0, b"")
+    with Path("/dev/full").open("wb") as full:
+        line = b"lycosa: cannot write to standard output: No space left on device\n"
+        assert run(name, place, full.fileno(), tmp_path) == (3, line)
 
 
-def test_a_robots_file_of_any_bytes_in_json(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = b"User-agent: *\nDisallow: /caf\xe9\n"
-    asked = [
-        {"robots_base64": base64.b64encode(body).decode(), "url": "/caf%E9"},
-        {"robots_base64": "not base64!", "url": "/"},
-        {"robots": "", "robots_base64": "", "url": "/"},
-        {"url": "/"},
-        {"robots": "User-agent: *\nDisallow: /\n", "url": "/"},
-    ]
-    given = io.TextIOWrapper(io.BytesIO("\n".join(map(json.dumps, asked)).encode()))
-    monkeypatch.setattr("sys.stdin", given)
-    assert main(["robots"]) == 2
-    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row.get("allowed") for row in answers] == [False, None, None, None, False]
-    assert answers[0]["line"] == 2
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_in_a_locale_that_is_not_of_utf_8(
+    name: str, encoding: str, place: Place, tmp_path: Path
+) -> None:
+    with (tmp_path / "stdout").open("w+b") as out:
+        code, error = run(name, place, out.fileno(), tmp_path, encoding)
+        written = out.seek(0) or out.read()
+    assert code in (0, 1), error
+    assert b"Traceback" not in error and error.isascii()
+    if encoding == "ascii" and name not in ("export", "log", "report-json", "unique", "graph-export"):
+        assert written.isascii()  # those are of UTF-8 by their formats
+    if name == "report":
+        assert b"#####" in written and b"\\u258" not in written, "bars"
 
 
-def test_printable_text_stays_as_it_is() -> None:
-    for text in ("", "plain", "Grüße, 日本語 \N{SNOWMAN}", "a\\nb"):
-        assert printable(text) == text
+def test_a_real_process_in_the_locale_of_c(place: Place) -> None:
+    surroundings = {
+        key: value for key, value in os.environ.items() if not key.startswith(("LC_", "PYTHONIO"))
+    }
+    surroundings |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [*COMMAND, "report", place.directory]
+    ran = subprocess.run(words, capture_output=True, timeout=120, env=surroundings, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert ran.stdout.isascii() and b"#####" in ran.stdout
+
+
+def test_a_real_process_without_a_reader() -> None:
+    with deserted() as out:
+        ran = subprocess.run(
+            [*COMMAND, "crawl", "--help"], stdout=out, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_stream_that_was_closed_from_the_start_leads_nowhere(closed: int, tmp_path: Path) -> None:
+    """And no file that is opened takes its place."""
+    words = [*COMMAND, "unique", "--store", "memory"]
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}{"<" if closed == 0 else ">"}&-', "sh", *words],
+        input=b"a\nb\na\n",
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert ran.stdout == (b"a\nb\n" if closed == 2 else b"")
+
+
+# -- a crawl whose output goes away
+
+
+def slow(site: Site, into: Path, *more: str) -> list[str]:
+    return [site.url(), "--into", str(into), *LOUD, "--wait", "50ms", "--pages-per-visit", "1", *more]
+
+
+def ended_cleanly(into: Path) -> dict[str, object]:
+    """Of a crawl that was cut short: as by SIGTERM. Its last word."""
+    assert not (into / "running").exists()
+    status: dict[str, object] = json.loads((into / "status.json").read_bytes())
+    assert status["state"] == "stopped"
+    DirectoryLock(into).release()
+    return status
+
+
+@pytest.mark.parametrize("agents", ["1", "2"])
+def test_a_crawl_stops_cleanly_when_nobody_reads_its_lines(agents: str, tmp_path: Path) -> None:
+    into = tmp_path / "c"
+    with serving(chain(400)) as site:
+        args = slow(site, into, "--json", "--agents", agents)
+        process = subprocess.Popen([*COMMAND, "crawl", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None and process.stderr is not None
+        with process.stdout:
+            for line in process.stdout:
+                if b'"state":"running"' in line:
+                    break
+        assert (process.wait(120), process.stderr.read()) == (0, b"")
+        process.stderr.close()
+        ended_cleanly(into)
+        before = len(fetched(into))
+        assert main(["crawl", *args[:-3], "--max-pages", str(before + 5), "--agents", "1", "--quiet"]) == 0
+        assert len(fetched(into)) == before + 5
+        assert len(set(site.paths())) == len(site.paths()), "nothing twice"
+
+
+def test_a_crawl_stops_cleanly_when_nobody_reads_its_progress(tmp_path: Path) -> None:
+    """`lycosa crawl ... 2>&1 | head -1`."""
+    into = tmp_path / "c"
+    with serving(chain(400)) as site, deserted() as out:
+        args = [*COMMAND, "crawl", *slow(site, into)]
+        assert subprocess.run(args, stdout=out, stderr=out, timeout=120, check=False).returncode == 0
+    ended_cleanly(into)
+
+
+def test_a_crawl_stops_cleanly_when_its_lines_cannot_be_written(tmp_path: Path) -> None:
+    into = tmp_path / "c"
+    with serving(chain(400)) as site, Path("/dev/full").open("wb") as full:
+        args = [*COMMAND, "crawl", *slow(site, into, "--json")]
+        ran = subprocess.run(args, stdout=full, stderr=subprocess.PIPE, timeout=120, check=False)
+    assert ran.returncode == 3
+    assert ran.stderr == b"lycosa: cannot write to standard output: No space left on device\n"
+    ended_cleanly(into)
+
+
+def test_a_crawl_goes_on_when_only_its_progress_cannot_be_written(tmp_path: Path) -> None:
+    with serving(chain(12)) as site, Path("/dev/full").open("wb") as full:
+        args = [*COMMAND, "crawl", site.url(), "--into", str(tmp_path / "c"), *LOUD]
+        ran = subprocess.run(args, stdout=subprocess.PIPE, stderr=full, timeout=120, check=False)
+    assert ran.returncode == 0
+    assert ran.stdout.startswith(b"finished: 12 pages")
+
+
+@pytest.mark.parametrize("agents", ["1", "2"])
+def test_a_crawl_stops_cleanly_when_its_terminal_goes_away(agents: str, tmp_path: Path) -> None:
+    into = tmp_path / "c"
+    with serving(chain(400)) as site:
+        args = [*COMMAND, "crawl", *slow(site, into, "--agents", agents)]
+        child, master = pty.fork()
+        if not child:
+            os.execv(args[0], args)
+        shown = b""
+        while b"pending" not in shown:
+            shown += os.read(master, 1 << 12)
+        os.close(master)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ended_cleanly(into)
+
+
+def test_a_hangup_that_is_ignored_stays_ignored() -> None:
+    """`nohup lycosa crawl ...`."""
+    code = "from lycosa.cli.streams import *; take_signals(); print(*(int(n) for n in stop_signals()))"
+    for before, want in (("", "2 15 1"), ("trap '' HUP;", "2 15")):
+        ran = subprocess.run(
+            ["/bin/sh", "-c", f'{before} exec "$@"', "sh", sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert ran.stdout.strip() == want
+
+
+# -- other verbs that wait
+
+
+def test_log_that_follows_ends_when_its_reader_has(place: Place) -> None:
+    """Not only when the next record comes, which may be in an hour."""
+    with closing_lock(place.directory):
+        process = subprocess.Popen(
+            [*COMMAND, "log", place.directory, "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout is not None and process.stderr is not None
+        with process.stdout:
+            assert process.stdout.readline().startswith(b'{"record":"configured"')
+        assert (process.wait(120), process.stderr.read()) == (0, b"")
+        process.stderr.close()
+
+
+@contextmanager
+def closing_lock(directory: str) -> Iterator[None]:
+    """The directory as that of a running crawl."""
+    lock = DirectoryLock(Path(directory))
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_demo_that_is_ended_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "demo", "--web", "tiny"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None and process.stderr is not None
+    with closing(process.stdout), closing(process.stderr):
+        for line in process.stderr:
+            if b"pending" in line:
+                break
+        assert list(tmp_path.glob("lycosa-demo-*/lock"))
+        process.send_signal(number)
+        rest = process.stderr.read()
+    assert process.wait(120) == (130 if number == signal.SIGINT else -number)
+    assert b"Traceback" not in rest
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_draft_goes_when_its_writer_is_ended(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom pathlib import Path\nfrom lycosa.cli import main, streams, url\n"
+        "def run(args):\n"
+        "    with streams.replacing(Path(sys.argv[-1])) as draft:\n"
+        "        draft.write_bytes(b'half')\n"
+        "        print('here', flush=True)\n"
+        "        time.sleep(600)\n"
+        "url.run = run\n"
+        "main.main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "url", str(tmp_path / "out")], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"here\n"
+    process.terminate()
+    assert process.wait(60) == -signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []

@@ -65,7 +65,7 @@ def test_serves_until_interrupted(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=10)
         assert (process.returncode, errors) == (0, "")
-        assert "1 requests over 1 connections" in rest
+        assert "1 request over 1 connection" in rest
         log = AccessLog.read(files["log"].read_bytes().splitlines())
         assert [access.path for access in log.accesses] == ["/"]
 
@@ -101,7 +101,7 @@ def test_a_wide_web(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=10)
         assert (process.returncode, errors) == (0, "")
-        assert "1 requests over 1 connections" in rest
+        assert "1 request over 1 connection" in rest
 
 
 def test_the_seeds_of_a_wide_web(capsys: pytest.CaptureFixture[str]) -> None:
