@@ -146,9 +146,8 @@ def _headline(report: Report, console: Console) -> None:
         f" ({show_size(report.decoded)} decoded), {counted(report.links, 'link')}"
     )
     if report.silent_sites:
-        console.print(
-            f"{counted(report.silent_sites, 'other site')} {'was' if report.silent_sites == 1 else 'were'} tried and gave no page"
-        )
+        were = "was" if report.silent_sites == 1 else "were"
+        console.print(f"{counted(report.silent_sites, 'other site')} {were} tried and gave no page")
     console.print(
         f"{_when(report.began)} to {_when(report.ended)} ({show_duration(report.seconds)}, "
         f"{speed:,.1f} pages/s); {state}; median fetch {report.median_ms} ms"
