@@ -16,7 +16,9 @@ the first one of a request that is to go over the connection of the request befo
 
 Connections. `Outcome.kept` says whether libcurl still has the connection after the answer, whatever the reason
 (HTTP/1.0, `Connection: close` in any spelling, HTTP/2's farewell). A kept one stays until `let_go` ends it. libcurl
-has no call for that, so the socket is shut down beneath it; libcurl finds it dead before it opens the next one.
+has no call for that, so the socket is shut down beneath it. libcurl looks for dead connections once a second;
+before that it would take the ended one, whose request reaches nobody: `was_ended` says that a stale one is of that
+kind.
 
 Shortage. A socket that this machine cannot open or connect, for want of descriptors, memory or ports, ends its
 transfer as "shortage": see `lycosa.fetch.shortage`.
@@ -50,6 +52,7 @@ from lycosa.url.parts import host_of
 
 _BATCH = 64  # sockets served before the loop gets its turn: some 5 ms
 _SMALL = 2048  # pieces of body below this are joined as they come: each would cost more than its bytes
+_REMEMBERED = 10_000
 _OK = 0
 _NO_CONNECTION = 7
 _OPERATION_TIMEDOUT = 28
@@ -338,6 +341,8 @@ class Transfers:
         self._running = 0
         self._kept: dict[str, dict[int, tuple[str, int]]] = {}
         """By host the connections that transfers left behind: descriptor and the other end."""
+        self._ended: dict[str, None] = {}
+        """Hosts of which libcurl may still have a connection that `let_go` ended; the last `_REMEMBERED`."""
         self.opened = 0
 
     @property
@@ -497,7 +502,17 @@ class Transfers:
         if not kept:
             return 0
         used = {fd for transfer in self._active.values() for fd in transfer.opened}
-        return sum(_shut_down(fd, end) for fd, end in kept.items() if fd not in used)
+        count = sum(_shut_down(fd, end) for fd, end in kept.items() if fd not in used)
+        if count:
+            self._ended.pop(host, None)
+            self._ended[host] = None
+            if len(self._ended) > _REMEMBERED:
+                del self._ended[next(iter(self._ended))]
+        return count
+
+    def was_ended(self, host: str) -> bool:
+        """Whether a stale connection to the host may be one that `let_go` ended; asked once for each."""
+        return self._ended.pop(host, False) is None
 
     async def _wait_for_slot(self, loop: asyncio.AbstractEventLoop) -> None:
         turn: asyncio.Future[None] = loop.create_future()

@@ -45,7 +45,7 @@ from lycosa.fetch.protocol import (
 from lycosa.fetch.throttle import Throttle
 from lycosa.meters import Meters
 from lycosa.url.canonical import canonicalise
-from lycosa.url.parts import site_of
+from lycosa.url.parts import host_of, site_of
 
 _DECODERS = 2  # threads for large bodies
 _INLINE = 1 << 20  # decoded bytes that the event loop makes itself: some 2 ms
@@ -174,15 +174,23 @@ class HttpFetcher:
         robots = request.kind is Kind.ROBOTS
         limit = self._options.max_robots_bytes if robots else self._options.max_body_bytes
         address = request.address if not self._options.proxy else ""
+
+        def prepare(transfer: Transfer) -> None:
+            transfer.prepare(target.url, target.path, address, lines, limit, request.reuse)
+
         if self._throttle is not None:
             await self._throttle.admit()
         self._requests.add()
         try:
-            outcome = await self._transfers.run(
-                lambda transfer: transfer.prepare(
-                    target.url, target.path, address, lines, limit, request.reuse
-                )
-            )
+            outcome = await self._transfers.run(prepare)
+            if (
+                outcome.stopped == "stale"
+                and not request.reuse
+                and self._transfers.was_ended(host_of(target.url))
+            ):
+                outcome = await self._transfers.run(
+                    prepare
+                )  # nothing was sent, and now libcurl has forgotten it
         except MemoryError as error:
             self._failures.add()
             return Failure(FailureKind.LOCAL, f"out of memory: {error}")

@@ -508,6 +508,22 @@ async def test_a_kept_connection_that_died_is_replaced() -> None:
         assert site.connections == 3
 
 
+async def test_connections_that_were_let_go_are_ended_and_never_used_again() -> None:
+    """libcurl looks for dead connections once a second only: here it has no time to."""
+    async with serving(answering()) as site, fetching() as fetcher:
+        for visit in range(1, 6):
+            assert not (await get(fetcher, site.url())).closed
+            assert not (await get(fetcher, site.url(), reuse=True)).closed
+            assert site.connections == visit
+            fetcher.let_go("site.test")
+            if visit % 2:
+                failure = await fail(fetcher, site.url(), reuse=True)
+                assert failure.kind is FailureKind.STALE, "it may not open another"
+            await get(fetcher, site.url("/", "other.test"))
+            fetcher.let_go("other.test")
+            site.connections -= 1
+
+
 async def test_the_bandwidth_cap_holds() -> None:
     async with serving(answering(body=bytes(40_000))) as site, fetching(bandwidth=100_000) as fetcher:
         start = time.perf_counter()
