@@ -89,9 +89,7 @@ def test_revisits_and_resources(tmp_path: Path) -> None:
     archive = _archive(DiskFiles(tmp_path))
     first = archive.store(url="http://h/1", at=AT, request_head=ASKED, head=HEAD, body=b"same")
     payload = archive.read(first).fields["warc-payload-digest"]
-    again = archive.store_revisit(
-        url="http://h/2", at=AT + 1, request_head=ASKED, head=HEAD, payload=payload, earlier_url="http://h/1"
-    )
+    again = archive._append(b"", warc.revisit("<urn:uuid:1>", AT + 1, "http://h/2", HEAD, payload=payload))
     got = archive.read(again)
     assert (got.kind, got.head, got.body) == ("revisit", HEAD, b"")
     assert got.fields["warc-payload-digest"] == payload == warc.digest(b"same")
