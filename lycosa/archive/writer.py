@@ -150,37 +150,6 @@ class Archive:
         )
         return self._append(self._asked(url, at, request_head, identity, address), answer)
 
-    def store_revisit(
-        self,
-        *,
-        url: str,
-        at: int,
-        request_head: bytes,
-        head: bytes,
-        payload: str,
-        profile: str = warc.IDENTICAL,
-        earlier_url: str = "",
-        earlier_at: int = 0,
-        earlier_id: str = "",
-        address: str = "",
-    ) -> Stored:
-        """Append a request and the head of its response, whose body has digest `payload` and is stored."""
-        identity = self._identity()
-        answer = warc.revisit(
-            identity,
-            at,
-            url,
-            head,
-            payload=payload,
-            profile=profile,
-            earlier_url=earlier_url,
-            earlier_at=earlier_at,
-            earlier_id=earlier_id,
-            address=address,
-            level=self._options.level,
-        )
-        return self._append(self._asked(url, at, request_head, identity, address), answer)
-
     def store_resource(
         self, *, url: str, at: int, media_type: str, body: bytes, truncated: str = ""
     ) -> Stored:

@@ -37,9 +37,8 @@ def test_lines_of_an_archive(tmp_path: Path) -> None:
         head=head,
         body=b"x" * 100_000,
     )
-    two = archive.store_revisit(
-        url="http://example.org/b", at=AT, request_head=asked, head=head, payload=warc.digest(b"x")
-    )
+    again = warc.revisit("<urn:uuid:1>", AT, "http://example.org/b", head, payload=warc.digest(b"x"))
+    two = archive._append(b"", again)
     three = archive.store_resource(url="file:///tmp/x", at=AT, media_type="text/plain; a=b", body=b"")
     four = archive.store(url="http://example.org/c", at=AT, request_head=b"", head=b"", body=b"")
     archive.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import brotli
 
+from lycosa.archive import warc
 from lycosa.archive.cdxj import entries, write_index
 from lycosa.archive.writer import Archive, ArchiveOptions
 from lycosa.clock import ManualClock
@@ -50,25 +51,27 @@ def test_replay(tmp_path: Path) -> None:
         truncated="length",
     )
     put("/caf%C3%A9", html + b"\r\n", b"escaped")
+    put("/odd|[1]^?a={b}", html + b"\r\n", b"no URI")
     put("/changing", html + b"\r\n", b"old", at=AT)
     put("/changing", html + b"\r\n", b"new", at=AT + 10 * 86_400_000)
     first = archive.store(
         url="http://www.example.org/same", at=AT, request_head=b"", head=html + b"\r\n", body=b"the same"
     )
-    archive.store_revisit(
-        url="http://www.example.org/same",
-        at=AT + 86_400_000,
-        request_head=b"",
-        head=html + b"X-Seen: again\r\n\r\n",
+    again = warc.revisit(
+        "<urn:uuid:1>",
+        AT + 86_400_000,
+        "http://www.example.org/same",
+        html + b"X-Seen: again\r\n\r\n",
         payload=archive.read(first).fields["warc-payload-digest"],
         earlier_url="http://www.example.org/same",
         earlier_at=AT,
     )
+    archive._append(b"", again)  # no crawl writes them yet
     archive.store_resource(url="file:///srv/notes.txt", at=AT, media_type="text/plain", body=b"a file")
     archive.close()
     assert len(archive.names()) > 2
     lines = (entry.line() for name in archive.names() for entry in entries(files, name))
-    assert write_index(DiskFiles(tmp_path), "index.cdxj", lines) == 16
+    assert write_index(DiskFiles(tmp_path), "index.cdxj", lines) == 17
 
     scratch = tmp_path / "pywb"
     scratch.mkdir()
@@ -80,6 +83,7 @@ def test_replay(tmp_path: Path) -> None:
             return got.body
 
         assert body("/") == PAGE
+        assert body("/odd|[1]^?a={b}") == body("/odd%7C%5B1%5D%5E?a=%7Bb%7D") == b"no URI"
         assert body("/looks-chunked") == b"5\r\nhello\r\n0\r\n\r\n"
         assert body("/two") == PAGE
         assert body("/gzip") == PAGE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -90,9 +89,7 @@ def test_revisits_and_resources(tmp_path: Path) -> None:
     archive = _archive(DiskFiles(tmp_path))
     first = archive.store(url="http://h/1", at=AT, request_head=ASKED, head=HEAD, body=b"same")
     payload = archive.read(first).fields["warc-payload-digest"]
-    again = archive.store_revisit(
-        url="http://h/2", at=AT + 1, request_head=ASKED, head=HEAD, payload=payload, earlier_url="http://h/1"
-    )
+    again = archive._append(b"", warc.revisit("<urn:uuid:1>", AT + 1, "http://h/2", HEAD, payload=payload))
     got = archive.read(again)
     assert (got.kind, got.head, got.body) == ("revisit", HEAD, b"")
     assert got.fields["warc-payload-digest"] == payload == warc.digest(b"same")
@@ -146,11 +143,11 @@ def test_sync_leaves_everything_durable() -> None:
     assert files.steps == before
 
 
-class _SlowSync:
-    """An appender whose sync takes its time."""
+class _HeldSync:
+    """An appender whose sync lasts until it is let go."""
 
-    def __init__(self, inner: Appender) -> None:
-        self._inner = inner
+    def __init__(self, inner: Appender, begun: threading.Event, let_go: threading.Event) -> None:
+        self._inner, self._begun, self._let_go = inner, begun, let_go
         self.write, self.flush, self.close = inner.write, inner.flush, inner.close
 
     @property
@@ -158,25 +155,30 @@ class _SlowSync:
         return self._inner.size
 
     def sync(self) -> None:
-        time.sleep(0.3)
+        self._begun.set()
+        assert self._let_go.wait(60)
         self._inner.sync()
 
 
-class _SlowFiles(DiskFiles):
+class _HeldFiles(DiskFiles):
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.begun, self.let_go = threading.Event(), threading.Event()
+
     def append(self, name: str) -> Appender:
-        return _SlowSync(super().append(name))
+        return _HeldSync(super().append(name), self.begun, self.let_go)
 
 
 def test_store_goes_on_during_a_sync(tmp_path: Path) -> None:
-    archive = _archive(_SlowFiles(tmp_path))
+    files = _HeldFiles(tmp_path)
+    archive = _archive(files)
     _store(archive, 0)
     thread = threading.Thread(target=archive.sync)
     thread.start()
-    time.sleep(0.05)
-    start = time.monotonic()
+    assert files.begun.wait(60)
     places = [_store(archive, i) for i in range(1, 50)]
-    assert time.monotonic() - start < 0.2
-    assert thread.is_alive()
+    assert thread.is_alive(), "all of them were stored while the sync was under way"
+    files.let_go.set()
     thread.join()
     assert archive.read(places[-1]).url == "http://h/49"
 
