@@ -41,11 +41,6 @@ def test_three_agents_fetch_what_one_would(server: Servers, tmp_path: Path) -> N
             made.join(name)  # before it is started: they wait
         made.command("start")
         made.pages(40)
-        look = tmp_path / "look"
-        made.command("fetch", "--into", str(look))  # while it runs
-        first = make_report(CrawlReader(look), at=0).pages
-        made.command("fetch", "--into", str(look))
-        assert 0 < first <= make_report(CrawlReader(look), at=0).pages
         made.command("stop")
         made.wait()
         stopped = made.look()
@@ -53,10 +48,13 @@ def test_three_agents_fetch_what_one_would(server: Servers, tmp_path: Path) -> N
         assert stopped["visits"] == 0 and stopped["rate"] == 0.0 and not stopped["silent"]
         made.command("start")
         made.join("d")
+        made.pages(int(stopped["pages"]) + 1)
+        early = make_report(CrawlReader(made.fetch()), at=0).pages  # while it runs
         made.wait()
         status = made.look()
-        home = made.fetch()
+        home = made.fetch()  # into the same directory: it has the rest now
     found = check(served, home)
+    assert 0 < early <= status["pages"]
     pages = sum(1 for code in found.values() if code)
     assert status["state"] == "finished" and status["pages"] == pages
     assert status["pending"] == status["backlog"] == status["lost"] == 0
