@@ -368,8 +368,10 @@ def read_resolve(path: Path) -> list[str]:
     """A hosts file (an address, then the names it stands for) as overrides."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"cannot read {path}: it is no text of UTF-8") from None
     overrides = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from lycosa.cli.amounts import counted, size
-from lycosa.cli.streams import printable
+from lycosa.cli.streams import Progress, announced, printable
 from lycosa.errors import ConfigError, StorageError
 from lycosa.files import DirectoryLock, DiskFiles
 from lycosa.records import Record
@@ -51,6 +51,16 @@ _WORDS = {  # what is asked -> what its words are, and how many there may be
     "export": ("PATH --to FILE", 1, 1),
     "import": ("FILE --into PATH", 1, 1),
 }
+
+
+_DOING = {
+    "build": "building the link graph",
+    "stats": "measuring the graph",
+    "top": "ranking",
+    "export": "writing",
+    "import": "reading",
+}
+"""What takes long, said when it does."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +116,10 @@ def run(args: argparse.Namespace) -> int:
         "export": _export,
         "import": _import,
     }[args.what]
-    return action(args)
+    if args.count < 1:
+        raise ConfigError(f"--count takes a number of rows: 1 or more, not {args.count}")
+    with announced("graph", _DOING.get(args.what, "reading what was logged since the last build")):
+        return action(args)
 
 
 def _say(args: argparse.Namespace, row: dict[str, Any], text: str) -> None:
@@ -141,6 +154,13 @@ def _entries(path: Path, positions: dict[str, int]) -> Iterator[tuple[int, int, 
             yield shard, position, record
 
 
+def _counted(entries: Iterator[tuple[int, int, Record]], told: Progress) -> Iterator[tuple[int, int, Record]]:
+    for number, entry in enumerate(entries, 1):
+        yield entry
+        if not number & 0x3FF:
+            told("reading the log", number)
+
+
 def _build(args: argparse.Namespace) -> int:
     from lycosa.crawl import manifest as manifests
     from lycosa.crawl.reading import CrawlReader
@@ -161,7 +181,8 @@ def _build(args: argparse.Namespace) -> int:
             requisites=args.requisites,
         )
         entries = _entries(path, before.positions if before else {})
-        made = build(files, entries, options, manifests.domains_of(crawl.files).domain)
+        with Progress("graph") as told:
+            made = build(files, _counted(entries, told), options, manifests.domains_of(crawl.files).domain)
     finally:
         lock.release()
     graph = GraphStore(files, made).graph("out")

@@ -24,6 +24,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -219,6 +220,20 @@ class Progress:
         if self._open:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
+
+
+@contextmanager
+def announced(name: str, what: str, patience: float = _PATIENCE) -> Iterator[None]:
+    """For work that cannot say how far it is: after two seconds, a line that says what is under way."""
+    timer = threading.Timer(
+        patience, lambda: print(f"lycosa {name}: {what} ...", file=sys.stderr, flush=True)
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def printable(text: str) -> str:

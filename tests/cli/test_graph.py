@@ -104,6 +104,15 @@ def test_the_current_directory_is_the_default(
     assert lines(capsys) == [C, B]
 
 
+def test_a_long_build_says_how_far_it_is(
+    crawl: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lycosa.cli.streams._PATIENCE", 0.0)
+    log(crawl, 1, *(page(f"http://e.org/{n}") for n in range(1100)))
+    assert main(["graph", "build", str(crawl)]) == 0
+    assert "lycosa graph: reading the log: 1,024 records" in capsys.readouterr().err
+
+
 def test_stats_name_the_page_that_has_most(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["graph", "stats", str(built)]) == 0
     shown = dict(line.rsplit(None, 1) for line in lines(capsys) if "most" in line)
@@ -192,6 +201,7 @@ def test_export_and_import(built: Path, tmp_path: Path, capsys: pytest.CaptureFi
         (["out", "{dir}", A], 2, "graph build"),
         (["build", "{dir}/nowhere"], 2, "not a directory"),
         (["stats", "{dir}/nowhere"], 2, "no graph"),
+        (["top", "{dir}", "--count", "0"], 2, "--count takes a number of rows: 1 or more, not 0"),
         (["out", "{dir}", "http://"], 2, "not a URL"),
         (["out", "{dir}"], 2, "no URL"),
         (["out"], 2, "usage"),

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from lycosa.cli.main import main, verbs
+from lycosa.cli.streams import announced
 from lycosa.files import DirectoryLock
 from tests.crawl.recorded import FLAGS, Site, chain, fetched, page, pages, serving
 
@@ -272,6 +273,17 @@ def test_a_hangup_that_is_ignored_stays_ignored() -> None:
             check=True,
         )
         assert ran.stdout.strip() == want
+
+
+def test_work_that_takes_long_is_announced(capfd: pytest.CaptureFixture[str]) -> None:
+    with announced("graph", "ranking", patience=60.0):
+        pass
+    assert capfd.readouterr().err == ""
+    said = ""
+    with announced("graph", "ranking", patience=0.0):
+        while not said:
+            said = capfd.readouterr().err
+    assert said == "lycosa graph: ranking ...\n"
 
 
 # -- other verbs that wait
