@@ -51,7 +51,10 @@ _MEDIA = int(LinkKind.MEDIA)
 _NAME = r"[A-Za-z_][\w.\-]*+"
 _ATTRIBUTES = r"""(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+"""
 _ROOT = re.compile(rf"<({_NAME}:)?({_NAME})({_ATTRIBUTES})>")
-_TAG = re.compile(rf"<(/?)({_NAME}(?::{_NAME})?)({_ATTRIBUTES})>([^<]*+)")
+# Most tags of a feed are none of ours, and are passed over without a match for each.
+_FEED_TAG = re.compile(
+    rf"<(/?)((?:{_NAME}:)?(?:item|entry|title|link|guid|enclosure)(?![\w.\-:]))({_ATTRIBUTES})>([^<]*+)"
+)
 # A name without a value is matched too: skipped letter by letter, a long one would be read once for each.
 _ATTRIBUTE = re.compile(rf"""({_NAME}(?::{_NAME})?+)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'))?""")
 _SITEMAP_TAG = re.compile(
@@ -164,11 +167,8 @@ class _Feed:
         self._base = ""
 
     def scan(self, text: str) -> None:
-        for tag in _TAG.finditer(text):
-            # Most tags of a feed are none of ours: told by their last letters, before anything else.
-            handler = _FEED_TAGS.get(tag[2].rpartition(":")[2])
-            if handler is not None:
-                handler(self, *tag.groups())
+        for tag in _FEED_TAG.finditer(text):
+            _FEED_TAGS[tag[2].rpartition(":")[2]](self, *tag.groups())
         self._leave()
 
     def entry(self, closing: str, name: str, given: str, after: str) -> None:
