@@ -33,7 +33,7 @@ def test_an_agent_is_stopped_another_loses_its_disk_and_leaves(tmp_path: Path) -
     verdict is the same, and only the watchdog knows of time."""
     demand_binary()
     storm = Storm(
-        agents=2, servers=1, shards=4, lease=2.0, web=SMALL, wait=0.2, commit_seconds=0.2, seconds=260.0
+        agents=2, servers=1, shards=4, lease=2.0, web=SMALL, wait=0.2, commit_seconds=0.2, seconds=500.0
     )
     events = [
         Event(1, Kind.STOP, 0.1, 0.0, 2.4, False),
