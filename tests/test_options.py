@@ -104,8 +104,9 @@ def test_a_contact_is_a_url_or_an_address(agent: str) -> None:
 def test_a_public_crawl_without_one_is_refused_with_the_reason(agent: str) -> None:
     with pytest.raises(ConfigError, match="so that site owners can reach you"):
         read_options({"fetch": {"user_agent": agent}})
-    with pytest.raises(ConfigError, match="--private"):
+    with pytest.raises(ConfigError, match="public=False") as told:
         read_options({})
+    assert "--private" in told.value.flags, "what the command line says"
 
 
 # -- the seeds that scope is relative to
