@@ -339,6 +339,10 @@ def _no_collector() -> Iterator[None]:
         ("unpack", b"", [_EMPTY_GZIP]),
         ("prescan", b"<?xml ", [b"encoding='a' "]),
         ("surt", b"?", [b"cfid="]),
+        ("robots.txt", b"", [b"User-agent: a\n", b"Crawl-delay: 1\n"]),
+        ("robots directives", b"", [b"a:"]),
+        ("gzip", b"", [_EMPTY_GZIP]),
+        ("zstd", b"", [_SKIPPABLE]),
     ],
 )
 def test_what_once_froze_a_reader_is_linear(name: str, start: bytes, units: list[bytes]) -> None:
