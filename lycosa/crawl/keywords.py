@@ -172,6 +172,8 @@ class SnapshotKeywords(TypedDict, total=False):
 
     records: int
     seconds: float
+    archive_seconds: float
+    archive_bytes: int
 
 
 class CrawlKeywords(TypedDict, total=False):
@@ -182,6 +184,7 @@ class CrawlKeywords(TypedDict, total=False):
     horizon: float
     public: bool
     allow: list[str] | tuple[str, ...]
+    only_networks: list[str] | tuple[str, ...]
     rules: list[str] | tuple[str, ...]
     href_cache: int
     scope: ScopeKeywords
