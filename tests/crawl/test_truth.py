@@ -8,8 +8,12 @@ from pathlib import Path
 from warcio.archiveiterator import ArchiveIterator
 
 import lycosa
+from lycosa.archive.reader import leftovers
 from lycosa.crawl.agent import End
+from lycosa.crawl.reading import CrawlReader
+from lycosa.files import DiskFiles
 from lycosa.lab.webs import AccessLog, Politeness, Web, preset, serving, violations
+from lycosa.records import Fetched, Robots
 from tests.crawl.served import POLITENESS, kinds, options, outcomes
 
 
@@ -56,8 +60,18 @@ def check_archive(directory: Path, found: dict[str, int]) -> None:
             for record in ArchiveIterator(file, check_digests="raise"):
                 record.raw_stream.read()  # not content_stream: warcio cannot undo brotli by this library
                 if record.rec_type == "response":
-                    url = record.rec_headers.get_header("WARC-Target-URI")
+                    target = record.rec_headers.get_header("WARC-Target-URI")
+                    url = record.rec_headers.get_header("X-Lycosa-URL") or target
                     seen[url] = seen.get(url, 0) + 1
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for _, _, row in CrawlReader(directory).records():
+        if isinstance(row, Fetched | Robots) and row.stored is not None:
+            place = row.stored
+            spans.setdefault(place.file, []).append((place.offset, place.offset + place.length))
+    for name, rows in spans.items():  # what a commit that was cut short has left does not count
+        for left in leftovers(DiskFiles(directory / "archive"), name, rows):
+            if left.record.kind == "response":
+                seen[left.record.url] -= 1
     answered = {url for url, status in found.items() if status}
     none(sorted(answered - set(seen)))
     none(sorted(url for url in answered if seen[url] != 1))
