@@ -1,4 +1,4 @@
-"""Claims of the documentation that code can check: numbers, names and tables of ARCHITECTURE, README, guide, formats.
+"""Claims of the documentation that code can check: numbers, names, tables of ARCHITECTURE, README, guide, formats.
 
 Numbers are read from the prose by a regular expression that must match exactly once, and compared with the constant
 or the default they speak of: changing either side alone fails.
