@@ -20,12 +20,12 @@ import pytest
 from lycosa import records
 from lycosa.cli import main as cli
 from lycosa.cluster import growing
-from lycosa.crawl import agent, harvest, manifest, rules, visit, watchdog
+from lycosa.crawl import agent, budgets, harvest, manifest, rules, visit, watchdog
 from lycosa.crawl.config import Options
 from lycosa.crawl.shard import Shard
 from lycosa.fetch import http
 from lycosa.fetch.robots_policy import RobotsOptions
-from lycosa.frontier import left_packed, sydney
+from lycosa.frontier import left_packed, left_store, sydney
 from lycosa.log import snapshot
 from lycosa.records import Why
 from lycosa.url import hrefs
@@ -106,6 +106,9 @@ NUMBERS = {
     r"a cursor, (\d+) bytes in a file": left_packed._ENTRY.size,
     r"\| (\d+) bytes an entry, in files": left_packed._ENTRY.size,
     r"\| ([\d,]+) sites as objects": agent._HOT_SITES,
+    r"budgets \| ([\d,]+) hosts and as many domains": budgets.ROWS,
+    r"\| (\d+) bytes a host that has any": left_store.ROW.itemsize + 4,  # and its place in a bucket
+    r"shard \((\d+) of them\)": manifest.DEFAULT_SHARDS,
     r"`href_cache` entries of (\d+) bytes": hrefs.ENTRY,
     r"parsed robots rules \| (\d+) MB": rules.KEPT >> 20,
 }
@@ -294,6 +297,14 @@ def test_verbs_that_the_pages_name_exist() -> None:
     for name in ("README.md", ARCHITECTURE, "docs/guide.md", "docs/operating.md"):
         named |= set(re.findall(r"`lycosa ([a-z]+)\b", page(name)))
     assert named - set(cli.verbs()) == set()
+
+
+def test_the_number_on_the_first_screen_was_measured() -> None:
+    said = re.search(r"([\d.]+) times as many pages a second", prose("README.md"))
+    measured = re.search(r"\| pages/s, lycosa : scrapy \| ([\d.]+) ", page("docs/benchmarks/crawl.md"))
+    assert said is not None
+    assert measured is not None
+    assert said[1] == measured[1]
 
 
 def test_the_readme_counts_the_kills() -> None:
