@@ -80,7 +80,7 @@ NUMBERS = {
     r"minutes, every ([\d,]+) records": DEFAULTS.snapshot.records,
     r"neither of the last (\d+) snapshots": snapshot.KEPT,
     r"may finish \((\d+) s\)": agent._GRACE,
-    r"kills a crawl (\d+) times with SIGKILL": test_kill.KILLS,
+    r"kills a crawl up to (\d+) times with SIGKILL": test_kill.KILLS,
     r"cut into shards \((\d+) unless": manifest.DEFAULT_SHARDS,
     r"up to (\d+) MiB of URLs": harvest.MOST_BYTES >> 20,
     r"links \((\d+) MiB of URLs\)": harvest.MOST_BYTES >> 20,
