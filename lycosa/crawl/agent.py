@@ -1,7 +1,7 @@
 """The agent: one process, one event loop, its shards. Here everything is put together.
 
 `build` is the composition root: read it from top to bottom to see who is handed what. `Agent.run` starts visits
-while there are hosts that are ready, commits twice a second, takes a snapshot now and then, and ends when
+while there are hosts that are ready, commits about once a second, takes a snapshot now and then, and ends when
 
 - nothing is pending, waiting, deferred within the horizon, in flight or on its way between shards, seen twice
   without an append between (*finished*), or

@@ -1,7 +1,7 @@
 """Harvest: what an answer means for the crawl. A response in, its archive bytes and its record out.
 
-The order matters: the exchange is stored in the archive first, because the record names its place there; the
-record is durable only after those bytes are (the agent's commit sees to that).
+The page is read, then the exchange is stored in the archive, then the record is made, because it names the place
+there; the record is durable only after those bytes are (the agent's commit sees to that).
 
 Links are resolved through the memo, deduplicated within the page (a URL that is both an image and an anchor
 is an anchor; one that is anywhere followed is followed), and packed. A redirect has one link, its target. A record
@@ -107,7 +107,7 @@ class Harvester:
         )
 
     async def harvest(self, waiting: Waiting, response: Response, at: int) -> Crop:
-        """Store, read and record an answer. A large body is read in a thread: it must not hold the loop."""
+        """Read, store and record an answer. A large body is read in a thread: it must not hold the loop."""
         page: Page | None = None
         links, said, dropped = NO_LINKS, NONE, 0
         if response.status in REDIRECTS and response.location is not None:
