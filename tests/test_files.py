@@ -310,7 +310,7 @@ def test_waiting_for_the_agents_of_a_dead_process_does_not_hold_the_loop(tmp_pat
 def test_a_living_holder_is_not_waited_for(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path)
     with pytest.raises(ConfigError, match="in use"):
-        asyncio.run(asyncio.wait_for(DirectoryLock.waited(tmp_path, patience=600.0), 30))
+        asyncio.run(asyncio.wait_for(DirectoryLock.waited(tmp_path, patience=600.0), 240))
     lock.release()
 
 

@@ -865,6 +865,7 @@ class Agent:
                     self._saver.end_running()
         finally:
             await self._visitor.close()
+            self.underway.close()
             for shard in self.shards:
                 shard.log.close()
             if self._archive is not None:

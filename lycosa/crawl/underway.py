@@ -89,6 +89,12 @@ class Underway:
         del self._now[slot]
         self._free.append(slot)
 
+    def close(self) -> None:
+        """Let go of the file; marks of readers that are stuck stay in it."""
+        mapped, self._map = self._map, None
+        if mapped is not None:
+            mapped.close()
+
     def now(self) -> list[Reading]:
         """What is being read, the longest first."""
         return sorted((Reading(*row) for row in self._now.copy().values()), key=lambda reading: reading.at)

@@ -568,7 +568,9 @@ def test_a_damaged_log_is_told_and_left_as_it_is(done: Path, site: Site, capsys:
     before = contents(done)
     said = refused(capsys, 3, site.url(), "--into", str(done), *FLAGS)
     assert "is damaged at byte" in said and segment.name in said
-    assert contents(done) == before
+    after = contents(done)
+    assert after.pop("status.json") != before.pop("status.json"), "whoever asks is told"
+    assert after == before
 
 
 @pytest.mark.parametrize("which", [1, 2], ids=["the newest", "both"])
@@ -614,6 +616,10 @@ def write_bytes(path, data):
     take(len(data), str(path))
     return written(path, data)
 pathlib.Path.write_bytes = write_bytes
+def posix_fallocate(fd, at, size, real=os.posix_fallocate):
+    take(size, os.readlink(f"/proc/self/fd/{fd}") if below else "")
+    return real(fd, at, size)
+os.posix_fallocate = posix_fallocate
 from lycosa.cli.main import main
 if not left:
     below = sys.argv[sys.argv.index("--into") + 1]  # the crawl's disk alone is full

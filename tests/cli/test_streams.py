@@ -56,6 +56,7 @@ VERBS = {
     "lab": "lab sydney {directory} --budget 100",
     "links": "links {here}/page.html --base http://a/",
     "log": "log {directory}",
+    "repair": "repair {directory}",
     "report": "report {directory}",
     "report-json": "report {directory} --json",
     "robots": "robots {here}/robots.txt http://a/",

@@ -35,14 +35,10 @@ from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import SnapshotOptions, read_options
 from lycosa.crawl.shard import Shard
 from lycosa.errors import ConfigError
-from lycosa.fetch.guard import AddressGuard
-from lycosa.fetch.protocol import Failure, FetchOptions, Request, Response
-from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.files import DiskFiles
 from lycosa.frontier.politeness import AddressTable
 from lycosa.lab.network import Reply, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
 from lycosa.log.log import Batch, pack
-from lycosa.meters import Meters
 from lycosa.records import (
     Deferred,
     Duplicates,
@@ -556,51 +552,6 @@ async def test_a_task_that_forgets_its_cancellation_ends_all_the_same() -> None:
     await asyncio.sleep(0)
     await asyncio.wait_for(end_tasks([task]), PATIENCE)
     assert task.cancelled() and forgotten == [2]
-
-
-# -- connections of hosts that leave
-
-
-async def test_connections_of_hosts_that_leave_are_ended() -> None:
-    closed: list[str] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while await reader.readuntil(b"\r\n\r\n"):
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
-
-    async def watched(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await serve(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            closed.append("one")
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(watched, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    guard = AddressGuard(("127.0.0.0/8",))
-    fetchers = Fetchers(FetchContext(FetchOptions(), SystemClock(), Meters(), guard))
-
-    async def fetch(host: str) -> Response | Failure:
-        fetcher = fetchers.for_scheme("http")
-        assert fetcher is not None
-        return await fetcher.fetch(Request(f"http://{host}:{port}/", "127.0.0.1"))
-
-    try:
-        for host in ("a.test", "b.test", "a.test"):
-            assert isinstance(await fetch(host), Response)
-        fetchers.let_go(lambda host: host == "c.test")
-        await asyncio.sleep(0.05)
-        assert not closed
-        fetchers.let_go(lambda host: host == "a.test")
-        await until(lambda: bool(closed))
-        assert closed == ["one"], "that of the other host stays"
-        again = [await fetch("a.test"), await fetch("a.test")]
-        assert isinstance(again[-1], Response), "it is asked again on a connection of its own"
-        assert isinstance(await fetch("b.test"), Response) and closed == ["one"]
-    finally:
-        await fetchers.close()
-        server.close()
 
 
 def test_code_that_the_options_name_is_not_run_without_consent() -> None:

@@ -127,7 +127,7 @@ async def test_an_error_in_the_block_goes_on_and_the_crawl_is_whole(site: Site, 
 async def test_waiting_in_the_block_without_reading_does_not_hang(site: Site, tmp_path: Path) -> None:
     with serving(chain(160)) as long:
         async with crawl_of(long, tmp_path) as crawl:
-            assert await asyncio.wait_for(crawl.wait(), 30) is End.FINISHED
+            assert await asyncio.wait_for(crawl.wait(), 240) is End.FINISHED
     assert len(fetched(tmp_path)) == 160
 
 
@@ -188,7 +188,7 @@ async def test_pause_and_resume(site: Site, tmp_path: Path) -> None:
     assert crawl.status().pages == held < FEW
     agent._release_due = look
     crawl.resume()
-    assert await asyncio.wait_for(crawl.wait(), 30) is End.FINISHED
+    assert await asyncio.wait_for(crawl.wait(), 240) is End.FINISHED
     assert crawl.status().pages == FEW
 
 
@@ -196,7 +196,7 @@ async def test_a_paused_crawl_can_be_stopped(site: Site, tmp_path: Path) -> None
     crawl = crawl_of(site, tmp_path)
     await crawl.start()
     crawl.pause()
-    assert await asyncio.wait_for(crawl.stop(), 10) is End.STOPPED
+    assert await asyncio.wait_for(crawl.stop(), 240) is End.STOPPED
 
 
 async def test_stats_and_status(site: Site, tmp_path: Path) -> None:

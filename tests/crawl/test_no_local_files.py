@@ -100,7 +100,7 @@ def test_the_web_leads_to_no_file(tmp_path: Path) -> None:
 
     async def go(seeds: list[str]) -> End:
         agent = build(DiskFiles(into), read_options(options), seeds, shards=2)
-        return await asyncio.wait_for(agent.run(), 60)
+        return await asyncio.wait_for(agent.run(), 240)
 
     with serving(lambda asked: answer(tables[asked.host.partition(":")[0]], asked)) as site:
         homes = [site.url(host=host) for host in tables]
@@ -125,7 +125,7 @@ def test_files_lead_to_files_and_not_above_their_directory(tmp_path: Path) -> No
     async def go() -> End:
         seeds = [(shown / "index.html").as_uri()]
         agent = build(DiskFiles(into), read_options({**OPTIONS, "scope": {"mode": "any"}}), seeds, shards=1)
-        return await asyncio.wait_for(agent.run(), 60)
+        return await asyncio.wait_for(agent.run(), 240)
 
     assert asyncio.run(go()) is End.FINISHED
     names = {row.url.rpartition("/")[2] for row in records(into) if isinstance(row, Fetched)}

@@ -30,7 +30,7 @@ def test_a_crawl_is_replayed(tmp_path: Path) -> None:
         async def go() -> list[FetchedPage]:
             return [page async for page in crawl]
 
-        pages = asyncio.run(asyncio.wait_for(go(), 60))
+        pages = asyncio.run(asyncio.wait_for(go(), 240))
     assert main(["export", str(into), "cdxj"]) == 0
     archive = CrawlReader(into).archive_files
     chosen = choose(pages)

@@ -20,7 +20,7 @@ from tests.crawl.served import POLITENESS, kinds, options, outcomes
 def crawl(web: Web, into: Path, **more: object) -> End:
     async def go() -> End:
         crawl = lycosa.Crawl(web.seeds(), into=into, **options(web, **more))
-        return await asyncio.wait_for(crawl.wait(), 120)
+        return await asyncio.wait_for(crawl.wait(), 240)
 
     return asyncio.run(go())
 
