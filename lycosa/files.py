@@ -20,6 +20,8 @@ import asyncio
 import errno
 import fcntl
 import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -120,6 +122,21 @@ def make_directory(path: Path) -> None:
     except FileExistsError:
         if not path.is_dir():
             raise
+
+
+@contextmanager
+def scratch(prefix: str) -> Iterator[Path]:
+    """A directory for a while, where the system keeps such."""
+    try:
+        path = Path(tempfile.mkdtemp(prefix=prefix))
+    except OSError as error:
+        raise StorageError(
+            f"no temporary directory can be made ({error.strerror}): set TMPDIR to one that can be written"
+        ) from None
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 class _DiskAppender:

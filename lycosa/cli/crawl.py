@@ -29,6 +29,15 @@ A second Ctrl-C ends at once, exit code 130; that loses the last second and cost
 """
 
 
+_CONSENT = {
+    "frontier.scorer": ("the scorer", "--scorer "),
+    "frontier.oracle": ("the ranks in", "--oracle "),
+    "fetch.cookie_file": ("the cookies in", "--cookie-file "),
+    "fetch.ca_file": ("the certificates in", "--set fetch.ca_file="),
+    "fetch.proxy": ("the proxy", "--proxy "),
+}
+"""Options that run code here, read a file of this machine, or send everything through one host: what each is, and
+how it is said."""
 _FEW = 3
 """So many seeds that are out of scope are named."""
 
@@ -213,26 +222,37 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
 def _going_on(given: dict[str, Any], into: Path) -> dict[str, Any]:
     """If nothing was said but where, the crawl goes on with the options of its log.
 
-    A scorer is code, and the directory may be somebody else's: it is run only if this command names it, too.
+    The directory may be somebody else's: of the options in `_CONSENT` only those are taken that this command
+    names, too, with the same value.
     """
     import msgspec
 
-    consent = given.get("frontier", {}).get("scorer", "")
-    if given and given != {"frontier": {"scorer": consent}}:
+    said = {place: value for table in given for place, value in _values(given[table], table)}
+    if not said.keys() <= _CONSENT.keys():
         return given
     options = _options_of(into)
     if options is None:
         return given
-    wanted = options.frontier.scorer
-    if wanted == consent:
-        found: dict[str, Any] = msgspec.to_builtins(options)
-        return found
-    if consent:
+    found: dict[str, Any] = msgspec.to_builtins(options)
+    values = dict(row for table in found for row in _values(found[table], table))
+    if any(values[place] != value for place, value in said.items()):
         return given
+    wanted = [place for place in _CONSENT if values[place] and place not in said]
+    if not wanted:
+        return found
+    names = ", ".join(f"{_CONSENT[place][0]} {values[place]!r}" for place in wanted)
+    flags = " ".join(_CONSENT[place][1] + values[place] for place in wanted)
     raise ConfigError(
-        f"the crawl in {into} wants to run code on this machine, the scorer {wanted!r}: if that is meant, "
-        f"say so with --scorer {wanted}; if not, give the options that it is to go on with"
+        f"the crawl in {into} wants what its log alone must not have on this machine, {names}: if that is meant, "
+        f"say so with {flags}; if not, give the options that it is to go on with"
     )
+
+
+def _values(value: Any, place: str) -> list[tuple[str, Any]]:
+    """The options of a table, by their full names; of anything else, itself."""
+    if not isinstance(value, dict):
+        return [(place, value)]
+    return [(f"{place}.{name}", each) for name, each in value.items()]
 
 
 def _options_of(into: Path) -> Any:

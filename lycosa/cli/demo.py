@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import shutil
 import sys
-import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lycosa.errors import ConfigError
+    from lycosa.files import scratch
     from lycosa.lab.webs import PRESETS, for_this_machine, preset, serving
 
     if args.web not in PRESETS:
@@ -39,8 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if args.into is not None and args.into.exists() and (not args.into.is_dir() or any(args.into.iterdir())):
         raise ConfigError(f"{args.into} is not empty: the demo wants a new directory")
     kept = args.into is not None
-    into = args.into if kept else Path(tempfile.mkdtemp(prefix="lycosa-demo-"))
-    try:
+    with nullcontext(args.into) if kept else scratch("lycosa-demo-") as into:
         print(f"1. a web of our own, made from one seed and served on loopback ({args.web})")
         with serving(for_this_machine(preset(args.web))) as served:
             web = served.web
@@ -59,9 +58,6 @@ def run(args: argparse.Namespace) -> int:
             print(f"\nthe crawl is in {into}: try lycosa status, log, report --html, export")
         else:
             print("\nkeep it next time with: lycosa demo --into DIR    crawl for real: lycosa crawl --help")
-    finally:
-        if not kept:
-            shutil.rmtree(into, ignore_errors=True)
     return 0 if right else 1
 
 

@@ -15,7 +15,6 @@ import functools
 import importlib.util
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from lycosa.cli.amounts import counted
 from lycosa.cli.streams import replacing
 from lycosa.errors import ConfigError
-from lycosa.files import DiskFiles
+from lycosa.files import DiskFiles, scratch
 
 if TYPE_CHECKING:
     from lycosa.lab.experiments.sydney import Row, Rule, Subject, Trace
@@ -292,7 +291,7 @@ def _through(
     for rule in rules:
         began = time.monotonic()
         told = functools.partial(_tell_pages, tell, rule.name)
-        with tempfile.TemporaryDirectory(prefix="lycosa-lab-") as place:
+        with scratch("lycosa-lab-") as place:
             through = crawl_through(DiskFiles(place), subject, rule, explored, args.seed, told)
         row: dict[str, Any] = {
             "rule": rule.name,

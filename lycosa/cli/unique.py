@@ -25,7 +25,6 @@ import json
 import resource
 import secrets
 import sys
-import tempfile
 import time
 import zlib
 from collections.abc import Iterator
@@ -39,7 +38,7 @@ import zstandard
 from lycosa.cli import amounts
 from lycosa.cli.streams import Progress
 from lycosa.errors import ConfigError, StorageError
-from lycosa.files import DirectoryLock, DiskFiles, Files, write_whole
+from lycosa.files import DirectoryLock, DiskFiles, Files, scratch, write_whole
 from lycosa.seen.protocol import Merging
 from lycosa.seen.stores import NAMES, open_store
 from lycosa.url.canonical import canonicalise
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         finally:
             lock.release()
     else:
-        with tempfile.TemporaryDirectory(prefix="lycosa-unique-") as place:
+        with scratch("lycosa-unique-") as place:
             store = open_store(args.store, DiskFiles(place), args.memory)
             offered, unique = _filter(args, store, Keyer(secrets.randbits(64)))
     if args.count:

@@ -204,7 +204,8 @@ class Holder:
         await self._refresh()
         await self.agent.adopt(number, apart=True, mend=lambda shard: gone)
         shard = self.agent.saver.find(number)
-        assert shard is not None
+        if shard is None:
+            raise Fenced("its tail took nothing from us")
         held.shard = shard
         out = Outgoing(
             self._js, self._names, shard, self._shards, holding.epoch, self._clock, self.agent.meters

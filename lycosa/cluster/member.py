@@ -12,7 +12,8 @@
 It ends when the crawl is finished, at its limit or stopped, or when it is told to `leave`: all shards are handed
 over first. What fails in between (a disk, a damaged stream) ends it with that error; its leases are given back.
 
-One process has one connection, and listens nowhere.
+One process has one connection, and listens nowhere. It is a command's: a `Watchdog` may end it, and takes SIGINT
+after the command has.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ from lycosa.crawl.config import decode_options
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import resident
 from lycosa.crawl.warming import warm
+from lycosa.crawl.watchdog import Watchdog
 from lycosa.errors import ConfigError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole
 from lycosa.log.reader import LogReader
@@ -306,6 +308,8 @@ class Member:
     # -- the run
 
     async def _live(self) -> str:
+        watchdog = Watchdog(self._agent.underway)
+        watchdog.start(interrupts=True)
         running = asyncio.create_task(self._agent.run())
         beside = [
             asyncio.create_task(self._forever(step, pause))
@@ -329,6 +333,7 @@ class Member:
             end = await self._until_end(running)
         finally:
             await self._wind_up(running, beside)
+            watchdog.stop()
         if self._failure is not None:
             raise self._failure
         return end

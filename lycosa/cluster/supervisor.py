@@ -69,6 +69,7 @@ from lycosa.crawl.machine import memory_limit
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.saving import RUNNING
 from lycosa.crawl.status import Status, StatusFiles, resident
+from lycosa.crawl.steady import SteadyTask
 from lycosa.crawl.wholeness import Known, cursor_claims, missing, refuse
 from lycosa.errors import LocalError, LycosaError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole
@@ -223,7 +224,8 @@ class Supervisor:
                 limited=bool(self._options.limits.pages),
             )
         )
-        member.listener = asyncio.create_task(self._listen(member, member.channel))
+        # It ends with the channel: agents are heard until then, also while the event loop is shut down.
+        member.listener = SteadyTask(self._listen(member, member.channel))
 
     def _demand_logs(self) -> None:
         """Refuse a crawl some of whose shards know more of another's log than it holds."""
@@ -551,10 +553,11 @@ class Supervisor:
             await self._wait_change(_TICK)
 
     async def _wait_change(self, seconds: float) -> None:
+        timer = asyncio.get_running_loop().call_later(seconds, self._changed.set)
         try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
-        except TimeoutError:
-            return
+            await self._changed.wait()  # no `wait_for`: the crawl's task is a steady one
+        finally:
+            timer.cancel()
         self._changed.clear()
 
     # -- asked from outside

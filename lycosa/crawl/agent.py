@@ -531,7 +531,8 @@ class Agent:
 
         Whoever calls it sees to it that the archive holds all that the shard's log points at, and that senders
         elsewhere begin at its cursors. `apart`: recover it in a thread. `mend`: what is to be logged before the
-        shard goes on.
+        shard goes on. All of that is durable before the first visit; if the ledger refuses it, the shard is not
+        one of this agent's afterwards.
         """
         shard = self._open_shard(number)
         if apart:
@@ -546,9 +547,15 @@ class Agent:
         self._blame([shard])
         if unclean:
             self._wait_for_all([shard])
+        await self._saver.commit(shard)  # before its visits: what was blamed may end this process, too
+        if shard.log.committed < shard.log.end:
+            await self.drop(shard)  # it was lost meanwhile
+            return
+        self._forget_blamed()
         self._content.stores[number] = shard.content_store
         await self._saver.commit()
         self._saver.add(shard)
+        self.reconfigure(self.options)  # they may have changed while it was not one of ours
         self._saver.catch_up(running=True)
         self._wake.set()
 
@@ -593,6 +600,7 @@ class Agent:
         finally:
             self._leaving.discard(number)
         shard.log.close()
+        self._blamed = [row for row in self._blamed if row[1] is not shard]
         self._room.forget(number)
         self._content.stores.pop(number, None)
         self._wake.set()

@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Unpack
+from typing import Protocol, Unpack
 
 from lycosa import options as options_of
 from lycosa.clock import SystemClock
@@ -237,18 +237,12 @@ class Crawl:
             self._lock = await DirectoryLock.waited(self._into)
             self._pages = Pages() if pages else None
             self._agent, self._reporter = await self._open(self._lock, told)
-            self._task = self._begin(self._run(self._agent))
+            self._task = SteadyTask(self._run(self._agent), self._end)
         except BaseException as error:
             note_failure(self._into, error)
             if self._lock is not None:
                 self._lock.release()
             raise
-
-    def _begin(self, running: Coroutine[Any, Any, End]) -> asyncio.Task[End]:
-        """Several agents in processes of their own are stopped by the end of this one, whichever way it ends."""
-        assert self._agent is not None
-        here = self._agent.underway is not None
-        return SteadyTask(running, self._end) if here else asyncio.create_task(running)
 
     def _end(self) -> None:
         """Ask for a clean end; nobody reads pages any more."""

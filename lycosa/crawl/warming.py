@@ -2,7 +2,8 @@
 
 Numba compiles a kernel at its first call (`lycosa.compiled` says where the result is kept). On a new installation
 that takes up to a minute in all; to load what was kept takes half a second. An event loop would stand still
-meanwhile, so every kernel that a crawl calls is called once before, on next to nothing, in a thread.
+meanwhile, so every kernel that a crawl calls is called once before, on next to nothing, in a thread. Some
+want files: where no temporary directory can be made, they are left to the crawl, and that is said.
 
 A crawl needs the kernels of its own order and store only; without options all are meant, as after an installation:
 `python -m lycosa.crawl.warming`.
@@ -10,7 +11,7 @@ A crawl needs the kernels of its own order and store only; without options all a
 
 from __future__ import annotations
 
-import tempfile
+import logging
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from lycosa.crawl.config import Options
 from lycosa.crawl.ranking import warm_ranking
 from lycosa.crawl.site_index import Index
 from lycosa.crawl.sites import SiteTable
-from lycosa.files import DiskFiles, Files
+from lycosa.errors import StorageError
+from lycosa.files import DiskFiles, Files, scratch
 from lycosa.frontier.left_behind import Entry
 from lycosa.frontier.left_packed import PackedLeftBehind
 from lycosa.frontier.orders import BiasedOrder, DepthOrder, Ranking
@@ -46,11 +48,16 @@ def warm(options: Options | None = None) -> None:
         warm_ranking()
     if options is None or options.frontier.host_budget or options.frontier.domain_budget:
         _budgets(hosts, "\n".join(urls).encode("ascii"))
-    with tempfile.TemporaryDirectory(prefix="lycosa-") as place:
-        files = DiskFiles(place)
-        _seen(files, keys, "auto" if options is None else options.seen.store)
-        _left_behind(files)
-        _sites(files)
+    try:
+        with scratch("lycosa-") as place:
+            files = DiskFiles(place)
+            _seen(files, keys, "auto" if options is None else options.seen.store)
+            _left_behind(files)
+            _sites(files)
+    except StorageError as error:
+        logging.getLogger("lycosa").warning(
+            "lycosa: %s; the crawl may stand still for seconds while it loads its kernels", error
+        )
 
 
 def _seen(files: Files, keys: Keys, store: str) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,8 +25,10 @@ from lycosa.cli import crawl as crawling
 from lycosa.cli.amounts import duration, size
 from lycosa.cli.main import main
 from lycosa.cli.screen import Screen, Speed, choose_mode
+from lycosa.crawl.config import Options
 from lycosa.crawl.manifest import FORMAT
 from lycosa.crawl.status import Status
+from lycosa.errors import ConfigError
 from lycosa.files import DirectoryLock
 from lycosa.records import Fetched, Skipped, Why
 from tests.crawl.recorded import FLAGS, Said, Site, chain, fetched, page, pages, records, serving
@@ -52,11 +55,11 @@ def refused(capsys: Capture, code: int, *args: str) -> str:
 
 
 def contents(directory: Path) -> dict[str, str]:
-    """Every file below a directory, by a digest; who holds the lock does not count."""
+    """Every file below a directory, by a digest; who holds the lock and what the status says do not count."""
     return {
         str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name != "lock"
+        if path.is_file() and path.name not in ("lock", "status.json")
     }
 
 
@@ -336,6 +339,41 @@ def test_a_scorer_that_only_the_log_names_is_not_run(site: Site, tmp_path: Path,
     assert main(["crawl", "--into", into, "--scorer", scorer]) == 0
     assert ran.exists(), "named here, too: the crawl goes on with its other options as they were"
     assert "5 in all" in capsys.readouterr().out
+
+
+def test_what_only_the_log_names_of_this_machine_is_not_used(
+    site: Site, tmp_path: Path, capsys: Capture
+) -> None:
+    """A directory that somebody gave you must not send your cookies through their proxy."""
+    into, cookies = str(tmp_path / "c"), tmp_path / "cookies.txt"
+    cookies.write_text("bank.test\tTRUE\t/\tFALSE\t0\tsession\tsecret\n")
+    name = ["--cookie-file", str(cookies)]
+    assert main(["crawl", site.url(), "--into", into, *name, "--max-pages", "5", "--wait", "0", *FLAGS]) == 0
+    capsys.readouterr()
+    asked = len(site.paths())
+    said = refused(capsys, 2, "--into", into)
+    assert f"the cookies in {str(cookies)!r}" in said and f"with {' '.join(name)};" in said
+    assert len(site.paths()) == asked
+    assert main(["crawl", "--into", into, *name]) == 0
+    assert "5 in all" in capsys.readouterr().out, "it went on with the other options as they were"
+
+
+def test_every_such_option_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {place: f"/{place}" for place in crawling._CONSENT}
+    given = {
+        table: {place.partition(".")[2]: value for place, value in values.items() if place.startswith(table)}
+        for table in ("fetch", "frontier")
+    }
+    log = msgspec.convert(given, Options)
+    monkeypatch.setattr(crawling, "_options_of", lambda into: log)
+    assert crawling._going_on(given, tmp_path) == msgspec.to_builtins(log)
+    for place in values:
+        table, _, name = place.partition(".")
+        rest = {**given, table: {key: value for key, value in given[table].items() if key != name}}
+        with pytest.raises(ConfigError, match=re.escape(f"/{place};")):
+            crawling._going_on(rest, tmp_path)
+    wider = {**given, "visits": 3}
+    assert crawling._going_on(wider, tmp_path) is wider, "the options of the command, and no others"
 
 
 def test_without_an_archive(site: Site, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,12 @@ def test_a_damaged_directory_is_named(tmp_path, capfd) -> None:
     capfd.readouterr()
     assert main(["unique", "--into", str(into), "--store", "memory", good]) == 3
     assert "unique" in capfd.readouterr().err
+
+
+def test_no_temporary_directory_is_told_in_one_line(tmp_path, capfd, monkeypatch) -> None:
+    (tmp_path / "urls").write_text("http://a.test/\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+        assert main(["unique", str(tmp_path / "urls")]) == 3
+    said = capfd.readouterr().err
+    assert said.startswith("lycosa unique: no temporary directory can be made") and said.count("\n") == 1

@@ -23,6 +23,7 @@ from tests.cluster.engine.conftest import demand_binary
 from tests.cluster.members import cluster
 from tests.cluster.test_supervisor import check
 from tests.crawl.served import outcomes
+from tests.crawl.test_poison import Site, fate, plugged, site  # noqa: F401
 
 SLOW = {"wait": 0.15, "address_wait": 0.02, "factor": 0.0, "pages_per_visit": 2}
 
@@ -70,6 +71,31 @@ def test_three_agents_fetch_what_one_would(server: Servers, tmp_path: Path) -> N
     assert report.pages == pages
     assert explain(reader, next(url for url, code in found.items() if code)).state == "fetched"
     assert (tmp_path / "shared/three/archive").is_dir() and not list(tmp_path.glob("work-*/archive/*.gz"))
+
+
+@pytest.mark.slow
+def test_a_page_that_stalls_its_reader_is_skipped(
+    server: Servers,
+    site: str,  # noqa: F811
+    plugged: dict[str, str],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """The watchdog ends the agent; one that comes to the same work directory knows why."""
+    Site.poison = b"spin"
+    with cluster(tmp_path, server.urls, "stalled") as made:
+        made.environment = plugged
+        made.command(
+            "create", site + "/", "--shared", str(made.shared), "--shards", "2", "--lease", "3s", "--private",
+            "--allow", "127.0.0.0/8", "--set", "politeness.wait=0.05", "--set", "politeness.factor=0",
+        )  # fmt: skip
+        made.command("start")
+        for _ in range(2):
+            assert made.join("a").wait(120) == 5, made.said("a")
+        assert made.join("a").wait(120) == 0, made.said("a")
+        home = made.fetch()
+    assert f"reading {site}/bad has taken 2 s" in made.said("a")
+    assert fate(home, f"{site}/bad") == ["Deferred(poison)", "Skipped(poison)"]
+    assert fate(home, f"{site}/good") == ["fetched"]
 
 
 def test_one_dies_with_its_disk_another_leaves_a_third_comes(server: Servers, tmp_path: Path) -> None:

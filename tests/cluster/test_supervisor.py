@@ -29,7 +29,7 @@ from lycosa.crawl.splitting import Splitter, SplitterOptions
 from lycosa.crawl.status import read_status
 from lycosa.errors import ConfigError, LocalError, StorageError
 from lycosa.files import DiskFiles
-from lycosa.lab.webs import Served, serving
+from lycosa.lab.webs import Served, Web, serving
 from lycosa.records import Duplicates, Fetched, Received
 from lycosa.url.domains import Domains
 from lycosa.url.scope import ScopeOptions
@@ -287,6 +287,26 @@ def test_the_failure_of_an_agent_is_that_of_the_command(
     assert status is not None and status.state == "failed"
     if "raise" in what:
         assert "injected" in (directory / "exchange" / "agent-1.failed").read_text()
+
+
+def test_an_event_loop_that_ends_stops_all_agents(tmp_path: Path) -> None:
+    """The coroutine returns while the crawl runs: `asyncio.run` cancels every task, once, and waits for them."""
+
+    async def main(web: Web, go_on: bool) -> None:
+        made = lycosa.Crawl(web.seeds(), into=tmp_path / "c", agents=2, shards=8, **options(web))
+        await made.start()
+        if go_on:
+            await made.wait()
+        else:
+            await until(lambda: made.status().pages >= 10)
+
+    with serving(SMALL) as served:
+        asyncio.run(main(served.web, go_on=False))
+        status = read_status(tmp_path / "c")
+        assert status is not None and status.state == "stopped" and not status.reason
+        assert not (tmp_path / "c" / "running").exists()
+        asyncio.run(main(served.web, go_on=True))
+    check(served, tmp_path / "c")
 
 
 def test_what_an_agent_cannot_do_is_said_in_one_line(tmp_path: Path) -> None:

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from lycosa.crawl.agent import Agent, End
+from lycosa.crawl.shard import Shard
+from lycosa.crawl.underway import Underway
 from lycosa.files import DiskFiles
 from lycosa.lab import virtual
 from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.virtual import VirtualClock
-from lycosa.records import Fetched
+from lycosa.log.log import Batch
+from lycosa.records import Deferred, Fetched, Waiting, Why
+from lycosa.url.parts import host_of
 from tests.crawl.little import records
 from tests.crawl.scripted import expected, make_agent
 from tests.crawl.test_crash import archived, check_politeness
@@ -79,3 +83,51 @@ def test_a_shard_that_left_has_all_of_it_in_its_files(tmp_path: Path) -> None:
     assert end is End.FINISHED
     again = agent.saver.find(1)
     assert again is not None and again.log.end >= ends[1]
+
+
+def poison_in(agent: Agent, number: int) -> str:
+    """A URL of a shard."""
+    return next(
+        f"http://{host_of(url)}/bad"
+        for url in sorted(expected())
+        if agent._splitter.shard_of(host_of(url)) == number
+    )
+
+
+def test_what_a_page_did_is_durable_before_its_shard_is_visited(tmp_path: Path) -> None:
+    """Else the same page ends this process as well, and is as new to the next."""
+    files = DiskFiles(tmp_path)
+    found: list[Any] = []
+
+    async def moves(agent: Agent, clock: VirtualClock) -> None:
+        await clock.sleep(0.35)
+        await agent.hand_over(1)
+        Underway(tmp_path / "reading-before").begin(Waiting(poison_in(agent, 1), 7, 1), 10**15)
+        await agent.adopt(1)
+        shard = agent.saver.find(1)
+        assert shard is not None and shard.log.committed == shard.log.end
+        found.extend(records(DiskFiles(tmp_path)))
+        assert not list(agent.underway.left())
+
+    end, _, _ = run(files, moves)
+    assert end is End.FINISHED
+    assert [row.url for row in found if isinstance(row, Deferred) and row.why is Why.POISON]
+
+
+def test_a_shard_whose_ledger_refuses_is_not_taken(tmp_path: Path) -> None:
+    class Refusing:
+        async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
+            return shard.number != 1
+
+    async def moves(agent: Agent, clock: VirtualClock) -> None:
+        await clock.sleep(0.35)
+        await agent.hand_over(1)
+        Underway(tmp_path / "reading-before").begin(Waiting(poison_in(agent, 1), 7, 1), 10**15)
+        agent.saver._ledger = Refusing()
+        await agent.adopt(1)
+        agent.saver._ledger = None
+        assert agent.saver.find(1) is None and list(agent.underway.left()), "whoever has it next must know"
+        await agent.adopt(1)
+
+    end, agent, _ = run(DiskFiles(tmp_path), moves)
+    assert end is End.FINISHED and not list(agent.underway.left())

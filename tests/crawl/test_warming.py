@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 import lycosa
 from lycosa.crawl import api
+from lycosa.crawl.agent import End
 from lycosa.crawl.config import Options
 from tests.crawl.recorded import OPTIONS, chain, serving
 
@@ -32,6 +34,15 @@ def test_a_warmed_crawl_meets_no_new_kernel(which: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"never": [], "later": {}}
+
+
+async def test_no_temporary_directory_does_not_stop_a_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(chain(3)) as site, monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+        assert await lycosa.Crawl(site.url(), into=tmp_path / "c", **OPTIONS).wait() is End.FINISHED
+    assert [row.message for row in caplog.records if "set TMPDIR" in row.message]
 
 
 async def test_the_library_warms_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from lycosa.clock import ManualClock
 from lycosa.errors import ConfigError
 from lycosa.lab.webs import Politeness, Web, WebOptions, WebServer, preset, serving, violations
 from lycosa.lab.webs.plan import DEAD_ADDRESS, Host
+from lycosa.lab.webs.server import bind
 from tests.fetch.servers import until
 
 TINY = msgspec.structs.replace(preset("tiny"), slow_ms=80)
@@ -368,3 +369,27 @@ def test_a_process_that_cannot_serve_says_why() -> None:
         options = msgspec.structs.replace(TINY, port=taken.getsockname()[1])
         with pytest.raises(ConfigError, match="in use"), serving(options):
             pass
+
+
+def test_a_port_that_another_takes_meanwhile_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until a socket listens, others may bind its port, too; who listens first has it."""
+    thieves: list[socket.socket] = []
+
+    class Late(socket.socket):
+        def bind(self, address: tuple[str, int]) -> None:  # type: ignore[override]
+            super().bind(address)
+            if not thieves:
+                thieves.append(thief := plain())
+                thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                thief.bind(self.getsockname())
+                thief.listen()
+
+    plain = socket.socket
+    monkeypatch.setattr(socket, "socket", Late)
+    sockets = bind(("127.0.1.1", "127.0.1.2"), 0)
+    with thieves[0]:
+        ports = {sock.getsockname()[1] for sock in sockets}
+        assert len(ports) == 1 and thieves[0].getsockname()[1] not in ports
+    for sock in sockets:
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), "from now on it is ours"
+        sock.close()

@@ -34,6 +34,7 @@ MAX_HEAD = 64 * 1024
 MAX_BODY = 1 << 20
 IDLE = 120.0
 """Seconds after which a connection without a request is closed."""
+BACKLOG = 1024
 PIECES = 5
 PAUSE = 0.02
 """A dribbled body comes in so many pieces, with such a pause before each."""
@@ -134,7 +135,7 @@ class WebServer:
         loop = asyncio.get_running_loop()
         for sock in sockets:
             server = await loop.create_server(
-                lambda: _Connection(self), sock=sock, ssl=self._tls, backlog=1024
+                lambda: _Connection(self), sock=sock, ssl=self._tls, backlog=BACKLOG
             )
             self._servers.append(server)
 
@@ -249,6 +250,7 @@ def bind(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
                 sockets.append(sock)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 sock.bind((address, wanted))
+                sock.listen(BACKLOG)  # at once: until then others may take the port as well
                 wanted = sock.getsockname()[1]
             return sockets
         except OSError as error:

@@ -39,7 +39,7 @@ import msgspec
 
 from lycosa.clock import Clock, SystemClock
 from lycosa.errors import ConfigError
-from lycosa.lab.webs.server import MAX_HEAD, bind, field
+from lycosa.lab.webs.server import BACKLOG, MAX_HEAD, bind, field
 from lycosa.lab.webs.words import Words
 
 CHILDREN = 16
@@ -362,7 +362,7 @@ class WideServer:
         self._set_date()
         loop = asyncio.get_running_loop()
         for sock in sockets:
-            server = await loop.create_server(lambda: _Connection(self), sock=sock, backlog=256)
+            server = await loop.create_server(lambda: _Connection(self), sock=sock, backlog=BACKLOG)
             self._servers.append(server)
 
     async def close(self) -> None:
