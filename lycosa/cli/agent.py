@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.cli import reaching
+from lycosa.cli.amounts import show_time
 from lycosa.cli.streams import stop_signals
 
 HELP = "crawl as one of a cluster's agents, until the crawl ends"
@@ -86,7 +87,7 @@ def _interrupted(member: Any, say: Any) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+    print(f"{show_time(time.time())} {text}", file=sys.stderr, flush=True)
 
 
 def _quiet(text: str) -> None:

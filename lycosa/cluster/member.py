@@ -259,7 +259,7 @@ class Member:
                 may_ask=self._may_ask,
                 segment_bytes=about.segment_bytes,
             )
-            self._agent = agent = build(files, options, meters=meters, team=team)
+            self._agent = agent = build(files, options, meters=meters, told=self._told, team=team)
             self._storage = storage
             self._courier = courier = Courier(
                 agent.archive, files.within("archive"), storage, self._names.crawl, self._valid_ends

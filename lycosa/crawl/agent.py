@@ -37,6 +37,7 @@ from lycosa.crawl.exchange import Exchange
 from lycosa.crawl.harvest import Crop, Harvester
 from lycosa.crawl.hosts import OwnHosts
 from lycosa.crawl.limits import RunLimits, RunQuota
+from lycosa.crawl.machine import fitted, memory_limit
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.rank_fold import RankFold
 from lycosa.crawl.ranking import Ranker, make_order, ranked
@@ -135,14 +136,21 @@ def build(
     if by_rank is not None:
         fold = RankFold(keyer, options.frontier.rank_memory, followed_kinds(options.follow))
         ranker = Ranker(by_rank, fold, lock=levelling, clock=clock, meters=meters)
-    sampler = Sampler(options.frontier)
+    limit = memory_limit()
+    frontier_bytes, seen_bytes = fitted(options, limit, team.size if team else 1)
+    if (frontier_bytes, seen_bytes) != (options.frontier.memory, options.seen.memory) and told is not None:
+        told(
+            f"the defaults want more than {limit >> 20} MB of memory: frontier.memory is {frontier_bytes >> 20} MB"
+            f" and seen.memory {seen_bytes >> 20} MB in this run"
+        )
+    sampler = Sampler(msgspec.structs.replace(options.frontier, memory=frontier_bytes))
     lent = team is not None and team.ledger is not None  # shards come and go, and are recovered in threads
-    room = GuardedRoom(options.frontier.memory) if lent else Room(options.frontier.memory)
+    room = GuardedRoom(frontier_bytes) if lent else Room(frontier_bytes)
     # Mercator's three a thread are those of the whole crawl; each shard has its share.
     back_queues = -(-(options.frontier.back_queues or 3 * options.visits) // manifest.shards)
     # What is kept in RAM of tables on disk is shared out, too; a shard's least is enough to work with.
     hot_sites = max(_HOT_SITES // manifest.shards, 500)
-    tails = max(min(options.frontier.memory // manifest.shards // 400, 1 << 14), 256)
+    tails = max(min(frontier_bytes // manifest.shards // 400, 1 << 14), 256)
 
     def scope_of(configured: Options) -> Scope:
         return Scope(configured.scope, configured.near, domains)
@@ -164,7 +172,7 @@ def build(
             info=info,
         )
     cache = ScatterCache(options.seen.cache or _LEAST_CACHE)
-    memory = options.seen.memory // manifest.shards
+    memory = seen_bytes // manifest.shards
     content = ContentIndex(total=manifest.shards)
 
     def open_shard(number: int) -> Shard:

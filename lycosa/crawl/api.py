@@ -232,9 +232,9 @@ class Crawl:
         descriptors.raise_limit()
         self._demand_room()
         await self._check()
-        await asyncio.to_thread(warm, self._options)
         try:
             self._lock = await DirectoryLock.waited(self._into)
+            await asyncio.to_thread(warm, self._options)  # it may take a while: whoever erred has heard of it
             self._pages = Pages() if pages else None
             self._agent, self._reporter = await self._open(self._lock, told)
             self._task = SteadyTask(self._run(self._agent), self._end)

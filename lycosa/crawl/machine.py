@@ -7,6 +7,9 @@ CPU time and a limit of memory, and so may each group above it. The smallest of 
     version 2       cpu.max: "quota period" or "max period"     memory.max: bytes or "max"
     version 1       cpu.cfs_quota_us (-1: none) / cpu.cfs_period_us   memory.limit_in_bytes
 
+A crawl's defaults are made for a gigabyte an agent. Where there is less, they are made smaller (`fitted`): else the
+kernel would kill the process once the crawl has grown.
+
 `/proc/self/cgroup` says which group is ours. Within a container its path may be that of the world outside, of which
 nothing is mounted but the group itself, at the root: paths that are not there are passed over.
 """
@@ -17,8 +20,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from lycosa.crawl.config import Options
+from lycosa.frontier.options import FrontierOptions
+from lycosa.seen.stores import SeenOptions
+
 GROUPS = Path("/sys/fs/cgroup")
 OURS = Path("/proc/self/cgroup")
+_PROCESS = 256 << 20
+"""Bytes of an agent without frontier and seen set."""
+_LEAST = 16 << 20
 
 
 def cores(groups: Path = GROUPS, ours: Path = OURS) -> int:
@@ -40,6 +50,26 @@ def memory_limit(groups: Path = GROUPS, ours: Path = OURS) -> int:
             if text.isdigit():
                 limits.append(int(text))
     return min(limits)
+
+
+def fitted(options: Options, limit: int, agents: int) -> tuple[int, int]:
+    """`frontier.memory` and `seen.memory` for one of so many agents on a machine with `limit` bytes.
+
+    What was said stays as it is; a value that is the default counts as not said, since a log does not tell the two
+    apart. Of the seen set each agent has its part.
+    """
+    rows = (
+        (options.frontier.memory, FrontierOptions().memory, 1),
+        (options.seen.memory, SeenOptions().memory, agents),
+    )
+    loose = sum(size // parts for size, default, parts in rows if size == default)
+    fixed = sum(size // parts for size, default, parts in rows if size != default)
+    room = limit // agents - _PROCESS - fixed
+    frontier, seen = (
+        max(size * room // loose, _LEAST) if size == default and room < loose else size
+        for size, default, _ in rows
+    )
+    return frontier, seen
 
 
 def _groups(controller: str, groups: Path, ours: Path) -> Iterator[Path]:

@@ -420,8 +420,8 @@ def _round_up(value: float) -> float:
 def _clock(at: float, span: float) -> str:
     when = datetime.fromtimestamp(at, UTC)
     if span < 600:
-        return when.strftime("%H:%M:%S")
-    return when.strftime("%H:%M" if span < 86_400 else "%b %d %H:%M")
+        return when.strftime("%H:%M:%SZ")
+    return when.strftime("%H:%MZ" if span < 86_400 else "%b %d %H:%MZ")
 
 
 # -- texts

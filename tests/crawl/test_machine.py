@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.crawl.machine import cores, memory_limit
+from lycosa.crawl import agent
+from lycosa.crawl.config import read_options
+from lycosa.crawl.machine import cores, fitted, memory_limit
+from lycosa.files import DiskFiles
 
 RAM = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -81,3 +84,38 @@ def test_without_control_groups_the_machine_has_what_it_has(tmp_path: Path) -> N
     nothing = tmp_path / "nothing"
     assert cores(nothing, nothing) == 8
     assert memory_limit(nothing, nothing) == RAM
+
+
+MB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("limit", "agents", "said", "wanted"),
+    [
+        (1024, 1, {}, (256, 512)),
+        (512, 1, {}, (85, 170)),
+        (128, 1, {}, (16, 16)),
+        (512, 1, {"frontier": {"memory": 200 * MB}}, (200, 56)),
+        (512, 1, {"frontier": {"memory": 200 * MB}, "seen": {"memory": 400 * MB}}, (200, 400)),
+        (1536, 2, {}, (256, 512)),
+        (1024, 2, {}, (128, 256)),
+    ],
+)  # fmt: skip
+def test_defaults_fit_into_little_memory(
+    limit: int, agents: int, said: dict[str, dict[str, int]], wanted: tuple[int, int]
+) -> None:
+    found = fitted(read_options({"public": False, **said}), limit * MB, agents)
+    assert (found[0] // MB, found[1] // MB) == wanted
+
+
+def test_an_agent_in_a_small_container_has_less_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "memory_limit", lambda: 512 * MB)
+    told: list[str] = []
+    made = agent.build(DiskFiles(tmp_path), read_options({"public": False}), told=told.append)
+    assert made._room.limit == 256 * MB // 3
+    assert told == [
+        "the defaults want more than 512 MB of memory: frontier.memory is 85 MB and seen.memory 170 MB in this run"
+    ]
+    assert made.options.frontier.memory == 256 * MB, "the log says what was asked for"

@@ -16,6 +16,8 @@ import lycosa
 from lycosa.crawl import api
 from lycosa.crawl.agent import End
 from lycosa.crawl.config import Options
+from lycosa.errors import LycosaError
+from lycosa.files import DirectoryLock
 from tests.crawl.recorded import OPTIONS, chain, serving
 
 ROOT = Path(__file__).parent.parent.parent
@@ -43,6 +45,17 @@ async def test_no_temporary_directory_does_not_stop_a_crawl(
         patch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
         assert await lycosa.Crawl(site.url(), into=tmp_path / "c", **OPTIONS).wait() is End.FINISHED
     assert [row.message for row in caplog.records if "set TMPDIR" in row.message]
+
+
+async def test_a_directory_that_cannot_be_had_is_refused_before_anything_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "warm", lambda options: pytest.fail("this may take a minute"))
+    lock = DirectoryLock(tmp_path / "taken")
+    for into in (tmp_path / "taken", Path("/proc/nowhere")):
+        with pytest.raises(LycosaError):
+            await lycosa.Crawl("http://a.test/", into=into, **OPTIONS).start()
+    lock.release()
 
 
 async def test_the_library_warms_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

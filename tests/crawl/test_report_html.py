@@ -1,0 +1,14 @@
+"""The report as a page."""
+
+from __future__ import annotations
+
+import pytest
+
+from lycosa.crawl.report_html import _clock
+
+
+@pytest.mark.parametrize(
+    ("span", "wanted"), [(60, "00:01:40Z"), (3600, "00:01Z"), (100_000, "Jan 01 00:01Z")]
+)
+def test_times_of_an_axis_have_a_zone(span: float, wanted: str) -> None:
+    assert _clock(100.0, span) == wanted
