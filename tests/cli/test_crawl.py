@@ -55,11 +55,11 @@ def refused(capsys: Capture, code: int, *args: str) -> str:
 
 
 def contents(directory: Path) -> dict[str, str]:
-    """Every file below a directory, by a digest; who holds the lock and what the status says do not count."""
+    """Every file below a directory, by a digest; who holds the lock does not count."""
     return {
         str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in ("lock", "status.json")
+        if path.is_file() and path.name != "lock"
     }
 
 
