@@ -4,6 +4,8 @@ Text output: a head of `name: value` lines (type, charset, title, base, canonica
 line, then one link a line in columns: kind, `nofollow` or `-`, resolved URL, text. A link whose href has no
 canonical form is shown as written, with `!` before its kind: the crawl would drop it.
 
+HTML is read by the crawl's scanner, or with `--by tree` by the parser that the scanner is tested against.
+
 With `--json`: one object a line, first the page (`"page"`), then every link.
 """
 
@@ -43,6 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the Content-Type it came with, e.g. 'text/html; charset=utf-8'"
         " (default: by the name of the file, else by its bytes)",
     )
+    parser.add_argument(
+        "--by",
+        choices=("scanner", "tree"),
+        default="scanner",
+        help="what reads HTML: the crawl's scanner, or a parser that builds the page's tree (scanner)",
+    )
     parser.add_argument("--json", action="store_true", help="JSON lines: the page, then its links")
 
 
@@ -56,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     # The name may lie, and a name of compressed data says nothing about what is inside.
     type_, coding = (None, None) if args.file == "-" else mimetypes.guess_type(args.file)
     said = args.type if args.type is not None else (None if coding else type_)
-    page = Parsers.load().read(body, said, args.base or args.file)
+    page = _parsers(args.by).read(body, said, args.base or args.file)
     against = (canonicalise(page.base, base) if page.base else None) or base
     rows = _rows(page, against)
     out = sys.stdout
@@ -75,6 +83,14 @@ def run(args: argparse.Namespace) -> int:
             target = row["url"] if row["url"] is not None else printable(row["href"])
             out.write(f"{kind:<10} {mark:<8} {target}  {printable(row['text'])}".rstrip() + "\n")
     return 0
+
+
+def _parsers(by: str) -> Parsers:
+    if by == "tree":
+        return Parsers.load()
+    from lycosa.page.scan import ScanParser
+
+    return Parsers.load(html=ScanParser())
 
 
 def _read(name: str) -> bytes:

@@ -65,14 +65,17 @@ from lycosa.frontier.scoring import ScoredOrder, Scorer
 from lycosa.frontier.sydney import Room, Sampler
 from lycosa.log.log import SEGMENT_BYTES, Log
 from lycosa.meters import Meters
+from lycosa.page.linking import Linker
 from lycosa.page.protocol import Limits as PageLimits
 from lycosa.page.registry import Parsers
+from lycosa.page.scan import ScanParser
 from lycosa.records import Configured, Link, LinkKind, Links, Record, Seeded, Skipped
 from lycosa.seen.cache import CachedSeen, ScatterCache
 from lycosa.seen.memory import MemorySeen
 from lycosa.seen.stores import open_store
 from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer
+from lycosa.url.memo import LinkMemo
 from lycosa.url.parts import host_of
 from lycosa.url.rules import Rules
 from lycosa.url.scope import Scope
@@ -252,20 +255,26 @@ def build(
         fetch = msgspec.structs.replace(fetch, connections=most)
     fetchers = fetchers or Fetchers(FetchContext(fetch, clock, meters, guard))
     limits: RunQuota = team.quota if team else RunLimits(options.limits, all_shards, clock)
-    parsers = Parsers.load(PageLimits(repeats=False))
+    page_limits = PageLimits(repeats=False)
+    parsers = Parsers.load(page_limits, ScanParser(page_limits, deferred=True))
     meters.gauge("page.failed", lambda: parsers.failed)
     if isinstance(order, ScoredOrder):
         meters.gauge("scorer.failed", lambda: order.failed)
     underway = Underway(None)
     if isinstance(files, DiskFiles):  # only a file of the machine can be mapped
         underway = Underway(files.root / (f"{READING}-{team.name}" if team else READING))
+    schemes = frozenset(fetchers.schemes)
+    hrefs = HrefMemo(
+        options.href_cache // 4, rules, meters, schemes
+    )  # of what is not HTML, and of the odd ones
     harvester = Harvester(
         archive=archive,
         parsers=parsers,
-        memo=HrefMemo(options.href_cache, rules, meters, frozenset(fetchers.schemes)),
+        memo=hrefs,
+        linker=Linker(LinkMemo(options.href_cache, keyer), hrefs, keyer, rules, page_limits, meters, schemes),
         seen_content=content.knows,
         agent=options.robots.agent,
-        schemes=frozenset(fetchers.schemes),
+        schemes=schemes,
         underway=underway,
     )
     visitor = Visitor(

@@ -3,9 +3,11 @@
 The page is read, then the exchange is stored in the archive, then the record is made, because it names the place
 there; the record is durable only after those bytes are (the agent's commit sees to that).
 
-Links are resolved through the memo, deduplicated within the page (a URL that is both an image and an anchor
-is an anchor; one that is anywhere followed is followed), and packed. A redirect has one link, its target. A record
-holds at most `MOST_BYTES` of URLs: below a base of 8 KB, each of 50,000 short hrefs would be a URL of 8 KB.
+Links of HTML are packed by kernels (`lycosa.page.linking`); what that leaves, and the links of everything else, is
+resolved through the memo here. Either way links are deduplicated within the page (a URL that is both an image and
+an anchor is an anchor; one that is anywhere followed is followed), and packed. A redirect has one link, its
+target. A record holds at most `MOST_BYTES` of URLs: below a base of 8 KB, each of 50,000 short hrefs would be a URL
+of 8 KB.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from lycosa.crawl.underway import Underway
 from lycosa.fetch.protocol import Response
 from lycosa.fetch.robots_directives import NONE, Directives, directives, merge, meta_directives
 from lycosa.page.fingerprint import digest
+from lycosa.page.linking import Linker, undeferred
 from lycosa.page.protocol import Page
 from lycosa.page.registry import Parsers
 from lycosa.records import (
@@ -63,6 +66,7 @@ class Harvester:
         archive: Archive | None,
         parsers: Parsers,
         memo: HrefMemo,
+        linker: Linker,
         seen_content: Callable[[int], bool],
         agent: str,
         schemes: frozenset[str] = SCHEMES,
@@ -72,6 +76,7 @@ class Harvester:
         self._archive = archive
         self._parsers = parsers
         self._memo = memo
+        self._linker = linker
         self._seen_content = seen_content
         self._agent = agent
         self._schemes = schemes
@@ -174,12 +179,17 @@ class Harvester:
 
     def _links(self, page: Page, url: str, nofollow: bool) -> tuple[Links, int]:
         """The links of a page, and how many a limit left out."""
-        hrefs, kinds, texts, dropped = page.hrefs, page.kinds, page.texts, page.dropped
-        if not hrefs:
-            return NO_LINKS, dropped
         base = url
         if page.base:
             base = canonicalise(page.base, url, NO_RULES, schemes_from(url, self._schemes)) or url
+        if page.marks is not None:
+            found = self._linker.links(page, base)
+            if found is not None and len(found[0].urls) <= MOST_BYTES:
+                return (_unfollowed(found[0]) if nofollow else found[0]), found[1]
+            page = undeferred(page, self._parsers.limits)
+        hrefs, kinds, texts, dropped = page.hrefs, page.kinds, page.texts, page.dropped
+        if not hrefs:
+            return NO_LINKS, dropped
         if len(hrefs) <= _SLICE:
             resolved = self._memo.resolve(base, hrefs)
         else:
@@ -202,6 +212,14 @@ class Harvester:
             known |= new
             resolved += part
         return resolved
+
+
+_ALL_NOFOLLOW = bytes(kind | NOFOLLOW for kind in range(256))
+
+
+def _unfollowed(links: Links) -> Links:
+    """The links of a page that asks that none of them be followed."""
+    return Links(links.urls, links.kinds.translate(_ALL_NOFOLLOW), links.texts)
 
 
 def pack_links(

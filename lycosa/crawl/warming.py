@@ -29,11 +29,17 @@ from lycosa.frontier.orders import BiasedOrder, DepthOrder, Ranking
 from lycosa.frontier.packed import PackedFrontier
 from lycosa.frontier.protocol import Levels
 from lycosa.meters import Meters
+from lycosa.page.linking import Linker
+from lycosa.page.protocol import Limits
+from lycosa.page.scan import ScanParser
 from lycosa.records import Waiting
 from lycosa.seen.cache import CachedSeen, ScatterCache
 from lycosa.seen.memory import MemorySeen
 from lycosa.seen.protocol import Merging
+from lycosa.url.canonical import NO_RULES
+from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer, Keys
+from lycosa.url.memo import LinkMemo
 
 _SEED = 7
 
@@ -44,6 +50,7 @@ def warm(options: Options | None = None) -> None:
     urls = [f"http://host{n % 3}.test/page/{n}" for n in range(600)]
     keys, hosts = keyer.scan("\n".join(urls).encode("ascii"))
     _frontier([Waiting(url, int(key), n % 4) for n, (url, key) in enumerate(zip(urls, keys, strict=True))])
+    _links(keyer)
     if options is None or options.frontier.order in ("batch", "partial"):
         warm_ranking()
     if options is None or options.frontier.host_budget or options.frontier.domain_budget:
@@ -58,6 +65,14 @@ def warm(options: Options | None = None) -> None:
         logging.getLogger("lycosa").warning(
             "lycosa: %s; the crawl may stand still for seconds while it loads its kernels", error
         )
+
+
+def _links(keyer: Keyer) -> None:
+    limits = Limits()
+    linker = Linker(LinkMemo(64, keyer), HrefMemo(64, NO_RULES, Meters()), keyer, NO_RULES, limits, Meters())
+    body = b"<title>t</title><a href=/x>y</a><a href=/x?&amp;>&amp;</a><link rel=next href=z>"
+    url = "http://host.test/"
+    linker.links(ScanParser(limits, deferred=True).parse(body, url, "text/html", "utf-8"), url)
 
 
 def _seen(files: Files, keys: Keys, store: str) -> None:

@@ -319,7 +319,7 @@ def _form(element: Element, into: Collected) -> None:
     into.add(element.attr("action"), FORM | _nofollow(element))
 
 
-_HANDLERS: dict[str, Callable[[Element, Collected], None]] = {
+HANDLERS: dict[str, Callable[[Element, Collected], None]] = {
     "area": _area,
     "link": _link,
     "base": _base,
@@ -348,7 +348,7 @@ _HANDLERS: dict[str, Callable[[Element, Collected], None]] = {
     "del": _attribute("cite", RELATED),
     "body": _attribute("background", IMAGE),
 }
-_TAGS = ("a", *_HANDLERS)
+_TAGS = ("a", *HANDLERS)
 _ALL_TAGS = ("noframes", *_TAGS)
 
 
@@ -404,7 +404,7 @@ class HtmlParser:
                 if tag == "noframes":
                     frameless.append(_own_text(element))
                 else:
-                    _HANDLERS[tag](element, into)
+                    HANDLERS[tag](element, into)
                 continue
             # Anchors are nine of ten links: their handler is written out here.
             href = element.attr("href")

@@ -18,7 +18,7 @@ more than a time linear in `Limits.body`. What was lost to a limit is told by `d
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -88,6 +88,9 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
     cut: bool = False
     """The body was longer than the limit, and its end was not read."""
+
+    marks: Any = None
+    """What a scanner left for a `lycosa.page.linking.Linker`: links that are not in the columns."""
 
 
 class Parser(Protocol):

@@ -45,10 +45,10 @@ _MEMBERS = 8192
 class Parsers:
     """The parsers of one crawl."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: Limits = LIMITS, html: Parser | None = None) -> None:
         self.limits = limits
         self.failed = 0
-        html, xml = HtmlParser(limits), XmlParser(limits)
+        html, xml = html or HtmlParser(limits), XmlParser(limits)
         self._xml: Parser = xml
         self._by_type: dict[str, Parser] = {
             HTML: html,
@@ -60,9 +60,9 @@ class Parsers:
         }
 
     @staticmethod
-    def load(limits: Limits = LIMITS) -> Parsers:
-        """The built-in parsers and those that installed packages offer."""
-        parsers = Parsers(limits)
+    def load(limits: Limits = LIMITS, html: Parser | None = None) -> Parsers:
+        """The built-in parsers and those that installed packages offer; `html` reads HTML in the tree's place."""
+        parsers = Parsers(limits, html)
         for point in entry_points(group=GROUP):
             try:
                 make: Callable[[Limits], Parser] = point.load()

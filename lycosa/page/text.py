@@ -22,7 +22,7 @@ from turbohtml import parse as parse_html
 
 from lycosa.page.encodings import decode
 from lycosa.page.protocol import LIMITS, Limits
-from lycosa.page.references import unescape
+from lycosa.page.references import in_text
 from lycosa.page.sniff import HTML, PLAIN, XHTML, is_xml
 from lycosa.page.xml import plain, root_of
 
@@ -46,7 +46,7 @@ def text_of(body: bytes, media: str, charset: str, url: str = "", limits: Limits
         if root is not None and root[2].lower() == "html":
             return _html_text(text)
         # Feeds hold escaped markup: what is a tag after unescaping is no text either.
-        return _lines(_XML_TAG.sub("\n", unescape(_XML_TAG.sub("\n", text))))
+        return _lines(_XML_TAG.sub("\n", in_text(_XML_TAG.sub("\n", text))))
     if media == PLAIN:
         return _lines(decode(body[: limits.body], charset))
     return ""

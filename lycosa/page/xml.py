@@ -37,7 +37,7 @@ from lycosa.page.collect import Collected, fold
 from lycosa.page.encodings import decode
 from lycosa.page.html import HtmlParser
 from lycosa.page.protocol import LIMITS, Limits, Page
-from lycosa.page.references import LONGEST, unescape
+from lycosa.page.references import LONGEST, in_text
 from lycosa.page.sniff import XHTML
 from lycosa.records import LinkKind
 
@@ -135,7 +135,7 @@ def attributes(text: str) -> dict[str, str]:
             found.setdefault(one[1], one[2] or one[3] or "")
             if len(found) == _MOST_ATTRIBUTES:
                 break
-    return {name: unescape(value) if len(value) <= _LONG_VALUE else value for name, value in found.items()}
+    return {name: in_text(value) if len(value) <= _LONG_VALUE else value for name, value in found.items()}
 
 
 def _sitemap(text: str, prefix: str, kind: int, into: Collected) -> None:
@@ -152,7 +152,7 @@ def _sitemap(text: str, prefix: str, kind: int, into: Collected) -> None:
 def _plain_href(text: str, into: Collected) -> str:
     """An href that is an element's text; one that no reference can make short enough stays as it is."""
     text = text.strip()
-    return unescape(text) if "&" in text and len(text) <= LONGEST * into.limits.href else text
+    return in_text(text) if "&" in text and len(text) <= LONGEST * into.limits.href else text
 
 
 class _Feed:
@@ -194,7 +194,7 @@ class _Feed:
             return
         most = self._into.limits.title
         # Twice escaped, as feeds are, a letter may be a reference of references: "&amp;#60;".
-        text = fold(unescape(unescape(after.lstrip()[: 8 * LONGEST * most])), most)
+        text = fold(in_text(in_text(after.lstrip()[: 8 * LONGEST * most])), most)
         if not self._inside:
             self._into.title = self._into.title or text
         elif not self._title:

@@ -26,6 +26,12 @@ MEMO = 1 << 16
 """Hosts whose domain is remembered: about 15 MB at most, against 4 µs for asking the list."""
 
 
+@lru_cache(maxsize=2)
+def _parsed(text: str) -> publicsuffixlist.PublicSuffixList:
+    """The rules of a list; a command asks for those of the same copy several times, at 0.1 s each."""
+    return publicsuffixlist.PublicSuffixList(source=text)
+
+
 class Domains:
     """Registered domains by one copy of the public suffix list."""
 
@@ -38,7 +44,7 @@ class Domains:
             raise ConfigError(
                 "the public suffix list has no rules: restore the crawl's copy, or begin a new crawl"
             )
-        self._list = publicsuffixlist.PublicSuffixList(source=text)
+        self._list = _parsed(text)
         self._remembered = lru_cache(maxsize=MEMO)(self._ask)
 
     def domain(self, host: str) -> str:

@@ -98,6 +98,7 @@ def test_a_page_that_stalls_its_reader_is_skipped(
     assert fate(home, f"{site}/good") == ["fetched"]
 
 
+@pytest.mark.slow  # the short storm of test_chaos does the same in every run
 def test_one_dies_with_its_disk_another_leaves_a_third_comes(server: Servers, tmp_path: Path) -> None:
     web = msgspec.structs.replace(SMALL, pages=400)
     with serving(web) as served, cluster(tmp_path, server.urls, "storm") as made:

@@ -10,20 +10,27 @@ from lycosa.crawl.harvest import MOST_BYTES, Crop, Harvester
 from lycosa.crawl.underway import Underway
 from lycosa.fetch.protocol import Response
 from lycosa.meters import Meters
+from lycosa.page.linking import Linker
 from lycosa.page.protocol import Limits, Page
 from lycosa.page.registry import Parsers
+from lycosa.page.scan import ScanParser
 from lycosa.records import Timing, Waiting
 from lycosa.url.canonical import NO_RULES
 from lycosa.url.hrefs import HrefMemo
+from lycosa.url.key import Keyer
+from lycosa.url.memo import LinkMemo
 
 URL = "http://h.test/"
+LIMITS = Limits(repeats=False)
 
 
 def harvester(parsers: Parsers | None = None, underway: Underway | None = None) -> Harvester:
+    keyer, memo = Keyer(7), HrefMemo(1 << 16, NO_RULES, Meters())
     return Harvester(
         archive=None,
-        parsers=parsers or Parsers(Limits(repeats=False)),
-        memo=HrefMemo(1 << 16, NO_RULES, Meters()),
+        parsers=parsers or Parsers(LIMITS, ScanParser(LIMITS, deferred=True)),
+        memo=memo,
+        linker=Linker(LinkMemo(1 << 16, keyer), memo, keyer, NO_RULES, LIMITS, Meters()),
         seen_content=lambda digest: False,
         agent="bot",
         underway=underway,

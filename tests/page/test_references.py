@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.page.references import unescape
+from lycosa.page.references import in_text, in_value
 from lycosa.page.registry import Parsers
 
 
@@ -22,7 +22,12 @@ from lycosa.page.registry import Parsers
     ],
 )
 def test_references(text: str, plain: str) -> None:
-    assert unescape(text) == plain
+    assert in_text(text) == plain
+
+
+def test_a_value_keeps_what_looks_like_a_parameter() -> None:
+    assert in_value("?a=1&copy=2&amp;b&lt;&notit;&not") == "?a=1&copy=2&b<&notit;¬"
+    assert in_text("&copy=2 &notit; &not &unknown;") == "©=2 ¬it; ¬ &unknown;"
 
 
 def test_a_long_number_costs_a_sitemap_nothing() -> None:

@@ -1,0 +1,416 @@
+"""Kernels between the scanner's tape and a record's links: hrefs are looked up and packed where they lie.
+
+`choose` goes over the tape and makes a row of each link that one attribute of one element gives:
+
+    row = kind entry text-start text-end text-bits tape
+
+`entry` is the memo's (`lycosa.url.memo_kernels`), pending where the href was never met; elements whose links
+need more than that (`link`, `meta`, srcset, lazy images, style, whatever of SVG) are left to the handlers in
+Python, by their places on the tape. `pack` writes the columns of `records.Links`: each URL once, under the
+kind that is most worth following, with the first text that says anything; the same rules as
+`lycosa.crawl.harvest.pack_links`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lycosa.compiled import njit
+from lycosa.page.scan_kernels import (
+    AMP,
+    FOREIGN,
+    HEAD,
+    HIGH,
+    IN_PAGE,
+    TEXT_AMP,
+    TEXT_HIGH,
+    TEXT_NUL,
+    add_text,
+)
+from lycosa.page.scan_names import ATTRIBUTES, TAGS
+from lycosa.records import FIRST_REQUISITE, NOFOLLOW, LinkKind
+from lycosa.url.key_kernels import mix
+from lycosa.url.memo_kernels import FULL, NONE, find_or_add
+
+COLUMNS = 6
+UNREADY = TEXT_AMP | TEXT_HIGH | TEXT_NUL
+"""Bits of texts that a kernel cannot finish."""
+READY = 1 << 16
+"""The text was finished in Python."""
+_SIMPLE = {
+    "a": ("href", LinkKind.ANCHOR),
+    "area": ("href", LinkKind.AREA),
+    "iframe": ("src", LinkKind.FRAME),
+    "img": ("src", LinkKind.IMAGE),
+    "script": ("src", LinkKind.SCRIPT),
+    "embed": ("src", LinkKind.OBJECT),
+    "object": ("data", LinkKind.OBJECT),
+    "form": ("action", LinkKind.FORM),
+    "button": ("formaction", LinkKind.FORM),
+    "blockquote": ("cite", LinkKind.RELATED),
+    "q": ("cite", LinkKind.RELATED),
+    "ins": ("cite", LinkKind.RELATED),
+    "del": ("cite", LinkKind.RELATED),
+    "body": ("background", LinkKind.IMAGE),
+    "track": ("src", LinkKind.MEDIA),
+    "link": ("href", LinkKind.STYLE),  # if it is a style sheet
+}
+_KIND = np.full(len(TAGS), -1, np.int32)
+_ATTRIBUTE = np.zeros(len(TAGS), np.int32)
+for _name, (_attribute, _kind) in _SIMPLE.items():
+    _KIND[TAGS[_name]] = int(_kind)
+    _ATTRIBUTE[TAGS[_name]] = ATTRIBUTES.index(_attribute)
+_A, _IMG, _AREA, _IFRAME, _META, _LINK = (
+    TAGS[name] for name in ("a", "img", "area", "iframe", "meta", "link")
+)
+_XLINK, _REL, _TITLE, _ALT, _SRCSET, _CONTENT, _NAME, _PRAGMA = (
+    ATTRIBUTES.index(name)
+    for name in ("xlink:href", "rel", "title", "alt", "srcset", "content", "name", "http-equiv")
+)
+_NOFOLLOW = np.frombuffer(b"nofollow", np.uint8).copy()
+_STYLESHEET = np.frombuffer(b"stylesheet", np.uint8).copy()
+_ROBOTS = np.frombuffer(b"robots", np.uint8).copy()
+_HTTP = np.frombuffer(b"http", np.uint8).copy()
+ABSOLUTE, ACROSS, ROOTED, NEAR = 0, 1, 2, 3
+"""Places of `contexts`: what an href that is absolute, begins with //, with / or otherwise depends on."""
+
+
+@njit(cache=True, nogil=True)
+def _is_word(data: Any, start: int, stop: int, word: Any) -> bool:
+    """Whether the bytes begin with a word, case aside."""
+    if stop - start < len(word):
+        return False
+    same = True
+    for n in range(len(word)):
+        same = same and data[start + n] | 32 == word[n]
+    return same
+
+
+@njit(cache=True, nogil=True)
+def _has_token(data: Any, start: int, stop: int, token: Any) -> bool:
+    """Whether one of the words of an attribute is that token, case aside."""
+    at = start
+    while at < stop:
+        while at < stop and data[at] <= 32:
+            at += 1
+        word = at
+        while at < stop and data[at] > 32:
+            at += 1
+        if at - word == len(token) and _is_word(data, word, at, token):
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _is_idle(tape: Any, at: int, data: Any) -> bool:
+    """Whether a meta element surely says nothing: its content begins with no directive, and it is no pragma."""
+    content = -1
+    stop = -1
+    for place in range(at + HEAD, at + HEAD + 3 * tape[at + 6], 3):
+        which = tape[place] & 0xFF
+        if which == _CONTENT:
+            content, stop = tape[place + 1], tape[place + 2]
+            if tape[place] >> 8:
+                return False
+        elif which == _PRAGMA or (
+            which == _NAME and _has_token(data, tape[place + 1], tape[place + 2], _ROBOTS)
+        ):
+            return False
+    if content < 0:
+        return True
+    while content < stop and (data[content] <= 32 or data[content] == 44):
+        content += 1
+    word = content
+    while content < stop and (data[content] == 45 or data[content] == 95 or 97 <= data[content] | 32 <= 122):
+        content += 1
+    if content == word:
+        return True
+    while content < stop and data[content] <= 32:
+        content += 1
+    return content < stop and data[content] != 44 and data[content] != 58 and data[content] != 59
+
+
+@njit(cache=True, nogil=True)
+def _context(data: Any, start: int, stop: int) -> int:
+    """Which of the contexts an href depends on; -1: on the whole URL of the page, which no memo is good for."""
+    first = data[start]
+    if first == 47:
+        if start + 1 < stop and (data[start + 1] == 47 or data[start + 1] == 92):
+            return ACROSS
+        return ROOTED
+    if first == 63:
+        return -1
+    if _is_word(data, start, stop, _HTTP):
+        at = start + 4
+        if at < stop and data[at] | 32 == 115:
+            at += 1
+        if at < stop and data[at] == 58:
+            if at + 2 < stop and data[at + 1] == 47 and data[at + 2] == 47:
+                return ABSOLUTE
+            return -1
+    for at in range(start, stop):
+        if data[at] == 9 or data[at] == 10 or data[at] == 13:
+            return -1  # the parser takes these out first
+    return NEAR
+
+
+@njit(cache=True, nogil=True)
+def sort_out(tape: Any, end: int, data: Any, special: Any) -> int:
+    """The places on the tape of the elements that `choose` passes over; returns how many."""
+    count = 0
+    at = 0
+    while at < end and count < len(special):
+        attributes = tape[at + 6]
+        tag = tape[at]
+        if (
+            _KIND[tag] < 0
+            and (attributes or tape[at + 1] & IN_PAGE)
+            and not (tag == _META and _is_idle(tape, at, data))
+        ):
+            special[count] = at
+            count += 1
+        at += HEAD + 3 * attributes
+    return count
+
+
+@njit(cache=True, nogil=True)
+def choose(
+    tape: Any,
+    end: int,
+    data: Any,
+    based: bool,
+    longest: int,
+    contexts: Any,
+    slots: Any,
+    hashes: Any,
+    memo_contexts: Any,
+    places: Any,
+    arena: Any,
+    used: Any,
+    stamps: Any,
+    stamp: int,
+    texts: Any,
+    text_end: int,
+    most: int,
+    rows: Any,
+    special: Any,
+) -> tuple[int, int, int, int, int]:
+    """The rows of the links on a tape; see the module.
+
+    Returns how many rows there are, how many places in `special`, the end of the texts, how many links a limit kept
+    out, and whether the memo had no room (then nothing else counts). `based`: the page has a base element, so that
+    `#x` and an empty href are links to another page.
+    """
+    count = 0
+    left = 0
+    dropped = 0
+    state = np.zeros(4, np.int64)
+    state[0] = text_end
+    at = 0
+    while at < end:
+        tag = tape[at]
+        here = at
+        attributes = tape[at + 6]
+        at += HEAD + 3 * attributes
+        kind = _KIND[tag]
+        if kind < 0:
+            continue
+        wanted = _ATTRIBUTE[tag]
+        start = -1
+        stop = -1
+        flags = 0
+        alt = -1
+        alt_stop = -1
+        odd = tape[here + 1] & FOREIGN and tag != _A
+        follow = True
+        sheet = False
+        for place in range(here + HEAD, at, 3):
+            which = tape[place] & 0xFF
+            if which == wanted or (which == _XLINK and start < 0):
+                flags = tape[place] >> 8
+                start, stop = tape[place + 1], tape[place + 2]
+            elif which == _REL:
+                follow = not _has_token(data, tape[place + 1], tape[place + 2], _NOFOLLOW)
+                sheet = tag == _LINK and _has_token(data, tape[place + 1], tape[place + 2], _STYLESHEET)
+            elif which == _ALT or (which == _TITLE and tag == _A):
+                alt, alt_stop = tape[place + 1], tape[place + 2]
+            elif which == _SRCSET:
+                odd = True
+        if tag in (_IMG, _IFRAME):
+            # Lazy ones have their target elsewhere.
+            odd = (
+                odd
+                or start < 0
+                or stop - start < 1
+                or (stop - start > 4 and data[start] | 32 == 100 and data[start + 4] == 58)
+            )
+        if tag == _LINK and not sheet:
+            odd = start >= 0
+        if odd:
+            if left < len(special):
+                special[left] = here
+                left += 1
+            continue
+        if start < 0:
+            continue
+        while start < stop and data[start] <= 32:
+            start += 1
+        while stop > start and data[stop - 1] <= 32:
+            stop -= 1
+        if stop - start > longest:
+            dropped += 1
+            continue
+        if not flags & AMP:
+            for n in range(start, stop):
+                if data[n] == 35:
+                    # A space before the fragment is part of the URL; `#x` alone is a link if there is a base.
+                    if (n > start and data[n - 1] > 32) or (n == start and not based):
+                        stop = n
+                    break
+        if start == stop and not based:
+            continue
+        context = -1 if start == stop else _context(data, start, stop)
+        if data[start] == 35 or context < 0 or flags & HIGH or count >= len(rows):
+            if count >= len(rows):
+                dropped += 1
+            elif left < len(special):
+                special[left] = here
+                left += 1
+            continue
+        entry = find_or_add(
+            slots, hashes, memo_contexts, places, arena, used, data, start, stop, contexts[context]
+        )
+        if entry == FULL:
+            return 0, 0, 0, 0, 1
+        if places[entry, 3] == NONE or stamps[entry] == stamp:
+            continue  # it has no URL, or was met in this page with all that can be said of it
+        bits = 0
+        text, text_stop = 0, 0
+        if tag == _A:
+            text, text_stop = tape[here + 2], tape[here + 3]
+            bits = tape[here + 1] & ~FOREIGN & ~IN_PAGE
+            if text == text_stop and alt < 0 and tape[here + 4] >= 0:
+                alt, alt_stop = tape[here + 4], tape[here + 5]
+        if text == text_stop and alt >= 0 and (tag in (_A, _IMG, _AREA)):
+            state[1], state[2], state[3] = state[0], 0, 0
+            add_text(data, alt, alt_stop, texts, state, most)
+            text, text_stop, bits = state[1], state[0], state[2] | IN_PAGE
+        if kind < FIRST_REQUISITE and follow and text_stop > text and not bits & UNREADY:
+            stamps[entry] = stamp
+        rows[count, 0] = kind if follow else kind | NOFOLLOW
+        rows[count, 1] = entry
+        rows[count, 2] = text
+        rows[count, 3] = text_stop
+        rows[count, 4] = bits
+        rows[count, 5] = here
+        count += 1
+    return count, left, state[0], dropped, 0
+
+
+@njit(cache=True, nogil=True)
+def _worth(kind: int) -> int:
+    """Smaller is better followed: plain, then nofollow, then requisites."""
+    if kind & 0x7F >= FIRST_REQUISITE:
+        return 2
+    return 1 if kind & NOFOLLOW else 0
+
+
+@njit(cache=True, nogil=True)
+def pack(
+    rows: Any,
+    count: int,
+    limit: int,
+    places: Any,
+    keys: Any,
+    arena: Any,
+    others: Any,
+    other_places: Any,
+    other_keys: Any,
+    texts: Any,
+    table: Any,
+    stamp: int,
+    urls_out: Any,
+    kinds_out: Any,
+    texts_out: Any,
+    kept: Any,
+) -> tuple[int, int, int]:
+    """The columns of a record; returns the lengths of the URLs, of the kinds and of the texts.
+
+    `entry` below zero is a URL of `others`, number -1 - entry. A first length of -n - 1 says that the
+    columns are too short: n bytes are needed for URLs, and the last length for texts.
+    `table` is a hash table of rows that `stamp` (another one each time) makes empty.
+    """
+    mask = np.uint64(len(table) - 1)
+    unique = 0
+    need = 0
+    for row in range(count):
+        entry = rows[row, 1]
+        if entry >= 0:
+            length = places[entry, 3]
+            key = keys[entry]
+        else:
+            length = other_places[-1 - entry, 1]
+            key = other_keys[-1 - entry]
+        if length < 0:
+            continue
+        if rows[row, 3] - rows[row, 2] > limit and not rows[row, 4] & READY:
+            rows[row, 3] = rows[row, 2] + limit
+            while rows[row, 3] > rows[row, 2] and texts[rows[row, 3] - 1] == 32:
+                rows[row, 3] -= 1
+        slot = np.int64(mix(key) & mask)
+        mine = -1
+        while table[slot, 0] == stamp:
+            other = table[slot, 1]
+            which = kept[other]
+            held = rows[which, 1]
+            if (keys[held] if held >= 0 else other_keys[-1 - held]) == key:
+                mine = other
+                break
+            slot = np.int64((np.uint64(slot) + np.uint64(1)) & mask)
+        if mine < 0:
+            table[slot, 0], table[slot, 1] = stamp, unique
+            kept[unique] = row
+            unique += 1
+            need += length + 1
+            continue
+        first = kept[mine]
+        kind, old = rows[row, 0], rows[first, 0]
+        says = rows[row, 3] > rows[row, 2]
+        if kind != old and _worth(kind) < _worth(old):
+            rows[first, 0] = kind
+            if says:
+                rows[first, 2], rows[first, 3] = rows[row, 2], rows[row, 3]
+        elif says and rows[first, 3] == rows[first, 2]:
+            rows[first, 2], rows[first, 3] = rows[row, 2], rows[row, 3]
+    need_text = unique
+    for mine in range(unique):
+        need_text += rows[kept[mine], 3] - rows[kept[mine], 2]
+    if need > len(urls_out) or need_text > len(texts_out):
+        return -need - 1, unique, need_text
+    at = 0
+    text_at = 0
+    for mine in range(unique):
+        row = kept[mine]
+        entry = rows[row, 1]
+        if mine:
+            urls_out[at] = 10
+            at += 1
+            texts_out[text_at] = 10
+            text_at += 1
+        if entry >= 0:
+            first = places[entry, 2]
+            for n in range(places[entry, 3]):
+                urls_out[at + n] = arena[first + n]
+            at += places[entry, 3]
+        else:
+            first = other_places[-1 - entry, 0]
+            for n in range(other_places[-1 - entry, 1]):
+                urls_out[at + n] = others[first + n]
+            at += other_places[-1 - entry, 1]
+        kinds_out[mine] = rows[row, 0]
+        for n in range(rows[row, 2], rows[row, 3]):
+            texts_out[text_at] = texts[n]
+            text_at += 1
+    return at, unique, text_at

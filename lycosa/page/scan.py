@@ -1,0 +1,233 @@
+"""HTML without a tree: what the scanner's tape tells of a page (see `scan_kernels`).
+
+The table of elements, attributes and kinds is that of `lycosa.page.html`: an element of the tape has the face
+of one of the tree, and the same handlers read it. Values are cut out of the page and decoded only if they are
+asked for, and only those that hold references or bytes above 0x7F cost more than a slice.
+
+Encodings in which a byte below 0x80 may be part of another character (UTF-16, ISO-2022-JP, replacement) are
+decoded first; all others agree with ASCII on every byte that the scanner looks at, also within multi-byte
+characters.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from turbohtml import Namespace
+
+from lycosa.page import references
+from lycosa.page.collect import WHITE, Collected, fold
+from lycosa.page.css import collect_sheet
+from lycosa.page.encodings import UTF_8, decode
+from lycosa.page.html import HANDLERS
+from lycosa.page.link_kernels import sort_out
+from lycosa.page.protocol import LIMITS, Limits, Page
+from lycosa.page.scan_kernels import (
+    AMP,
+    DEEP,
+    FOREIGN,
+    HEAD,
+    HIGH,
+    IN_PAGE,
+    LONGEST,
+    NUL,
+    TEXT_AMP,
+    TEXT_NUL,
+    scan,
+)
+from lycosa.page.scan_names import ATTRIBUTES, TAGS
+from lycosa.page.sniff import XHTML
+from lycosa.records import NOFOLLOW, LinkKind
+
+_ANCHOR = int(LinkKind.ANCHOR)
+_TITLE = TAGS["title"]
+_NAMES = [name if name != "feimage" else "feImage" for name in TAGS]
+_IDS = {name: number for number, name in enumerate(ATTRIBUTES)}
+_NOT_ASCII = frozenset({"utf-16le", "utf-16be", "iso-2022-jp", "replacement"})
+_TAPE = 1 << 19
+TEXT_BYTES = 16
+"""Bytes of a page that are read for each character of a text, so that references do not make it short."""
+_KEPT = 1 << 20
+"""Bytes of a text buffer that is kept for the next page."""
+
+
+class _Buffers(threading.local):
+    """What a scan writes to; one of each per thread, since a parser serves several."""
+
+    def __init__(self) -> None:
+        self.tape = np.empty(_TAPE, np.int32)
+        self.stack = np.empty(DEEP, np.int32)
+        self.texts = np.empty(_KEPT, np.uint8)
+        self.others = np.empty(_TAPE // HEAD, np.int32)
+
+
+class Marks:
+    """A page that was scanned: its bytes, and what the kernel wrote about them."""
+
+    __slots__ = ("body", "charset", "cut", "data", "tape", "text_data")
+
+    def __init__(self, body: bytes, data: Any, charset: str, tape: Any, text_data: Any, cut: bool) -> None:
+        self.body = body
+        self.data = data
+        self.charset = charset
+        """In which values are decoded: the page's, or UTF-8 if the page had to be decoded first."""
+        self.tape = tape
+        self.text_data = text_data
+        self.cut = cut
+
+    def places(self) -> Iterator[int]:
+        """Where elements begin."""
+        at, end = 0, len(self.tape)
+        while at < end:
+            yield at
+            at += HEAD + 3 * int(self.tape[at + 6])
+
+    def value(self, word: int, start: int, stop: int) -> str:
+        """The value of an attribute, by what the tape says of it."""
+        raw, flags = self.body[start:stop], word >> 8
+        if not flags:
+            return raw.decode("ascii")
+        text = self._decoded(raw) if flags & HIGH else raw.decode("ascii")
+        if flags & NUL:
+            text = text.replace("\0", "\ufffd")
+        return references.in_value(text) if flags & AMP else text
+
+    def text(self, tag: int, bits: int, start: int, stop: int) -> str:
+        """The text of an anchor, a title or a style, by what the tape says of it."""
+        if bits & IN_PAGE:
+            text = self._decoded(self.body[start:stop])
+            return references.in_text(text) if tag == _TITLE or bits & FOREIGN else text
+        text = self._decoded(self.text_data[start:stop].tobytes())
+        if bits & TEXT_NUL:
+            text = text.replace("\0", "")
+        return references.in_text(text) if bits & TEXT_AMP else text
+
+    def _decoded(self, raw: bytes) -> str:
+        return raw.decode("utf-8", "replace") if self.charset == UTF_8 else decode(raw, self.charset)
+
+
+class Scanned:
+    """One element of the tape; what the handlers of `lycosa.page.html` ask of an element."""
+
+    __slots__ = ("_marks", "_words", "namespace", "tag")
+
+    def __init__(self, marks: Marks, at: int) -> None:
+        self._marks = marks
+        self._words: list[int] = marks.tape[at : at + LONGEST].tolist()
+        self.tag = _NAMES[self._words[0]]
+        self.namespace = Namespace.SVG if self._words[1] & FOREIGN else Namespace.HTML
+
+    def attr(self, name: str) -> str | None:
+        """The value of an attribute, if the element has it."""
+        words = self._words
+        wanted = _IDS[name]
+        for at in range(HEAD, HEAD + 3 * words[6], 3):
+            if words[at] & 0xFF == wanted:
+                return self._marks.value(words[at], words[at + 1], words[at + 2])
+        return None
+
+    @property
+    def text(self) -> str:
+        """The content of a title or style, the text of an anchor."""
+        return self._marks.text(*self._words[:4])
+
+    def link_text(self, limit: int) -> str:
+        """The text of an anchor; without any, its title, or the alternative text of its first image."""
+        text = fold(self.text, limit)
+        if not text:
+            text = fold(self.attr("title") or "", limit)
+        if not text and self._words[4] >= 0:
+            text = fold(self._marks.value((AMP | HIGH | NUL) << 8, self._words[4], self._words[5]), limit)
+        return text
+
+
+def collect(marks: Marks, places: Iterable[int], into: Collected) -> str:
+    """Have the handlers read the elements at some places; returns the language that the root element says."""
+    language = ""
+    for at in places:
+        element = Scanned(marks, at)
+        if element.tag == "a":
+            _anchor(element, into)
+        elif element.tag == "style":
+            collect_sheet(element.text, into)
+        elif element.tag != "html":
+            HANDLERS[element.tag](element, into)  # type: ignore[arg-type]
+        elif not language:
+            language = (element.attr("lang") or "").strip(WHITE)[:35]
+    return language
+
+
+def _anchor(element: Scanned, into: Collected) -> None:
+    href = element.attr("href")
+    if href is None:
+        href = element.attr("xlink:href")
+        if href is None:
+            return
+    href = href.strip(WHITE)
+    if not href and into.base:
+        href = "#"  # the base itself
+    if into.wants(href):
+        rel = element.attr("rel")
+        into.hrefs.append(href)
+        into.kinds.append(NOFOLLOW if rel is not None and "nofollow" in rel.lower().split() else _ANCHOR)
+        into.texts.append(element.link_text(into.limits.text))
+
+
+class ScanParser:
+    """Reads text/html and application/xhtml+xml.
+
+    With `deferred`, links that one attribute gives are left on the tape (`Page.marks`), for a `Linker` to pack; the
+    columns then hold only what the handlers made of the other elements.
+    """
+
+    def __init__(self, limits: Limits = LIMITS, deferred: bool = False) -> None:
+        self._limits = limits
+        self._deferred = deferred
+        self._buffers = _Buffers()
+
+    def parse(self, body: bytes, url: str, media: str, charset: str) -> Page:
+        """What the page says."""
+        marks = self.scan(body, media, charset)
+        places: Iterable[int] = marks.places()
+        if self._deferred:
+            others = self._buffers.others
+            places = others[: sort_out(marks.tape, len(marks.tape), marks.data, others)].tolist()
+        into = Collected(self._limits, self._limits.links)
+        language = collect(marks, places, into)
+        return Page(
+            type=media,
+            charset=charset,
+            title=into.title,
+            hrefs=into.hrefs,
+            kinds=into.kinds,
+            texts=into.texts,
+            base=into.base,
+            canonical=into.canonical,
+            robots=into.robots,
+            language=language,
+            dropped=into.dropped,
+            cut=marks.cut,
+            marks=marks if self._deferred else None,
+        )
+
+    def scan(self, body: bytes, media: str, charset: str) -> Marks:
+        """The tape of a page."""
+        limits = self._limits
+        cut = len(body) > limits.body
+        if cut:
+            body = body[: limits.body]
+        read_as = charset or UTF_8
+        if read_as in _NOT_ASCII:
+            body, read_as = decode(body, charset).encode("utf-8"), UTF_8
+        buffers = self._buffers
+        texts = buffers.texts if len(body) <= _KEPT else np.empty(len(body), np.uint8)
+        data = np.frombuffer(body, np.uint8)
+        end, text_end, full = scan(
+            data, len(data), media == XHTML, TEXT_BYTES * limits.text, buffers.tape, texts, buffers.stack
+        )
+        return Marks(
+            body, data, read_as, buffers.tape[:end].copy(), texts[:text_end].copy(), cut or bool(full)
+        )

@@ -1,0 +1,111 @@
+"""A memo in front of the parser, for kernels: raw hrefs in one arena, with the URLs and keys they stand for.
+
+Navigation repeats: a cache of 50,000 URLs was found to answer almost 80% of a crawl's links (Broder, Najork
+and Wiener 2003), and within a site repeated links are spelled the same. So the bytes of an href, as they
+stand in the page, are looked up before they are decoded or parsed, under what their resolution depends on and
+nothing else:
+
+    href                         context
+    http://... https://...       nothing: absolute
+    //...                        the scheme of the base
+    /...                         the site of the base
+    any other                    the directory of the base
+
+What depends on the whole URL of the page (`?...`, the empty href, "http:x") is in no memo, and neither is
+what holds bytes above 0x7F, whose meaning depends on the page's encoding. A context is a 64-bit hash under
+the crawl's secret seed.
+
+An href that has no URL (`mailto:...`) is remembered as that. The memo says nothing about seen. It is bounded
+by its bytes: when an array is full everything is forgotten, which costs each href that is still in use one
+parse.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh64_intdigest
+
+from lycosa.url.key import Keyer
+from lycosa.url.parts import directory_of, site_of
+
+_BYTES_PER_ENTRY = 160
+"""Of the arena: a raw href and its URL."""
+_BASES = 1_000
+
+
+class LinkMemo:
+    """The arrays of a memo; see `lycosa.url.memo_kernels`. `capacity` is in entries, of about 210 bytes each."""
+
+    def __init__(self, capacity: int, keyer: Keyer) -> None:
+        size = 1 << max(capacity, 64).bit_length()
+        self.slots = np.zeros(2 * size, np.int32)
+        self.hashes = np.empty(size, np.uint64)
+        self.contexts = np.empty(size, np.uint64)
+        self.places = np.empty((size, 4), np.int32)
+        self.keys = np.empty(size, np.uint64)
+        self.arena = np.empty(size * _BYTES_PER_ENTRY, np.uint8)
+        self.used = np.zeros(2, np.int64)
+        self.stamps = np.zeros(size, np.int64)
+        """For whoever goes over a page's links: the last page that an entry is done for."""
+        self._keyer = keyer
+        self._bases: OrderedDict[str, NDArray[np.uint64]] = OrderedDict()
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.slots, self.hashes, self.contexts, self.places, self.keys, self.arena)
+        return sum(array.nbytes for array in arrays)
+
+    def __len__(self) -> int:
+        return int(self.used[0])
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.slots[:] = 0
+        self.used[:] = 0
+
+    def of_base(self, base: str) -> NDArray[np.uint64]:
+        """The four contexts of a base by http or https: see `lycosa.page.link_kernels`."""
+        near = directory_of(base)
+        found = self._bases.get(near)
+        if found is None:
+            site = site_of(base)
+            names = ("absolute", "across " + site[: site.index(":")], "rooted " + site, "near " + near)
+            seed = self._keyer.seed
+            found = np.array([xxh64_intdigest(name.encode("ascii"), seed) for name in names], np.uint64)
+            self._bases[near] = found
+            if len(self._bases) > _BASES:
+                self._bases.popitem(last=False)
+        return found
+
+    def pending(self, first: int) -> list[bytes]:
+        """The raw hrefs from an entry on."""
+        stop = int(self.used[0])
+        if first == stop:
+            return []
+        rows = self.places[first:stop, :2].tolist()
+        start = rows[0][0]
+        data = self.arena[start : rows[-1][0] + rows[-1][1]].tobytes()
+        return [data[at - start : at - start + length] for at, length in rows]
+
+    def answer(self, first: int, urls: list[str | None]) -> bool:
+        """Say what the hrefs from an entry on stand for; False if there is no room for that."""
+        from lycosa.url.memo_kernels import fill
+
+        ends: list[int] = []
+        end = -1
+        for url in urls:
+            if url is None:
+                ends.append(-1)
+            else:
+                end += len(url) + 1
+                ends.append(end)
+        joined = "\n".join([url for url in urls if url is not None]).encode("ascii")
+        keys, _ = self._keyer.scan(joined)
+        text: Any = np.frombuffer(joined, np.uint8)
+        return bool(
+            fill(self.places, self.keys, self.arena, self.used, first, text, np.array(ends, np.int64), keys)
+        )

@@ -1,0 +1,169 @@
+"""Links packed by kernels against those that Python packs: the same URLs, kinds and texts."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from lycosa.crawl.harvest import pack_links
+from lycosa.meters import Meters
+from lycosa.page.html import HtmlParser
+from lycosa.page.linking import Linker, undeferred
+from lycosa.page.protocol import Limits, Page
+from lycosa.page.scan import ScanParser
+from lycosa.records import Link, Links
+from lycosa.url.canonical import NO_RULES, canonicalise
+from lycosa.url.hrefs import HrefMemo
+from lycosa.url.key import Keyer
+from lycosa.url.memo import LinkMemo
+from tests.page.test_scan import SAME, pages
+
+LIMITS = Limits(repeats=False)
+KEYER = Keyer(7)
+SCANNER = ScanParser(LIMITS, deferred=True)
+URL = "http://h.test/dir/page.html?q=1"
+
+
+def linker(capacity: int = 2_000, limits: Limits = LIMITS) -> Linker:
+    plain = HrefMemo(1_000, NO_RULES, Meters())
+    return Linker(LinkMemo(capacity, KEYER), plain, KEYER, NO_RULES, limits, Meters())
+
+
+def base_of(page: Page, url: str) -> str:
+    return (canonicalise(page.base, url) or url) if page.base else url
+
+
+def packed(one: Linker, body: bytes, url: str = URL, charset: str = "utf-8") -> Links:
+    page = SCANNER.parse(body, url, "text/html", charset)
+    found = one.links(page, base_of(page, url))
+    assert found is not None
+    return found[0]
+
+
+def plainly(body: bytes, url: str = URL, charset: str = "utf-8") -> Links:
+    page = HtmlParser(LIMITS).parse(body, url, "text/html", charset)
+    resolved = HrefMemo(10, NO_RULES, Meters()).resolve(base_of(page, url), page.hrefs)
+    return pack_links(resolved, page.kinds, page.texts, 0)
+
+
+def by_url(links: Links) -> dict[str, Link]:
+    rows = {link.url: link for link in links}
+    assert len(rows) == len(links)
+    return rows
+
+
+@pytest.mark.parametrize("body", SAME)
+def test_the_same_links_as_from_the_tree(body: str) -> None:
+    one = linker()
+    for _ in range(2):  # unknown hrefs, then known ones
+        assert by_url(packed(one, body.encode())) == by_url(plainly(body.encode()))
+
+
+HREFS = [
+    "x", "./x", "../x", "/x", "//h2.test/x", "http://h3.test/x", "HTTPS://h3.test/y", "?x", "?x=1&amp;y=2",
+    "#x", "", "x#y", "/x#y",
+    "x y", "x\ty", "x\\y", "/\\h4.test/x", "\\\\h5.test", "http:x", "http:?y", "https:x", "mailto:a@b",
+    "javascript:void(0)", "tel:1",
+    "c:/x", "x:y", "a%20b", "a|b", "%zz", "http://[::1]/", "http://", "http://h.test:80/x", "é", "x?é",
+    "&#47;x", "x&#35;y", ".", "..",
+    "http://h3.test", "/", "//", "///x", " /x ", "\x01x", "data:,x", "HTTP://H.test/%7Ex", "x" * 9_000,
+    "ftp://h/x", "file:///etc/x",
+]  # fmt: skip
+
+
+def test_every_kind_of_href_from_every_kind_of_base() -> None:
+    one = linker()
+    bases = [
+        URL,
+        "http://h.test/",
+        "https://h.test/dir/",
+        "http://h.test/dir/other.html",
+        "http://h6.test:81/a/b/c",
+    ]
+    body = "".join(f'<a href="{href}">{n}</a>' for n, href in enumerate(HREFS)).encode()
+    for url in bases * 2:
+        assert by_url(packed(one, body, url)) == by_url(plainly(body, url))
+        for href in HREFS:
+            alone = f'<a href="{href}">t</a>'.encode()
+            assert by_url(packed(one, alone, url)) == by_url(plainly(alone, url)), href
+
+
+def test_a_base_element_changes_what_hrefs_stand_for() -> None:
+    one = linker()
+    for base in ("", "<base href=/other/>", "<base href='http://h9.test/'>", "<base href=''>"):
+        body = (base + "<a href=x>1</a><a href='#y'>2</a><a href='/z'>3</a>").encode()
+        assert by_url(packed(one, body)) == by_url(plainly(body))
+
+
+def test_bytes_beyond_ascii_are_read_in_the_encoding_of_their_page() -> None:
+    one = linker()
+    for charset in ("utf-8", "windows-1252", "gbk"):
+        body = b"<a href='caf\xc3\xa9'>\xc3\xa9t\xc3\xa9 \xc2\xa0x</a>"
+        assert by_url(packed(one, body, charset=charset)) == by_url(plainly(body, charset=charset))
+
+
+def test_pages_of_random_markup() -> None:
+    """Texts may differ where the tree opens anchors again, and URLs be more: none that the tree has is missing."""
+    one = linker(500)
+    for body in pages(300):
+        mine, theirs = by_url(packed(one, body)), by_url(plainly(body))
+        missing = set(theirs) - set(mine)
+        assert not missing or b"<base" in body  # an anchor opened again behind a base is met with another one
+
+
+def test_a_small_memo_forgets_and_goes_on() -> None:
+    one = linker(64)
+    draw = random.Random(1)
+    for _ in range(200):
+        body = "".join(f"<a href=p{draw.randrange(500)}>t</a>" for _ in range(20)).encode()
+        assert by_url(packed(one, body)) == by_url(plainly(body))
+
+
+def test_a_page_that_the_memo_cannot_hold_is_given_whole() -> None:
+    one = linker(64)
+    body = "".join(f"<a href=p{n}>t{n}</a>" for n in range(1_000)).encode()
+    page = SCANNER.parse(body, URL, "text/html", "utf-8")
+    assert one.links(page, URL) is None
+    whole = undeferred(page, LIMITS)
+    assert whole.hrefs == [f"p{n}" for n in range(1_000)]
+    assert whole.texts[5] == "t5"
+    assert by_url(packed(one, b"<a href=x>1</a>")) == by_url(plainly(b"<a href=x>1</a>"))
+
+
+def test_long_columns_are_grown() -> None:
+    one = linker(20_000)
+    body = "".join(f"<a href='/{'x' * 200}{n}'>{'ü' * 100}</a>" for n in range(6_000)).encode()
+    links = packed(one, body)
+    assert len(links) == 6_000
+    assert by_url(links) == by_url(plainly(body))
+
+
+def test_links_beyond_the_limit_are_counted() -> None:
+    limits = Limits(links=10, repeats=False)
+    page = ScanParser(limits, deferred=True).parse(
+        b"".join(b"<a href=%d>y</a>" % n for n in range(30)), URL, "text/html", ""
+    )
+    found = linker(limits=limits).links(page, URL)
+    assert found is not None
+    assert (len(found[0]), found[1]) == (10, 20)
+
+
+def test_other_bases_than_the_webs_are_left_to_the_plain_way() -> None:
+    page = SCANNER.parse(b"<a href=x>1</a>", "file:///x/y", "text/html", "utf-8")
+    assert linker().links(page, "file:///x/y") is None
+
+
+def test_a_memo_says_the_keys_of_its_urls() -> None:
+    memo = LinkMemo(100, KEYER)
+    one = Linker(memo, HrefMemo(10, NO_RULES, Meters()), KEYER, NO_RULES, LIMITS, Meters())
+    packed(one, b"<a href=x>1</a><a href='mailto:q'>2</a><a href=/y>3</a>")
+    stored = {}
+    for entry in range(len(memo)):
+        at, length = (int(word) for word in memo.places[entry, 2:])
+        if length >= 0:
+            stored[memo.arena[at : at + length].tobytes().decode()] = int(memo.keys[entry])
+    assert stored == {url: KEYER.key(url) for url in ("http://h.test/dir/x", "http://h.test/y")}
+    assert memo.nbytes < 100_000
+    assert np.count_nonzero(memo.slots) == len(memo) == 3
