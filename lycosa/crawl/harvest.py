@@ -254,8 +254,8 @@ def pack_links(
 
 
 def _worth(kind: int) -> int:
-    """Smaller is better followed: plain, then nofollow, then requisites."""
-    if kind & 0x7F >= FIRST_REQUISITE:
+    """Smaller is better followed: plain, then nofollow, then requisites and forms."""
+    if kind & 0x7F >= FIRST_REQUISITE or kind & 0x7F == LinkKind.FORM:
         return 2
     return 1 if kind & NOFOLLOW else 0
 

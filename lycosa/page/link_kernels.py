@@ -55,22 +55,19 @@ _SIMPLE = {
     "del": ("cite", LinkKind.RELATED),
     "body": ("background", LinkKind.IMAGE),
     "track": ("src", LinkKind.MEDIA),
-    "link": ("href", LinkKind.STYLE),  # if it is a style sheet
 }
+_FORM_KIND = int(LinkKind.FORM)
 _KIND = np.full(len(TAGS), -1, np.int32)
 _ATTRIBUTE = np.zeros(len(TAGS), np.int32)
 for _name, (_attribute, _kind) in _SIMPLE.items():
     _KIND[TAGS[_name]] = int(_kind)
     _ATTRIBUTE[TAGS[_name]] = ATTRIBUTES.index(_attribute)
-_A, _IMG, _AREA, _IFRAME, _META, _LINK = (
-    TAGS[name] for name in ("a", "img", "area", "iframe", "meta", "link")
-)
+_A, _IMG, _AREA, _IFRAME, _META = (TAGS[name] for name in ("a", "img", "area", "iframe", "meta"))
 _XLINK, _REL, _TITLE, _ALT, _SRCSET, _CONTENT, _NAME, _PRAGMA = (
     ATTRIBUTES.index(name)
     for name in ("xlink:href", "rel", "title", "alt", "srcset", "content", "name", "http-equiv")
 )
 _NOFOLLOW = np.frombuffer(b"nofollow", np.uint8).copy()
-_STYLESHEET = np.frombuffer(b"stylesheet", np.uint8).copy()
 _ROBOTS = np.frombuffer(b"robots", np.uint8).copy()
 _HTTP = np.frombuffer(b"http", np.uint8).copy()
 ABSOLUTE, ACROSS, ROOTED, NEAR = 0, 1, 2, 3
@@ -176,6 +173,14 @@ def sort_out(tape: Any, end: int, data: Any, special: Any) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _worth(kind: int) -> int:
+    """Smaller is better followed: plain, then nofollow, then requisites and forms."""
+    if kind & 0x7F >= FIRST_REQUISITE or kind & 0x7F == _FORM_KIND:
+        return 2
+    return 1 if kind & NOFOLLOW else 0
+
+
+@njit(cache=True, nogil=True)
 def choose(
     tape: Any,
     end: int,
@@ -195,15 +200,16 @@ def choose(
     text_end: int,
     most: int,
     rows: Any,
+    first: int,
     special: Any,
 ) -> tuple[int, int, int, int, int]:
     """The rows of the links on a tape; see the module.
 
-    Returns how many rows there are, how many places in `special`, the end of the texts, how many links a limit kept
-    out, and whether the memo had no room (then nothing else counts). `based`: the page has a base element, so that
-    `#x` and an empty href are links to another page.
+    The rows before `first` are somebody else's. Returns where the rows end, how many places in `special`, the end
+    of the texts, how many links a limit kept out, and whether the memo had no room (then nothing else counts).
+    `based`: the page has a base element, so that `#x` and an empty href are links to another page.
     """
-    count = 0
+    count = first
     left = 0
     dropped = 0
     state = np.zeros(4, np.int64)
@@ -225,7 +231,6 @@ def choose(
         alt_stop = -1
         odd = tape[here + 1] & FOREIGN and tag != _A
         follow = True
-        sheet = False
         for place in range(here + HEAD, at, 3):
             which = tape[place] & 0xFF
             if which == wanted or (which == _XLINK and start < 0):
@@ -233,7 +238,6 @@ def choose(
                 start, stop = tape[place + 1], tape[place + 2]
             elif which == _REL:
                 follow = not _has_token(data, tape[place + 1], tape[place + 2], _NOFOLLOW)
-                sheet = tag == _LINK and _has_token(data, tape[place + 1], tape[place + 2], _STYLESHEET)
             elif which == _ALT or (which == _TITLE and tag == _A):
                 alt, alt_stop = tape[place + 1], tape[place + 2]
             elif which == _SRCSET:
@@ -246,8 +250,6 @@ def choose(
                 or stop - start < 1
                 or (stop - start > 4 and data[start] | 32 == 100 and data[start + 4] == 58)
             )
-        if tag == _LINK and not sheet:
-            odd = start >= 0
         if odd:
             if left < len(special):
                 special[left] = here
@@ -297,7 +299,7 @@ def choose(
             state[1], state[2], state[3] = state[0], 0, 0
             add_text(data, alt, alt_stop, texts, state, most)
             text, text_stop, bits = state[1], state[0], state[2] | IN_PAGE
-        if kind < FIRST_REQUISITE and follow and text_stop > text and not bits & UNREADY:
+        if _worth(kind) == 0 and follow and text_stop > text and not bits & UNREADY:
             stamps[entry] = stamp
         rows[count, 0] = kind if follow else kind | NOFOLLOW
         rows[count, 1] = entry
@@ -307,14 +309,6 @@ def choose(
         rows[count, 5] = here
         count += 1
     return count, left, state[0], dropped, 0
-
-
-@njit(cache=True, nogil=True)
-def _worth(kind: int) -> int:
-    """Smaller is better followed: plain, then nofollow, then requisites."""
-    if kind & 0x7F >= FIRST_REQUISITE:
-        return 2
-    return 1 if kind & NOFOLLOW else 0
 
 
 @njit(cache=True, nogil=True)

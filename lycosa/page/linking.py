@@ -74,6 +74,7 @@ class Linker:
         contexts = memo.of_base(base)
         texts = np.empty(len(marks.text_data) + len(marks.body) + 8, np.uint8)
         texts[: len(marks.text_data)] = marks.text_data
+        heads = min(len(page.hrefs), len(self._rows))  # mostly of the head, hence before all others
         for _ in range(2):
             first = len(memo)
             self._stamp += 1
@@ -96,6 +97,7 @@ class Linker:
                 len(marks.text_data),
                 TEXT_BYTES * limits.text,
                 self._rows,
+                heads,
                 self._special,
             )
             if not full and (raw := self._answered(first, base)) is not None:
@@ -103,12 +105,12 @@ class Linker:
             memo.clear()  # nothing may stay pending
         else:
             return None
-        self._asked.value += count
-        self._hits.value += count - raw
+        self._asked.value += count - heads
+        self._hits.value += count - heads - raw
         into.dropped += dropped
         if left:
             collect(marks, self._special[:left].tolist(), into)
-        return self._packed(marks, base, into, count, texts, text_end), into.dropped
+        return self._packed(marks, base, into, heads, count, texts, text_end), into.dropped
 
     def _answered(self, first: int, base: str) -> int | None:
         """Say what the hrefs that the memo has met now stand for; how many they were, None if there is no room."""
@@ -135,13 +137,13 @@ class Linker:
         return canonicalise(href, base, self._rules, schemes_from(base, self._schemes))
 
     def _packed(
-        self, marks: Marks, base: str, into: Collected, count: int, texts: Any, text_end: int
+        self, marks: Marks, base: str, into: Collected, heads: int, count: int, texts: Any, text_end: int
     ) -> Links:
+        """The columns, of the others that come first, the rows up to `count`, and the others that come last."""
         rows, limit = self._rows, self._limits.text
         late: list[bytes] = []
         late_end = text_end
-        unready = np.flatnonzero(rows[:count, 4] & UNREADY).tolist() if count else []
-        for row in unready:
+        for row in (np.flatnonzero(rows[heads:count, 4] & UNREADY) + heads).tolist():
             element = Scanned(marks, int(rows[row, 5]))
             text = element.link_text(limit) if element.tag == "a" else fold(element.attr("alt") or "", limit)
             encoded = text.encode("utf-8", "replace")
@@ -149,20 +151,24 @@ class Linker:
             late.append(encoded)
             late_end += len(encoded)
         urls = self._plain.resolve(base, into.hrefs) if into.hrefs else []
-        chosen = [row for row, url in enumerate(urls) if url is not None][: len(rows) - count]
-        other_text = "\n".join([urls[row] for row in chosen]).encode("ascii")  # type: ignore[misc]
-        other_keys, _ = self._keyer.scan(other_text)
-        other_places = np.empty((len(chosen), 2), np.int32)
+        chosen = [number for number, url in enumerate(urls) if url is not None]
+        other_text = "\n".join([urls[number] for number in chosen]).encode("ascii")  # type: ignore[misc]
+        other_keys = np.zeros(len(urls), np.uint64)
+        other_keys[chosen] = self._keyer.scan(other_text)[0]
+        other_places = np.full((len(urls), 2), -1, np.int32)
         at = 0
-        for number, row in enumerate(chosen):
-            encoded = into.texts[row].encode("utf-8", "replace")
-            rows[count + number] = (into.kinds[row], -1 - number, late_end, late_end + len(encoded), READY, 0)
+        for number, url in enumerate(urls):
+            row = number if number < heads else count + number - heads
+            if row >= len(rows):
+                break
+            encoded = into.texts[number].encode("utf-8", "replace")
+            rows[row] = (into.kinds[number], -1 - number, late_end, late_end + len(encoded), READY, 0)
             late.append(encoded)
             late_end += len(encoded)
-            length = len(urls[row])  # type: ignore[arg-type]
-            other_places[number] = (at, length)
-            at += length + 1
-        count += len(chosen)
+            if url is not None:
+                other_places[number] = (at, len(url))
+                at += len(url) + 1
+        count = min(count + len(urls) - heads, len(rows))
         if not count:
             return NO_LINKS
         if late:

@@ -13,7 +13,7 @@ from lycosa.page.html import HtmlParser
 from lycosa.page.linking import Linker, undeferred
 from lycosa.page.protocol import Limits, Page
 from lycosa.page.scan import ScanParser
-from lycosa.records import Link, Links
+from lycosa.records import Link, LinkKind, Links
 from lycosa.url.canonical import NO_RULES, canonicalise
 from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer
@@ -88,6 +88,23 @@ def test_every_kind_of_href_from_every_kind_of_base() -> None:
         for href in HREFS:
             alone = f'<a href="{href}">t</a>'.encode()
             assert by_url(packed(one, alone, url)) == by_url(plainly(alone, url)), href
+
+
+def test_the_better_followed_of_two_kinds_is_kept_whichever_comes_first() -> None:
+    pieces = [
+        "<form action=s></form>",
+        "<a href=s>t</a>",
+        "<link rel=search href=s title=S>",
+        "<img src=s alt=i>",
+    ]
+    for first in pieces:
+        for second in pieces:
+            body = (first + second).encode()
+            if "<link" not in second:  # those come before all others, where the tree has them in their place
+                assert by_url(packed(linker(), body)) == by_url(plainly(body)), body
+            if first != second and "form" in first and "img" not in second:
+                (link,) = packed(linker(), body)
+                assert link.kind is not LinkKind.FORM
 
 
 def test_a_base_element_changes_what_hrefs_stand_for() -> None:
