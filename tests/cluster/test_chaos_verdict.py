@@ -149,7 +149,7 @@ def test_an_archive_that_is_damaged(crawled: Crawled, tmp_path: Path, how: str) 
     elif how == "short":
         path.write_bytes(data[: page.stored.offset + page.stored.length // 2])
     else:
-        data[page.stored.offset + page.stored.length - 20] ^= 0xFF
+        data[page.stored.offset + page.stored.response] ^= 0xFF  # no member begins there
         path.write_bytes(data)
     faults = crawled.judged(archive=archive).faults
     assert any(f"its bytes are not in the archive: {page.url}" in line for line in faults)
