@@ -12,8 +12,9 @@ because no fetcher could use them and they are common enough to be worth not res
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from lycosa.page.protocol import Limits
+from lycosa.page.protocol import Limits, Page
 
 WHITE = "\t\n\f\r "
 """What HTML calls white space."""
@@ -85,3 +86,21 @@ class Collected:
             self.hrefs.append(href)
             self.kinds.append(kind)
             self.texts.append(text)
+
+    def page(self, media: str, charset: str, language: str, cut: bool, marks: Any = None) -> Page:
+        """The page that the columns are of."""
+        return Page(
+            type=media,
+            charset=charset,
+            title=self.title,
+            hrefs=self.hrefs,
+            kinds=self.kinds,
+            texts=self.texts,
+            base=self.base,
+            canonical=self.canonical,
+            robots=self.robots,
+            language=language,
+            dropped=self.dropped,
+            cut=cut,
+            marks=marks,
+        )

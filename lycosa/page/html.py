@@ -375,20 +375,7 @@ class HtmlParser:
             self._collect(inner.iter_elements(_TAGS), into, once, large)
         root = document.root
         language = root.attr("lang") if root is not None else None
-        return Page(
-            type=media,
-            charset=charset,
-            title=into.title,
-            hrefs=into.hrefs,
-            kinds=into.kinds,
-            texts=into.texts,
-            base=into.base,
-            canonical=into.canonical,
-            robots=into.robots,
-            language=language.strip(WHITE)[:35] if language else "",
-            dropped=into.dropped,
-            cut=cut,
-        )
+        return into.page(media, charset, language.strip(WHITE)[:35] if language else "", cut)
 
     def _collect(
         self, elements: Iterable[Element], into: Collected, once: dict[str, int] | None, large: bool

@@ -197,21 +197,7 @@ class ScanParser:
             places = others[: sort_out(marks.tape, len(marks.tape), marks.data, others)].tolist()
         into = Collected(self._limits, self._limits.links)
         language = collect(marks, places, into)
-        return Page(
-            type=media,
-            charset=charset,
-            title=into.title,
-            hrefs=into.hrefs,
-            kinds=into.kinds,
-            texts=into.texts,
-            base=into.base,
-            canonical=into.canonical,
-            robots=into.robots,
-            language=language,
-            dropped=into.dropped,
-            cut=marks.cut,
-            marks=marks if self._deferred else None,
-        )
+        return into.page(media, charset, language, marks.cut, marks if self._deferred else None)
 
     def scan(self, body: bytes, media: str, charset: str) -> Marks:
         """The tape of a page."""
