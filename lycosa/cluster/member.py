@@ -300,10 +300,10 @@ class Member:
         return files
 
     def _may_ask(self, shard: int, address: str) -> bool:
-        """Whether a shard's hosts may be asked now: lease, pages, and the address's turn."""
-        if not self._holder.may_fetch(shard) or not self._rations.may(shard):
+        """Whether a shard's hosts may be asked now: lease and address; pages, if no visit has begun."""
+        if not self._holder.may_fetch(shard):
             return False
-        return not address or self._addresses.has(address)
+        return self._addresses.has(address) if address else self._rations.may(shard)
 
     # -- the run
 

@@ -309,8 +309,7 @@ class Visitor:
                 self._hang_up(turn)
                 await self._clock.sleep(wait_after(self._options.politeness, 0.0, None, turn.last))
             outcome = await self._request(turn, url, fetcher, Kind.ROBOTS)
-            if isinstance(outcome, Failure) and outcome.kind is FailureKind.LOCAL:
-                self._short(turn, outcome.detail)
+            if self._not_asked(turn, outcome):
                 return None
             if self._first_stale(host, outcome):  # over a connection of its own, after the wait
                 return await self._ask_robots(turn, url, fetcher)
@@ -348,8 +347,7 @@ class Visitor:
                 elif await self._take_turn(other, allowed[0]) is False:
                     return None
             outcome = await self._request(other, url, fetcher, Kind.ROBOTS)
-            if isinstance(outcome, Failure) and outcome.kind is FailureKind.LOCAL:
-                self._short(turn, outcome.detail)
+            if self._not_asked(turn, outcome):
                 return None
             return None if self._first_stale(host, outcome) else outcome
         finally:
@@ -377,7 +375,11 @@ class Visitor:
         """Ask over the visit's connection, or over a new one if it has none; and see what became of it."""
         site = site_of(url)
         turn.asked += 1
-        outcome = await fetcher.fetch(Request(url, turn.address, kind=kind, reuse=turn.site == site))
+        shard, address = turn.shard.number, turn.address
+        may_send = (lambda: self._may_ask(shard, address)) if address else None
+        outcome = await fetcher.fetch(
+            Request(url, address, kind=kind, reuse=turn.site == site, may_send=may_send)
+        )
         turn.last = outcome.timing.total / 1000
         gone = isinstance(outcome, Failure) or outcome.closed or bool(outcome.truncated)
         turn.site = "" if gone else site
@@ -393,6 +395,16 @@ class Visitor:
                 if keeper is not None:
                     keeper(turn.host)
         turn.site = ""
+
+    def _not_asked(self, turn: Turn, outcome: Response | Failure) -> bool:
+        """Whether the site was not asked, for a reason of ours: the visit ends, and the URL stays pending."""
+        if isinstance(outcome, Failure) and outcome.kind is FailureKind.LOCAL:
+            self._short(turn, outcome.detail)
+            return True
+        if isinstance(outcome, Failure) and outcome.kind is FailureKind.LATE:
+            turn.over = True
+            return True
+        return False
 
     def _short(self, turn: Turn, detail: str) -> bool:
         """This machine lacks something: the visit ends, and its URL stays pending."""
@@ -426,8 +438,8 @@ class Visitor:
             turn.over = True
             if first_stale:
                 return False  # no attempt: the next visit opens a connection of its own
-            if outcome.kind is FailureKind.LOCAL:
-                return self._short(turn, outcome.detail)
+            if self._not_asked(turn, outcome):
+                return False
             self._failures(f"error.{outcome.kind}").add()
             due = retry_due(self._options.retry, waiting.attempt + 1, now) if outcome.transient else None
             detail = f"{outcome.kind}: {outcome.detail}"

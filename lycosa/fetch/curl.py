@@ -69,9 +69,7 @@ class Outcome(NamedTuple):
     whole_head: bool
     parts: list[bytes | bytearray]
     size: int
-    stopped: (
-        str  # why *we* ended it: "", "head", "body", "first-byte", "address", "shortage", "stale", "closed"
-    )
+    stopped: str  # why *we* ended it: "", "head", "body", "first-byte", "address", "shortage", "stale", "late", "closed"
     timing: Timing
     address: str
     kept: bool  # the connection is still there
@@ -84,6 +82,7 @@ class Transfer:
         "_guard",
         "_header_limit",
         "_lines_set",
+        "_may_send",
         "_pin",
         "_reuse",
         "_room",
@@ -119,6 +118,7 @@ class Transfer:
         self._spend = spend
         self._pin = ""
         self._reuse = False
+        self._may_send: Callable[[], bool] | None = None
         self._lines_set: list[bytes] | None = None
         self.serial = 0
         self.started = 0.0
@@ -147,12 +147,20 @@ class Transfer:
         self.body_limit = 0
 
     def prepare(
-        self, url: str, path: str, address: str, lines: list[bytes], body_limit: int, reuse: bool = False
+        self,
+        url: str,
+        path: str,
+        address: str,
+        lines: list[bytes],
+        body_limit: int,
+        reuse: bool = False,
+        may_send: Callable[[], bool] | None = None,
     ) -> None:
-        """Set up the next transfer; `reuse`: over a kept connection, or not at all."""
+        """Set up the next transfer. `reuse`: over a kept connection or not at all. `may_send` has the last word."""
         self._clear()
         self.body_limit = body_limit
         self._reuse = reuse
+        self._may_send = may_send
         curl = self.curl
         curl.setopt(pycurl.URL, url)
         if not self.proxied:
@@ -171,7 +179,7 @@ class Transfer:
 
     def release(self) -> None:
         """Let go of what was received; the handle stays."""
-        self.future = None
+        self.future = self._may_send = None
         self.serial += 1
         self._clear()
 
@@ -217,13 +225,23 @@ class Transfer:
         return None
 
     def _on_request(self, *where: Any) -> int:
+        if self._is_late():
+            return int(pycurl.PREREQFUNC_ABORT)
         self.sent = True
         return int(pycurl.PREREQFUNC_OK)
+
+    def _is_late(self) -> bool:
+        if self._may_send is None or self._may_send():
+            return False
+        self.stopped = "late"
+        return True
 
     def _on_open(self, purpose: int, address: Any) -> Any:
         if (self.sent or self._reuse) and not self.proxied:
             # The kept connection was dead, and libcurl would open another one at once.
             self.stopped = "stale"
+            return pycurl.SOCKET_BAD
+        if self._is_late():
             return pycurl.SOCKET_BAD
         refused = self._refusal(str(address.addr[0]))
         if refused is not None:

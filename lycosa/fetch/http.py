@@ -176,7 +176,7 @@ class HttpFetcher:
         address = request.address if not self._options.proxy else ""
 
         def prepare(transfer: Transfer) -> None:
-            transfer.prepare(target.url, target.path, address, lines, limit, request.reuse)
+            transfer.prepare(target.url, target.path, address, lines, limit, request.reuse, request.may_send)
 
         if self._throttle is not None:
             await self._throttle.admit()
@@ -260,6 +260,8 @@ class HttpFetcher:
             return Failure(FailureKind.LOCAL, outcome.message, timing)
         if stopped == "stale":
             return Failure(FailureKind.STALE, "the kept connection had ended", timing)
+        if stopped == "late":
+            return Failure(FailureKind.LATE, "the right to ask ended before the request was sent", timing)
         if stopped == "closed":
             return Failure(FailureKind.LOCAL, "the fetcher was closed", timing)
         if stopped == "head":

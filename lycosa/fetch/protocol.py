@@ -14,6 +14,10 @@ The connection. `Response.closed` says that the connection did not outlive the a
 goes over the connection that the answer before it left, or fails as `stale`; no other is opened for it. A fetcher
 that keeps connections has `let_go(host)`, which ends those of a host.
 
+The right to ask may end while a request waits for its connection (a lease runs out, the process was stopped for a
+while). `Request.may_send` is therefore asked before a connection is opened, and once more when it stands and
+nothing has been sent; if it says no, nothing is, and the failure is `late`.
+
 Whose fault. `FailureKind.LOCAL` is this machine's: short of descriptors, memory or ports. It says nothing of the
 site.
 
@@ -38,6 +42,7 @@ HTTP/2, which has no such text, is written in HTTP/1 form with `HTTP/2` in its s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
@@ -59,7 +64,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
     `address` is the checked address to connect to ("" for fetchers that need none). `headers` are sent
     besides those of the options; `etag` and `modified` make the request conditional. `reuse`: only over the
-    connection that the site's last answer left open.
+    connection that the site's last answer left open. `may_send`: see the module.
     """
 
     url: str
@@ -69,6 +74,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     etag: str = ""
     modified: str = ""
     reuse: bool = False
+    may_send: Callable[[], bool] | None = None
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -113,6 +119,7 @@ class FailureKind(StrEnum):
     PROXY = "proxy"
     REQUEST = "request"  # a URL or header that cannot be sent
     UNSUPPORTED = "unsupported"  # no such scheme here
+    LATE = "late"  # it might not be sent any more (`Request.may_send`)
     LOCAL = "local"  # this machine's fault: no descriptors, memory or ports
 
 

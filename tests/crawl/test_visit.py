@@ -553,6 +553,16 @@ def test_our_own_shortage_costs_a_site_no_attempt(where: str) -> None:
     assert ran.agent.read_meters()["error.local"] == 20
 
 
+@pytest.mark.parametrize("where", [ROOT, ROBOTS])
+def test_a_request_that_came_too_late_to_be_sent_is_no_attempt(where: str) -> None:
+    late = Failure(FailureKind.LATE, "the right to ask ended")
+    reply = html() if where == ROOT else rules("")
+    pages = {ROOT: html(), ROBOTS: rules(""), where: lambda before: late if before < 20 else reply}
+    ran = crawl(FaultyFiles(), pages, [ROOT])
+    assert ran.fetched == {ROOT: 200} and not ran.skipped and not ran.deferred
+    assert len(ran.times(url=where)) == 21
+
+
 def test_a_robots_file_elsewhere_waits_for_our_shortage_too() -> None:
     pages = {
         ROBOTS: moved("http://b.test/rules.txt"),

@@ -524,6 +524,19 @@ async def test_connections_that_were_let_go_are_ended_and_never_used_again() -> 
             site.connections -= 1
 
 
+@pytest.mark.parametrize("turns", [0, 1], ids=["before the connection", "before the request"])
+async def test_a_request_whose_time_is_over_is_not_sent(turns: int) -> None:
+    """Whoever was stopped between deciding to ask and asking must not ask on waking."""
+    heads: list[bytes] = []
+    answers = iter([True] * turns + [False])
+    async with serving(answering(heads=heads)) as site, fetching() as fetcher:
+        failed = await fail(fetcher, site.url("/a"), may_send=lambda: next(answers))
+        assert failed.kind is FailureKind.LATE
+        assert (await get(fetcher, site.url("/b"), may_send=lambda: True)).status == 200
+        assert site.connections == turns + 1
+    assert [head.split()[1] for head in heads] == [b"/b"]
+
+
 async def test_the_bandwidth_cap_holds() -> None:
     async with serving(answering(body=bytes(40_000))) as site, fetching(bandwidth=100_000) as fetcher:
         start = time.perf_counter()
