@@ -69,7 +69,8 @@ class Outcome(NamedTuple):
     whole_head: bool
     parts: list[bytes | bytearray]
     size: int
-    stopped: str  # why *we* ended it: "", "head", "body", "first-byte", "address", "shortage", "stale", "late", "closed"
+    stopped: str
+    """Why *we* ended it: "", "head", "body", "first-byte", "address", "shortage", "stale", "late", "closed"."""
     timing: Timing
     address: str
     kept: bool  # the connection is still there
