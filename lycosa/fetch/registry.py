@@ -16,7 +16,7 @@ factory share the fetcher it made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
 from lycosa.clock import Clock
@@ -25,6 +25,7 @@ from lycosa.fetch.dns import AresResolver, DnsOptions, OverridingResolver, Resol
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Fetcher, FetchOptions
 from lycosa.meters import Meters
+from lycosa.plugins import entry_points
 
 GROUP = "lycosa.fetchers"
 

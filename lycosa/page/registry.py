@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from importlib.metadata import entry_points
 
 from lycosa.errors import ConfigError
 from lycosa.page.charset import charset_of
@@ -30,6 +29,7 @@ from lycosa.page.plain import PlainParser, named_sitemap
 from lycosa.page.protocol import LIMITS, Limits, Page, Parser
 from lycosa.page.sniff import GZIP, HTML, PLAIN, XHTML, declared, is_text, is_xml, sniff
 from lycosa.page.xml import XmlParser
+from lycosa.plugins import entry_points
 
 GROUP = "lycosa.parsers"
 
