@@ -8,6 +8,8 @@ changed since the last run, all of them are compiled anew.
 from __future__ import annotations
 
 import hashlib
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,17 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "lycosa"
 
 
+def take_signals() -> None:
+    """Of `nohup make test` or a shell's background job signals are ignored, and child processes inherit that."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGHUP, signal.SIGINT):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                hears = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+                signal.signal(number, hears)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    take_signals()
     if hasattr(config, "workerinput"):
         return  # the controller has seen to it
     digest = hashlib.sha256()

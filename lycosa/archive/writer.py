@@ -42,7 +42,7 @@ import msgspec
 from lycosa.archive import warc
 from lycosa.archive.reader import Exchange, Located, read_exchange, scan
 from lycosa.clock import Clock, milliseconds
-from lycosa.errors import ConfigError, StorageError
+from lycosa.errors import ConfigError, DiskFullError, StorageError
 from lycosa.files import Appender, Files
 from lycosa.records import Stored
 from lycosa.version import VERSION
@@ -124,7 +124,7 @@ class Archive:
         self._open: list[_File] = []  # in order of their making; the last one grows
         self._kept = 0  # bytes in all `pending`
         self._ended: _File | None = None  # takes no more
-        self._failed = ""
+        self._failed: BaseException | None = None
         self._made = False  # a file was made and its directory not yet synced
         names = [*files.list(""), *missing_marks(files)]
         self._serial = 1 + max(map(_serial, names), default=-1)
@@ -232,7 +232,7 @@ class Archive:
         """Sync, and close the files. The archive can be used again: it goes on in its last file."""
         with self._lock:
             failed = self._failed
-        if not failed:
+        if failed is None:
             self.sync()
         with self._io, self._lock:
             for file in self._open:
@@ -258,7 +258,7 @@ class Archive:
                     self._made = False
             except BaseException as error:
                 with self._lock:
-                    self._failed = str(error) or type(error).__name__
+                    self._failed = error
                 raise
             if durable:
                 # All files but the last are complete: `store` only ever adds to the last.
@@ -283,8 +283,12 @@ class Archive:
             file.dirty = False
 
     def _check(self) -> None:
-        if self._failed:
-            raise StorageError(f"the archive failed before ({self._failed}): run the same command again")
+        failed = self._failed
+        if isinstance(failed, DiskFullError):
+            raise DiskFullError(str(failed))
+        if failed is not None:
+            said = str(failed) or type(failed).__name__
+            raise StorageError(f"the archive failed before ({said}): run the same command again")
 
     # -- recovery and reading ---------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from warcio.archiveiterator import ArchiveIterator
 from lycosa.archive import warc
 from lycosa.archive.writer import Archive, ArchiveOptions
 from lycosa.clock import ManualClock
-from lycosa.errors import ConfigError, StorageError
+from lycosa.errors import ConfigError, DiskFullError, StorageError
 from lycosa.files import Appender, DiskFiles, Files
 from lycosa.lab.faults import Crash, FaultyFiles
 from lycosa.records import Stored
@@ -359,18 +359,27 @@ def test_random_crashes(seed: int) -> None:
     assert len(counts) == 30
 
 
-class _FullFiles(DiskFiles):
+class _BadFiles(DiskFiles):
+    def __init__(self, root: Path, error: StorageError) -> None:
+        super().__init__(root)
+        self._error = error
+
     def append(self, name: str) -> Appender:
-        raise StorageError(f"cannot write {name}: the disk is full")
+        raise self._error
 
 
-def test_after_an_error_nothing_more_is_stored(tmp_path: Path) -> None:
-    archive = _archive(_FullFiles(tmp_path))
+@pytest.mark.parametrize(
+    ("error", "after"),
+    [(StorageError("it burns"), "failed before"), (DiskFullError("the disk is full"), "^the disk is full")],
+)
+def test_after_an_error_nothing_more_is_stored(tmp_path: Path, error: StorageError, after: str) -> None:
+    """Whoever comes later and is heard first says the same of a full disk."""
+    archive = _archive(_BadFiles(tmp_path, error))
     _store(archive, 1)
-    with pytest.raises(StorageError, match="the disk is full"):
+    with pytest.raises(type(error), match=str(error)):
         archive.sync()
     for again in (archive.sync, archive.flush, lambda: _store(archive, 2)):
-        with pytest.raises(StorageError, match="failed before"):
+        with pytest.raises(type(error), match=after):
             again()
     archive.close()
 

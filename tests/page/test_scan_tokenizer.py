@@ -88,9 +88,10 @@ def cases(name: str) -> Iterator[Case]:
 
 
 @cache
-def plain(tags: tuple[str, ...], attributes: tuple[str, ...]) -> tuple[ModuleType, ModuleType]:
+def plain(tags: tuple[str, ...], attributes: tuple[str, ...]) -> tuple[Any, Any]:
     """The scanner's kernel as plain Python, with these names before its own; its tables and itself."""
-    names, kernel = ModuleType("names"), ModuleType("kernel")
+    names: Any = ModuleType("names")
+    kernel: Any = ModuleType("kernel")
     source = Path(scan_names.__file__).read_text("utf-8")
     begin, marker, end = source.partition("TAGS = {")
     exec(compile(begin, "names", "exec"), names.__dict__)
