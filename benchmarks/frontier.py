@@ -33,10 +33,8 @@ import numpy as np
 
 from lycosa.clock import ManualClock
 from lycosa.crawl.warming import warm as compile_kernels
-from lycosa.frontier.orders import BiasedOrder, DepthOrder, LengthOrder, Order
-from lycosa.frontier.packed import PackedFrontier
-from lycosa.frontier.protocol import Levels
-from lycosa.frontier.store import BLOCK, QUEUE
+from lycosa.frontier import BiasedOrder, DepthOrder, LengthOrder, Levels, Order, PackedFrontier
+from lycosa.frontier.packed.store import BLOCK, QUEUE
 from lycosa.records import Waiting
 from lycosa.url.key import Keyer
 

@@ -25,7 +25,8 @@ from lycosa.crawl.config import Options
 from lycosa.crawl.shard import Shard
 from lycosa.fetch import http
 from lycosa.fetch.robots_policy import RobotsOptions
-from lycosa.frontier import left_packed, left_store, sydney
+from lycosa.frontier.sydney import left_packed, left_store
+from lycosa.frontier.sydney import room as sydney
 from lycosa.log import snapshot
 from lycosa.records import Why
 from lycosa.url import hrefs

@@ -3,7 +3,7 @@
     file := "LyADR1\\r\\n" slots:u32le wait:f64le pad slot × slots      the head has 32 bytes
     slot := key:u64le owner:u32le pad:u32le until:f64le
 
-The interface of `lycosa.frontier.politeness.AddressTable`, and the same promise: one connection at a time to each
+The interface of `lycosa.frontier.AddressTable`, and the same promise: one connection at a time to each
 address, and a wait after it. `key` is a hash of the address, 0 for none; `owner` the agent that has a connection
 open, plus one, 0 for none; `until` the end of the wait, on the monotonic clock, which the processes of a machine
 have in common.

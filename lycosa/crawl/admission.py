@@ -33,10 +33,9 @@ from xxhash import xxh32_intdigest
 
 from lycosa.crawl.exchange import Outbox, Row, pack_hint, unpack_hint
 from lycosa.crawl.splitting import Splitter
-from lycosa.frontier.left_behind import OTHERS, Entry, LeftBehind
-from lycosa.frontier.orders import Order, Sighting
-from lycosa.frontier.protocol import Frontier
-from lycosa.frontier.sydney import ALL, PER_URL, Room, Sampler, permuted
+from lycosa.frontier import Entry, Frontier, LeftBehind, Order, Room, Sampler, Sighting
+from lycosa.frontier.sydney.left_behind import OTHERS
+from lycosa.frontier.sydney.room import ALL, PER_URL, permuted
 from lycosa.log.log import Log
 from lycosa.records import Fetched, LinkKind, Links, Received, Record, Robots, Seeded, Waiting
 from lycosa.seen.protocol import Keys, Merging

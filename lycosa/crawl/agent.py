@@ -56,13 +56,18 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.registry import FetchContext, Fetchers, make_resolver
 from lycosa.fetch.robots_policy import RobotsOptions as RobotsPolicy
 from lycosa.files import DiskFiles, Files
-from lycosa.frontier.calendar import Calendar
-from lycosa.frontier.left_packed import PackedLeftBehind
-from lycosa.frontier.packed import PackedFrontier
-from lycosa.frontier.politeness import AddressTable, wait_after
-from lycosa.frontier.rank_orders import Judging
-from lycosa.frontier.scoring import ScoredOrder, Scorer
-from lycosa.frontier.sydney import Room, Sampler
+from lycosa.frontier import (
+    AddressTable,
+    Calendar,
+    Judging,
+    PackedFrontier,
+    PackedLeftBehind,
+    Room,
+    Sampler,
+    ScoredOrder,
+    Scorer,
+    wait_after,
+)
 from lycosa.log.log import SEGMENT_BYTES, Log
 from lycosa.meters import Meters
 from lycosa.page.linking import Linker

@@ -25,9 +25,8 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import FetchOptions
 from lycosa.fetch.registry import known_schemes
 from lycosa.fetch.robots import product_token
-from lycosa.frontier.options import FrontierOptions
-from lycosa.frontier.politeness import OWN_SITE, PolitenessOptions
-from lycosa.frontier.retries import RetryOptions
+from lycosa.frontier import FrontierOptions, PolitenessOptions, RetryOptions
+from lycosa.frontier.waits.politeness import OWN_SITE
 from lycosa.seen.stores import SeenOptions
 from lycosa.url.canonical import canonicalise
 from lycosa.url.domains import Domains

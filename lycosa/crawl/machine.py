@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from lycosa.crawl.config import Options
-from lycosa.frontier.options import FrontierOptions
+from lycosa.frontier import FrontierOptions
 from lycosa.seen.stores import SeenOptions
 
 GROUPS = Path("/sys/fs/cgroup")

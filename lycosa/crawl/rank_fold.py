@@ -13,7 +13,7 @@ to). A page that was fetched again counts with its last links.
 
 Memory. The rows are bounded by `memory` bytes. When they would exceed it the fold goes over, for good, to ranking
 hosts (`by_host`): the first four tables are dropped, `hosts` goes on. A host is named by 48 bits of its hash
-(`lycosa.frontier.rank_orders.host_name`). A host that links to another n times counts as 1 + ⌊log₂ n⌋ links: a
+(`lycosa.frontier.orders.ranked.host_name`). A host that links to another n times counts as 1 + ⌊log₂ n⌋ links: a
 footer on every page is worth little more than one. Links within a host do not count. Rows of the same two hosts are
 summed up whenever ranks are calculated, in the thread; should they then still take more than half of the
 memory, the rarest links go, and what finds no room before that is not taken: both are counted in `dropped`.
@@ -33,9 +33,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.frontier import rank_kernels
-from lycosa.frontier.rank_orders import HOST_BITS, Noted, Ranks, host_name, is_home
-from lycosa.frontier.rows import Rows, joined
+from lycosa.frontier import Noted, Ranks
+from lycosa.frontier.orders import rank_kernels
+from lycosa.frontier.orders.ranked import HOST_BITS, host_name, is_home
+from lycosa.frontier.orders.rows import Rows, joined
 from lycosa.graph.bv import Lists
 from lycosa.graph.pagerank import pagerank
 from lycosa.records import Fetched, Links, Record, Robots, Seeded, Skipped

@@ -23,11 +23,22 @@ import numpy as np
 from lycosa.clock import Clock
 from lycosa.crawl.rank_fold import SOURCE, RankFold, host_ranks, lists_of, rank_lists, rows_of_hosts
 from lycosa.errors import ConfigError
-from lycosa.frontier.options import FrontierOptions
-from lycosa.frontier.orders import DepthOrder, LengthOrder, Order
-from lycosa.frontier.protocol import Frontier, Levels
-from lycosa.frontier.rank_orders import BatchOrder, OptimalOrder, PartialOrder, Plan, RankedOrder
-from lycosa.frontier.scoring import Scorer, load_scorer, scored
+from lycosa.frontier import (
+    BatchOrder,
+    DepthOrder,
+    Frontier,
+    FrontierOptions,
+    LengthOrder,
+    Levels,
+    OptimalOrder,
+    Order,
+    PartialOrder,
+    Plan,
+    RankedOrder,
+    Scorer,
+    load_scorer,
+    scored,
+)
 from lycosa.meters import Meters
 from lycosa.records import Record
 from lycosa.url.key import Keyer
@@ -61,7 +72,7 @@ def _plain_order(options: FrontierOptions, keyer: Keyer) -> Order:
         case "length":
             return LengthOrder()
         case "biased":
-            from lycosa.frontier.orders import BiasedOrder
+            from lycosa.frontier import BiasedOrder
 
             return BiasedOrder(options.front_queues)
         case "batch":
@@ -183,7 +194,7 @@ class Ranker:
 
 def warm_ranking() -> None:
     """Have the kernels of ranks compiled."""
-    from lycosa.frontier.shares import Shares
+    from lycosa.frontier import Shares
 
     keys = np.arange(1, 9, dtype=np.uint64)
     host_ranks(rows_of_hosts(1, keys), rank_lists)

@@ -30,11 +30,7 @@ from lycosa.crawl.exchange import Outbox, unpack_hint
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals
-from lycosa.frontier.calendar import Calendar
-from lycosa.frontier.left_behind import LeftBehind
-from lycosa.frontier.orders import Order
-from lycosa.frontier.protocol import Frontier
-from lycosa.frontier.sydney import Room, Sampler
+from lycosa.frontier import Calendar, Frontier, LeftBehind, Order, Room, Sampler
 from lycosa.log.log import Log
 from lycosa.records import (
     FIRST_REQUISITE,

@@ -37,8 +37,7 @@ from lycosa.crawl.shard import Shard
 from lycosa.fetch.dns import DnsFailure, DnsKind, Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, Kind, Request, Response
-from lycosa.frontier.politeness import pages_per_visit, wait_after
-from lycosa.frontier.retries import retry_due
+from lycosa.frontier import pages_per_visit, retry_due, wait_after
 from lycosa.meters import Meters
 from lycosa.records import Deferred, Skipped, Waiting, Why
 from lycosa.url.parts import host_of, site_of

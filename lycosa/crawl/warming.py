@@ -23,11 +23,7 @@ from lycosa.crawl.site_index import Index
 from lycosa.crawl.sites import SiteTable
 from lycosa.errors import StorageError
 from lycosa.files import DiskFiles, Files, scratch
-from lycosa.frontier.left_behind import Entry
-from lycosa.frontier.left_packed import PackedLeftBehind
-from lycosa.frontier.orders import BiasedOrder, DepthOrder, Ranking
-from lycosa.frontier.packed import PackedFrontier
-from lycosa.frontier.protocol import Levels
+from lycosa.frontier import BiasedOrder, DepthOrder, Entry, Levels, PackedFrontier, PackedLeftBehind, Ranking
 from lycosa.meters import Meters
 from lycosa.page.linking import Linker
 from lycosa.page.protocol import Limits

@@ -38,7 +38,7 @@ from xxhash import xxh64_intdigest
 
 from lycosa.clock import Clock
 from lycosa.errors import LocalError, StorageError
-from lycosa.frontier.orders import DepthOrder, Order, winner
+from lycosa.frontier.orders.order import DepthOrder, Order, winner
 from lycosa.frontier.protocol import STEP, Levels
 from lycosa.records import Waiting
 from lycosa.url.parts import host_of

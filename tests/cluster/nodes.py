@@ -15,7 +15,7 @@ from lycosa.crawl.config import read_options
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.splitting import Splitter
 from lycosa.files import Files
-from lycosa.frontier.politeness import AddressTable
+from lycosa.frontier import AddressTable
 from lycosa.lab.network import Reply, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
 from lycosa.meters import Meters
 from lycosa.records import Fetched, Link, LinkKind, Links, Timing

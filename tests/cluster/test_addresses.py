@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from lycosa.cluster import addresses
 from lycosa.cluster.addresses import SharedAddressTable
 from lycosa.errors import StorageError
-from lycosa.frontier.politeness import AddressTable
+from lycosa.frontier import AddressTable
 
 
 class Table(Protocol):

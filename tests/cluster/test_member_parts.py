@@ -36,7 +36,7 @@ from lycosa.crawl.config import SnapshotOptions, read_options
 from lycosa.crawl.shard import Shard
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles
-from lycosa.frontier.politeness import AddressTable
+from lycosa.frontier import AddressTable
 from lycosa.lab.network import Reply, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
 from lycosa.log.log import Batch, pack
 from lycosa.records import (

@@ -17,10 +17,7 @@ from lycosa.clock import ManualClock
 from lycosa.crawl import budget_kernels as kernels
 from lycosa.crawl.budgets import Budgets, _register
 from lycosa.errors import ConfigError, StorageError
-from lycosa.frontier.orders import DepthOrder
-from lycosa.frontier.packed import PackedFrontier
-from lycosa.frontier.plain import PlainFrontier
-from lycosa.frontier.protocol import Frontier
+from lycosa.frontier import DepthOrder, Frontier, PackedFrontier, PlainFrontier
 from lycosa.records import Waiting
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of

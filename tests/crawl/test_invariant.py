@@ -22,14 +22,17 @@ from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.files import Files
-from lycosa.frontier.calendar import Calendar
-from lycosa.frontier.left_plain import PlainLeftBehind
-from lycosa.frontier.options import FrontierOptions
-from lycosa.frontier.orders import DepthOrder
-from lycosa.frontier.packed import PackedFrontier
-from lycosa.frontier.plain import PlainFrontier
-from lycosa.frontier.protocol import Frontier
-from lycosa.frontier.sydney import Room, Sampler
+from lycosa.frontier import (
+    Calendar,
+    DepthOrder,
+    Frontier,
+    FrontierOptions,
+    PackedFrontier,
+    PlainFrontier,
+    PlainLeftBehind,
+    Room,
+    Sampler,
+)
 from lycosa.lab.faults import FaultyFiles
 from lycosa.log import snapshot
 from lycosa.log.log import Log

@@ -13,7 +13,7 @@ from lycosa.clock import ManualClock
 from lycosa.crawl.agent import build
 from lycosa.crawl.config import read_options
 from lycosa.errors import ConfigError
-from lycosa.frontier.store import BACK
+from lycosa.frontier.packed.store import BACK
 from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.network import ScriptedFetcher, ScriptedFetchers, ScriptedResolver
 from lycosa.log.reader import LogReader

@@ -22,23 +22,27 @@ from lycosa.crawl.rank_fold import SOURCE, RankFold, lists_of, lists_plain, rank
 from lycosa.crawl.ranking import Ranker, make_order, ranked, warm_ranking
 from lycosa.crawl.shard import followed_kinds
 from lycosa.errors import ConfigError
-from lycosa.frontier import orders, rank_kernels
-from lycosa.frontier.options import Boost, FrontierOptions
-from lycosa.frontier.orders import DepthOrder, LengthOrder, Order, Ranking
-from lycosa.frontier.packed import PackedFrontier
-from lycosa.frontier.plain import PlainFrontier
-from lycosa.frontier.protocol import Frontier, Levels
-from lycosa.frontier.rank_orders import (
-    WORST,
+from lycosa.frontier import (
     BatchOrder,
+    Boost,
+    DepthOrder,
+    Frontier,
+    FrontierOptions,
+    LengthOrder,
+    Levels,
     OptimalOrder,
+    Order,
+    PackedFrontier,
     PartialOrder,
+    PlainFrontier,
     RankedOrder,
+    Ranking,
     Ranks,
-    host_name,
-    plan_levels,
+    ScoredRankedOrder,
 )
-from lycosa.frontier.scoring import ScoredRankedOrder
+from lycosa.frontier.orders import order as orders
+from lycosa.frontier.orders import rank_kernels
+from lycosa.frontier.orders.ranked import WORST, host_name, plan_levels
 from lycosa.graph import walk_kernels
 from lycosa.graph.bv import Lists
 from lycosa.meters import Meters

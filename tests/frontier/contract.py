@@ -14,7 +14,7 @@ import pytest
 
 from lycosa.clock import ManualClock
 from lycosa.errors import LocalError, StorageError
-from lycosa.frontier.orders import BiasedOrder, LengthOrder, Order
+from lycosa.frontier.orders.order import BiasedOrder, LengthOrder, Order
 from lycosa.frontier.protocol import STEP, Frontier, Levels
 from lycosa.records import Waiting
 from lycosa.url.key import Keyer

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lycosa.clock import ManualClock
-from lycosa.frontier.orders import Order
+from lycosa.frontier.orders.order import Order
 from lycosa.frontier.plain import PlainFrontier
 from lycosa.frontier.protocol import Frontier
 from tests.frontier.contract import FrontierContract

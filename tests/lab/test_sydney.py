@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.errors import ConfigError
-from lycosa.frontier.sydney import ALL
+from lycosa.frontier.sydney.room import ALL
 from lycosa.graph.bv import Lists
 from lycosa.lab.experiments import sydney
 from lycosa.lab.experiments.sydney import BFS, Plan, Rule, Subject, Trace, crawl, plan_of

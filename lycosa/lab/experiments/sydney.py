@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from lycosa.crawl.admission import LEAST, RETURNS
 from lycosa.errors import ConfigError
-from lycosa.frontier.options import FrontierOptions
-from lycosa.frontier.sydney import ALL, FULL, MOST_BACK, PER_URL, Room, Sampler
+from lycosa.frontier import FrontierOptions, Room, Sampler
+from lycosa.frontier.sydney.room import ALL, FULL, MOST_BACK, PER_URL
 from lycosa.graph import walk_kernels
 from lycosa.graph.bv import Lists
 from lycosa.lab.experiments import sydney_kernels as kernels

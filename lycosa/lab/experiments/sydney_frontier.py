@@ -24,12 +24,8 @@ from lycosa.crawl.shard import ContentIndex, Shard
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.files import Files
-from lycosa.frontier.calendar import Calendar
-from lycosa.frontier.left_behind import Entry
-from lycosa.frontier.left_packed import PackedLeftBehind
-from lycosa.frontier.orders import DepthOrder
-from lycosa.frontier.packed import PackedFrontier
-from lycosa.frontier.sydney import PER_URL, Room, Sampler
+from lycosa.frontier import Calendar, DepthOrder, Entry, PackedFrontier, PackedLeftBehind, Room, Sampler
+from lycosa.frontier.sydney.room import PER_URL
 from lycosa.lab.experiments.sydney import Rule, Subject, options_of, room_for
 from lycosa.log.log import Log
 from lycosa.meters import Meters

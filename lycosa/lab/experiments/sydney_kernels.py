@@ -17,7 +17,7 @@ NONE, FIFO, LIFO, EMPTIED = 0, 1, 2, 3
 """What S is: nothing at all; a queue; a stack; a queue that is emptied into P when P is empty."""
 
 ALL = 1 << 30
-"""As `lycosa.frontier.sydney.ALL`."""
+"""As `lycosa.frontier.sydney.room.ALL`."""
 DEEP = -1
 """In `first`: as many as there are, if any may enter at all."""
 
@@ -28,7 +28,7 @@ COUNTS = 10
 
 @njit(cache=True, nogil=True)
 def permute(nodes, keys, position):  # type: ignore[no-untyped-def]
-    """Put a page's links into the order of `lycosa.frontier.sydney.permuted`."""
+    """Put a page's links into the order of `lycosa.frontier.sydney.room.permuted`."""
     salt = mix(np.uint64(position + 1))
     mixed = np.empty(len(nodes), np.uint64)
     for i in range(len(nodes)):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lycosa.frontier.sydney import ALL, permuted
+from lycosa.frontier.sydney.room import ALL, permuted
 from lycosa.lab.experiments.sydney import Plan
 from lycosa.lab.experiments.sydney_kernels import DEEP, EMPTIED, LIFO, NONE
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.errors import ConfigError
-from lycosa.frontier.sydney import directories_of
+from lycosa.frontier.sydney.room import directories_of
 from lycosa.graph.bv import BVGraph, Lists
 from lycosa.graph.pagerank import pagerank
 from lycosa.graph.store import GraphStore

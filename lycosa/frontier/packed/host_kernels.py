@@ -1,0 +1,311 @@
+"""Kernels of the packed frontier's hosts: where they wait, visits, freezing.
+
+Where a host is: in one of the four heaps (`heap_kernels.py`), or
+
+    NOWHERE   it has no URLs in queues, but URLs in flight
+    BEGUN     a visit is under way
+    FREE      the slot has no host
+
+A host in play is in READY, or in TIME, or begun; `playing` says so, and PLAYING counts them. `now` is, in all
+kernels, the latest time that the frontier was told: no host in TIME has a time up to it (`pass_to` sees to that).
+A host in IDLE may: it is as good as forgotten.
+
+Freezing. Before a row or its queues change for the first time in a freeze, `touch` writes the row's
+*descriptor* (its numbers and its queues' cursors, not their bytes) to `side`. The freeze works descriptors
+off one after the other, and touches the next host itself when there is none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lycosa.compiled import njit
+from lycosa.frontier.packed.draw_kernels import rank_again
+from lycosa.frontier.packed.heap_kernels import enter, first, is_better, leave, moved
+from lycosa.frontier.packed.store import (
+    ACTIVE,
+    BACK,
+    BEGUN,
+    EPOCH,
+    FIXED,
+    FRONT,
+    FROZEN,
+    IDLE,
+    IN_FRONT,
+    IN_READY,
+    NO,
+    NOWHERE,
+    PER_QUEUE,
+    PLACES,
+    PLAYING,
+    READY,
+    SIDE,
+    TIME,
+    YES,
+)
+from lycosa.frontier.packed.table_kernels import digest_of, find, forget
+from lycosa.frontier.packed.view_kernels import hosts_of, names_of, queues_of, side_of
+
+# -- where a host waits
+
+
+@njit(cache=True, nogil=True)
+def touch(c: Any, slot: Any) -> None:
+    """Write the descriptor of a host that is about to change, if a freeze still needs it."""
+    hosts = hosts_of(c)
+    queues = queues_of(c)
+    side = side_of(c)
+    if not c[FROZEN] or np.int64(hosts[slot].epoch) == c[EPOCH]:
+        return
+    hosts[slot].epoch = c[EPOCH]
+    at = c[SIDE]
+    side[at] = hosts[slot].ready
+    side[at + 1] = hosts[slot].place
+    side[at + 2] = hosts[slot].name
+    side[at + 3] = hosts[slot].length
+    side[at + 4] = hosts[slot].tier
+    n = 0
+    q = np.int64(hosts[slot].queue)
+    word = at + FIXED
+    while q >= 0:
+        row = queues[q]
+        side[word] = row.level
+        side[word + 1] = row.count
+        side[word + 2] = row.skip
+        side[word + 3] = row.head_block
+        side[word + 4] = row.head_at
+        side[word + 5] = row.end_block
+        side[word + 6] = row.end_at
+        word += PER_QUEUE
+        n += 1
+        q = np.int64(row.next)
+    side[at + 5] = n
+    c[SIDE] = word
+
+
+@njit(cache=True, nogil=True)
+def _play(c: Any, slot: Any, playing: Any) -> None:
+    hosts = hosts_of(c)
+    c[PLAYING] += playing - np.int64(hosts[slot].playing)
+    hosts[slot].playing = playing
+
+
+@njit(cache=True, nogil=True)
+def _wait(c: Any, now: Any, slot: Any) -> None:
+    """Into the heap of a host that has URLs."""
+    hosts = hosts_of(c)
+    if hosts[slot].ready > now:
+        enter(c, TIME, slot)
+    elif hosts[slot].playing:
+        enter(c, READY, slot)
+    else:
+        enter(c, FRONT, slot)
+
+
+@njit(cache=True, nogil=True)
+def settle_host(c: Any, now: Any, slot: Any) -> None:
+    """Have a host that was changed where it belongs, or forget it. (`PlainFrontier._settle`.)"""
+    hosts = hosts_of(c)
+    where = hosts[slot].where
+    if where == BEGUN:
+        return
+    if hosts[slot].queued > 0 or hosts[slot].back > 0:
+        another = rank_again(c, slot)
+        if where in (FRONT, READY):
+            if another:
+                moved(c, slot)
+        elif where != TIME:
+            renew(c, now, slot)
+            leave(c, slot)
+            hosts[slot].ready = max(hosts[slot].ready, now)
+            hosts[slot].place = c[PLACES]
+            c[PLACES] += 1
+            if c[BACK] == 0:
+                _play(c, slot, YES)
+            _wait(c, now, slot)
+        return
+    leave(c, slot)
+    _play(c, slot, NO)
+    hosts[slot].place = -1
+    if hosts[slot].flying:
+        return
+    if hosts[slot].ready > now:
+        enter(c, IDLE, slot)
+    else:
+        forget(c, slot)
+
+
+@njit(cache=True, nogil=True)
+def renew(c: Any, now: Any, slot: Any) -> None:
+    """A host that was as good as forgotten is met again: it is a new one."""
+    hosts = hosts_of(c)
+    if hosts[slot].where == IDLE and hosts[slot].ready <= now:
+        hosts[slot].tier = 0
+
+
+@njit(cache=True, nogil=True)
+def is_active(c: Any, slot: Any) -> Any:
+    hosts = hosts_of(c)
+    return hosts[slot].queued > 0 or hosts[slot].back > 0 or hosts[slot].flying > 0
+
+
+@njit(cache=True, nogil=True)
+def _outside(c: Any, slot: Any, flying: Any, back: Any, back_level: Any) -> None:
+    hosts = hosts_of(c)
+    was = is_active(c, slot)
+    hosts[slot].flying = flying
+    hosts[slot].back = back
+    hosts[slot].back_level = back_level
+    c[ACTIVE] += np.int64(is_active(c, slot)) - np.int64(was)
+
+
+@njit(cache=True, nogil=True)
+def set_outside(c: Any, now: Any, slot: Any, flying: Any, back: Any, back_level: Any) -> None:
+    """Say whether URLs of a host are in flight, how many were put back, and their lowest level."""
+    touch(c, slot)
+    _outside(c, slot, flying, back, back_level)
+    settle_host(c, now, slot)
+
+
+@njit(cache=True, nogil=True)
+def set_back(c: Any, slot: Any, back: Any, back_level: Any) -> None:
+    """Say what was put back, of a host that is not settled yet."""
+    _outside(c, slot, NO, back, back_level)
+
+
+@njit(cache=True, nogil=True)
+def set_ready(c: Any, now: Any, slot: Any, ready: Any) -> None:
+    """Let a host wait until `ready` at least."""
+    hosts = hosts_of(c)
+    touch(c, slot)
+    renew(c, now, slot)
+    if ready > hosts[slot].ready:
+        hosts[slot].ready = ready
+        where = hosts[slot].where
+        if where in (FRONT, READY) and ready > now:  # its time has not come after all
+            leave(c, slot)
+            enter(c, TIME, slot)
+        else:
+            moved(c, slot)
+    settle_host(c, now, slot)
+
+
+@njit(cache=True, nogil=True)
+def set_rank(c: Any, slot: Any, rank: Any) -> None:
+    """What the order said, when it was asked."""
+    hosts = hosts_of(c)
+    hosts[slot].rank = rank
+    moved(c, slot)
+
+
+@njit(cache=True, nogil=True)
+def set_class(c: Any, now: Any, data: Any, to: Any) -> Any:
+    """Give the host of that name its class, if it is known; whether it is higher than before."""
+    hosts = hosts_of(c)
+    slot = find(c, data, NO, len(data), digest_of(c, data, NO, len(data)))
+    if slot < 0 or (hosts[slot].where == IDLE and hosts[slot].ready <= now) or hosts[slot].tier == to:
+        return False
+    higher = to > hosts[slot].tier
+    touch(c, slot)
+    hosts[slot].tier = to
+    moved(c, slot)
+    return higher
+
+
+# -- visits
+
+
+@njit(cache=True, nogil=True)
+def pass_to(c: Any, now: Any) -> None:
+    """Time goes on: hosts whose time has come are found ready."""
+    hosts = hosts_of(c)
+    while True:
+        slot = first(c, TIME)
+        if slot < 0 or hosts[slot].ready > now:
+            return
+        leave(c, slot)
+        _wait(c, now, slot)
+
+
+@njit(cache=True, nogil=True)
+def pass_time(c: Any, now: Any) -> None:
+    """`pass_to`, for Python."""
+    pass_to(c, now)
+
+
+@njit(cache=True, nogil=True)
+def _begin(c: Any, slot: Any) -> None:
+    hosts = hosts_of(c)
+    touch(c, slot)
+    leave(c, slot)
+    _play(c, slot, YES)
+    hosts[slot].where = BEGUN
+    hosts[slot].place = -1
+
+
+@njit(cache=True, nogil=True)
+def begin(c: Any, now: Any, out: Any) -> Any:
+    """Begin a visit of the best host that is ready: its slot, and its name's length in `out`; -1: none is."""
+    hosts = hosts_of(c)
+    names = names_of(c)
+    for _ in range(8):  # idle hosts go a few at a time: each call adds at most one
+        slot = first(c, IDLE)
+        if slot < 0 or hosts[slot].ready > now:
+            break
+        touch(c, slot)
+        settle_host(c, now, slot)
+    pass_to(c, now)
+    while c[IN_FRONT] > 0 and (c[PLAYING] < c[BACK] or c[IN_READY] == 0):
+        slot = first(c, FRONT)
+        leave(c, slot)
+        _play(c, slot, YES)
+        enter(c, READY, slot)
+    slot = first(c, READY)
+    if slot < 0:
+        return np.int64(-1), np.int64(0)
+    _begin(c, slot)
+    length = np.int64(hosts[slot].length)
+    at = np.int64(hosts[slot].name)
+    for i in range(length):
+        out[i] = names[at + i]
+    return slot, length
+
+
+@njit(cache=True, nogil=True)
+def claim(c: Any, now: Any, slot: Any) -> Any:
+    """Begin a visit of that host, if none is under way and it is ready; 1 or 0."""
+    hosts = hosts_of(c)
+    pass_to(c, now)
+    if hosts[slot].where == BEGUN or hosts[slot].ready > now:
+        return 0
+    renew(c, now, slot)
+    _begin(c, slot)
+    return 1
+
+
+@njit(cache=True, nogil=True)
+def end(c: Any, now: Any, slot: Any, ready: Any, flying: Any, back: Any, back_level: Any) -> None:
+    """The visit of a host is over. Its rank is right, if the order is to be asked."""
+    hosts = hosts_of(c)
+    touch(c, slot)
+    _outside(c, slot, flying, back, back_level)
+    hosts[slot].where = NOWHERE
+    hosts[slot].ready = max(hosts[slot].ready, ready)
+    if c[BACK] > 0 and (hosts[slot].queued > 0 or back > 0):
+        rank_again(c, slot)
+        if c[PLAYING] > c[BACK] or (c[IN_FRONT] > 0 and is_better(c, first(c, FRONT), slot)):
+            _play(c, slot, NO)
+    settle_host(c, now, slot)
+
+
+@njit(cache=True, nogil=True)
+def next_ready(c: Any) -> Any:
+    """The earliest time of a host that waits with URLs: of those ready now, that of one of them; inf: none."""
+    hosts = hosts_of(c)
+    for which in (READY, FRONT, TIME):
+        slot = first(c, which)
+        if slot >= 0:
+            return hosts[slot].ready
+    return np.inf

@@ -1,0 +1,274 @@
+"""The memory of the packed frontier: flat arrays, which kernels read and change in place.
+
+    hosts   a row per host                       queues  a row per host and level
+    heads   the table of hosts, by bucket        names   the names of hosts
+    front, time, ready, idle                     heaps of hosts (`heap_kernels.py`)
+    arena   blocks of packed URLs                links   the block after each block
+    side    descriptors of hosts, for a freeze   limbo   blocks to be freed when it is over
+    texts   the texts of one group, decoded, and behind them the one being appended; `spans` says where
+
+Kernels are handed one array of int64, `c`: the counters below, and for each array its address and its length.
+(Handing over all the arrays costs ten times as much as a typical kernel does, and a call within kernels that
+hands them on costs as much as decoding a URL.) `view_kernels.py` makes arrays of them again.
+
+Arrays grow in place (`ndarray.resize` is a `realloc`, which moves pages and not bytes), by a sixteenth, at most
+16 MiB at once: neither time nor memory jumps. Only `Store` resizes them, and it keeps `c` right; whoever held a
+view of one would hold freed memory then, so nobody does. There is room before a kernel needs it: either it was
+asked for (`Store.reserve_hosts`), or the kernel stops where there is none and is called again (`Store.make_room`).
+
+Each host has a place in every heap, taken or not: a host changes heaps without asking for room.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.frontier.orders.order import LEVELS
+
+BLOCK = 64
+GROUP = 16
+META = 16
+TAIL = 32
+WINDOW = 2048
+"""Bytes that the texts of a group have together, unless it is a single text."""
+
+QUEUE = np.dtype(
+    [
+        ("next", np.int32),  # the host's queue of the next higher level; or the next free row
+        ("count", np.int32),
+        ("head_block", np.int32),  # where the group of the first entry starts
+        ("tail_block", np.int32),  # where the group of the last entry starts
+        ("end_block", np.int32),  # where the next entry goes
+        ("head_at", np.uint8),
+        ("tail_at", np.uint8),
+        ("end_at", np.uint8),
+        ("skip", np.uint8),  # entries of the first group that were taken
+        ("tail_count", np.uint8),  # entries of the last group; GROUP: the next one starts another
+        ("level", np.uint8),
+    ],
+    align=True,
+)
+
+HOST = np.dtype(
+    [
+        ("ready", np.float64),
+        ("place", np.int64),
+        ("rank", np.float64),  # by the order; of a host that waits, it is that of its queues as they are
+        ("name", np.uint32),  # where in `names` its name starts
+        ("hash", np.uint32),
+        ("chain", np.int32),  # the next host of the bucket; or the next free slot
+        ("queue", np.int32),  # its queue of the lowest level, -1 if it has none
+        ("queued", np.int32),
+        ("pos", np.int32),  # its index in the heap that has it
+        ("epoch", np.uint32),  # the last freeze that has its descriptor
+        ("back", np.int32),  # URLs put back: they wait outside the queues
+        ("length", np.uint16),  # of its name
+        ("back_level", np.uint8),  # the lowest level of the URLs put back
+        ("flying", np.uint8),  # whether URLs are in flight
+        ("where", np.uint8),
+        ("tier", np.uint8),  # its class
+        ("playing", np.uint8),  # whether it is in play
+    ],
+    align=True,
+)
+
+# Where a host is: in one of four heaps, or ... (Numba compiles a kernel anew for every literal it is called with;
+# for numbers of NumPy it does not.)
+FRONT, TIME, READY, IDLE = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
+NOWHERE, BEGUN, FREE = 4, 5, 6
+NO, YES = np.int64(0), np.int64(1)
+
+# Counters, by index into `c`.
+(
+    IN_FRONT,  # hosts in each heap: the number of the heap is the index
+    IN_TIME,
+    IN_READY,
+    IN_IDLE,
+    BLOCKS,  # blocks ever used
+    FREE_BLOCK,  # head of the chain of free ones, -1 if none
+    FREE_BLOCKS,
+    QUEUES,  # rows ever used
+    FREE_QUEUE,
+    FREE_QUEUES,
+    HOSTS,  # slots ever used
+    FREE_HOST,
+    LIVE,  # slots in use
+    ACTIVE,  # hosts with URLs, those in flight included
+    PLAYING,  # hosts in play
+    BACK,  # back queues; 0: every host with URLs is in play
+    RANKING,  # how hosts rank
+    QUEUED,  # URLs in queues
+    BUCKETS,  # of the host table
+    PLACES,
+    NAMES,  # bytes of names
+    GARBAGE,  # bytes of names of hosts that are gone
+    EPOCH,  # number of the freeze under way or last done
+    FROZEN,  # 1 while one is under way
+    SIDE,  # words of descriptors written
+    LIMBO,  # pairs of blocks that are free when the freeze is over
+    LONGEST,  # bytes of the longest URL so far
+    MOVING,  # the host whose URLs are being given levels anew, -1 if none
+    MOVING_QUEUE,  # its first queue that is not done
+    SEED,  # of the hashes
+    COUNTERS,
+) = range(31)
+
+# Behind them, of each array, the address and the length.
+(HOST_ROWS, QUEUE_ROWS, HEADS, NAME_BYTES, FRONT_HEAP, TIME_HEAP, READY_HEAP, IDLE_HEAP) = range(
+    COUNTERS, COUNTERS + 16, 2
+)
+(ARENA, LINKS, SIDE_WORDS, LIMBO_PAIRS, TEXTS, SPANS_AT) = range(COUNTERS + 16, COUNTERS + 28, 2)
+
+ARRAYS: list[tuple[str, Any, int]] = [  # in that order: name, type, elements by which it grows at least
+    ("hosts", HOST, 8),
+    ("queues", QUEUE, 16),
+    ("heads", np.int32, 8),
+    ("names", np.uint8, 256),
+    ("front", np.int32, 8),
+    ("time", np.int32, 8),
+    ("ready", np.int32, 8),
+    ("idle", np.int32, 8),
+    ("arena", np.uint8, 16 * BLOCK),
+    ("links", np.int32, 16),
+    ("side", np.float64, 64),
+    ("limbo", np.int32, 32),
+    ("texts", np.uint8, 1),
+    ("spans", np.int64, 1),
+]
+HEAPS = ("front", "time", "ready", "idle")
+SPANS = 2 * GROUP + 3
+"""Elements of `spans`: where each text of the group starts, how long it is, and depth, hops and attempt of
+the entry decoded last."""
+
+FIXED = 6
+PER_QUEUE = 7
+"""Words of a descriptor: ready, place, name, length, class, number of queues; then for each of these level,
+count, skip, and the cursors of its head and its end."""
+
+NUMBERS = 40
+"""Bytes of the numbers around a text, at most."""
+_AT_ONCE = 16 << 20
+_PER_HOST = HOST.itemsize + 4 * (1 + len(HEAPS))
+
+
+class Store:
+    """The arrays, and `c`, by which kernels reach them."""
+
+    def __init__(self, seed: int, ranking: int, back_queues: int) -> None:
+        """`seed` keys the hashes."""
+        self.c = np.zeros(COUNTERS + 2 * len(ARRAYS), np.int64)
+        self._arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, kind) for name, kind, _ in ARRAYS}
+        self._number = {name: COUNTERS + 2 * n for n, (name, _, _) in enumerate(ARRAYS)}
+        self._step = {name: step for name, _, step in ARRAYS}
+        c = self.c
+        c[[FREE_BLOCK, FREE_QUEUE, FREE_HOST, MOVING, MOVING_QUEUE]] = -1
+        c[BUCKETS], c[RANKING], c[BACK] = 1, ranking, back_queues
+        c[SEED] = np.uint64(seed & (1 << 64) - 1).astype(np.int64)
+        for name in self._number:
+            self.resize(name, 0)
+        self.resize("heads", 1)
+        self._arrays["heads"][0] = -1
+        self.resize("texts", WINDOW)
+        self.resize("spans", SPANS)
+
+    @property
+    def hosts(self) -> NDArray[Any]:
+        """The rows of hosts. Not to be kept: see the module's docstring."""
+        return self._arrays["hosts"]
+
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest URL so far."""
+        return int(self.c[LONGEST])
+
+    def rows(self) -> NDArray[Any]:
+        """Those of them that were ever used."""
+        return self.hosts[: int(self.c[HOSTS])]
+
+    def name(self, slot: int) -> NDArray[np.uint8]:
+        """The name of a host. Not to be kept either."""
+        row = self.hosts[slot]
+        at = int(row["name"])
+        return self._arrays["names"][at : at + int(row["length"])]
+
+    def length(self, name: str) -> int:
+        """Elements that an array has."""
+        return int(self.c[self._number[name] + 1])
+
+    def resize(self, name: str, elements: int) -> None:
+        """Give an array that many elements."""
+        array = self._arrays[name]
+        array.resize(elements, refcheck=False)
+        self.c[self._number[name]] = array.ctypes.data
+        self.c[self._number[name] + 1] = elements
+
+    def grow(self, name: str, need: int) -> None:
+        """Make room for `need` elements at least."""
+        have = self.length(name)
+        if need > have:
+            step = min(max(have >> 4, self._step[name]), _AT_ONCE // self._arrays[name].itemsize)
+            self.resize(name, max(need, have + step))
+
+    def make_ready(self, size: int) -> None:
+        """Be ready to decode URLs of that length."""
+        if size > self.c[LONGEST]:
+            self.c[LONGEST] = size
+            self.resize("texts", max(WINDOW, size) + size)
+
+    def make_room(self, text: int, name: int) -> None:
+        """Room for one more URL of that length, on a host and level of its own at worst.
+
+        The same numbers as `queue_kernels.has_room`.
+        """
+        c = self.c
+        self.reserve_hosts(1, name)
+        self.grow("queues", int(c[QUEUES] - c[FREE_QUEUES]) + 1)
+        blocks = int(c[BLOCKS] - c[FREE_BLOCKS]) + (text + NUMBERS) // BLOCK + 2
+        if blocks > self.length("links"):
+            self.grow("arena", blocks * BLOCK)
+            self.resize("links", self.length("arena") // BLOCK)
+        if c[FROZEN]:
+            self.reserve_freeze(2)  # twice the worst case, so that the kernel does not stop at every host
+
+    def reserve_hosts(self, hosts: int, names: int) -> None:
+        """Room for so many more hosts, with so many bytes of names."""
+        c = self.c
+        if c[LIVE] + hosts > self.length("hosts"):
+            self.grow("hosts", int(c[LIVE]) + hosts)
+            for heap in HEAPS:
+                self.resize(heap, self.length("hosts"))
+            self.resize("heads", self.length("hosts") + 1)  # buckets: as many as hosts, and one at first
+        self.grow("names", int(c[NAMES]) + names)
+
+    def reserve_freeze(self, hosts: int) -> None:
+        """Room for what a freeze needs when so many hosts with queues, and ten without, are touched."""
+        c = self.c
+        queues = min(int(c[QUEUES]), LEVELS)
+        self.grow("side", int(c[SIDE]) + hosts * PER_QUEUE * queues + (hosts + 10) * FIXED)
+        self.grow("limbo", 2 * (int(c[LIMBO]) + queues + 1))
+
+    def end_freeze(self) -> None:
+        """Give back what a freeze needed."""
+        self.resize("side", 0)
+        self.resize("limbo", 0)
+
+    def replace_names(self, fresh: NDArray[np.uint8]) -> None:
+        """Have those names instead."""
+        self._arrays["names"] = fresh
+        self.resize("names", len(fresh))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self._arrays.values()) + self.c.nbytes
+
+    @property
+    def used(self) -> int:
+        """Bytes in use: rows, blocks and names that are somebody's, and what is always there."""
+        c = self.c.tolist()
+        used = c[LIVE] * _PER_HOST + c[NAMES] - c[GARBAGE] + (c[QUEUES] - c[FREE_QUEUES]) * QUEUE.itemsize
+        used += (c[BLOCKS] - c[FREE_BLOCKS]) * (BLOCK + 4) + 8 * (c[SIDE] + c[LIMBO])
+        used += c[self._number["texts"] + 1] + 8 * (SPANS + len(c))
+        return int(used)

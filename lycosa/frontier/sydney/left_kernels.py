@@ -1,0 +1,422 @@
+"""Kernels of the store of left-behind entries: the table of queues, the pool of tails, blocks to be written.
+
+`left_store.py` has the arrays. Rows are dense and in the order of the round: row 0 is OTHERS, which is always
+there; those from 1 up to NEXT were named in this round, or came in it; those from NEXT up to QUEUES are owed. A row
+that comes goes to NEXT, one that goes is filled from the ends of the two parts, so the array can shrink with the
+number of queues. Rows are found by their mixed number through a linear-hash table (Litwin, VLDB 1980) that grows
+and shrinks by one bucket at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.compiled import njit
+from lycosa.frontier.sydney.left_store import (
+    BLOCK,
+    BUCKETS,
+    ENTRIES,
+    ENTRY_WORDS,
+    FREE,
+    HEAD_WORDS,
+    NEXT,
+    POOLED,
+    QUEUES,
+    STRETCH,
+    TAILS,
+    TOP,
+)
+from lycosa.url.key_kernels import mix
+
+DONE, SPILL, ROOM = range(3)
+"""What `push` answers: it is in; the pool must be written first; some array must grow first."""
+NOTHING, GOT, GOT_TRIM, RUN, CHAIN = range(5)
+"""What `pop` answers."""
+
+_LOW = 0xFFFFFFFF
+
+
+# -- checksums
+
+
+def _tables() -> NDArray[np.int64]:
+    """For CRC-32C four bytes at a time: what a byte does that has 0 to 3 bytes after it."""
+    tables = np.zeros((4, 256), np.int64)
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        tables[0, byte] = crc
+    for after in range(1, 4):
+        crcs = tables[after - 1]
+        tables[after] = crcs >> 8 ^ tables[0][crcs & 255]
+    return tables
+
+
+_TABLES = _tables()
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _crc(crc: Any, word: Any) -> Any:
+    x = crc ^ word
+    return (
+        _TABLES[3, x & 255]
+        ^ _TABLES[2, x >> 8 & 255]
+        ^ _TABLES[1, x >> 16 & 255]
+        ^ _TABLES[0, x >> 24]
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _crc_of_queue(queue: Any) -> Any:
+    """The CRC, not yet finished, of a queue's number: what every check of the queue begins with."""
+    crc = _crc(np.int64(_LOW), np.int64(queue & np.uint64(_LOW)))
+    return _crc(crc, np.int64(queue >> np.uint64(32)))
+
+
+@njit(cache=True, nogil=True)
+def unsound(words: Any, queue: Any) -> Any:
+    """The first of some entries whose check does not hold; -1 if all hold."""
+    begin = _crc_of_queue(queue)
+    for at in range(0, len(words), ENTRY_WORDS):
+        crc = begin
+        for i in range(3):
+            crc = _crc(crc, np.int64(words[at + i]))
+        if crc ^ _LOW != np.int64(words[at + 3]):
+            return at // ENTRY_WORDS
+    return -1
+
+
+# -- the table
+
+
+@njit(cache=True, nogil=True)
+def _bucket(s: Any, queue: Any) -> Any:
+    size = np.int64(1)
+    while size < s.c[BUCKETS]:
+        size <<= 1
+    bucket = np.int64(mix(queue)) & (size - 1)
+    if bucket >= s.c[BUCKETS]:
+        bucket &= (size >> 1) - 1
+    return bucket
+
+
+@njit(cache=True, nogil=True)
+def _find(s: Any, queue: Any) -> Any:
+    if queue == np.uint64(0):
+        return np.int64(0)
+    slot = np.int64(s.heads[_bucket(s, queue)])
+    while slot >= 0 and s.rows[slot].queue != queue:
+        slot = np.int64(s.rows[slot].link)
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def _point(s: Any, slot: Any, to: Any) -> None:
+    """What points at a row of the table points at another from now on."""
+    bucket = _bucket(s, s.rows[slot].queue)
+    at = np.int64(s.heads[bucket])
+    if at == slot:
+        s.heads[bucket] = to
+        return
+    while np.int64(s.rows[at].link) != slot:
+        at = np.int64(s.rows[at].link)
+    s.rows[at].link = to
+
+
+@njit(cache=True, nogil=True)
+def _move(s: Any, slot: Any, to: Any) -> None:
+    _point(s, slot, to)
+    s.rows[to] = s.rows[slot]
+    if s.rows[to].tail >= 0:
+        s.pool[s.rows[to].tail].row = to
+
+
+@njit(cache=True, nogil=True)
+def _resize_table(s: Any) -> None:
+    """One more bucket, or one less: it and its half share their rows anew."""
+    queues = s.c[QUEUES] - 1
+    buckets = s.c[BUCKETS]
+    if queues > buckets:
+        edge, fresh = buckets, buckets + 1
+    elif buckets > 1 and 2 * queues < buckets:
+        edge, fresh = buckets - 1, buckets - 1
+    else:
+        return
+    half = np.int64(1)
+    while half * 2 <= edge:
+        half <<= 1
+    first = np.int64(s.heads[edge - half])
+    second = np.int64(s.heads[edge]) if fresh <= edge else np.int64(-1)
+    s.heads[edge - half] = -1
+    if fresh > edge:
+        s.heads[edge] = -1
+    s.c[BUCKETS] = fresh
+    for slot in (first, second):
+        while slot >= 0:
+            after = np.int64(s.rows[slot].link)
+            bucket = _bucket(s, s.rows[slot].queue)
+            s.rows[slot].link = s.heads[bucket]
+            s.heads[bucket] = slot
+            slot = after
+
+
+@njit(cache=True, nogil=True)
+def _add(s: Any, queue: Any) -> Any:
+    """A row for a queue that has none; there is room."""
+    slot = s.c[NEXT]
+    if slot < s.c[QUEUES]:
+        _move(s, slot, s.c[QUEUES])
+    s.c[QUEUES] += 1
+    s.c[NEXT] += 1
+    bucket = _bucket(s, queue)
+    s.rows[slot].queue = queue
+    s.rows[slot].link = s.heads[bucket]
+    s.rows[slot].tail = -1
+    s.rows[slot].left = 0
+    s.rows[slot].count = 0
+    s.rows[slot].blocks = 0
+    s.heads[bucket] = slot
+    _resize_table(s)
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def _took(s: Any, slot: Any) -> Any:
+    """An entry of a row is gone; its row too if it was the last. Says whether arrays are far too large."""
+    s.c[ENTRIES] -= 1
+    s.rows[slot].count -= 1
+    if s.rows[slot].count > 0 or slot == 0:
+        return False
+    _point(s, slot, np.int64(s.rows[slot].link))
+    if slot < s.c[NEXT]:
+        s.c[NEXT] -= 1
+        if slot < s.c[NEXT]:
+            _move(s, s.c[NEXT], slot)
+        slot = s.c[NEXT]
+    s.c[QUEUES] -= 1
+    if slot < s.c[QUEUES]:
+        _move(s, s.c[QUEUES], slot)
+    _resize_table(s)  # twice, since it may have two buckets for each queue
+    _resize_table(s)
+    return len(s.rows) > 2 * s.c[QUEUES] + 1024
+
+
+# -- entries
+
+
+@njit(cache=True, nogil=True)
+def push(s: Any, queue: Any, position: Any, cursor: Any) -> Any:
+    """An entry at the end of a queue; DONE, or what is to be done first."""
+    if s.c[POOLED] >= s.c[TAILS]:
+        return SPILL
+    slot = _find(s, queue)
+    if slot < 0 and (s.c[QUEUES] >= len(s.rows) or s.c[BUCKETS] >= len(s.heads)):
+        return ROOM
+    if s.c[FREE] < 0 and s.c[TOP] >= len(s.pool):
+        return ROOM
+    if slot < 0:
+        slot = _add(s, queue)
+    i = s.c[FREE]
+    if i >= 0:
+        s.c[FREE] = s.pool[i].next
+    else:
+        i = s.c[TOP]
+        s.c[TOP] += 1
+    s.c[POOLED] += 1
+    s.c[ENTRIES] += 1
+    last = np.int64(s.rows[slot].tail)
+    s.pool[i].position = position
+    s.pool[i].cursor = cursor
+    s.pool[i].row = slot
+    if last < 0:
+        s.pool[i].next = i
+        s.pool[i].size = 1
+    else:
+        s.pool[i].next = s.pool[last].next
+        s.pool[i].size = s.pool[last].size + 1
+        s.pool[last].next = i
+        s.pool[last].size = 0
+    s.rows[slot].tail = i
+    s.rows[slot].count += 1
+    return DONE
+
+
+@njit(cache=True, nogil=True)
+def pop(s: Any, queue: Any) -> Any:
+    """The first entry of a queue, if it is in RAM.
+
+    (NOTHING, -, -); (GOT or GOT_TRIM, position, cursor); (RUN, its address, row): read it and call `advance`;
+    (CHAIN, row, blocks): make a run of the oldest stretch, call `set_run`, ask again.
+    """
+    slot = _find(s, queue)
+    if slot < 0 or s.rows[slot].count == 0:
+        return NOTHING, np.int64(0), np.int64(0)
+    if s.rows[slot].left > 0:
+        return RUN, np.int64(s.rows[slot].run) | np.int64(s.rows[slot].run_top) << 32, slot
+    if s.rows[slot].blocks > 0:
+        return CHAIN, slot, np.int64(s.rows[slot].blocks)
+    last = np.int64(s.rows[slot].tail)
+    i = np.int64(s.pool[last].next)
+    if i == last:
+        s.rows[slot].tail = -1
+    else:
+        s.pool[last].next = s.pool[i].next
+        s.pool[last].size -= 1
+    position, cursor = np.int64(s.pool[i].position), np.int64(s.pool[i].cursor)
+    s.pool[i].next = s.c[FREE]
+    s.pool[i].size = 0
+    s.c[FREE] = i
+    s.c[POOLED] -= 1
+    return (GOT_TRIM if _took(s, slot) else GOT), position, cursor
+
+
+@njit(cache=True, nogil=True)
+def _set_run(s: Any, slot: Any, address: Any, left: Any) -> None:
+    s.rows[slot].run = address & _LOW
+    s.rows[slot].run_top = address >> 32
+    s.rows[slot].left = left
+
+
+@njit(cache=True, nogil=True)
+def advance(s: Any, slot: Any) -> Any:
+    """The first entry of a row's run was taken; says whether to `trim`."""
+    address = np.int64(s.rows[slot].run) | np.int64(s.rows[slot].run_top) << 32
+    _set_run(s, slot, address + 4 * ENTRY_WORDS, s.rows[slot].left - 1)
+    return _took(s, slot)
+
+
+@njit(cache=True, nogil=True)
+def set_run(s: Any, slot: Any, address: Any, left: Any, blocks: Any) -> None:
+    """The oldest blocks of a row, so many, are a run from now on."""
+    _set_run(s, slot, address, left)
+    s.rows[slot].blocks -= blocks
+
+
+@njit(cache=True, nogil=True)
+def newest(s: Any, slot: Any) -> Any:
+    """The addresses of the newest block of a row's chain, and of the last of the stretch before."""
+    return (
+        np.int64(s.rows[slot].chain) | np.int64(s.rows[slot].chain_top) << 32,
+        np.int64(s.rows[slot].anchor) | np.int64(s.rows[slot].anchor_top) << 32,
+    )
+
+
+@njit(cache=True, nogil=True)
+def count(s: Any, queue: Any) -> Any:
+    slot = _find(s, queue)
+    return np.int64(s.rows[slot].count) if slot >= 0 else np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def next_queue(s: Any) -> Any:
+    """The queue whose turn it is; 0: there is none."""
+    if s.c[QUEUES] == 1:
+        return np.uint64(0)
+    if s.c[NEXT] >= s.c[QUEUES]:
+        s.c[NEXT] = 1
+    s.c[NEXT] += 1
+    return s.rows[s.c[NEXT] - 1].queue
+
+
+# -- to files and snapshots
+
+
+@njit(cache=True, nogil=True)
+def _put(out: Any, at: Any, number: Any, crc: Any) -> Any:
+    """A number of two words; the crc after them."""
+    out[at], out[at + 1] = number & _LOW, number >> 32
+    return _crc(_crc(crc, number & _LOW), number >> 32)
+
+
+@njit(cache=True, nogil=True)
+def _put_block(s: Any, out: Any, w: Any, queue: Any, before: Any, back: Any, n: Any, i: Any) -> Any:
+    """A block of n entries from the pool, from place i on; the place after them."""
+    begin = _crc_of_queue(queue)
+    out[w], out[w + 1] = np.int64(queue & np.uint64(_LOW)), np.int64(queue >> np.uint64(32))
+    crc = _put(out, w + 4, back, _put(out, w + 2, before, begin))
+    out[w + 6], out[w + 7] = n, _crc(crc, n) ^ _LOW
+    w += HEAD_WORDS
+    for _ in range(n):
+        cursor = np.int64(s.pool[i].cursor)
+        crc = _put(out, w, np.int64(s.pool[i].position), begin)
+        out[w + 2], out[w + 3] = cursor, _crc(crc, cursor) ^ _LOW
+        w += ENTRY_WORDS
+        i = np.int64(s.pool[i].next)
+    return i
+
+
+@njit(cache=True, nogil=True)
+def spill(s: Any, out: Any, base: Any, commit: Any) -> Any:
+    """Every tail as blocks, which will lie from the address `base` on; returns their words.
+
+    Writes the words and changes nothing; with `commit`, once they are in a file, empties the pool.
+    """
+    w = np.int64(0)
+    for last in range(s.c[TOP]):
+        todo = np.int64(s.pool[last].size)
+        if todo == 0:
+            continue
+        i = np.int64(s.pool[last].next)
+        slot = np.int64(s.pool[last].row)
+        blocks = np.int64(s.rows[slot].blocks)
+        chain, anchor = newest(s, slot) if blocks > 0 else (np.int64(0), np.int64(0))
+        while todo > 0:
+            if blocks % STRETCH == 0:
+                anchor = chain
+            n = todo if todo < BLOCK else np.int64(BLOCK)
+            if not commit:
+                i = _put_block(s, out, w, s.rows[slot].queue, chain, anchor, n, i)
+            chain = base + 4 * w
+            w += HEAD_WORDS + ENTRY_WORDS * n
+            blocks += 1
+            todo -= n
+        if commit:
+            s.rows[slot].tail = -1
+            s.rows[slot].blocks = blocks
+            s.rows[slot].chain, s.rows[slot].chain_top = chain & _LOW, chain >> 32
+            s.rows[slot].anchor, s.rows[slot].anchor_top = anchor & _LOW, anchor >> 32
+    if commit:
+        s.c[TOP] = 0
+        s.c[FREE] = -1
+        s.c[POOLED] = 0
+    return w
+
+
+@njit(cache=True, nogil=True)
+def tails(s: Any, out: Any) -> None:
+    """The entries of the pool, those of a queue in order, into an array of `TAIL`."""
+    n = 0
+    for last in range(s.c[TOP]):
+        i = np.int64(last)
+        for _ in range(s.pool[last].size):
+            i = np.int64(s.pool[i].next)
+            out[n].queue = s.rows[s.pool[last].row].queue
+            out[n].position = s.pool[i].position
+            out[n].cursor = s.pool[i].cursor
+            n += 1
+
+
+@njit(cache=True, nogil=True)
+def load(s: Any, saved: Any) -> Any:
+    """Rows of a snapshot after those that are there; False if one is there twice. There is room."""
+    for i in range(len(saved)):
+        queue = saved[i].queue
+        slot = _find(s, queue)
+        if slot < 0:
+            slot = _add(s, queue)
+        elif slot > 0 or s.rows[0].count > 0:
+            return False
+        address = np.int64(saved[i].run)
+        _set_run(s, slot, address, saved[i].left)
+        address = np.int64(saved[i].chain)
+        s.rows[slot].chain, s.rows[slot].chain_top = address & _LOW, address >> 32
+        address = np.int64(saved[i].anchor)
+        s.rows[slot].anchor, s.rows[slot].anchor_top = address & _LOW, address >> 32
+        s.rows[slot].count = saved[i].count
+        s.rows[slot].blocks = saved[i].blocks
+        s.c[ENTRIES] += np.int64(saved[i].count)
+    return True
