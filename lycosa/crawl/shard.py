@@ -37,7 +37,6 @@ from lycosa.frontier.protocol import Frontier
 from lycosa.frontier.sydney import Room, Sampler
 from lycosa.log.log import Log
 from lycosa.records import (
-    FIRST_REQUISITE,
     NOFOLLOW,
     Configured,
     Deferred,
@@ -112,10 +111,7 @@ def followed_kinds(options: FollowOptions) -> NDArray[np.bool_]:
     """For each byte of `Links.kinds`, whether such a link is followed."""
     table = np.zeros(256, np.bool_)
     for kind in LinkKind:
-        follow = kind != LinkKind.FORM and (kind < FIRST_REQUISITE or options.requisites)
-        if kind == LinkKind.SITEMAP and not options.sitemaps:
-            follow = False
-        table[kind] = follow
+        table[kind] = follow = options.follows(kind)
         table[kind | NOFOLLOW] = follow and options.nofollow
     return table
 
