@@ -33,7 +33,6 @@ from lycosa.crawl.totals import Totals
 from lycosa.frontier import Calendar, Frontier, LeftBehind, Order, Room, Sampler
 from lycosa.log.log import Log
 from lycosa.records import (
-    FIRST_REQUISITE,
     NOFOLLOW,
     Configured,
     Deferred,
@@ -108,10 +107,7 @@ def followed_kinds(options: FollowOptions) -> NDArray[np.bool_]:
     """For each byte of `Links.kinds`, whether such a link is followed."""
     table = np.zeros(256, np.bool_)
     for kind in LinkKind:
-        follow = kind != LinkKind.FORM and (kind < FIRST_REQUISITE or options.requisites)
-        if kind == LinkKind.SITEMAP and not options.sitemaps:
-            follow = False
-        table[kind] = follow
+        table[kind] = follow = options.follows(kind)
         table[kind | NOFOLLOW] = follow and options.nofollow
     return table
 
