@@ -16,8 +16,7 @@ factory share the fetcher it made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, entry_points
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lycosa.clock import Clock
 from lycosa.errors import ConfigError
@@ -25,6 +24,9 @@ from lycosa.fetch.dns import AresResolver, DnsOptions, OverridingResolver, Resol
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Fetcher, FetchOptions
 from lycosa.meters import Meters
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "lycosa.fetchers"
 
@@ -56,9 +58,15 @@ def _file(context: FetchContext) -> Fetcher:
 BUILT_IN: dict[str, Factory] = {"http": _http, "https": _http, "file": _file}
 
 
+def _installed() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
+
+
 def known_schemes() -> frozenset[str]:
     """Every scheme that has a fetcher on this machine, ours and those that other packages bring."""
-    return frozenset(BUILT_IN) | {plugin.name.lower() for plugin in entry_points(group=GROUP)}
+    return frozenset(BUILT_IN) | {plugin.name.lower() for plugin in _installed()}
 
 
 def make_resolver(options: DnsOptions, guard: AddressGuard, clock: Clock, meters: Meters) -> Resolver:
@@ -77,7 +85,7 @@ class Fetchers:
     def __init__(self, context: FetchContext, plugins: Iterable[EntryPoint] | None = None) -> None:
         self._context = context
         self._factories = dict(BUILT_IN)
-        found = entry_points(group=GROUP) if plugins is None else plugins
+        found = _installed() if plugins is None else plugins
         self._plugins = {plugin.name.lower(): plugin for plugin in found}
         self._by_scheme: dict[str, Fetcher] = {}
         self._by_factory: dict[Factory, Fetcher] = {}
