@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,7 +24,9 @@ from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles, Files
 from lycosa.log.reader import LogReader
 from lycosa.records import Configured, Duplicates, Fetched, Lost, Record
-from lycosa.url.key import Keyer
+
+if TYPE_CHECKING:
+    from lycosa.url.key import Keyer
 
 
 def with_word(record: Record, late: bool) -> Record:
@@ -44,14 +48,24 @@ class CrawlReader:
         if manifest is None:
             raise ConfigError(f"{directory} holds no crawl: it has no {manifests.NAME}")
         self.manifest = manifest
-        self.keyer = Keyer(manifest.hash_seed)
-        self.splitter = Splitter(manifest.shards, manifests.domains_of(self.files), manifest.splitter)
         self.logs = [
             LogReader(self.files.within(f"{manifests.shard_directory(number)}/log"))
             for number in range(manifest.shards)
         ]
         self.archive_files = self.files.within("archive")
         self._lost: dict[int, frozenset[int]] = {}
+
+    @cached_property
+    def splitter(self) -> Splitter:
+        """Which shard a host is in; the crawl's public suffix list is read for it."""
+        return Splitter(self.manifest.shards, manifests.domains_of(self.files), self.manifest.splitter)
+
+    @cached_property
+    def keyer(self) -> Keyer:
+        """The crawl's own keys. Most questions need none, and NumPy would be half of their time."""
+        from lycosa.url.key import Keyer
+
+        return Keyer(self.manifest.hash_seed)
 
     def records(self, by_time: bool = False) -> Iterator[tuple[int, int, Record]]:
         """(shard, position, record) of the whole crawl."""

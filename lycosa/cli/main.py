@@ -9,22 +9,23 @@ configuration); 3 storage; 4 the remote side; 5 an internal limit or error; 130 
 
 from __future__ import annotations
 
-import argparse
-import ast
 import errno
 import importlib
 import os
-import pkgutil
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import lycosa.cli
 from lycosa.cli import streams
 from lycosa.errors import ConfigError, LocalError, LycosaError, RemoteError, StorageError
 from lycosa.version import VERSION
 
-_NOT_VERBS = {"amounts", "ending", "main", "reaching", "screen", "streams"}
+if TYPE_CHECKING:
+    import argparse
+
+_HERE = Path(__file__).parent
+_NOT_VERBS = {"__init__", "amounts", "ending", "main", "reaching", "screen", "streams"}
 _SURROUNDINGS = frozenset(
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EIO", "EROFS", "EACCES", "EPERM", "EMFILE", "ENFILE", "EFBIG")
@@ -40,16 +41,14 @@ _CODES: list[tuple[type[LycosaError], int]] = [
 
 def verbs() -> list[str]:
     """The names of all verbs."""
-    return sorted(m.name for m in pkgutil.iter_modules(lycosa.cli.__path__) if m.name not in _NOT_VERBS)
+    return sorted(path.stem for path in _HERE.glob("*.py") if path.stem not in _NOT_VERBS)
 
 
 def _help_of(verb: str) -> str:
     """A verb's one line, read from its source: importing all verbs would cost a second."""
-    source = Path(lycosa.cli.__path__[0], f"{verb}.py").read_text(encoding="utf-8")
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "HELP":
-            return str(ast.literal_eval(node.value))
-    return ""
+    with (_HERE / f"{verb}.py").open(encoding="utf-8") as source:
+        line = next((line for line in source if line.startswith("HELP = ")), "")
+    return line.partition('"')[2].rstrip().removesuffix('"')
 
 
 def _overview() -> str:
@@ -69,6 +68,8 @@ def _overview() -> str:
 
 def parse(verb: str, args: list[str]) -> argparse.Namespace:
     """What a verb was given; a verb with actions (`choose`) has a parser, and a help, for each."""
+    import argparse
+
     module = importlib.import_module(f"lycosa.cli.{verb}")
     parser = argparse.ArgumentParser(
         prog=f"lycosa {verb}",

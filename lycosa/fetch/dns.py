@@ -31,16 +31,19 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from functools import cache
 from ipaddress import ip_address
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-import aiodns
 import msgspec
 
 from lycosa.clock import Clock
 from lycosa.errors import ConfigError, LocalError
 from lycosa.fetch.shortage import descriptors_left
 from lycosa.meters import Meters
+
+if TYPE_CHECKING:
+    import aiodns
 
 Family = Literal["prefer-v4", "prefer-v6", "v4", "v6", "both"]
 
@@ -98,19 +101,25 @@ class DnsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 _FINAL = {DnsKind.NXDOMAIN, DnsKind.NODATA}
-_KINDS = {
-    aiodns.error.ARES_ENODATA: DnsKind.NODATA,
-    aiodns.error.ARES_ENOTFOUND: DnsKind.NXDOMAIN,
-    aiodns.error.ARES_EBADNAME: DnsKind.NXDOMAIN,
-    aiodns.error.ARES_ETIMEOUT: DnsKind.TIMEOUT,
-    aiodns.error.ARES_EREFUSED: DnsKind.REFUSED,
-    aiodns.error.ARES_ECONNREFUSED: DnsKind.REFUSED,
-}
 _RECORD = {"A": 1, "AAAA": 28}
-_ANSWERED = {aiodns.error.ARES_ENODATA, aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_EBADNAME}
 _QUESTION, _CHANNEL = 2, 12
 """Descriptors that a question takes, and a channel with its thread."""
 _SHORTEST = 0.25  # the shortest time that c-ares gives a server, by its own measure
+
+
+@cache
+def _kinds() -> dict[int, DnsKind]:
+    """What c-ares' codes mean; every other is a server's failure."""
+    from aiodns import error
+
+    return {
+        error.ARES_ENODATA: DnsKind.NODATA,
+        error.ARES_ENOTFOUND: DnsKind.NXDOMAIN,
+        error.ARES_EBADNAME: DnsKind.NXDOMAIN,
+        error.ARES_ETIMEOUT: DnsKind.TIMEOUT,
+        error.ARES_EREFUSED: DnsKind.REFUSED,
+        error.ARES_ECONNREFUSED: DnsKind.REFUSED,
+    }
 
 
 def waits(attempts: int, first: float, last: float) -> list[float]:
@@ -165,6 +174,8 @@ class AresResolver:
         self._silent = silent
         self._waits = waits(options.attempts, options.first_wait, options.last_wait)
         self._channels: list[aiodns.DNSResolver] = []
+        if not silent:
+            _kinds()  # which loads c-ares: now, not in the midst of a crawl, and not for whoever reads options
         self._cache: dict[str, Resolution | DnsFailure] = {}
         self._lookups: dict[str, asyncio.Task[Resolution | DnsFailure]] = {}
         self._closed = False
@@ -283,6 +294,8 @@ class AresResolver:
         return one
 
     async def _query(self, name: str, kind: str, attempt: int) -> Resolution | DnsFailure:
+        from aiodns import error as ares
+
         made = attempt < len(self._channels)
         if not self._left(_QUESTION if made else _CHANNEL):
             return DnsFailure(DnsKind.LOCAL, os.strerror(errno.EMFILE), False)
@@ -290,11 +303,11 @@ class AresResolver:
         now = self._clock.monotonic()
         try:
             result = await self._channel(attempt).query_dns(name, kind)
-        except aiodns.error.DNSError as error:
+        except ares.DNSError as error:
             code, text = (*error.args, "")[:2]
-            if code == aiodns.error.ARES_ENOMEM or (code not in _ANSWERED and not self._left(_QUESTION)):
+            why = _kinds().get(code, DnsKind.SERVFAIL)
+            if code == ares.ARES_ENOMEM or (why not in _FINAL and not self._left(_QUESTION)):
                 return DnsFailure(DnsKind.LOCAL, str(text), False)
-            why = _KINDS.get(code, DnsKind.SERVFAIL)
             until = self._clock.monotonic() + self._options.negative_ttl
             return DnsFailure(why, str(text) or why.value, why in _FINAL, until)
         except (UnicodeError, ValueError) as error:
@@ -322,6 +335,8 @@ class AresResolver:
 
         One channel per attempt, made when first needed: most crawls never need the later ones.
         """
+        import aiodns
+
         while len(self._channels) <= attempt:
             wait = self._waits[len(self._channels)]
             servers = list(self._options.nameservers) or None

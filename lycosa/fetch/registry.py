@@ -16,8 +16,7 @@ factory share the fetcher it made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lycosa.clock import Clock
 from lycosa.errors import ConfigError
@@ -26,6 +25,9 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Fetcher, FetchOptions
 from lycosa.meters import Meters
 from lycosa.plugins import entry_points
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "lycosa.fetchers"
 

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import google_crc32c
-import numpy as np
 import zstandard
 
 MAGIC = b"LyB1"
@@ -54,6 +53,8 @@ class Head(NamedTuple):
 
 def pack(batch: int, first: int, records: Sequence[bytes]) -> bytes:
     """The block of those encoded records."""
+    import numpy as np  # not by whoever only looks at heads
+
     lengths = np.fromiter(map(len, records), dtype="<u4", count=len(records)).tobytes()
     plain = b"".join((lengths, *records))
     # A compressor is not to be shared between threads; making one costs 2 µs beside the block's hundreds.
@@ -84,6 +85,8 @@ def intact(block: bytes | memoryview, head: Head) -> bool:
 
 def unpack(block: bytes | memoryview, head: Head) -> list[memoryview] | None:
     """The encoded records of a block, or None if its bytes are damaged."""
+    import numpy as np
+
     if not intact(block, head):
         return None
     try:

@@ -11,11 +11,15 @@ Each module is imported only when its store is asked for.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from lycosa.errors import ConfigError
-from lycosa.files import Files
-from lycosa.seen.protocol import Merging
+
+if TYPE_CHECKING:
+    from lycosa.files import Files
+    from lycosa.seen.protocol import Merging
 
 NAMES = ("auto", "memory", "veuniq", "drum", "mercator")
 _LEAST = 1 << 20

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import importlib
+import json
 import os
 import subprocess
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +18,8 @@ from lycosa.cli import main as front
 from lycosa.cli.main import main, verbs
 from lycosa.errors import ConfigError, LocalError, LycosaError, RemoteError, StorageError
 from lycosa.version import VERSION
+from tests.cli.test_status import leave
+from tests.crawl.made import small
 
 Capture = pytest.CaptureFixture[str]
 
@@ -24,7 +29,7 @@ def test_every_verb_has_one_line_of_help(capsys: Capture) -> None:
     shown = capsys.readouterr().out.splitlines()
     for verb in verbs():
         (line,) = [line for line in shown if line.split()[:1] == [verb]]
-        assert len(line.split()) > 2, f"{verb} has no help"
+        assert line.split(maxsplit=1)[1] == importlib.import_module(f"lycosa.cli.{verb}").HELP
 
 
 @pytest.mark.parametrize("verb", verbs())
@@ -119,6 +124,29 @@ def test_a_reader_that_has_had_enough() -> None:
     process.stderr.close()
     assert process.wait(30) == 0
     feeder.join(10)
+
+
+def modules_of(*argv: str) -> set[str]:
+    """What a process has imported when it has run those words."""
+    code = (
+        "import json, sys; from lycosa.cli.main import main; main(json.loads(sys.argv[1]));"
+        "sys.stderr.write(json.dumps(sorted(sys.modules)))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(argv)], capture_output=True, text=True, timeout=60, check=True
+    )
+    return set(json.loads(ran.stderr))
+
+
+@pytest.mark.parametrize("verb", ["status", "log"])
+def test_questions_about_a_crawl_load_neither_compiler_nor_network(verb: str, tmp_path: Path) -> None:
+    small(tmp_path)
+    leave(tmp_path)
+    heavy = {"numba", "llvmlite", "pycurl", "pycares", "nats", "turbohtml", "lycosa.crawl.agent"}
+    found = modules_of(verb, str(tmp_path))
+    assert not found & heavy
+    if verb == "status":
+        assert "numpy" not in found, "that would be half of its time"
 
 
 def test_a_small_verb_does_not_load_the_crawl() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from publicsuffixlist import PublicSuffixList
 
 from lycosa.errors import ConfigError
 from lycosa.url import domains as module
@@ -83,3 +84,11 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(100):
         assert domains.domain(f"www.{i}.com") == f"{i}.com"
     assert domains._remembered.cache_info().currsize == 10
+
+
+def test_rules_are_those_that_the_library_makes() -> None:
+    """Which encodes every rule, and not only those that need it."""
+    text = Domains.bundled_list().decode("utf-8")
+    assert module._parsed(text)._publicsuffix == PublicSuffixList(source=text)._publicsuffix
+    text = "\u4e2d\u56fd // a remark\n!\u00fc.\u4e2d\u56fd\nUPPER.\u4e2d\u56fd  \n// \u4e2d\n"
+    assert module._parsed(text)._publicsuffix == PublicSuffixList(source=text)._publicsuffix
