@@ -1,4 +1,4 @@
-"""Shared storage in a directory that all machines mount: write under another name, sync, rename, sync the directory.
+"""Shared storage in a directory that all machines mount: write under another name, sync, rename, sync the names.
 
 It asks of the file system that a rename replaces its target at once, and that what was synced is seen by the other
 machines when they open the file next (NFS: close-to-open). A writer that was killed leaves a draft, `NAME.*.part`,
@@ -8,9 +8,9 @@ which nothing reads and lists do not show.
 from __future__ import annotations
 
 import contextlib
-import os
+import secrets
 import shutil
-import threading
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,8 +25,6 @@ class DirectoryStorage:
     def __init__(self, root: Path | str) -> None:
         self._root = Path(root)
         self._files = DiskFiles(root)
-        self._number = 0
-        self._lock = threading.Lock()
 
     def put_file(self, name: str, source: Files, local: str, size: int | None = None) -> None:
         with self._draft(name) as (draft, out):
@@ -62,7 +60,10 @@ class DirectoryStorage:
 
     def size(self, name: str) -> int:
         with self._found(name):
-            return (self._root / demand_name(name)).stat().st_size
+            found = (self._root / demand_name(name)).stat()
+            if stat.S_ISDIR(found.st_mode):
+                raise IsADirectoryError
+            return found.st_size
 
     def exists(self, name: str) -> bool:
         return (self._root / demand_name(name)).is_file()
@@ -99,19 +100,14 @@ class DirectoryStorage:
 
     @contextlib.contextmanager
     def _draft(self, name: str) -> Iterator[tuple[str, Appender]]:
-        draft = self._unique(demand_name(name))
+        # Two agents may put the same fact at the same time; in containers they may even share name and number.
+        draft = f"{demand_name(name)}.{secrets.token_hex(8)}{DRAFT}"
         out = self._files.create(draft)
         try:
             yield draft, out
         finally:
             out.close()
             self._files.remove(draft)  # gone by then, if all went well
-
-    def _unique(self, name: str) -> str:
-        """A name for a draft: two holders may put the same fact at the same time."""
-        with self._lock:
-            self._number += 1
-            return f"{name}.{os.uname().nodename}-{os.getpid()}-{self._number}{DRAFT}"
 
     def _finish(self, draft: str, out: Appender, name: str) -> None:
         out.sync()
