@@ -1,7 +1,7 @@
 """What installed packages offer to a crawl, by their entry points.
 
-Every installed package's metadata is read for it, some 50 ms with a hundred of them: once per process and group. What
-reads it (`importlib.metadata`, and with it `email`) is loaded only then.
+Every installed package's metadata is read for it, some 50 ms with a hundred of them: once per process and group.
+What reads it (`importlib.metadata`, and with it `email`) is loaded only then.
 """
 
 from __future__ import annotations

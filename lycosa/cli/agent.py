@@ -59,12 +59,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
+    from lycosa.cluster.machine import OwnMachine
     from lycosa.cluster.member import Member
+    from lycosa.engine.nats.engine import NatsEngine
 
     member = Member(
-        options,
-        args.crawl,
-        args.work.absolute(),
+        lambda name: NatsEngine.open(options, args.crawl, name),
+        OwnMachine(args.work.absolute()),
         shared=args.shared,
         name=args.name or "",
         scorer=args.scorer or "",

@@ -146,8 +146,10 @@ async def _list(args: argparse.Namespace, options: Any) -> int:
     import msgspec
 
     from lycosa.cluster.operating import Operator
+    from lycosa.engine.nats.engine import every_crawl
 
-    found = await Operator.crawls(options)
+    async with every_crawl(options) as engines:
+        found = await Operator.crawls(engines)
     if args.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
         return 0
@@ -172,8 +174,9 @@ async def _with_operator(
     args: argparse.Namespace, options: Any, act: Callable[[Operator, argparse.Namespace], Awaitable[int]]
 ) -> int:
     from lycosa.cluster.operating import Operator
+    from lycosa.engine.nats.engine import NatsEngine
 
-    operator = await Operator.open(options, args.name)
+    operator = Operator(await NatsEngine.open(options, args.name))
     try:
         return await act(operator, args)
     except LocalError as error:
@@ -262,7 +265,8 @@ async def _status(operator: Operator, args: argparse.Namespace) -> int:
     import msgspec
 
     from lycosa.ask.json_form import safe
-    from lycosa.cluster.engine.outcomes import Damaged, Unavailable
+    from lycosa.cluster.outcomes import Damaged
+    from lycosa.engine.protocol import Unavailable
 
     shown = silent = False
     while True:

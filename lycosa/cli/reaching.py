@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lycosa.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lycosa.cluster.engine.connection import ConnectionOptions
+    from lycosa.engine.nats.connection import ConnectionOptions
 
 _FLAGS = {
     "ca": "ca",
@@ -49,7 +49,7 @@ def connection(args: argparse.Namespace) -> ConnectionOptions:
     """How to reach the servers."""
     demand_engine()
     from lycosa import options
-    from lycosa.cluster.engine.connection import ConnectionOptions
+    from lycosa.engine.nats.connection import ConnectionOptions
 
     given = _from_file(args)
     servers = args.cluster or [part for part in [os.environ.get("LYCOSA_CLUSTER", "")] if part]

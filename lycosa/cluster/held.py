@@ -15,33 +15,28 @@ at the clock before every request.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-
-from nats.aio.client import Client
-from nats.js import JetStreamContext
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.cluster.courier import Courier
-from lycosa.cluster.engine.foreign import Foreign
-from lycosa.cluster.engine.host_turns import HostKeeper
-from lycosa.cluster.engine.keeping import ShardKeeper
-from lycosa.cluster.engine.leases import Leases
-from lycosa.cluster.engine.outcomes import Fenced, Unavailable
-from lycosa.cluster.engine.streams import Names
-from lycosa.cluster.engine.turns import TurnKeeper
+from lycosa.cluster.foreign import Foreign
+from lycosa.cluster.host_turns import HostKeeper
+from lycosa.cluster.keeping import ShardKeeper
 from lycosa.cluster.lease import Holding
+from lycosa.cluster.leases import Leases
 from lycosa.cluster.losses import lost_pages
+from lycosa.cluster.names import exchange_of, log_of
+from lycosa.cluster.outcomes import Fenced
 from lycosa.cluster.rations import Rations
 from lycosa.cluster.storage import ShardStorage, Storage
 from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
+from lycosa.cluster.turns import TurnKeeper
 from lycosa.crawl.agent import Agent
 from lycosa.crawl.manifest import shard_directory
 from lycosa.crawl.shard import Shard
-from lycosa.files import DiskFiles
+from lycosa.engine.protocol import Engine, Full, Unavailable
+from lycosa.files import Files
 from lycosa.log.log import Batch
 from lycosa.log.reader import LogReader
 from lycosa.records import Lost
@@ -93,10 +88,9 @@ class Holder:
     def __init__(
         self,
         *,
-        client: Client,
-        js: JetStreamContext,
-        names: Names,
-        work: Path,
+        engine: Engine,
+        files: Files,
+        remove: Callable[[str], None],
         storage: Storage,
         leases: Leases,
         exchange: StreamExchange,
@@ -110,11 +104,11 @@ class Holder:
         told: Callable[[str], None],
         foreign: Foreign,
     ) -> None:
+        """`files`: the work directory; `remove`: a directory in it, with everything in there."""
         self._foreign = foreign
-        self._client = client
-        self._js = js
-        self._names = names
-        self._work = work
+        self._engine = engine
+        self._files = files
+        self._remove = remove
         self._storage = storage
         self._leases = leases
         self._exchange = exchange
@@ -154,11 +148,10 @@ class Holder:
         held = self.held.get(shard.number)
         if held is None or held.failed or (held.shard is not None and held.shard is not shard):
             return False
-        try:
-            await held.keeper.commit(batch, packed)
-        except (Fenced, Unavailable) as error:
+        refused = await held.keeper.commit(batch, packed)
+        if refused is not None:
             held.failed = True
-            self._told(f"shard {shard.number}: {error}")
+            self._told(f"shard {shard.number}: {refused}")
             return False
         return held.holding.may_write(self._clock.monotonic())
 
@@ -169,13 +162,10 @@ class Holder:
         holding = await self._leases.acquire(number)
         if holding is None:
             return False
-        files = DiskFiles(self._work / shard_directory(number))
+        files = self._files.within(shard_directory(number))
         keeper = ShardKeeper(
-            client=self._client,
-            js=self._js,
-            names=self._names,
-            shard=number,
-            storage=ShardStorage(self._storage, self._names.crawl, number),
+            stream=self._engine.stream(log_of(number)),
+            storage=ShardStorage(self._storage, self._engine.crawl, number),
             files=files,
             holding=holding,
             clock=self._clock,
@@ -183,16 +173,20 @@ class Holder:
         )
         held = self.held[number] = Held(number, holding, keeper)
         try:
-            await self._open(held, files)
-        except (Fenced, Unavailable) as error:
-            self._told(f"shard {number} cannot be taken now: {error}")
+            refused = await self._open(held, files)
+        except Unavailable as away:
+            refused = away
+        if refused is not None:
+            self._told(f"shard {number} cannot be taken now: {refused}")
             await self.let_go(number)
             return False
         return True
 
-    async def _open(self, held: Held, files: DiskFiles) -> None:
+    async def _open(self, held: Held, files: Files) -> Fenced | Full | Unavailable | None:
         number, holding = held.number, held.holding
         restored = await held.keeper.open()
+        if isinstance(restored, Fenced | Full | Unavailable):
+            return restored
         start = restored.checkpoint.position if restored.checkpoint is not None else 0
         held.saved = start
         gone: list[Lost] = await asyncio.to_thread(
@@ -205,26 +199,15 @@ class Holder:
         await self.agent.adopt(number, apart=True, mend=lambda shard: gone)
         shard = self.agent.saver.find(number)
         if shard is None:
-            raise Fenced("its tail took nothing from us")
+            return Fenced("its tail took nothing from us")
         held.shard = shard
-        out = Outgoing(
-            self._js, self._names, shard, self._shards, holding.epoch, self._clock, self.agent.meters
-        )
-        while True:
-            try:
-                await out.resume()
-                await self._rations.begin(
-                    number, holding.epoch, shard.totals.fetched, lambda: shard.frontier.pending > 0
-                )
-                break
-            except Unavailable:
-                if not holding.may_write(self._clock.monotonic()):
-                    raise
-                await self._clock.sleep(_AGAIN)
+        out = Outgoing(self._engine, shard, self._shards, holding.epoch, self._clock, self.agent.meters)
+        while (away := await self._begin(out, held, shard)) is not None:
+            if isinstance(away, Fenced) or not holding.may_write(self._clock.monotonic()):
+                return away
+            await self._clock.sleep(_AGAIN)
         incoming = Incoming(
-            self._client,
-            self._js,
-            self._names,
+            self._engine.stream(exchange_of(number)),
             shard,
             clock=self._clock,
             meters=self.agent.meters,
@@ -238,6 +221,18 @@ class Holder:
         again = f", {held.lost} pages are lost and fetched again" if held.lost else ""
         self._told(f"shard {number}: taken, epoch {holding.epoch}, {restored.end:,} records{again}")
         self.agent.wake()
+        return None
+
+    async def _begin(self, out: Outgoing, held: Held, shard: Shard) -> Fenced | Unavailable | None:
+        """Where our links go on, and which pages are ours; None when both are known."""
+        try:
+            away = await out.resume()
+            if away is None:
+                epoch, pages = held.holding.epoch, shard.totals.fetched
+                await self._rations.begin(held.number, epoch, pages, lambda: shard.frontier.pending > 0)
+        except (Fenced, Unavailable) as error:
+            return error
+        return away
 
     # -- save
 
@@ -259,23 +254,20 @@ class Holder:
         position = self.agent.saver.covered(held.number)
         if position <= held.saved or held.failed or held.shard is None:
             return
-        try:
-            await held.keeper.save(position, {"received": held.shard.received})
-            held.saved = position
-            held.shard.archive_ends.clear()  # those files are all on shared storage: nobody asks for them again
-            await held.keeper.tidy()
-        except Fenced as error:
+        saved = await held.keeper.save(position, {"received": held.shard.received})
+        if isinstance(saved, Fenced):
             held.failed = True
-            self._told(f"shard {held.number}: {error}")
-        except Unavailable:
-            return  # of the purge: the next one does it
+            self._told(f"shard {held.number}: {saved}")
+            return
+        held.saved = position
+        held.shard.archive_ends.clear()  # those files are all on shared storage: nobody asks for them again
+        await held.keeper.tidy()  # if nobody answers, the next one does it
 
     async def tidy(self) -> None:
         """Sealed segments go to storage, and leave the tail."""
         for held in list(self.held.values()):
             if held.shard is not None and not held.failed and not held.closing:
-                with contextlib.suppress(Unavailable):
-                    await held.keeper.tidy()
+                await held.keeper.tidy()
 
     # -- hand over, and let go
 
@@ -331,4 +323,4 @@ class Holder:
         self._told(f"shard {number}: let go")
 
     def _remove_directory(self, number: int) -> None:
-        shutil.rmtree(self._work / shard_directory(number), ignore_errors=True)
+        self._remove(shard_directory(number))

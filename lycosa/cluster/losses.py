@@ -19,12 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
-from nats.aio.client import Client
-from nats.js import JetStreamContext
 
-from lycosa.cluster.engine.streams import Names
-from lycosa.cluster.engine.tail import pieces
 from lycosa.cluster.storage import ShardStorage
+from lycosa.cluster.tail import pieces
+from lycosa.engine.protocol import Stream
 from lycosa.errors import StorageError
 from lycosa.log import blocks
 from lycosa.log.reader import SEGMENT_HEAD
@@ -94,14 +92,12 @@ def records_of(data: bytes) -> Iterator[tuple[int, Record]]:
         at += head.size
 
 
-async def since_checkpoint(
-    client: Client, js: JetStreamContext, names: Names, storage: ShardStorage, shard: int
-) -> list[tuple[int, Record]]:
-    """What the log of a shard that somebody else may hold has after its newest checkpoint."""
+async def since_checkpoint(stream: Stream, storage: ShardStorage) -> list[tuple[int, Record]]:
+    """What the log of a shard that somebody else may hold has after its newest checkpoint; `stream`: its tail."""
     checkpoint = storage.newest()
     start = checkpoint.position if checkpoint is not None else 0
     tail: list[tuple[int, Record]] = []
-    async for piece in pieces(client, js, names, shard):
+    async for piece in pieces(stream):
         tail += [row for row in records_of(piece.data) if row[0] >= start]
     begin = tail[0][0] if tail else None
     sealed: list[tuple[int, Record]] = []

@@ -12,8 +12,8 @@
 It ends when the crawl is finished, at its limit or stopped, or when it is told to `leave`: all shards are handed
 over first. What fails in between (a disk, a damaged stream) ends it with that error; its leases are given back.
 
-One process has one connection, and listens nowhere. It is a command's: a `Watchdog` may end it, and takes SIGINT
-after the command has.
+What it has of the world around it comes in from outside: the engine (one connection; it listens nowhere), and its
+machine with clock, disk and network. So a whole cluster can run in one process, on a virtual clock.
 """
 
 from __future__ import annotations
@@ -22,45 +22,40 @@ import asyncio
 import contextlib
 import os
 import re
-import secrets
 import socket
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from nats.aio.client import Client
 
-from lycosa.clock import SystemClock
+from lycosa.clock import Clock
+from lycosa.cluster.control import About, Control, Ending, Report, State, Totals, Wanted
 from lycosa.cluster.courier import Courier
-from lycosa.cluster.engine.connection import ConnectionOptions, connect, denied
-from lycosa.cluster.engine.control import About, Control, Ending, Report, State, Totals, Wanted
-from lycosa.cluster.engine.foreign import Foreign
-from lycosa.cluster.engine.host_turns import HostAsker, HostKeeper
-from lycosa.cluster.engine.keys import Bucket
-from lycosa.cluster.engine.leases import Gone, Leases, Presence, Said
-from lycosa.cluster.engine.outcomes import Damaged, Unavailable
-from lycosa.cluster.engine.streams import Names, ends, jetstream
-from lycosa.cluster.engine.turns import Turn, TurnAsker, TurnKeeper
+from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.held import Held, Holder
+from lycosa.cluster.host_turns import HostAsker, HostKeeper
 from lycosa.cluster.lease import plan
+from lycosa.cluster.leases import Gone, Leases, Presence, Said
 from lycosa.cluster.losses import since_checkpoint, valid_ends
+from lycosa.cluster.machine import Machine
+from lycosa.cluster.names import exchange_of, log_of
 from lycosa.cluster.operating import manifest_of, open_storage
+from lycosa.cluster.outcomes import Damaged
 from lycosa.cluster.placement import place
 from lycosa.cluster.rations import Rations
 from lycosa.cluster.storage import ShardStorage
 from lycosa.cluster.streaming import StreamExchange
 from lycosa.cluster.tasks import end_tasks
+from lycosa.cluster.turns import Turn, TurnAsker, TurnKeeper
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import Team, build
 from lycosa.crawl.config import decode_options
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import resident
-from lycosa.crawl.warming import warm
-from lycosa.crawl.watchdog import Watchdog
+from lycosa.engine.protocol import Engine, Unavailable, got
 from lycosa.errors import ConfigError
-from lycosa.files import DirectoryLock, DiskFiles, write_whole
+from lycosa.files import Files, write_whole
 from lycosa.log.reader import LogReader
 from lycosa.meters import Meters
 from lycosa.version import VERSION
@@ -81,7 +76,7 @@ T = TypeVar("T")
 class TurnAddresses:
     """Turns of addresses, asked of whoever keeps them; `lycosa.crawl.visit.Addresses`."""
 
-    def __init__(self, asker: TurnAsker, clock: SystemClock, expiry: float) -> None:
+    def __init__(self, asker: TurnAsker, clock: Clock, expiry: float) -> None:
         self._asker = asker
         self._clock = clock
         self._expiry = expiry
@@ -128,26 +123,25 @@ class Member:
 
     def __init__(
         self,
-        options: ConnectionOptions,
-        crawl: str,
-        work: Path,
+        reach: Callable[[str], Awaitable[Engine]],
+        machine: Machine,
         *,
         shared: Path | None = None,
         name: str = "",
         scorer: str = "",
         told: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`scorer`: the one that this agent consents to load, should the crawl's options name it. They lie on the
-        servers, and whoever can write there must not be able to run code here."""
-        self._connection = options
-        self._names = Names(crawl)
-        self._work = work
+        """`reach`: connect to the engine of the crawl, under our name. `scorer`: the one that this agent consents
+        to load, should the options of the crawl name it. They lie on the servers, and whoever can write there must
+        not be able to run code here."""
+        self._reach = reach
+        self._machine = machine
         self._shared = shared
         self._scorer = scorer
         self._told = told
         word = re.sub(r"[^A-Za-z0-9_]+", "_", name or socket.gethostname())[:24].strip("_") or "agent"
-        self.id = f"{word}_{secrets.token_hex(3)}"
-        self._clock = SystemClock()
+        self.id = f"{word}_{machine.token(3)}"
+        self._clock = machine.clock
         self._leaving = asyncio.Event()
         self._state = State()
         self._moving: dict[int, asyncio.Task[None]] = {}
@@ -166,74 +160,69 @@ class Member:
 
     async def run(self) -> str:
         """Be an agent of the crawl until it ends, or until told to leave; why it ended."""
-        client = await connect(self._connection, self.id)
+        engine = await self._reach(self.id)
         try:
-            return await self._serve(client)
+            return await self._serve(engine)
         except Unavailable:
             if not self._leaving.is_set():
                 raise
             return "left; others go on"  # before it had begun, or while the servers were away
         finally:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(client.close(), 2.0)
+            await engine.close()
 
     # -- putting it together
 
-    async def _serve(self, client: Client) -> str:
-        self._client = client
-        js = jetstream(client)
-        bucket = Bucket(client, js, self._names)
+    async def _serve(self, engine: Engine) -> str:
+        self._engine = engine
+        bucket, requests, crawl = engine.bucket, engine.requests, engine.crawl
         self._foreign = foreign = Foreign(self._told)
-        self._control = control = Control(js, self._names, bucket, foreign)
+        self._control = control = Control(engine, self._clock, foreign)
         self._about = about = await self._patiently(control.about)
         self._state = await self._patiently(control.state)
         if self._state.finished:
             return f"the crawl is over ({self._state.end})"
         storage = open_storage(self._shared or about.storage)
-        if not storage.exists(f"{self._names.crawl}/crawl.json"):
+        if not storage.exists(f"{crawl}/crawl.json"):
             raise ConfigError(
-                f"{self._shared or about.storage} is not the shared directory of {self._names.crawl}: "
+                f"{self._shared or about.storage} is not the shared directory of {crawl}: "
                 "mount it, or say where it is (--shared)"
             )
-        lock = await DirectoryLock.waited(self._work)
+        machine = self._machine
+        await machine.begin()
         try:
-            files = self._prepare(about, storage.get(f"{self._names.crawl}/public_suffix.dat"))
+            files = self._prepare(about, storage.get(f"{crawl}/public_suffix.dat"))
             options = decode_options(self._state.options.encode())
             _demand_consent(options.frontier.scorer, self._scorer)
             # Only when everything else is in order: it may take a while.
-            await asyncio.to_thread(warm, options)
+            await asyncio.to_thread(machine.warm, options)
             clock, meters = self._clock, Meters()
-            self._js = js
             self._leases = Leases(bucket, self.id, about.lease, clock)
             self._presence = Presence(bucket, self.id, about.lease, clock, foreign)
             self._watch = bucket.watch("state")
             self._turns = TurnKeeper(
-                client,
-                self._names,
+                requests,
                 clock,
                 expiry=about.lease,
                 wait=options.politeness.address_wait,
                 foreign=foreign,
             )
             self._hosts = HostKeeper(
-                client,
-                self._names,
+                requests,
                 clock,
                 expiry=max(60.0, about.lease),
                 wait=options.politeness.wait,
                 foreign=foreign,
             )
-            asker = TurnAsker(client, self._names, about.shards, clock)
+            asker = TurnAsker(requests, about.shards, clock, token=lambda: machine.token(8))
             self._addresses = TurnAddresses(asker, clock, about.lease)
             self._rations = Rations(control, options.limits.pages, clock)
             self._exchange = StreamExchange(fail=self._fail)
             self._ending = Ending(about.shards)
             splitter = Splitter(about.shards, manifests.domains_of(files), about.splitter)
             self._holder = holder = Holder(
-                client=client,
-                js=js,
-                names=self._names,
-                work=self._work,
+                engine=engine,
+                files=files,
+                remove=machine.remove,
                 storage=storage,
                 leases=self._leases,
                 exchange=self._exchange,
@@ -253,16 +242,25 @@ class Member:
                 size=1,
                 exchange=self._exchange,
                 addresses=self._addresses,
-                hosts=HostAsker(client, self._names, splitter.shard_of, clock),
+                hosts=HostAsker(requests, splitter.shard_of, clock, token=lambda: machine.token(8)),
                 quota=self._rations,
                 ledger=holder,
                 may_ask=self._may_ask,
                 segment_bytes=about.segment_bytes,
             )
-            self._agent = agent = build(files, options, meters=meters, told=self._told, team=team)
+            self._agent = agent = build(
+                files,
+                options,
+                clock=clock,
+                fetchers=machine.fetchers,
+                resolver=machine.resolver,
+                meters=meters,
+                told=self._told,
+                team=team,
+            )
             self._storage = storage
             self._courier = courier = Courier(
-                agent.archive, files.within("archive"), storage, self._names.crawl, self._valid_ends
+                agent.archive, files.within("archive"), storage, crawl, self._valid_ends
             )
             holder.begin(agent, courier)
             await courier.doubt_all()  # what an earlier process left here
@@ -270,7 +268,7 @@ class Member:
             await self._patiently(courier.bring)
             return await self._live()
         finally:
-            lock.release()
+            machine.end()
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask again while the servers do not answer: they may be choosing a leader."""
@@ -281,19 +279,19 @@ class Member:
             except Damaged:
                 raise
             except Unavailable:
-                if why := denied(self._client):
+                if why := self._engine.denied:
                     raise ConfigError(f"{why}: see the permissions in docs/operating.md") from None
                 if self._leaving.is_set() or self._clock.monotonic() > until:
                     raise
-                await asyncio.sleep(0.5)
+                await self._clock.sleep(0.5)
 
-    def _prepare(self, about: About, suffixes: bytes) -> DiskFiles:
+    def _prepare(self, about: About, suffixes: bytes) -> Files:
         """The work directory as that of this crawl; what another left there is refused."""
-        files = DiskFiles(self._work)
+        files = self._machine.files
         manifest = manifest_of(about)
         there = manifests.load(files)
         if there is not None and there.crawl != manifest.crawl:
-            raise ConfigError(f"{self._work} holds another crawl: give each its own --work directory")
+            raise ConfigError(f"{files.path('')} holds another crawl: give each its own --work directory")
         if there is None:
             write_whole(files, manifests.SUFFIXES, suffixes)
             write_whole(files, manifests.NAME, msgspec.json.format(msgspec.json.encode(manifest)))
@@ -308,8 +306,7 @@ class Member:
     # -- the run
 
     async def _live(self) -> str:
-        watchdog = Watchdog(self._agent.underway)
-        watchdog.start(interrupts=True)
+        self._machine.watch(self._agent.underway)
         running = asyncio.create_task(self._agent.run())
         beside = [
             asyncio.create_task(self._forever(step, pause))
@@ -333,7 +330,6 @@ class Member:
             end = await self._until_end(running)
         finally:
             await self._wind_up(running, beside)
-            watchdog.stop()
         if self._failure is not None:
             raise self._failure
         return end
@@ -356,7 +352,7 @@ class Member:
                 waited = True
             elif not waited and not why:
                 waited = True
-                self._told(f"waiting: lycosa cluster start {self._names.crawl} begins the crawl")
+                self._told(f"waiting: lycosa cluster start {self._engine.crawl} begins the crawl")
             if self._state.wanted is Wanted.PAUSED:
                 self._agent.pause()
             else:
@@ -398,11 +394,11 @@ class Member:
             try:
                 await step()
             except Unavailable:
-                await asyncio.sleep(0.2)
+                await self._clock.sleep(0.2)
             except Exception as error:
                 self._fail(error)
                 return
-            await asyncio.sleep(pause)
+            await self._clock.sleep(pause)
 
     def _fail(self, error: Exception) -> None:
         self._failure = self._failure or error
@@ -418,7 +414,7 @@ class Member:
         self._seen.add("presence")
 
     async def _follow_state(self) -> None:
-        for entry in await self._watch.next(1.0):
+        for entry in got(await self._watch.next(1.0)):
             if entry.value is not None:
                 with contextlib.suppress(Damaged):  # what was known holds until it can be read again
                     self._note_state(self._control.read_state(entry.value))
@@ -441,7 +437,7 @@ class Member:
 
     async def _beat(self) -> None:
         said = Said(
-            at=time.time(),
+            at=self._clock.wall(),
             host=socket.gethostname(),
             pid=os.getpid(),
             version=VERSION,
@@ -509,7 +505,7 @@ class Member:
         """Say of agents that nobody hears any more where their shards go, once; and leave word for the status."""
         for agent, seconds in self._presence.fallen_silent():
             shards = [n for n in range(self._about.shards) if self._leases.last_holder_of(n) == agent]
-            gone = Gone(at=time.time(), silent=seconds, shards={n: placed.get(n, "") for n in shards})
+            gone = Gone(at=self._clock.wall(), silent=seconds, shards={n: placed.get(n, "") for n in shards})
             if await self._presence.bury(agent, gone):
                 self._told(f"agent {agent} has not been heard of for {seconds:.0f} s; {gone.said()}")
 
@@ -557,13 +553,13 @@ class Member:
         """Of every archive file that a log points into after its checkpoint: how far it is valid."""
         found: dict[str, int] = {}
         for number in range(self._about.shards):
-            storage = ShardStorage(self._storage, self._names.crawl, number)
+            storage = ShardStorage(self._storage, self._engine.crawl, number)
             held = self._holder.held.get(number)
             if held is not None and held.shard is not None and not held.failed:
                 reader = LogReader(held.shard.log.reader.files)
                 rows = await asyncio.to_thread(list, reader.scan(held.saved))
             else:
-                rows = await since_checkpoint(self._client, self._js, self._names, storage, number)
+                rows = await since_checkpoint(self._engine.stream(log_of(number)), storage)
             for name, end in valid_ends(rows).items():
                 found[name] = max(end, found.get(name, 0))
         return found
@@ -604,7 +600,7 @@ class Member:
             sent=self._exchange.sent(number),
             idle=committed and self._exchange.is_quiet(number) and self._agent.is_idle(shard),
             totals=Totals(
-                at=time.time(),
+                at=self._clock.wall(),
                 pages=totals.fetched,
                 bytes=totals.size,
                 links=totals.links,
@@ -646,9 +642,10 @@ class Member:
             self._ending.look({}, {}, state.round)
             return
         last = await asyncio.gather(
-            *(ends(self._js, self._names.exchange(number)) for number in range(self._about.shards))
+            *(self._engine.stream(exchange_of(number)).ends() for number in range(self._about.shards))
         )
-        verdict = self._ending.look(reports, {n: row[1] for n, row in enumerate(last)}, state.round)
+        ends = {number: got(row).last for number, row in enumerate(last)}
+        verdict = self._ending.look(reports, ends, state.round)
         if verdict.over:
             await self._control.finish("finished", state.round)
         elif verdict.round > state.round:
@@ -656,7 +653,7 @@ class Member:
 
     def _limit_reached(self, reports: Mapping[int, Report], state: State) -> bool:
         limits = self._agent.options.limits
-        if limits.seconds and state.since and time.time() - state.since / 1000 >= limits.seconds:
+        if limits.seconds and state.since and self._clock.wall() - state.since / 1000 >= limits.seconds:
             return True
         rows = list(reports.values())
         if limits.bytes and sum(row.totals.bytes for row in rows) >= limits.bytes:

@@ -9,30 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from nats.aio.client import Client
 
-from lycosa.clock import SystemClock, milliseconds
+from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.cluster import lease as leases
-from lycosa.cluster.engine.connection import ConnectionOptions, connect, denied
-from lycosa.cluster.engine.control import About, Control, Report, State, Totals, Wanted
-from lycosa.cluster.engine.exchange import send_seeds
-from lycosa.cluster.engine.foreign import Foreign
-from lycosa.cluster.engine.keys import Bucket
-from lycosa.cluster.engine.leases import Gone, read_said
-from lycosa.cluster.engine.outcomes import Damaged
-from lycosa.cluster.engine.streams import Names, crawl_names, ends, jetstream, remove_all
-from lycosa.cluster.engine.tail import Piece, pieces
+from lycosa.cluster.control import About, Control, Report, State, Totals, Wanted
+from lycosa.cluster.foreign import Foreign
+from lycosa.cluster.leases import Gone, read_said
+from lycosa.cluster.links import send_seeds
+from lycosa.cluster.names import exchange_of, log_of, streams_of
+from lycosa.cluster.outcomes import Damaged
 from lycosa.cluster.storage import DirectoryStorage, ShardStorage, TailAhead, archives
+from lycosa.cluster.tail import Piece, pieces
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.splitting import Splitter, SplitterOptions
+from lycosa.engine.protocol import Engine, got
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles, write_whole
 from lycosa.log.reader import LogReader
@@ -90,28 +87,20 @@ def manifest_of(about: About) -> Manifest:
 class Operator:
     """One crawl, for whoever operates it."""
 
-    def __init__(self, client: Client, names: Names) -> None:
-        self._client = client
-        self._names = names
-        self._js = jetstream(client)
-        self._bucket = Bucket(client, self._js, names)
+    def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
+        self._engine = engine
+        self._bucket = engine.bucket
+        self._clock = clock or SystemClock()
         self._foreign = Foreign()
-        self._control = Control(self._js, names, self._bucket, self._foreign)
-        self._clock = SystemClock()
-
-    @staticmethod
-    async def open(options: ConnectionOptions, name: str) -> Operator:
-        names = Names(name)
-        return Operator(await connect(options, "lycosa cluster"), names)
+        self._control = Control(engine, self._clock, self._foreign)
 
     @property
     def denied(self) -> str:
         """What the servers refused to this user; empty if nothing."""
-        return denied(self._client)
+        return self._engine.denied
 
     async def close(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._client.close(), 2.0)
+        await self._engine.close()
 
     # -- making, and more seeds
 
@@ -136,7 +125,7 @@ class Operator:
                 raise ConfigError(f"--{name.replace('_', '-')} is at least {least >> 20}MiB")
         if await self._control.exists():
             raise ConfigError(
-                f"there is a crawl {self._names.crawl} on these servers already: choose another name"
+                f"there is a crawl {self._engine.crawl} on these servers already: choose another name"
             )
         urls = canonical_seeds(seeds, Rules.named(options.rules))
         options = with_seeds(options, None, urls)
@@ -177,7 +166,7 @@ class Operator:
 
         # First the scope that they belong to: whoever receives a seed looks for the options once more.
         state = await self._control.change(widened)
-        domains = Domains(open_storage(about.storage).get(f"{self._names.crawl}/public_suffix.dat"))
+        domains = Domains(open_storage(about.storage).get(f"{self._engine.crawl}/public_suffix.dat"))
         refused = await self._send(about, _options(state), domains, urls)
         if state.finished:
             await self._control.want(Wanted.RUNNING, milliseconds(self._clock))
@@ -196,7 +185,7 @@ class Operator:
                 refused.append((url, verdict.rule))
             owned.setdefault(splitter.shard_of(host_of(url)), []).append(url)
         for shard, given in owned.items():
-            await send_seeds(self._js, self._names, shard, given)
+            got(await send_seeds(self._engine.stream(exchange_of(shard)), shard, given))
         return refused
 
     # -- what is wanted
@@ -214,26 +203,21 @@ class Operator:
         await self._control.want(Wanted.STOPPED)
 
     @staticmethod
-    async def crawls(options: ConnectionOptions) -> list[dict[str, Any]]:
-        """All crawls of the servers: name, state, pages, agents ..."""
-        client = await connect(options, "lycosa cluster")
-        try:
-            found = []
-            for name in await crawl_names(jetstream(client)):
-                row: dict[str, Any] = {"crawl": name, "state": "damaged"}
-                with contextlib.suppress(Damaged, ConfigError):
-                    status = await Operator(client, Names(name)).status()
-                    row |= {key: status[key] for key in _LISTED}
-                    row["agents"] = len(status["agents"])
-                found.append(row)
-            return found
-        finally:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(client.close(), 2.0)
+    async def crawls(engines: Sequence[Engine]) -> list[dict[str, Any]]:
+        """Some crawls: name, state, pages, agents ..."""
+        found = []
+        for engine in engines:
+            row: dict[str, Any] = {"crawl": engine.crawl, "state": "damaged"}
+            with contextlib.suppress(Damaged, ConfigError):
+                status = await Operator(engine).status()
+                row |= {key: status[key] for key in _LISTED}
+                row["agents"] = len(status["agents"])
+            found.append(row)
+        return found
 
     async def remove(self) -> None:
         about = await self._control.about()
-        await remove_all(self._js, self._names, about.shards)
+        got(await self._engine.remove([plan.name for plan in streams_of(about.shards)]))
 
     # -- how it goes
 
@@ -246,9 +230,11 @@ class Operator:
         except (Damaged, ConfigError):
             state, word, limit = State(), "damaged", 0
         reports = {n: row for n, row in (await self._control.reports()).items() if n < about.shards}
-        held = {entry.key: leases.decode(entry.value or b"") for entry in await self._bucket.all("lease.*")}
+        held = {
+            entry.key: leases.decode(entry.value or b"") for entry in got(await self._bucket.all("lease.*"))
+        }
         backlog = await asyncio.gather(*(self._last(shard) for shard in range(about.shards)))
-        now = time.time()
+        now = self._clock.wall()
         shards = [
             _shard_row(shard, held.get(f"lease.{shard}"), reports.get(shard), backlog[shard], now)
             for shard in range(about.shards)
@@ -256,7 +242,7 @@ class Operator:
         agents, silent = await self._agents(shards, about.lease, now)
         totals = [report.totals for report in reports.values()]
         return {
-            "crawl": self._names.crawl,
+            "crawl": self._engine.crawl,
             "id": about.crawl,
             "state": word,
             "shared": about.storage,
@@ -282,7 +268,7 @@ class Operator:
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Agents that live, and those that fell silent without a good-bye."""
         agents, silent = [], []
-        for entry in await self._bucket.all("agent.*"):
+        for entry in got(await self._bucket.all("agent.*")):
             said = read_said(entry.value or b"")
             if said is None:
                 self._foreign.note(f"the key {entry.key}", "does not say what an agent says")
@@ -293,7 +279,7 @@ class Operator:
                 agents.append({"id": name, "age": age, "shards": mine, "about": msgspec.to_builtins(said)})
             elif mine or age < _REMEMBERED:
                 silent.append({"id": name, "age": age, "shards": mine, "said": ""})
-        for entry in await self._bucket.all("gone.*"):
+        for entry in got(await self._bucket.all("gone.*")):
             with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 gone = msgspec.json.decode(entry.value or b"", type=Gone)
                 age = round(now - gone.at + gone.silent, 3)
@@ -303,7 +289,7 @@ class Operator:
         return agents, sorted(silent, key=lambda row: str(row["id"]))
 
     async def _last(self, shard: int) -> int:
-        return (await ends(self._js, self._names.exchange(shard)))[1]
+        return got(await self._engine.stream(exchange_of(shard)).ends()).last
 
     # -- bringing it home
 
@@ -320,19 +306,21 @@ class Operator:
         there = manifests.load(files)
         if there is not None and there.crawl != about.crawl:
             raise ConfigError(f"{into} holds another crawl: choose another directory")
-        write_whole(files, manifests.SUFFIXES, storage.get(f"{self._names.crawl}/public_suffix.dat"))
-        kept = archives(storage, self._names.crawl)
+        write_whole(files, manifests.SUFFIXES, storage.get(f"{self._engine.crawl}/public_suffix.dat"))
+        kept = archives(storage, self._engine.crawl)
         records = missing = 0
         for shard in range(about.shards):
             end, gone = await self._bring_shard(
-                files, ShardStorage(storage, self._names.crawl, shard), shard, kept
+                files, ShardStorage(storage, self._engine.crawl, shard), shard, kept
             )
             records, missing = records + end, missing + gone
             told(f"shard {shard}: {end:,} records")
         target = files.within("archive")
         for name, length in kept.items():
             if not target.exists(name) or target.size(name) != length:
-                await asyncio.to_thread(storage.get_file, f"{self._names.crawl}/archive/{name}", target, name)
+                await asyncio.to_thread(
+                    storage.get_file, f"{self._engine.crawl}/archive/{name}", target, name
+                )
         write_whole(files, manifests.NAME, msgspec.json.format(msgspec.json.encode(manifest_of(about))))
         return Brought(about.shards, records, len(kept), sum(kept.values()), missing, running)
 
@@ -341,7 +329,8 @@ class Operator:
     ) -> tuple[int, int]:
         place = files.within(manifests.shard_directory(shard))
         for look in range(_LOOKS):
-            found: list[Piece] = [piece async for piece in pieces(self._client, self._js, self._names, shard)]
+            tail = self._engine.stream(log_of(shard))
+            found: list[Piece] = [piece async for piece in pieces(tail)]
             try:
                 restored = await asyncio.to_thread(storage.restore, place, found)
                 break

@@ -1,6 +1,6 @@
 """Pages for the shards that an agent holds: taken from the crawl's quota in chunks, so that the limit is exact.
 
-A shard counts what it has fetched and what is under way against what it was granted in all (`engine.control`). Who
+A shard counts what it has fetched and what is under way against what it was granted in all (`control`). Who
 runs short wishes for more; who has had pages for a while without using them gives them back, since another shard
 may wait for the last ones.
 """
@@ -12,8 +12,9 @@ import contextlib
 from collections.abc import Callable
 
 from lycosa.clock import Clock
-from lycosa.cluster.engine.control import Control
-from lycosa.cluster.engine.outcomes import Fenced, Unavailable
+from lycosa.cluster.control import Control
+from lycosa.cluster.outcomes import Fenced
+from lycosa.engine.protocol import Unavailable
 
 _CHUNK = 64
 _LOOK = 0.5

@@ -24,24 +24,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from nats.aio.client import Client
-from nats.js import JetStreamContext
-
 from lycosa.clock import Clock, milliseconds
-from lycosa.cluster.engine.exchange import SEEDS, Answered, Arrival, Reader, Sender, send_answers
-from lycosa.cluster.engine.foreign import Foreign
-from lycosa.cluster.engine.outcomes import Full, Unavailable
-from lycosa.cluster.engine.streams import Names
+from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.frames import AnswersFrame
+from lycosa.cluster.links import SEEDS, Answered, Arrival, Reader, Sender, send_answers
+from lycosa.cluster.names import exchange_of
 from lycosa.cluster.sending import _until
 from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.exchange import HEARTBEAT, Row, receive
 from lycosa.crawl.replay import ReadBack, read_back
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.tail import Tail
+from lycosa.engine.protocol import Engine, Stream, Unavailable
 from lycosa.meters import Meters
 from lycosa.records import Duplicates, Link, LinkKind, Links, Received, Seeded, Skipped
 
@@ -73,22 +69,20 @@ class Outgoing:
 
     def __init__(
         self,
-        js: JetStreamContext,
-        names: Names,
+        engine: Engine,
         shard: Shard,
         shards: int,
         epoch: int,
         clock: Clock,
         meters: Meters,
     ) -> None:
-        self._js = js
-        self._names = names
+        self._engine = engine
         self._shard = shard
         self._epoch = epoch
         self._clock = clock
         self._links = meters.counter("exchange.links_out")
         self._ways = {
-            other: _Way(Sender(js, names, shard.number, other, epoch))
+            other: _Way(Sender(engine.stream(exchange_of(other)), shard.number, other, epoch))
             for other in range(shards)
             if other != shard.number
         }
@@ -100,13 +94,16 @@ class Outgoing:
         shard.outbox.shut(self._ways)
         shard.replies = []
 
-    async def resume(self) -> None:
+    async def resume(self) -> Unavailable | None:
         """Find out where to go on, for every receiver."""
         ways = list(self._ways.values())
         for start in range(0, len(ways), 32):
-            await asyncio.gather(*(way.sender.resume() for way in ways[start : start + 32]))
+            for answer in await asyncio.gather(*(way.sender.resume() for way in ways[start : start + 32])):
+                if isinstance(answer, Unavailable):
+                    return answer
         for way in ways:
             self._fall_behind(way)
+        return None
 
     def committed(self) -> None:
         """A commit has ended: more may travel."""
@@ -177,25 +174,23 @@ class Outgoing:
     async def _send(self, way: _Way, end: int, rows: Sequence[Row], asks: Sequence[tuple[int, int]]) -> bool:
         way.busy = True
         try:
-            await way.sender.send(end, rows, asks, self._asked)
-        except (Full, Unavailable):
+            refused = await way.sender.send(end, rows, asks, self._asked)
+        finally:
+            way.busy = False
+        if refused is not None:
             way.blocked = self._clock.monotonic() + _BLOCKED
             self._fall_behind(way)
             return False
-        finally:
-            way.busy = False
         self._links.add(len(rows))
         return True
 
     async def _send_answers(self) -> None:
         while self._answers:
             frame = self._answers[0]
-            try:
-                await send_answers(self._js, self._names, self._epoch, frame)
-            except Unavailable:
+            stream = self._engine.stream(exchange_of(frame.asker))
+            if isinstance(await send_answers(stream, self._epoch, frame), Unavailable):
                 return
-            except Full:
-                pass  # lost, it only leaves a duplicate unmarked; waiting for room could be for ever
+            # Lost in a full stream it only leaves a duplicate unmarked; waiting for room could be for ever.
             self._answers.pop(0)
 
     # -- behind
@@ -223,13 +218,11 @@ class Outgoing:
             if way.again > start or way.change != change:
                 continue  # it comes to its own records, or its own change, later
             mine = found.rows.get(other, [])
-            try:
-                if mine:
-                    await way.sender.offer_again(mine)
-                    self._links.add(len(mine))
-            except (Full, Unavailable):
-                way.blocked = self._clock.monotonic() + _BLOCKED
-                continue
+            if mine:
+                if await way.sender.offer_again(mine) is not None:
+                    way.blocked = self._clock.monotonic() + _BLOCKED
+                    continue
+                self._links.add(len(mine))
             way.again = -1 if stop >= min(change, shard.log.committed) else stop
 
     async def _step(self, ways: Sequence[tuple[int, _Way]]) -> bool:
@@ -279,9 +272,7 @@ class Incoming:
 
     def __init__(
         self,
-        client: Client,
-        js: JetStreamContext,
-        names: Names,
+        stream: Stream,
         shard: Shard,
         *,
         clock: Clock,
@@ -290,15 +281,13 @@ class Incoming:
         refresh: Callable[[], Awaitable[None]],
         foreign: Foreign | None = None,
     ) -> None:
-        """`refresh`: look for newer options of the crawl, before seeds are judged."""
+        """`stream`: the shard's own. `refresh`: look for newer options of the crawl, before seeds are judged."""
         self._shard = shard
         self._clock = clock
         self._links = meters.counter("exchange.links_in")
         self._woken = woken
         self._refresh = refresh
-        self._reader = Reader(
-            client, js, names, shard.number, after=shard.received, cursors=shard.cursors, foreign=foreign
-        )
+        self._reader = Reader(stream, after=shard.received, cursors=shard.cursors, foreign=foreign)
         self._taken = shard.received  # everything up to this sequence was appended
         self._kept: list[tuple[int, int]] = []  # position in the log, sequence
         self._safe = shard.received
@@ -322,10 +311,9 @@ class Incoming:
     async def run(self) -> None:
         """Take in what comes, until cancelled."""
         while True:
-            try:
-                arrived = await self._reader.next(_WAIT)
-            except Unavailable:
-                await asyncio.sleep(0.2)
+            arrived = await self._reader.next(_WAIT)
+            if isinstance(arrived, Unavailable):
+                await self._clock.sleep(0.2)
                 continue
             for one in arrived:
                 if isinstance(one, Answered):
@@ -373,16 +361,14 @@ class Incoming:
 
     async def _purge(self) -> None:
         """Now and then: what is safe in the log need not stay in the stream."""
-        now = time.monotonic()
-        if self._safe > self._purged and now >= self._purge_at:
+        now, safe = self._clock.monotonic(), self._safe
+        if safe > self._purged and now >= self._purge_at:
             self._purge_at = now + _PURGE
-            with contextlib.suppress(Unavailable):
-                await self._reader.purge(self._safe)
-                self._purged = self._safe
+            if await self._reader.purge(safe) is None:
+                self._purged = safe
 
     async def close(self) -> None:
-        with contextlib.suppress(Unavailable):
-            await self._reader.close()
+        await self._reader.close()
 
 
 class StreamExchange:

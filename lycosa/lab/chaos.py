@@ -34,9 +34,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lycosa.ask.reading import CrawlReader
-from lycosa.cluster.engine.outcomes import Unavailable
-from lycosa.cluster.engine.server import Server, Servers
 from lycosa.crawl.warming import warm
+from lycosa.engine.nats.server import Server, Servers
+from lycosa.engine.protocol import Unavailable
 from lycosa.errors import LocalError
 from lycosa.lab.chaos_agents import AgentProcess
 from lycosa.lab.chaos_crawl import ClusterCrawl, options_for, read_records

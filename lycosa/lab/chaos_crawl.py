@@ -17,15 +17,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from nats.aio.client import Client
-
-from lycosa.cluster.engine.connection import ConnectionOptions, connect
-from lycosa.cluster.engine.control import About, Control, State
-from lycosa.cluster.engine.keys import Bucket
-from lycosa.cluster.engine.streams import Names, jetstream
-from lycosa.cluster.engine.tail import pieces
+from lycosa.clock import SystemClock
+from lycosa.cluster.control import About, Control, State
 from lycosa.cluster.lease import decode
+from lycosa.cluster.names import log_of, streams_of
 from lycosa.cluster.storage import DirectoryStorage, ShardStorage
+from lycosa.cluster.tail import pieces
+from lycosa.engine.nats.connection import ConnectionOptions
+from lycosa.engine.nats.engine import NatsEngine
+from lycosa.engine.nats.names import Names
+from lycosa.engine.protocol import got
 from lycosa.errors import LocalError
 from lycosa.files import DiskFiles
 from lycosa.lab.webs import Web
@@ -67,11 +68,10 @@ class ClusterCrawl:
         self.name = name
         self._urls = ",".join(urls)
         self._options = ConnectionOptions(servers=tuple(urls))
-        self._names = Names(name)
         self._place = place
         self.shared = place / "shared"
         self.shared.mkdir(parents=True, exist_ok=True)
-        self._client: Client | None = None
+        self._engine: NatsEngine | None = None
 
     # -- the operator
 
@@ -116,16 +116,15 @@ class ClusterCrawl:
 
     async def open(self) -> None:
         """Connect, to look; the connection is kept when servers die."""
-        self._client = await connect(self._options, f"chaos-{os.getpid()}")
+        self._engine = await NatsEngine.open(self._options, self.name, f"chaos-{os.getpid()}")
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.close()
+        if self._engine is not None:
+            await self._engine.close()
 
     def _control(self) -> Control:
-        assert self._client is not None
-        js = jetstream(self._client)
-        return Control(js, self._names, Bucket(self._client, js, self._names))
+        assert self._engine is not None
+        return Control(self._engine, SystemClock())
 
     async def state(self) -> State:
         """What is wanted and whether it has finished; `Unavailable` while servers are away."""
@@ -141,9 +140,9 @@ class ClusterCrawl:
 
     async def holders(self) -> dict[int, str]:
         """Who holds which shard, as the leases say."""
-        assert self._client is not None
+        assert self._engine is not None
         found = {}
-        for entry in await Bucket(self._client, jetstream(self._client), self._names).all("lease.*"):
+        for entry in got(await self._engine.bucket.all("lease.*")):
             lease = decode(entry.value or b"")
             if lease is not None and not lease.released:
                 found[int(entry.key.partition(".")[2])] = lease.holder
@@ -151,12 +150,8 @@ class ClusterCrawl:
 
     def streams(self, shards: int) -> list[str]:
         """The names of its streams: the keys', the tails', the exchange's."""
-        tails = [self._names.log(number) for number in range(shards)]
-        return [
-            self._names.bucket_stream,
-            *tails,
-            *(self._names.exchange(number) for number in range(shards)),
-        ]
+        names = Names(self.name)
+        return [names.bucket_stream, *(names.stream(plan.name) for plan in streams_of(shards))]
 
     # -- what it left
 
@@ -166,12 +161,11 @@ class ClusterCrawl:
 
     async def gather(self, into: Path) -> Iterator[tuple[int, int, Record]]:
         """Put every shard's log together, as its next holder would; (shard, position, record) of all."""
-        assert self._client is not None
-        js = jetstream(self._client)
+        assert self._engine is not None
         storage = DirectoryStorage(self.shared)
         about = await self.about()
         for shard in range(about.shards):
-            found = [piece async for piece in pieces(self._client, js, self._names, shard)]
+            found = [piece async for piece in pieces(self._engine.stream(log_of(shard)))]
             place = DiskFiles(into / f"shards/{shard:02d}")
             ShardStorage(storage, self.name, shard).restore(place, found)
         return read_records(into, about.shards)

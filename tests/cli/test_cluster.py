@@ -12,9 +12,9 @@ import pytest
 
 from lycosa.cli import cluster
 from lycosa.cli.main import main
-from lycosa.cluster.engine.outcomes import Unavailable
-from lycosa.cluster.engine.server import Servers, free_ports
-from tests.cluster.engine.conftest import demand_binary
+from lycosa.engine.nats.server import Servers, free_ports
+from lycosa.engine.protocol import Unavailable
+from tests.servers import demand_binary
 
 Capture = pytest.CaptureFixture[str]
 

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lycosa.cluster.engine.connection import ConnectionOptions
 from lycosa.cluster.operating import Operator
+from lycosa.engine.nats.connection import ConnectionOptions
+from lycosa.engine.nats.engine import NatsEngine
 from lycosa.lab.webs import Web
 from tests.cluster.crawled import options as crawl_options
 from tests.crawl.test_kill import as_toml
@@ -97,7 +98,7 @@ class Cluster:
         """The status, without a process for it."""
 
         async def ask() -> dict[str, Any]:
-            operator = await Operator.open(self.connection, self.name)
+            operator = Operator(await NatsEngine.open(self.connection, self.name))
             try:
                 return await operator.status()
             finally:

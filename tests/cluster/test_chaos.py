@@ -10,7 +10,7 @@ import pytest
 
 from lycosa.lab.chaos import WEB, Ran, Storm, run
 from lycosa.lab.chaos_events import Event, Kind
-from tests.cluster.engine.conftest import demand_binary
+from tests.servers import demand_binary
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="reads sockets of stopped processes from /proc"

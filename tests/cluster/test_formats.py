@@ -15,19 +15,21 @@ import msgspec
 import pytest
 import zstandard
 
-from lycosa.cluster.engine.connection import ConnectionOptions, connect
-from lycosa.cluster.engine.control import About, Quota, Report, State, Totals
-from lycosa.cluster.engine.leases import Gone, Said
-from lycosa.cluster.engine.ordered import Delivered, Ordered
-from lycosa.cluster.engine.server import Servers
-from lycosa.cluster.engine.streams import Names
+from lycosa.cluster.control import About, Quota, Report, State, Totals
 from lycosa.cluster.frames import AnswersFrame, LinksFrame
 from lycosa.cluster.lease import Lease
+from lycosa.cluster.leases import Gone, Said
+from lycosa.cluster.names import exchange_of, log_of
 from lycosa.cluster.storage import Checkpoint
+from lycosa.engine.nats.connection import ConnectionOptions, connect
+from lycosa.engine.nats.names import Names
+from lycosa.engine.nats.ordered import Ordered
+from lycosa.engine.nats.server import Servers
+from lycosa.engine.protocol import Message, got
 from lycosa.lab.webs import serving
 from tests.cluster.crawled import SMALL
-from tests.cluster.engine.conftest import demand_binary
 from tests.cluster.members import cluster
+from tests.servers import demand_binary
 
 PAGE = (Path(__file__).parents[2] / "docs/formats/cluster.md").read_text("utf-8")
 SHARDS = 3
@@ -76,14 +78,15 @@ def test_names_are_those_of_the_code() -> None:
     names = Names("form")
     streams = {row[0].strip("`"): words(row[1]) for row in table("Streams and subjects")}
     log, exchange, bucket = streams
-    assert pattern(log).match(names.log(7)) and pattern(streams[log][0]).match(names.log_subject(7))
-    assert pattern(exchange).match(names.exchange(7))
+    assert pattern(log).match(names.stream(log_of(7)))
+    assert pattern(streams[log][0]).match(names.subject(log_of(7)))
+    assert pattern(exchange).match(names.stream(exchange_of(7)))
     for subject, sender in zip(streams[exchange], (3, "a3", "seeds"), strict=True):
         said = subject.replace("NAME", "form").replace(".N.", ".7.").replace("S", "3")
-        assert said == names.exchange_subject(7, sender)
+        assert said == f"{names.subject(exchange_of(7))}.{sender}"
     assert bucket.replace("NAME", "form") == names.bucket_stream
-    assert streams[bucket][0].replace("NAME", "form").replace("KEY", "k") == names.key_subject("k")
-    for kind, subject in (("turn", names.turn_subject(7)), ("host", names.host_subject(7))):
+    assert streams[bucket][0].replace("NAME", "form").replace("KEY", "k") == f"{names.keys}.k"
+    for kind, subject in (("turn", names.subject("turn.7")), ("host", names.subject("host.7"))):
         assert f"lycosa.NAME.{kind}.N".replace("NAME", "form").replace("N", "7") == subject
         assert f"`lycosa.NAME.{kind}.N`" in PAGE
 
@@ -91,11 +94,11 @@ def test_names_are_those_of_the_code() -> None:
 class Left:
     """What a crawl left."""
 
-    def __init__(self, streams: dict[str, list[Delivered]], shared: Path) -> None:
+    def __init__(self, streams: dict[str, list[Message]], shared: Path) -> None:
         self.streams = streams
         self.shared = shared
 
-    def of(self, name: str) -> list[Delivered]:
+    def of(self, name: str) -> list[Message]:
         return [
             message for stream, rows in sorted(self.streams.items()) if name in stream for message in rows
         ]
@@ -114,17 +117,17 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
         yield Left(asyncio.run(read(servers)), root / "shared")
 
 
-async def read(servers: Servers) -> dict[str, list[Delivered]]:
+async def read(servers: Servers) -> dict[str, list[Message]]:
     """Every message of every stream."""
     client = await connect(ConnectionOptions(servers=servers.urls))
     js = client.jetstream()
-    found: dict[str, list[Delivered]] = {}
+    found: dict[str, list[Message]] = {}
     try:
         for info in await js.streams_info():
             rows = found[info.config.name or ""] = []
             ordered = Ordered(client, js, info.config.name or "")
             while len(rows) < info.state.messages:
-                rows += await ordered.next(60.0)
+                rows += got(await ordered.next(60.0))
             await ordered.close()
     finally:
         await client.close()
@@ -139,7 +142,7 @@ def test_streams(left: Left) -> None:
         subjects = [pattern(text, KEY=r"[\w.]+") for text in words(fits[0][1])]
         assert messages or "_x_" in stream
         for message in messages:
-            assert any(one.match(message.subject) for one in subjects), message.subject
+            assert any(one.match(message.lane) for one in subjects), message.lane
     assert len(left.streams) == 2 * SHARDS + 1
 
 
@@ -147,7 +150,7 @@ def test_keys(left: Left) -> None:
     rows = {row[0].strip("`"): words(row[1]) for row in table("Keys")}
     met = set()
     for message in left.of("KV_"):
-        key = message.subject.removeprefix("$KV.lycosa_form.")
+        key = message.lane.removeprefix("$KV.lycosa_form.")
         (name,) = [name for name in rows if pattern(name).match(key)]
         if message.headers.get("KV-Operation") != "DEL":
             found = json.loads(message.data)
@@ -192,13 +195,13 @@ def test_links(left: Left) -> None:
         assert message.data[:4] == b"LyX1"
         _, frame = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(message.data[4:], 1 << 26))
         assert len(frame) == 1 + kinds[frame[0]]
-        *_, receiver, sender = message.subject.split(".")
+        *_, receiver, sender = message.lane.split(".")
         if sender == "seeds":
             assert frame[1] == 2**31
         elif frame[0] == "L":
             assert [str(frame[1]), str(frame[2])] == [sender, receiver]
-            assert frame[3] <= ends.setdefault(message.subject, frame[3])
-            ends[message.subject] = max(frame[4], ends[message.subject])
+            assert frame[3] <= ends.setdefault(message.lane, frame[3])
+            ends[message.lane] = max(frame[4], ends[message.lane])
         else:
             assert [f"a{frame[1]}", str(frame[2])] == [sender, receiver]
     assert ends

@@ -15,15 +15,15 @@ import trustme
 from lycosa.ask.explain import explain
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.report import make_report
-from lycosa.cluster.engine.server import Access, Servers, Tls
+from lycosa.engine.nats.server import Access, Servers, Tls
 from lycosa.lab.webs import serving
 from lycosa.records import Fetched, Lost, Received
 from tests.cluster.crawled import SMALL
-from tests.cluster.engine.conftest import demand_binary
 from tests.cluster.members import cluster
 from tests.cluster.test_supervisor import check
 from tests.crawl.served import outcomes
 from tests.crawl.test_poison import Site, fate, plugged, site  # noqa: F401
+from tests.servers import demand_binary
 
 SLOW = {"wait": 0.15, "address_wait": 0.02, "factor": 0.0, "pages_per_visit": 2}
 

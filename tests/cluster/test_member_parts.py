@@ -1,4 +1,3 @@
-# ruff: noqa: F811 - fixtures of the engine's tests are imported, and then asked for by name
 """The parts that a cluster's agent is made of: what was lost, what is brought, who may fetch, what travels."""
 
 from __future__ import annotations
@@ -11,22 +10,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from nats.aio.client import Client
 
 from lycosa.archive.reader import scan
 from lycosa.archive.writer import Archive, ArchiveOptions
 from lycosa.clock import ManualClock, SystemClock
+from lycosa.cluster.control import Control
 from lycosa.cluster.courier import Courier
-from lycosa.cluster.engine.connection import ConnectionOptions
-from lycosa.cluster.engine.control import Control
-from lycosa.cluster.engine.exchange import send_seeds
-from lycosa.cluster.engine.host_turns import HostAsker, HostKeeper
-from lycosa.cluster.engine.keys import Bucket
-from lycosa.cluster.engine.outcomes import Fenced
-from lycosa.cluster.engine.streams import Names, bucket_config, ends, ensure, exchange_config
 from lycosa.cluster.held import Pace
+from lycosa.cluster.host_turns import HostAsker, HostKeeper
+from lycosa.cluster.links import send_seeds
 from lycosa.cluster.losses import lost_pages, records_of, valid_ends
+from lycosa.cluster.machine import OwnMachine
 from lycosa.cluster.member import Member, _demand_consent
+from lycosa.cluster.names import streams_of
+from lycosa.cluster.outcomes import Fenced
 from lycosa.cluster.rations import Rations
 from lycosa.cluster.storage import DirectoryStorage
 from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
@@ -34,6 +31,8 @@ from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import SnapshotOptions, read_options
 from lycosa.crawl.shard import Shard
+from lycosa.engine.memory import MemoryEngine, MemoryServers
+from lycosa.engine.protocol import Engine, got
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles
 from lycosa.frontier import AddressTable
@@ -57,7 +56,6 @@ from lycosa.records import (
     encode,
 )
 from tests.cluster.crawled import until
-from tests.cluster.engine.conftest import client, names, one, other  # noqa: F401
 from tests.cluster.nodes import NoHosts
 
 OPTIONS: dict[str, Any] = {"public": False, "scope": {"mode": "any"}, "archive": {"keep": False}}
@@ -178,7 +176,10 @@ async def test_the_courier_brings_what_is_good_for_something(tmp_path: Path) -> 
 
 
 async def test_archives_go_to_storage_every_so_often_or_when_there_is_much(tmp_path: Path) -> None:
-    member = Member(ConnectionOptions(), "web", tmp_path)
+    async def reach(name: str) -> Engine:
+        return MemoryEngine(MemoryServers(), "web", SystemClock())
+
+    member = Member(reach, OwnMachine(tmp_path))
     clock, done, waiting = ManualClock(), list[str](), [0]
     limits = SnapshotOptions(seconds=100.0, archive_seconds=30.0, archive_bytes=1_000)
 
@@ -220,12 +221,9 @@ def test_how_fast_a_number_grew() -> None:
 # -- pages
 
 
-async def test_pages_are_granted_exactly(
-    client: Client, names: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    js = client.jetstream()
-    await ensure(js, bucket_config(names, replicas=1))
-    control = Control(js, names, Bucket(client, js, names))
+async def test_pages_are_granted_exactly(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    got(await engine.create([], 1))
+    control = Control(engine, SystemClock())
     await control.limit_pages(10)
     monkeypatch.setattr("lycosa.cluster.rations._LOOK", 0.01)
     agents = [Rations(control, 10, SystemClock()) for _ in range(2)]
@@ -256,10 +254,9 @@ async def test_pages_are_granted_exactly(
     assert all(unlimited.take(0) for _ in range(100))
 
 
-async def test_shards_without_work_wish_for_nothing(client: Client, names: Names) -> None:
-    js = client.jetstream()
-    await ensure(js, bucket_config(names, replicas=1))
-    control = Control(js, names, Bucket(client, js, names))
+async def test_shards_without_work_wish_for_nothing(engine: Engine) -> None:
+    got(await engine.create([], 1))
+    control = Control(engine, SystemClock())
     await control.limit_pages(4)
     rations = Rations(control, 4, SystemClock())
     await rations.begin(0, 1, 0, lambda: False)
@@ -288,15 +285,15 @@ class Frontier:
 
 
 async def test_a_hosts_turn_is_its_holders_to_give(
-    client: Client, other: Client, names: Names, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, other: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lycosa.cluster.engine.host_turns._ANSWER", PATIENCE)
+    monkeypatch.setattr("lycosa.cluster.host_turns._ANSWER", PATIENCE)
     clock = ManualClock()
     frontier = Frontier()
     may = [True]
-    keeper = HostKeeper(client, names, clock, expiry=60.0, wait=2.0)
+    keeper = HostKeeper(engine.requests, clock, expiry=60.0, wait=2.0)
     await keeper.keep(1, frontier, lambda: may[0])
-    asker = HostAsker(other, names, lambda host: 1 if host == "b.test" else 0, clock)
+    asker = HostAsker(other.requests, lambda host: 1 if host == "b.test" else 0, clock)
     assert not await asker.claim("a.test"), "nobody holds shard 0"
     while not await asker.claim("b.test"):  # until the server knows of the subscription
         pass
@@ -309,7 +306,7 @@ async def test_a_hosts_turn_is_its_holders_to_give(
     keeper.end_late()  # whoever had it is dead
     assert frontier.ended[-1] == ("b.test", clock.monotonic() + 2.0)
     may[0] = False
-    monkeypatch.setattr("lycosa.cluster.engine.host_turns._ANSWER", 0.2)
+    monkeypatch.setattr("lycosa.cluster.host_turns._ANSWER", 0.2)
     assert not await asker.claim("b.test"), "who is late with his lease says nothing"
     await keeper.drop(1)
 
@@ -327,10 +324,9 @@ class Ledger:
 class Node:
     """An agent that holds all shards, whose links go through the streams; nothing is fetched."""
 
-    def __init__(self, client: Client, names: Names, root: Path) -> None:
+    def __init__(self, engine: Engine, root: Path) -> None:
         self.clock = ManualClock()
-        self.client, self.names = client, names
-        self.js = client.jetstream()
+        self.engine = engine
         self.failed: list[Exception] = []
         self.exchange = StreamExchange(fail=self.failed.append)
         team = Team(
@@ -340,7 +336,7 @@ class Node:
             exchange=self.exchange,
             addresses=AddressTable(0.1),
             hosts=NoHosts(),
-            quota=Rations(Control(self.js, names, Bucket(client, self.js, names)), 0, self.clock),
+            quota=Rations(Control(engine, self.clock), 0, self.clock),
             ledger=Ledger(),
         )
         fetchers = ScriptedFetchers(ScriptedFetcher(lambda request, before: Reply(b""), self.clock))
@@ -368,14 +364,12 @@ class Node:
     async def begin(self, number: int, epoch: int = 1) -> None:
         shard = self.shard(number)
         meters = self.agent.meters
-        out = Outgoing(self.js, self.names, shard, SHARDS, epoch, SystemClock(), meters)
-        await out.resume()
+        out = Outgoing(self.engine, shard, SHARDS, epoch, SystemClock(), meters)
+        assert await out.resume() is None
         incoming = Incoming(
-            self.client,
-            self.js,
-            self.names,
+            self.engine.stream(f"x.{number}"),
             shard,
-            clock=self.clock,
+            clock=SystemClock(),
             meters=meters,
             woken=lambda: None,
             refresh=self._nothing,
@@ -394,7 +388,7 @@ class Node:
             assert not self.failed, self.failed
             done = self.exchange.quiet
             for number in range(SHARDS):
-                _, last = await ends(self.js, self.names.exchange(number))
+                _, last = got(await self.engine.stream(f"x.{number}").ends())
                 done &= self.exchange.received(number) >= last
                 done &= self.exchange.sent(number) == self.shard(number).log.end
             quiet = quiet + 1 if done else 0
@@ -404,23 +398,19 @@ class Node:
         return [link.url for record in rows for link in record.links]
 
 
-async def streams(client: Client, names: Names, room: int) -> None:
-    js = client.jetstream()
-    await ensure(js, bucket_config(names, replicas=1))
-    for number in range(SHARDS):
-        await ensure(js, exchange_config(names, number, replicas=1, max_bytes=room))
+async def streams(engine: Engine, room: int) -> None:
+    got(await engine.create(streams_of(SHARDS, 1 << 20, room), 1))
 
 
 async def test_every_link_arrives_once_also_through_a_full_stream(
-    client: Client,
-    names: Names,
+    engine: Engine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("lycosa.cluster.streaming._PURGE", 0.1)
     monkeypatch.setattr("lycosa.cluster.streaming._BLOCKED", 0.1)
-    await streams(client, names, 32_000)
-    node = Node(client, names, tmp_path)
+    await streams(engine, 32_000)
+    node = Node(engine, tmp_path)
     hosts = [node.host(number) for number in range(SHARDS)]
     await node.begin(0)
     await node.begin(1)  # shard 2 has no reader: its stream fills, and that of shard 1 must not mind
@@ -449,14 +439,13 @@ async def test_every_link_arrives_once_also_through_a_full_stream(
 
 
 async def test_a_new_holder_goes_on_where_the_last_one_was(
-    client: Client,
-    names: Names,
+    engine: Engine,
     tmp_path: Path,
 ) -> None:
-    await streams(client, names, 8 << 20)
-    node = Node(client, names, tmp_path)
+    await streams(engine, 8 << 20)
+    node = Node(engine, tmp_path)
     hosts = [node.host(number) for number in range(SHARDS)]
-    await send_seeds(node.js, names, 2, [f"http://{hosts[2]}/seed"])
+    await send_seeds(engine.stream("x.2"), 2, [f"http://{hosts[2]}/seed"])
     for number in range(SHARDS):
         await node.begin(number)
     for n in range(6):
@@ -486,11 +475,10 @@ async def test_a_new_holder_goes_on_where_the_last_one_was(
 
 
 async def test_a_lost_page_is_pending_again_and_counts_once(
-    client: Client,
-    names: Names,
+    engine: Engine,
     tmp_path: Path,
 ) -> None:
-    node = Node(client, names, tmp_path)
+    node = Node(engine, tmp_path)
     shard = node.shard(0)
     host = node.host(0)
     urls = [f"http://{host}/{n}" for n in range(4)]

@@ -16,17 +16,17 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.cluster.engine.server import Server, configuration, free_ports
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.warming import warm
+from lycosa.engine.nats.server import Server, configuration, free_ports
 from lycosa.lab.chaos_agents import AgentProcess
 from lycosa.lab.chaos_crawl import ClusterCrawl, options_for
 from lycosa.lab.chaos_verdict import judge
 from lycosa.lab.namespaces import Namespace, why_not
 from lycosa.lab.webs import Access, Politeness, Web, WebOptions, WebServer
 from lycosa.url.domains import Domains
-from tests.cluster.engine.conftest import demand_binary
 from tests.crawl.test_truth import none
+from tests.servers import demand_binary
 
 WEB_LINK, NATS_LINK = 0, 1
 ADDRESSES = 8

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.cluster.engine.server import Server, configuration, free_ports
+from lycosa.engine.nats.server import Server, configuration, free_ports
 from lycosa.lab.webs import serving
 from tests.cluster.crawled import SMALL
-from tests.cluster.engine.conftest import demand_binary
 from tests.cluster.members import Cluster, cluster, until
+from tests.servers import demand_binary
 
 DOCS = Path(__file__).parents[2] / "docs/operating.md"
 

@@ -35,8 +35,8 @@ import nats.js.errors
 from nats.aio.client import Client
 from nats.js import JetStreamContext, api
 
-from lycosa.cluster.engine.connection import ConnectionOptions, connect
 from lycosa.cluster.storage.protocol import Away, Missing, demand_name, pieces_of
+from lycosa.engine.nats.connection import ConnectionOptions, connect
 from lycosa.errors import ConfigError, DiskFullError, StorageError
 from lycosa.files import Files
 

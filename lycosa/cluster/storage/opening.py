@@ -17,7 +17,7 @@ from lycosa.cluster.storage.protocol import Storage
 from lycosa.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lycosa.cluster.engine.connection import ConnectionOptions
+    from lycosa.engine.nats.connection import ConnectionOptions
 
 SERVERS = "nats"
 

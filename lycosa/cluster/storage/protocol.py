@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from lycosa.cluster.engine.outcomes import Unavailable
+from lycosa.engine.protocol import Unavailable
 from lycosa.errors import StorageError
 from lycosa.files import Files
 

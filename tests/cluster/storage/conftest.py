@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.cluster.engine.connection import ConnectionOptions
-from lycosa.cluster.engine.server import Servers
 from lycosa.cluster.storage import DirectoryStorage, Storage
 from lycosa.cluster.storage.jetstream import JetStreamStorage
 from lycosa.cluster.storage.s3 import S3Place, S3Storage
-from tests.cluster.engine.conftest import one  # noqa: F401
+from lycosa.engine.nats.connection import ConnectionOptions
+from lycosa.engine.nats.server import Servers
 from tests.cluster.storage.s3_server import ENVIRON, S3Server, s3_server
 
 KINDS = ("directory", "s3", "nats")

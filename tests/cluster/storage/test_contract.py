@@ -195,7 +195,7 @@ def test_writers_at_the_same_time(opened: Open, tmp_path: Path) -> None:
 
 WRITER = """
     import sys, time
-    from lycosa.cluster.engine.connection import ConnectionOptions
+    from lycosa.engine.nats.connection import ConnectionOptions
     from lycosa.cluster.storage.opening import open_storage
     from lycosa.files import DiskFiles
 
@@ -216,8 +216,8 @@ WRITER = """
 def test_a_writer_that_is_killed_leaves_nothing_half(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    from lycosa.cluster.engine.connection import ConnectionOptions
     from lycosa.cluster.storage.opening import open_storage
+    from lycosa.engine.nats.connection import ConnectionOptions
 
     (tmp_path / "shared").mkdir()
     place, servers = str(tmp_path / "shared"), "nats://127.0.0.1:1"

@@ -1,1 +1,0 @@
-"""The engine room of a cluster: NATS JetStream holds what must outlive any one machine."""

@@ -1,0 +1,130 @@
+"""Keeping a shard while its lease lasts: the log into the tail, sealed segments and checkpoints to shared storage.
+
+The order of things, which everything else rests on:
+
+    open      claim the tail for our epoch, then restore the directory from storage and what the tail held
+    commit    1. the batch's blocks go to the tail, and are taken;  2. only then to our own disk (`Log.write`)
+    tidy      segments that the tail shows sealed go to storage, and only then is the tail purged up to their end
+    save      a snapshot, whose position is committed, goes to storage as a checkpoint of our epoch
+
+A full tail is tidied, then waited for; nobody but us can make room in it, so segments must be much smaller than
+the tail's limit. When the lease is over, or the tail has another holder, every step says so (`Fenced`,
+`Unavailable`), and the shard must be let go: its directory is nobody's until the next `open`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from lycosa.clock import Clock
+from lycosa.cluster.lease import Holding
+from lycosa.cluster.outcomes import Fenced
+from lycosa.cluster.storage import Checkpoint, Restored, ShardStorage, TailAhead
+from lycosa.cluster.tail import Piece, Tail
+from lycosa.engine.protocol import Full, Stream, Unavailable
+from lycosa.files import Files
+from lycosa.log.log import Batch, pack
+from lycosa.log.reader import segment_name, segments
+
+_AGAIN = 0.2
+_LOOKS = 5
+
+
+def segment_for(log: Files, batch: Batch, segment_bytes: int) -> int:
+    """The segment that `Log.write` will put a batch into."""
+    firsts = segments(log)
+    if firsts and log.size(segment_name(firsts[-1])) < segment_bytes:
+        return firsts[-1]
+    return batch.first
+
+
+class ShardKeeper:
+    """One shard that we hold."""
+
+    def __init__(
+        self,
+        *,
+        stream: Stream,
+        storage: ShardStorage,
+        files: Files,
+        holding: Holding,
+        clock: Clock,
+        segment_bytes: int,
+    ) -> None:
+        """`stream`: the tail. `files`: the shard's local directory, with `log/` and `snapshots/` in it."""
+        self._storage = storage
+        self._files = files
+        self._log = files.within("log")
+        self._holding = holding
+        self._clock = clock
+        self._segment_bytes = segment_bytes
+        self._stored: set[int] = set()
+        self._tail = Tail(
+            stream,
+            clock,
+            patience=holding.lease.seconds,
+            may_go_on=lambda: holding.may_write(clock.monotonic()),
+        )
+
+    @property
+    def committed(self) -> int:
+        return self._tail.committed
+
+    async def open(self) -> Restored | Fenced | Full | Unavailable:
+        """Make the directory what the shard is; `Log` and `Saver` open it next."""
+        found: list[Piece] = []
+        refused = await self._tail.claim(self._holding.epoch, found.append)
+        if refused is not None:
+            return refused
+        for look in range(_LOOKS):
+            try:
+                restored = await asyncio.to_thread(self._storage.restore, self._files, found)
+                break
+            except TailAhead:
+                if look == _LOOKS - 1:
+                    raise
+                await self._clock.sleep(_AGAIN)
+        self._stored = set(await asyncio.to_thread(self._storage.segments))
+        return restored
+
+    async def commit(self, batch: Batch, data: bytes | None = None) -> Fenced | Unavailable | None:
+        """Commit a batch (packed: `data`): None if it is log now, and may be written to our own disk."""
+        segment = segment_for(self._log, batch, self._segment_bytes)
+        if data is None:
+            data = await asyncio.to_thread(pack, batch)
+        while True:
+            if not self._may_write():
+                return Fenced("the lease of the shard is over")
+            answer = await self._tail.append(batch.first, data, self._holding.epoch, segment)
+            if isinstance(answer, int):
+                return None
+            if not isinstance(answer, Full):
+                return answer
+            tidied = await self.tidy()
+            if isinstance(tidied, Unavailable):
+                return tidied
+            if not tidied:
+                await self._clock.sleep(_AGAIN)
+
+    async def tidy(self) -> int | Unavailable:
+        """Put sealed segments on storage and purge the tail; how many pieces of it went."""
+        sealed = self._tail.sealed
+        for first in segments(self._log):
+            if first < sealed and first not in self._stored:
+                await asyncio.to_thread(self._storage.put_segment, self._log, first)
+                self._stored.add(first)
+        return await self._tail.purge(sealed) if sealed else 0
+
+    async def save(self, position: int, about: dict[str, int] | None = None) -> Checkpoint | Fenced:
+        """Make the local snapshot at a position a checkpoint."""
+        if not self._may_write():
+            return Fenced("the lease of the shard is over")
+        if position > self._tail.committed:
+            raise ValueError(
+                f"a snapshot at {position} knows more than the log, which ends at {self.committed}"
+            )
+        saved = await asyncio.to_thread(self._storage.save, self._files, position, self._holding.epoch, about)
+        return saved or Fenced("a later holder of the shard has saved a checkpoint")
+
+    def _may_write(self) -> bool:
+        return self._holding.may_write(self._clock.monotonic())

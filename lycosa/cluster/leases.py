@@ -1,0 +1,278 @@
+"""Leases in the bucket: taking, renewing, giving back, watching. What may be done is decided in `lease`.
+
+    lease.N := {"holder": id, "epoch": n, "seconds": s, "released": bool, "turns": {address: [who, s]} or null}
+
+A holder's id is of one run of one process (`agent-1f3a9c`): a process that starts again is another holder and
+gets another epoch. After a silence the key is read: a value with our id and epoch means that what we wrote was
+taken, whatever became of the answer. What is no lease is nobody's: the holder, who knows its epoch, writes it
+anew at the next renewal; where there is no holder the operator must, since nobody else can know the epoch.
+
+Whoever calls these can only call again when the engine is silent: `Unavailable` is raised.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lycosa.clock import Clock
+from lycosa.cluster.foreign import Foreign
+from lycosa.cluster.lease import Holding, Lease, Sighting, Sightings, Take, Wait, decide, decode, encode
+from lycosa.engine.protocol import Bucket, Conflict, Entry, Unavailable, Watch, got
+
+
+def lease_key(shard: int) -> str:
+    return f"lease.{shard}"
+
+
+class Leases:
+    """The leases of a crawl's shards, seen by one agent."""
+
+    def __init__(self, bucket: Bucket, me: str, seconds: float, clock: Clock) -> None:
+        self._bucket = bucket
+        self.me = me
+        self._seconds = seconds
+        self._clock = clock
+        self._sightings = Sightings()
+        self._watch: Watch | None = None
+        self.held: dict[int, Holding] = {}
+
+    # -- seeing
+
+    async def follow(self, seconds: float) -> bool:
+        """Take in what changed, waiting at most so long; True if anything did."""
+        if self._watch is None:
+            self._watch = self._bucket.watch("lease.*")
+        news = [self._note(entry) for entry in got(await self._watch.next(seconds))]
+        return any(news)
+
+    def _note(self, entry: Entry) -> bool:
+        return self._sightings.note(entry.key, entry.revision, entry.value, self._clock.monotonic())
+
+    def seen(self, shard: int) -> Sighting | None:
+        return self._sightings.get(lease_key(shard))
+
+    def holder_of(self, shard: int) -> str:
+        """Who holds a shard as far as we know; empty for nobody (released, or expired)."""
+        seen = self.seen(shard)
+        lease = decode(seen.value) if seen is not None and seen.value is not None else None
+        if seen is None or lease is None or lease.released:
+            return ""
+        return lease.holder if self._clock.monotonic() - seen.at < lease.seconds else ""
+
+    def last_holder_of(self, shard: int) -> str:
+        """Who held a shard last and did not give it back, whether or not its lease is over."""
+        seen = self.seen(shard)
+        lease = decode(seen.value) if seen is not None and seen.value is not None else None
+        return lease.holder if lease is not None and not lease.released else ""
+
+    async def close(self) -> None:
+        if self._watch is not None:
+            await self._watch.close()
+            self._watch = None
+
+    # -- having
+
+    async def acquire(self, shard: int) -> Holding | None:
+        """Take a shard's lease if it is free; None if it is not, or somebody was faster."""
+        key = lease_key(shard)
+        seen = self._sightings.get(key)
+        if seen is None:
+            entry = got(await self._bucket.last(key))  # nothing seen need not mean that nothing is there
+            if entry is not None:
+                self._note(entry)
+                seen = self._sightings.get(key)
+        decision = decide(seen, self.me, self._seconds, self._clock.monotonic())
+        if isinstance(decision, Wait):
+            return None
+        return await self.take(shard, decision)
+
+    async def take(self, shard: int, decision: Take) -> Holding | None:
+        """Write a decision down; None if somebody was faster."""
+        began = self._clock.monotonic()
+        key = lease_key(shard)
+        value = encode(decision.lease)
+        revision = await self._bucket.update(key, value, decision.revision)
+        if isinstance(revision, Conflict | Unavailable):
+            entry = got(await self._bucket.last(key))
+            if entry is not None:
+                self._note(entry)
+            if entry is None or entry.value != value:
+                return None
+            revision = entry.revision
+        self._sightings.note(key, revision, value, self._clock.monotonic())
+        holding = self.held[shard] = Holding(decision.lease, revision, began, decision.turns)
+        return holding
+
+    async def renew(self, shard: int) -> bool:
+        """Write the lease again; False if it is lost. `Unavailable`: try again while it lasts."""
+        holding = self.held[shard]
+        key, value = lease_key(shard), encode(holding.lease)
+        for _ in range(3):
+            began = self._clock.monotonic()
+            revision = await self._bucket.update(key, value, holding.revision)
+            if isinstance(revision, Conflict):
+                entry = got(await self._bucket.last(key))
+                if entry is None or not _is(entry.value, value):
+                    if entry is not None:
+                        self._note(entry)
+                    holding.lose()
+                    self.held.pop(shard, None)
+                    return False
+                # An earlier renewal of ours was taken though its answer was lost. It does not count as one:
+                # nobody knows when it was; but it has the revision from which to go on.
+                holding.revision = max(holding.revision, entry.revision)
+                continue
+            holding.renewed(got(revision), began)
+            self._sightings.note(key, got(revision), value, self._clock.monotonic())
+            return True
+        raise Unavailable(f"{key} changes while it is renewed")
+
+    async def release(self, shard: int, turns: dict[str, tuple[str, float]] | None = None) -> None:
+        """Give a lease back, after everything of the shard was saved: the next holder may take it at once.
+
+        `turns`: those of its addresses that are out, if they are known.
+        """
+        holding = self.held.pop(shard, None)
+        if holding is None:
+            return
+        lease = holding.lease
+        holding.lose()
+        value = encode(Lease(lease.holder, lease.epoch, lease.seconds, released=True, turns=turns))
+        mine = encode(lease)
+        revision = holding.revision
+        for _ in range(3):
+            answer = await self._bucket.update(lease_key(shard), value, revision)
+            if isinstance(answer, int):
+                return
+            if isinstance(answer, Conflict):
+                entry = got(await self._bucket.last(lease_key(shard)))
+                if entry is None or not _is(entry.value, mine):
+                    return  # released already, or another's: nothing to give back
+                revision = entry.revision
+            # No answer: it would expire by itself; three tries make the hand-over quick.
+
+
+def _is(value: bytes | None, ours: bytes) -> bool:
+    """Whether a key holds our lease, or what is no lease at all: nobody else can have taken it then."""
+    return value == ours or value is None or decode(value) is None
+
+
+class Said(msgspec.Struct):
+    """What every agent says of itself; and more, for people."""
+
+    at: float = 0.0
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+    rss: int = 0
+    visits: int = 0
+    foreign: int = 0
+    """How much it found that is none of ours (`foreign`)."""
+
+
+class Gone(msgspec.Struct):
+    """What others say of an agent that they no longer hear."""
+
+    at: float = 0.0
+    silent: float = 0.0
+    shards: dict[int, str] = {}
+    """Those that it held, and who should have them now."""
+
+    def said(self) -> str:
+        whom: dict[str, list[int]] = {}
+        for number, agent in sorted(self.shards.items()):
+            whom.setdefault(agent or "nobody yet", []).append(number)
+        rows = [f"{', '.join(map(str, numbers))} to {agent}" for agent, numbers in sorted(whom.items())]
+        return f"its shards go on: {'; '.join(rows)}" if rows else "it held no shards"
+
+
+def read_said(value: bytes) -> Said | None:
+    """What an agent said; None if it is none of ours."""
+    try:
+        return msgspec.json.decode(value, type=Said)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+class Presence:
+    """Which agents live: each writes its key, and is alive while it changes.
+
+    agent.ID := {"at": time, ...}: what the agent says of itself. Anything else is no agent.
+    gone.ID  := {"at": time, "silent": seconds, "shards": {N: agent}}: what others say of one that fell silent.
+                Its own key is then deleted: whoever starts later would take it for one that lives.
+    """
+
+    def __init__(
+        self, bucket: Bucket, me: str, seconds: float, clock: Clock, foreign: Foreign | None = None
+    ) -> None:
+        self._foreign = foreign or Foreign()
+        self._bucket = bucket
+        self._me = me
+        self._seconds = seconds
+        self._clock = clock
+        self._sightings = Sightings()
+        self._watch: Watch | None = None
+        self._buried: dict[str, int] = {}
+
+    async def beat(self, about: bytes = b"{}") -> None:
+        """Say that we live."""
+        got(await self._bucket.put(f"agent.{self._me}", about))
+
+    async def leave(self) -> None:
+        """Say good-bye: others need not wait."""
+        got(await self._bucket.delete(f"agent.{self._me}"))
+
+    async def follow(self, seconds: float) -> bool:
+        """Take in what changed; True if anything did."""
+        if self._watch is None:
+            self._watch = self._bucket.watch("agent.*")
+        now = self._clock.monotonic
+        entries = got(await self._watch.next(seconds))
+        news = []
+        for entry in entries:
+            if entry.value is not None and read_said(entry.value) is None:
+                self._foreign.note(f"the key {entry.key}", "does not say what an agent says")
+                continue
+            news.append(self._sightings.note(entry.key, entry.revision, entry.value, now()))
+        return any(news)
+
+    def alive(self) -> list[str]:
+        """The ids of the agents that live."""
+        prefix = len("agent.")
+        found = self._sightings.changed_within(self._seconds, self._clock.monotonic())
+        return [key[prefix:] for key in found]
+
+    def fallen_silent(self) -> list[tuple[str, float]]:
+        """Agents that were heard and are not any more, without a good-bye, and for how long; each once."""
+        now, found = self._clock.monotonic(), []
+        for key, seen in self._sightings.all():
+            quiet = seen.value is not None and now - seen.at >= self._seconds
+            if quiet and key != f"agent.{self._me}" and self._buried.get(key) != seen.revision:
+                found.append((key.partition(".")[2], now - seen.at))
+        return found
+
+    async def bury(self, agent: str, gone: Gone) -> bool:
+        """Leave word of an agent that fell silent; False if it was heard since, only not by us."""
+        key = f"agent.{agent}"
+        seen = self._sightings.get(key)
+        assert seen is not None
+        answer = await self._bucket.delete(key, seen.revision)
+        if isinstance(answer, Conflict):
+            entry = got(await self._bucket.last(key))
+            if entry is None or entry.value is not None:
+                return False
+        else:
+            got(answer)
+        self._buried[key] = seen.revision
+        got(await self._bucket.put(f"gone.{agent}", msgspec.json.encode(gone)))
+        return True
+
+    def about(self, agent: str) -> bytes:
+        """What an agent last said of itself."""
+        seen = self._sightings.get(f"agent.{agent}")
+        return seen.value if seen is not None and seen.value is not None else b""
+
+    async def close(self) -> None:
+        if self._watch is not None:
+            await self._watch.close()
+            self._watch = None

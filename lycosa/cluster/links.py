@@ -1,0 +1,277 @@
+"""The exchange of a cluster: links that one shard found for hosts of another, through the receiver's stream.
+
+    message := "LyX1" zstd(msgpack [epoch, frame])             frames as in `lycosa.cluster.frames`
+    lane    := SENDER                                          links; SENDER is a shard, or `seeds`
+               aOWNER                                          answers about contents
+
+A frame of links holds all that the sender's log has for the receiver at positions from `start` up to `end`. What
+the sender's URL cache held back was sent before, in an earlier frame of the same sender.
+
+Sending. The sender is a fold over its own **committed** log. It sends its frames one after the other, each only
+after the one before was acknowledged, and sends again what was not: so frames of one sender follow each other
+in the stream without gaps, with repetitions at most. A new holder of the sending shard goes on where the last
+frame in the stream ends (the last message of a sender is never purged for that reason).
+
+Receiving. The receiver keeps, for every sender, a *cursor*: links at earlier positions have been received. It
+reads in order from its stored sequence + 1, takes of a frame the rows at positions >= cursor, moves the cursor
+to `end`, and logs the links with the cursor (`Received`). A frame that begins behind the cursor is partly known;
+one that begins after it means that something is missing: `Gap`, and nothing is skipped silently. A message
+that does not begin like one of ours is passed over and told of (`foreign`); one that does and cannot be read ends
+the reader, since nobody knows what was in it.
+
+Nothing is dropped by its epoch. A frame from a holder that has lost its lease looks stale and is not: it holds
+only what is committed, hence what the new holder's log holds too; and the new holder, when it asked where the
+stream ends, may have found this very frame and gone on behind it. Dropped, its links would be sent by nobody.
+If the new holder asked before the stale frame came, the two overlap, and the cursor sorts that out. The epoch is
+there for people who look.
+
+Seeds given while the crawl runs come from the pseudo-sender `SEEDS`. Many people may give seeds at once and they
+have no log, so their position is the sequence of the message itself.
+
+A record with more links than fit into a message is cut: the parts before the last end *at* its position, not
+behind it. A receiver that crashes between them may then log some of those links twice, which its seen set drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import zstandard
+
+from lycosa.cluster import names
+from lycosa.cluster.foreign import Foreign
+from lycosa.cluster.frames import AnswersFrame, Frame, LinksFrame, cut, links_frame
+from lycosa.crawl.exchange import Row
+from lycosa.engine.protocol import Conflict, Full, Stream, Unavailable
+from lycosa.errors import StorageError
+from lycosa.records import LinkKind
+
+MAGIC = b"LyX1"
+SEEDS = 1 << 31
+"""The sender of seeds: no shard has that number."""
+MESSAGE_BYTES = 400 << 10
+_LARGEST = 64 << 20
+_ACK = 3.0
+
+Ask = tuple[int, int]
+"""A content that the receiver's partition is told of, or asked about: position in the sender's log, digest."""
+
+
+class Gap(StorageError):  # noqa: N818
+    """Frames are missing from the stream."""
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """What a message holds."""
+
+    epoch: int
+    frame: Frame
+
+
+def encode(epoch: int, frame: Frame) -> bytes:
+    return MAGIC + zstandard.ZstdCompressor(level=1).compress(msgspec.msgpack.encode(Message(epoch, frame)))
+
+
+def decode(data: bytes) -> Message | None:
+    """What a message holds; None if it is none of ours."""
+    if data[:4] != MAGIC:
+        return None
+    try:
+        if zstandard.frame_content_size(data[4:]) > _LARGEST:
+            return None  # the limit below does not hold for a frame that says its size
+        plain = zstandard.ZstdDecompressor().decompress(data[4:], max_output_size=_LARGEST)
+        message = msgspec.msgpack.decode(plain, type=Message)
+    except (zstandard.ZstdError, msgspec.MsgspecError):
+        return None
+    frame = message.frame
+    if not frame.sound or (isinstance(frame, LinksFrame) and frame.start > frame.end):
+        return None
+    return message
+
+
+class Arrival(NamedTuple):
+    """What a receiver logs: links and contents, and how far it has come with their sender."""
+
+    sequence: int
+    sender: int
+    cursor: int
+    rows: list[Row]
+    asks: list[tuple[int, int, int]]
+
+
+class Answered(NamedTuple):
+    """An answer about contents; whoever asked knows whether it has it already."""
+
+    sequence: int
+    frame: AnswersFrame
+
+
+class Inbox:
+    """The receiver's cursors: what of a frame is new. No I/O."""
+
+    def __init__(self, cursors: Mapping[int, int]) -> None:
+        self.cursors = dict(cursors)
+
+    def take(self, frame: LinksFrame, sequence: int) -> Arrival | None:
+        """What is to be logged of a frame; None if nothing is."""
+        cursor = self.cursors.get(frame.sender, 0)
+        if frame.sender == SEEDS:
+            if sequence <= cursor:
+                return None
+            self.cursors[SEEDS] = sequence
+            return Arrival(sequence, SEEDS, sequence, frame.rows(), [])
+        if frame.start > cursor:
+            raise Gap(
+                f"links of shard {frame.sender} from positions {cursor} to {frame.start} are missing from the "
+                f"exchange: was its stream purged or removed by hand?"
+            )
+        rows = [row for row in frame.rows() if row[0] >= cursor]
+        asks = [row for row in frame.asks() if row[0] >= cursor]
+        if not rows and not asks and frame.end <= cursor:
+            return None
+        cursor = self.cursors[frame.sender] = max(cursor, frame.end)
+        return Arrival(sequence, frame.sender, cursor, rows, asks)
+
+
+class Sender:
+    """From one shard to one other. Used by the holder of the sending shard."""
+
+    def __init__(self, stream: Stream, sender: int, receiver: int, epoch: int) -> None:
+        """`stream`: the receiver's."""
+        self._stream = stream
+        self._sender = sender
+        self._receiver = receiver
+        self._epoch = epoch
+        self.position = 0
+        """Everything that the log holds before this has been sent."""
+
+    async def resume(self) -> int | Unavailable:
+        """Find out where to go on: behind the last frame in the stream, whoever sent it."""
+        found = await self._stream.newest(str(self._sender))
+        if isinstance(found, Unavailable):
+            return found
+        if found is None or found.data[:4] != MAGIC:
+            self.position = 0  # not ours: send everything again, and the receiver's cursor sorts it out
+            return 0
+        message = decode(found.data)
+        if message is None or not isinstance(message.frame, LinksFrame):
+            raise StorageError(
+                f"message {found.sequence} of the stream {self._stream.name} ({found.lane}) is no frame of links"
+            )
+        self.position = message.frame.end
+        return self.position
+
+    async def send(
+        self, end: int, rows: Sequence[Row], asks: Sequence[Ask] = (), asked: int = 0
+    ) -> Full | Unavailable | None:
+        """Send the links and contents at positions from `position` up to `end`, all of them committed.
+
+        Contents from position `asked` on wait for an answer. If it does not end well `position` says how far it
+        came; send again from there.
+        """
+        rows = [row for row in rows if self.position <= row[0] < end]
+        asks = [ask for ask in asks if self.position <= ask[0] < end]
+        for part in cut(self.position, end, rows, asks, most=MESSAGE_BYTES):
+            refused = await self._post(part.start, part.end, part.rows, part.asks, asked)
+            if refused is not None:
+                return refused
+            self.position = part.end
+        return None
+
+    async def offer_again(self, rows: Sequence[Row]) -> Full | Unavailable | None:
+        """Links that a change of scope, not yet passed, offers once more; the cursor stays where it is."""
+        mine = [row for row in rows if row[0] >= self.position]
+        for part in cut(self.position, self.position, mine, most=MESSAGE_BYTES):
+            refused = await self._post(self.position, self.position, part.rows, [], 0)
+            if refused is not None:
+                return refused
+        return None
+
+    async def _post(
+        self, start: int, end: int, rows: Sequence[Row], asks: Sequence[Ask], asked: int
+    ) -> Full | Unavailable | None:
+        frame = links_frame(self._sender, self._receiver, start, end, rows, asks, asked)
+        return await _post(self._stream, str(self._sender), self._epoch, frame)
+
+
+async def _post(stream: Stream, lane: str, epoch: int, frame: Frame) -> Full | Unavailable | None:
+    answer = await stream.append(encode(epoch, frame), lane=lane, seconds=_ACK)
+    assert not isinstance(answer, Conflict), "nothing was expected"
+    return None if isinstance(answer, int) else answer
+
+
+async def send_answers(stream: Stream, epoch: int, frame: AnswersFrame) -> Full | Unavailable | None:
+    """Say which contents were known. Lost in a crash it only leaves a duplicate unmarked."""
+    return await _post(stream, f"a{frame.owner}", epoch, frame)
+
+
+async def send_seeds(stream: Stream, receiver: int, urls: Sequence[str]) -> Full | Unavailable | None:
+    """Give seeds to the shard that owns them. After a refusal they may be given again: known ones drop out."""
+    rows = [Row(0, url, int(LinkKind.SEED), 0, 0) for url in urls]
+    for part in cut(0, 0, rows, most=MESSAGE_BYTES):
+        frame = links_frame(SEEDS, receiver, 0, 0, part.rows)
+        refused = await _post(stream, names.SEEDS, 0, frame)
+        if refused is not None:
+            return refused
+    return None
+
+
+class Reader:
+    """What came for one shard. Used by the holder of the receiving shard."""
+
+    def __init__(
+        self, stream: Stream, *, after: int, cursors: Mapping[int, int], foreign: Foreign | None = None
+    ) -> None:
+        """`after`: the last sequence whose links our committed log holds (an earlier one does no harm)."""
+        self._stream = stream
+        self._reading = stream.read(after)
+        self._inbox = Inbox(cursors)
+        self._foreign = foreign or Foreign()
+        self._last: dict[str, int] = {}
+        self.received = after
+        """The last sequence that was read."""
+
+    async def next(self, seconds: float, most: int = 64) -> list[Arrival | Answered] | Unavailable:
+        """What arrived, in order; to be logged before more is asked for."""
+        messages = await self._reading.next(seconds, most)
+        if isinstance(messages, Unavailable):
+            return messages
+        arrivals: list[Arrival | Answered] = []
+        for each in messages:
+            if each.data[:4] != MAGIC:
+                what = f"has a message that is no frame (sequence {each.sequence}, {each.lane})"
+                self._foreign.note(f"the stream {self._stream.name}", what)
+                self.received = each.sequence
+                continue
+            message = decode(each.data)
+            if message is None:
+                raise StorageError(
+                    f"message {each.sequence} of the stream {self._stream.name} ({each.lane}) is a damaged "
+                    "frame: the links in it are lost"
+                )
+            frame = message.frame
+            if isinstance(frame, AnswersFrame):
+                arrivals.append(Answered(each.sequence, frame))
+            else:
+                arrival = self._inbox.take(frame, each.sequence)
+                if arrival is not None:
+                    arrivals.append(arrival)
+            self.received = each.sequence
+            self._last[each.lane] = each.sequence
+        return arrivals
+
+    async def purge(self, sequence: int) -> Unavailable | None:
+        """Forget messages up to `sequence`, all of whose links are in our committed log.
+
+        The last message of every sender stays: it says where the sender goes on.
+        """
+        for lane, last in self._last.items():
+            away = await self._stream.purge(min(sequence + 1, last), lane)
+            if away is not None:
+                return away
+        return None
+
+    async def close(self) -> None:
+        await self._reading.close()

@@ -1,0 +1,500 @@
+"""The engine in one process: plain data structures, and a fate for every message.
+
+`MemoryServers` is what servers keep: streams, keys, who answers. It changes at once and never errs, so it is
+the oracle of the contract suite. `MemoryEngine` is one client's door to it. Between the two lies a network, and
+what becomes of each call on its way is decided by an injected `Network`:
+
+    there   seconds until the call arrives and takes effect; None: it never does (lost, or cut off)
+    back    seconds until the answer is heard; None: never. What was asked for has happened all the same
+    twice   the call arrives, and takes effect, two times
+
+A call whose answer is not heard within its deadline is `Unavailable` at the deadline, by the client's own
+clock; it may take effect later than that, when nobody waits for it any more. Readings and watches ask the
+servers again and again, each time with a fate of its own; so they are late and fall silent, but keep their
+order, as the protocol wants.
+
+All waiting goes through the client's `Clock`. On a virtual one, with a `Network` drawn from a seed, everything
+that happens is a function of the seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from lycosa.clock import Clock
+from lycosa.engine.protocol import (
+    Absent,
+    Conflict,
+    Ends,
+    Entry,
+    Full,
+    Message,
+    StreamPlan,
+    Unavailable,
+)
+
+T = TypeVar("T")
+_AGAIN = 0.1
+_ASKED = 5.0
+_SET = 2.0
+"""Seconds after which reads, and writes of keys, are given up."""
+_HEAD = 32
+"""Bytes that a message counts besides its data."""
+
+
+class Fate(NamedTuple):
+    """What becomes of a call; see the module."""
+
+    there: float | None = 0.0
+    back: float | None = 0.0
+    twice: bool = False
+
+
+class Network(Protocol):
+    """Decides the fate of every call."""
+
+    def fate(self, client: str, to: str) -> Fate:
+        """Of a call by `client`, to a stream, key or subject of that name."""
+        ...
+
+
+class PerfectNetwork:
+    """Everything arrives at once."""
+
+    def fate(self, client: str, to: str) -> Fate:
+        return Fate()
+
+
+class _Stream:
+    """A stream as the servers keep it."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self.last = 0
+        self.messages: dict[int, Message] = {}  # by sequence, rising
+
+    def append(
+        self, lane: str, headers: Mapping[str, str], data: bytes, expected: int | None
+    ) -> int | Conflict | Full:
+        if expected is not None and expected != self.last:
+            return Conflict(f"wrong last sequence: {self.last}")
+        size = _size(lane, headers, data)
+        if self.limit and self.bytes + size > self.limit:
+            return Full("the stream is full")
+        self.last += 1
+        self.bytes += size
+        self.messages[self.last] = Message(self.last, lane, dict(headers), data)
+        return self.last
+
+    def newest(self, lane: str) -> Message | None:
+        return next((each for each in reversed(self.messages.values()) if each.lane == lane), None)
+
+    def after(self, sequence: int, most: int) -> list[Message]:
+        if sequence >= self.last:
+            return []
+        found: list[Message] = []
+        for each in self.messages.values():
+            if each.sequence > sequence:
+                found.append(each)
+                if len(found) == most:
+                    break
+        return found
+
+    @property
+    def ends(self) -> Ends:
+        return Ends(next(iter(self.messages), self.last + 1), self.last)
+
+    def purge(self, before: int, lane: str | None) -> None:
+        for sequence in [n for n in self.messages if n < before]:
+            if lane is None or self.messages[sequence].lane == lane:
+                gone = self.messages.pop(sequence)
+                self.bytes -= _size(gone.lane, gone.headers, gone.data)
+
+
+def _size(lane: str, headers: Mapping[str, str], data: bytes) -> int:
+    return _HEAD + len(lane) + sum(len(name) + len(value) for name, value in headers.items()) + len(data)
+
+
+class _Crawl:
+    """What the servers keep of one crawl."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, _Stream] = {}
+        self.keys: dict[str, Entry] | None = None
+        self.revision = 0
+        self.answering: dict[str, list[MemoryAnswering]] = {}
+
+
+class MemoryServers:
+    """What lasts when clients come and go."""
+
+    def __init__(self) -> None:
+        self._crawls: dict[str, _Crawl] = {}
+        self._travelling: set[asyncio.Task[Any]] = set()
+        self._news: dict[tuple[str, str], asyncio.Event] = {}
+
+    def crawl(self, name: str) -> _Crawl:
+        return self._crawls.setdefault(name, _Crawl())
+
+    def changed(self, crawl: str, of: str) -> None:
+        """Somebody wrote to a stream, or a key (""): whoever waits for that looks again."""
+        if (news := self._news.pop((crawl, of), None)) is not None:
+            news.set()
+
+    def news(self, crawl: str, of: str) -> asyncio.Event:
+        """Set at the next change."""
+        return self._news.setdefault((crawl, of), asyncio.Event())
+
+    def start(self, travel: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A call is on its way, and arrives whatever becomes of its sender."""
+        task = asyncio.ensure_future(travel)
+        self._travelling.add(task)
+        task.add_done_callback(self._travelling.discard)
+        return task
+
+
+class _Line:
+    """A client's way to the servers."""
+
+    def __init__(
+        self, servers: MemoryServers, crawl: str, client: str, clock: Clock, network: Network
+    ) -> None:
+        self.servers = servers
+        self.crawl = crawl
+        self.clock = clock
+        self._client = client
+        self._network = network
+        self.closed = False
+
+    @property
+    def kept(self) -> _Crawl:
+        return self.servers.crawl(self.crawl)
+
+    async def call(self, to: str, seconds: float, act: Callable[[], T]) -> T | Unavailable:
+        """Have something done by the servers."""
+        fate = self._network.fate(self._client, to)
+        if self.closed:
+            fate = Fate(None)
+        if fate.there is None:
+            return await self.silence(to, seconds)
+        if fate == (0.0, 0.0, False):
+            await asyncio.sleep(0)
+            return act()
+        there = fate.there
+
+        async def travel() -> T:
+            await self.clock.sleep(there)
+            answer = act()
+            if fate.twice:
+                act()
+            return answer
+
+        arriving = self.servers.start(travel())
+        if fate.back is None or there + fate.back > seconds:
+            return await self.silence(to, seconds)
+        answer = await asyncio.shield(arriving)
+        await self.clock.sleep(fate.back)
+        return answer
+
+    def changed(self, of: str) -> None:
+        self.servers.changed(self.crawl, of)
+
+    def hears(self, subject: str) -> bool:
+        """Whether a question reaches this client."""
+        return not self.closed and self._network.fate(self._client, subject).there is not None
+
+    async def silence(self, to: str, seconds: float) -> Unavailable:
+        await self.clock.sleep(seconds)
+        return Unavailable(f"{to}: no answer")
+
+    async def news(
+        self, of: str, to: str, seconds: float, look: Callable[[], list[T]]
+    ) -> list[T] | Unavailable:
+        """What `look` finds, as soon as it finds anything; asked again while the way is cut."""
+        until = self.clock.monotonic() + seconds
+        while True:
+            news = self.servers.news(self.crawl, of)
+            left = until - self.clock.monotonic()
+            fate = self._network.fate(self._client, to)
+            if fate.there is None or fate.back is None or self.closed:
+                if left <= _AGAIN:
+                    await self.clock.sleep(max(left, 0.0))
+                    return Unavailable(f"{to}: no answer")
+                await self.clock.sleep(_AGAIN)
+                continue
+            found = look()
+            if found:
+                await self.clock.sleep(fate.there + fate.back)
+                return found
+            if left <= 0:
+                return []
+            await self._wait(news, left)
+
+    async def _wait(self, news: asyncio.Event, seconds: float) -> None:
+        """Until there is news, or the time is over."""
+        waits = [asyncio.ensure_future(news.wait()), asyncio.ensure_future(self.clock.sleep(seconds))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+
+class MemoryReading:
+    """See `lycosa.engine.protocol.Reading`."""
+
+    def __init__(self, line: _Line, name: str, after: int) -> None:
+        self._line = line
+        self._name = name
+        self.last = after
+
+    async def next(self, seconds: float, most: int = 256) -> list[Message] | Unavailable:
+        stream = self._line.kept.streams.get(self._name)
+        if stream is None:
+            return Absent(f"there is no stream {self._name}")
+        found = await self._line.news(self._name, self._name, seconds, lambda: stream.after(self.last, most))
+        if not isinstance(found, Unavailable) and found:
+            self.last = found[-1].sequence
+        return found
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class MemoryStream:
+    """See `lycosa.engine.protocol.Stream`."""
+
+    def __init__(self, line: _Line, name: str) -> None:
+        self.name = name
+        self._line = line
+
+    async def append(
+        self,
+        data: bytes,
+        *,
+        lane: str = "",
+        headers: Mapping[str, str] | None = None,
+        expected: int | None = None,
+        seconds: float = 5.0,
+    ) -> int | Conflict | Full | Unavailable:
+        def act() -> int | Conflict | Full | Unavailable:
+            stream = self._stream()
+            if isinstance(stream, Absent):
+                return stream
+            answer = stream.append(lane, headers or {}, data, expected)
+            self._line.changed(self.name)
+            return answer
+
+        return await self._line.call(self.name, seconds, act)
+
+    async def at(self, sequence: int) -> Message | Unavailable | None:
+        return await self._look(lambda stream: stream.messages.get(sequence))
+
+    async def newest(self, lane: str) -> Message | Unavailable | None:
+        return await self._look(lambda stream: stream.newest(lane))
+
+    async def ends(self) -> Ends | Unavailable:
+        return await self._look(lambda stream: stream.ends)
+
+    def read(self, after: int = 0) -> MemoryReading:
+        return MemoryReading(self._line, self.name, after)
+
+    async def purge(self, before: int, lane: str | None = None) -> Unavailable | None:
+        return await self._look(lambda stream: stream.purge(before, lane))
+
+    def _stream(self) -> _Stream | Absent:
+        return self._line.kept.streams.get(self.name) or Absent(f"there is no stream {self.name}")
+
+    async def _look(self, act: Callable[[_Stream], T]) -> T | Unavailable:
+        def look() -> T | Unavailable:
+            stream = self._stream()
+            return stream if isinstance(stream, Absent) else act(stream)
+
+        return await self._line.call(self.name, _ASKED, look)
+
+
+class MemoryWatch:
+    """See `lycosa.engine.protocol.Watch`."""
+
+    def __init__(self, line: _Line, pattern: str) -> None:
+        self._line = line
+        self._pattern = pattern
+        self._seen = 0
+
+    async def next(self, seconds: float) -> list[Entry] | Unavailable:
+        kept = self._line.kept
+
+        def look() -> list[Entry]:
+            found = [each for each in (kept.keys or {}).values() if each.revision > self._seen]
+            return sorted(
+                (each for each in found if _fits(each.key, self._pattern)), key=lambda each: each.revision
+            )
+
+        if kept.keys is None:
+            return Absent(f"there is no crawl {self._line.crawl}")
+        entries = await self._line.news("", self._pattern, seconds, look)
+        if not isinstance(entries, Unavailable) and entries:
+            self._seen = entries[-1].revision
+        return entries
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _fits(key: str, pattern: str) -> bool:
+    words, wanted = key.split("."), pattern.split(".")
+    return len(words) == len(wanted) and all(
+        want in ("*", word) for word, want in zip(words, wanted, strict=True)
+    )
+
+
+class MemoryBucket:
+    """See `lycosa.engine.protocol.Bucket`."""
+
+    def __init__(self, line: _Line) -> None:
+        self._line = line
+
+    async def get(self, key: str) -> Entry | Unavailable | None:
+        entry = await self.last(key)
+        return None if isinstance(entry, Entry) and entry.value is None else entry
+
+    async def last(self, key: str) -> Entry | Unavailable | None:
+        return await self._with(key, _ASKED, lambda keys: keys.get(key))
+
+    async def update(self, key: str, value: bytes, revision: int) -> int | Conflict | Unavailable:
+        return await self._set(key, value, revision)
+
+    async def put(self, key: str, value: bytes) -> int | Unavailable:
+        answer = await self._set(key, value, None)
+        assert not isinstance(answer, Conflict)
+        return answer
+
+    async def delete(self, key: str, revision: int | None = None) -> Conflict | Unavailable | None:
+        answer = await self._set(key, None, revision)
+        return None if isinstance(answer, int) else answer
+
+    async def all(self, pattern: str) -> list[Entry] | Unavailable:
+        return await self._with(
+            pattern,
+            _ASKED,
+            lambda keys: [row for row in keys.values() if row.value is not None and _fits(row.key, pattern)],
+        )
+
+    def watch(self, pattern: str) -> MemoryWatch:
+        return MemoryWatch(self._line, pattern)
+
+    async def _set(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict | Unavailable:
+        kept = self._line.kept
+
+        def act(keys: dict[str, Entry]) -> int | Conflict:
+            known = keys[key].revision if key in keys else 0
+            if revision is not None and revision != known:
+                return Conflict(f"{key} was changed by somebody else")
+            kept.revision += 1
+            keys[key] = Entry(key, kept.revision, value)
+            self._line.changed("")
+            return kept.revision
+
+        return await self._with(key, _SET, act)
+
+    async def _with(self, key: str, seconds: float, act: Callable[[dict[str, Entry]], T]) -> T | Unavailable:
+        def look() -> T | Unavailable:
+            keys = self._line.kept.keys
+            return Absent(f"there is no crawl {self._line.crawl}") if keys is None else act(keys)
+
+        return await self._line.call(key, seconds, look)
+
+
+class MemoryAnswering:
+    """See `lycosa.engine.protocol.Answering`."""
+
+    def __init__(self, line: _Line, subject: str, answer: Callable[[bytes], bytes | None]) -> None:
+        self.line = line
+        self.answer = answer
+        self._subject = subject
+
+    async def stop(self) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        answering = self.line.kept.answering.get(self._subject, [])
+        if self in answering:
+            answering.remove(self)
+
+
+class MemoryRequests:
+    """See `lycosa.engine.protocol.Requests`."""
+
+    def __init__(self, line: _Line) -> None:
+        self._line = line
+
+    async def ask(self, subject: str, data: bytes, seconds: float) -> bytes | Unavailable:
+        if not self._line.kept.answering.get(subject) and not self._line.closed:
+            return Unavailable(f"{subject}: nobody answers")  # the servers say so at once
+        answer = await self._line.call(subject, seconds, lambda: self._say(subject, data))
+        if answer is None:
+            return await self._line.silence(subject, seconds)
+        return answer
+
+    async def tell(self, subject: str, data: bytes) -> None:
+        await self._line.call(subject, 0.0, lambda: self._say(subject, data))
+
+    def _say(self, subject: str, data: bytes) -> bytes | None:
+        there = list(self._line.kept.answering.get(subject, []))
+        said = [each.answer(data) for each in there if each.line.hears(subject)]
+        return next((each for each in said if each is not None), None)
+
+    async def answer(
+        self, subject: str, answer: Callable[[bytes], bytes | None]
+    ) -> MemoryAnswering | Unavailable:
+        made = MemoryAnswering(self._line, subject, answer)
+        self._line.kept.answering.setdefault(subject, []).append(made)
+        return made
+
+
+class MemoryEngine:
+    """One client of `MemoryServers`."""
+
+    def __init__(
+        self,
+        servers: MemoryServers,
+        crawl: str,
+        clock: Clock,
+        *,
+        client: str = "client",
+        network: Network | None = None,
+    ) -> None:
+        self._line = _Line(servers, crawl, client, clock, network or PerfectNetwork())
+        self.crawl = crawl
+        self.bucket = MemoryBucket(self._line)
+        self.requests = MemoryRequests(self._line)
+        self.denied = ""
+
+    def stream(self, name: str) -> MemoryStream:
+        return MemoryStream(self._line, name)
+
+    async def create(self, streams: Sequence[StreamPlan], replicas: int) -> Unavailable | None:
+        kept = self._line.kept
+        kept.keys = {} if kept.keys is None else kept.keys
+        for plan in streams:
+            kept.streams.setdefault(plan.name, _Stream(plan.bytes))
+        return None
+
+    async def remove(self, streams: Sequence[str]) -> Unavailable | None:
+        kept = self._line.kept
+        kept.keys = None
+        for name in streams:
+            kept.streams.pop(name, None)
+        return None
+
+    async def close(self) -> None:
+        self.vanish()
+
+    def vanish(self) -> None:
+        """The client is gone, whatever it was about to do: it answers nobody, and nothing that it says is heard."""
+        self._line.closed = True
+        for answering in self._line.kept.answering.values():
+            answering[:] = [each for each in answering if each.line is not self._line]

@@ -1,0 +1,16 @@
+"""Engines for the contract suite."""
+
+from __future__ import annotations
+
+from tests.servers import (  # noqa: F401
+    client,
+    crawl,
+    engine,
+    engine3,
+    engines,
+    names,
+    nats_engine,
+    one,
+    other,
+    three,
+)
