@@ -37,13 +37,14 @@ from typing import Any, BinaryIO
 import msgspec
 
 from lycosa.archive.reader import read_exchange
+from lycosa.ask.follower import Entry
 from lycosa.ask.json_form import digest_text, iso, safe
 from lycosa.ask.reading import CrawlReader
 from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import find_header
 from lycosa.page.text import text_of
-from lycosa.records import NOFOLLOW, Fetched, LinkKind, Record, Robots, Seeded
+from lycosa.records import NOFOLLOW, Fetched, LinkKind, Robots, Seeded
 from lycosa.url.parts import host_of, site_of
 
 BATCH_ROWS = 20_000
@@ -72,14 +73,10 @@ def pages(
     crawl: CrawlReader, *, text: bool = False, body: bool = False, told: Told | None = None
 ) -> Iterator[Row]:
     """A row for each page, shard by shard."""
-    late: dict[int, frozenset[int]] = {}
     for shard, position, record in _records(crawl, told):
         if not isinstance(record, Fetched):
             continue
-        if shard not in late:
-            late[shard] = crawl.late_duplicates(shard)
         row = page_row(shard, position, record)
-        row["duplicate"] = record.duplicate or position in late[shard]
         if text or body:
             data = body_of(crawl, record)
             if text:
@@ -152,7 +149,7 @@ def links(crawl: CrawlReader, told: Told | None = None) -> Iterator[Row]:
             }
 
 
-def _records(crawl: CrawlReader, told: Told | None) -> Iterator[tuple[int, int, Record]]:
+def _records(crawl: CrawlReader, told: Told | None) -> Iterator[Entry]:
     for number, row in enumerate(crawl.records(), 1):
         yield row
         if told is not None and not number & 0x3FF:

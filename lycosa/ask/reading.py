@@ -3,37 +3,29 @@
     crawl = CrawlReader(directory)
     for shard, position, record in crawl.records(): ...
 
-Records come shard by shard in the order of each log, or, with `by_time`, merged by the time they carry. Pages that
-a cluster's log takes back (`Lost`) are left out: they were fetched again.
+Records come shard by shard in the order of each log, or, with `by_time`, merged by the time they carry; those that
+amend others are resolved (see `lycosa.ask.follower`).
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from lycosa.ask.alive import process_of
+from lycosa.ask.follower import Entry, Follower
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import Options, decode_options
 from lycosa.crawl.splitting import Splitter
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles, Files
 from lycosa.log.reader import LogReader
-from lycosa.records import Configured, Duplicates, Fetched, Lost, Record
+from lycosa.records import Configured
 
 if TYPE_CHECKING:
     from lycosa.url.key import Keyer
-
-
-def with_word(record: Record, late: bool) -> Record:
-    """The record as if the late word that its content was known had come in time."""
-    if late and isinstance(record, Fetched):
-        return msgspec.structs.replace(record, duplicate=True)
-    return record
 
 
 class CrawlReader:
@@ -53,7 +45,6 @@ class CrawlReader:
             for number in range(manifest.shards)
         ]
         self.archive_files = self.files.within("archive")
-        self._lost: dict[int, frozenset[int]] = {}
 
     @cached_property
     def splitter(self) -> Splitter:
@@ -67,34 +58,18 @@ class CrawlReader:
 
         return Keyer(self.manifest.hash_seed)
 
-    def records(self, by_time: bool = False) -> Iterator[tuple[int, int, Record]]:
-        """(shard, position, record) of the whole crawl."""
-        streams = (self._shard(number) for number in range(len(self.logs)))
-        if by_time:
-            yield from heapq.merge(*streams, key=lambda row: row[2].at)
-            return
-        for stream in streams:
-            yield from stream
+    @property
+    def crawl(self) -> str:
+        """Which crawl it is."""
+        return self.manifest.crawl
 
-    def _shard(self, number: int) -> Iterator[tuple[int, int, Record]]:
-        lost = self.lost(number)
-        for position, record in self.logs[number].scan():
-            if position not in lost:
-                yield number, position, record
+    def is_running(self) -> bool:
+        """Whether a process crawls into the directory."""
+        return process_of(self.directory) is not None
 
-    def lost(self, shard: int) -> frozenset[int]:
-        """Positions of pages in a shard's log that were taken back, their bytes being gone."""
-        if not self.manifest.cluster:
-            return frozenset()
-        if shard not in self._lost:
-            found = self.logs[shard].find_kind(Lost)
-            self._lost[shard] = frozenset(record.position for _, record in found)
-        return self._lost[shard]
-
-    def late_duplicates(self, shard: int) -> frozenset[int]:
-        """Positions of pages in a shard's log of which another agent said later that their content was known."""
-        found = self.logs[shard].find_kind(Duplicates)
-        return frozenset(position for _, record in found for position in record.positions)
+    def records(self, by_time: bool = False) -> Iterator[Entry]:
+        """(shard, position, record) of the whole crawl, as a follower that has just begun is handed them."""
+        return Follower(self).read(by_time=by_time)
 
     def options(self) -> Options | None:
         """The options that hold; None if the crawl never came so far as to log them."""
@@ -103,8 +78,3 @@ class CrawlReader:
             if found:
                 return decode_options(found[-1].options)
         return None
-
-
-def records(directory: Path | str) -> Iterator[tuple[int, int, Record]]:
-    """(shard, position, record) of the crawl in a directory."""
-    return CrawlReader(directory).records()

@@ -24,8 +24,9 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.ask.alive import process_of
+from lycosa.ask.follower import Stretch
 from lycosa.ask.json_form import iso
-from lycosa.ask.reading import CrawlReader, with_word
+from lycosa.ask.reading import CrawlReader
 
 Told = Callable[[str, int], None]
 """Hears, now and then, what is being done and how many records have been read."""
@@ -266,28 +267,20 @@ def make_report(
         running=process_of(crawl.directory) is not None,
     )
     first = FirstPass(crawl.keyer, top)
-    ends: list[int] = []
-    for shard, log in enumerate(crawl.logs):
-        end = 0
-        late, lost = crawl.late_duplicates(shard), crawl.lost(shard)
-        for position, record in log.scan():
-            end = position + 1
-            if position in lost:
-                continue
-            first.apply(shard, position, with_word(record, position in late))
+    stretches = [Stretch(log) for log in crawl.logs]
+    for shard, stretch in enumerate(stretches):
+        for position, record in stretch.read():
+            first.apply(shard, position, record)
             if not first.records & 0xFFF:
                 told("reading the log", first.records)
         first.end_shard()
-        ends.append(end)
     first.write(report)
     second = SecondPass(crawl, first, top, broken)
     if second.needed:
         read = 0
-        for shard, log in enumerate(crawl.logs):
-            lost = crawl.lost(shard)
-            for position, record in log.scan(0, ends[shard]):
-                if position not in lost:
-                    second.apply(shard, position, record)
+        for shard, stretch in enumerate(stretches):
+            for position, record in stretch.read():
+                second.apply(shard, position, record)
                 read += 1
                 if not read & 0xFFF:
                     told("finding who links to broken pages", read)
