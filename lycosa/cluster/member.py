@@ -380,14 +380,11 @@ class Member:
             await running
         except Exception as error:
             self._failure = self._failure or error
-        for step in (
-            self._presence.leave(),
-            self._presence.close(),
-            self._leases.close(),
-            self._watch.close(),
-        ):
-            with contextlib.suppress(Unavailable):
-                await step
+        with contextlib.suppress(Unavailable):
+            await self._presence.leave()
+        await self._presence.close()
+        await self._leases.close()
+        await self._watch.close()
 
     async def _forever(self, step: Callable[[], Awaitable[None]], pause: float) -> None:
         while True:
