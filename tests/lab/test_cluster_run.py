@@ -1,4 +1,4 @@
-"""A whole cluster on a virtual clock: the right pages, once, politely; also when agents die and messages get lost."""
+"""A whole cluster on a virtual clock: the right pages, once, politely; also when agents die and calls are lost."""
 
 from __future__ import annotations
 
