@@ -41,9 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--shared",
-        type=Path,
-        metavar="DIR",
-        help="where shared storage is mounted, if elsewhere than at creation",
+        default="",
+        metavar="PLACE",
+        help="where shared storage is from here, if elsewhere than at creation",
     )
     add(
         "--name", metavar="TEXT", help="how the agent is called in status and archive names (the host's name)"

@@ -104,7 +104,9 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
     if action == "create":
         own = parser.add_argument_group("the cluster's crawl")
         own.add_argument(
-            "--shared", type=Path, metavar="DIR", help="shared storage: a directory all agents mount"
+            "--shared",
+            metavar="PLACE",
+            help="shared storage: a directory all agents mount, s3://BUCKET/PREFIX, or nats (the servers)",
         )
         own.add_argument(
             "--replicas", type=int, choices=(1, 3, 5), help="copies that the servers keep (3; 1 server: 1)"
@@ -194,9 +196,12 @@ async def _create(operator: Operator, args: argparse.Namespace) -> int:
         given.pop("into", None)
     for name in ("shared", "replicas", "lease"):
         if (value := given.pop(name, None)) is not None and getattr(args, name) is None:
-            setattr(args, name, Path(value) if name == "shared" else value)
+            setattr(args, name, value)
     if args.shared is None:
-        raise ConfigError("say where shared storage is: --shared DIR (a directory that all agents mount)")
+        raise ConfigError(
+            "say where shared storage is: --shared DIR (a directory that all agents mount), "
+            "--shared s3://BUCKET/PREFIX, or --shared nats (the servers themselves)"
+        )
     seeds += args.seeds
     if args.seed_file is not None:
         seeds += crawl_verb.read_seeds(args.seed_file)
@@ -213,7 +218,7 @@ async def _create(operator: Operator, args: argparse.Namespace) -> int:
     refused = await operator.create(
         read_options(given),
         seeds,
-        shared=args.shared.absolute(),
+        shared=args.shared,
         shards=args.shards,
         splitter=crawl_verb._splitter(args),
         **more,
@@ -359,8 +364,8 @@ async def _fetch(operator: Operator, args: argparse.Namespace) -> int:
 async def _remove(operator: Operator, args: argparse.Namespace) -> int:
     if not args.yes:
         raise ConfigError(f"this removes logs and exchange of {args.name} from the servers: say --yes")
-    await operator.remove()
-    print(f"{args.name} is gone from the servers; what is on shared storage is yours to remove")
+    left = await operator.remove()
+    print(f"{args.name} is gone from the servers; what is on shared storage ({left}) is yours to remove")
     return 0
 
 

@@ -261,14 +261,24 @@ class Holder:
             return
         try:
             await held.keeper.save(position, {"received": held.shard.received})
-            held.saved = position
-            held.shard.archive_ends.clear()  # those files are all on shared storage: nobody asks for them again
-            await held.keeper.tidy()
         except Fenced as error:
             held.failed = True
             self._told(f"shard {held.number}: {error}")
-        except Unavailable:
-            return  # of the purge: the next one does it
+            return
+        held.saved = position
+        held.shard.archive_ends.clear()  # those files are all on shared storage: nobody asks for them again
+        with contextlib.suppress(Unavailable):  # of the purge: the next one does it
+            await held.keeper.tidy()
+
+    async def _patiently(self, held: Held, save: Callable[[], Awaitable[None]]) -> None:
+        """Shared storage may be away: what is not saved now is lost, so wait for it while the lease lasts."""
+        while held.holding.may_write(self._clock.monotonic()):
+            try:
+                await save()
+                return
+            except Unavailable:
+                await self._clock.sleep(_AGAIN)
+        held.failed = True
 
     async def tidy(self) -> None:
         """Sealed segments go to storage, and leave the tail."""
@@ -291,8 +301,8 @@ class Holder:
         async with self._saving:
             await self.agent.hand_over(number, keep_named=True)
             if not held.failed:
-                await self.courier.bring(self.agent.saver.commit)
-                await self._save_one(held)
+                await self._patiently(held, lambda: self.courier.bring(self.agent.saver.commit))
+                await self._patiently(held, lambda: self._save_one(held))
             self.agent.saver.forget(shard)
         if held.failed or not held.holding.may_write(self._clock.monotonic()):
             await self.let_go(number)

@@ -31,6 +31,7 @@ from typing import TypeVar
 
 import msgspec
 from nats.aio.client import Client
+from nats.js import JetStreamContext
 
 from lycosa.clock import SystemClock
 from lycosa.cluster.courier import Courier
@@ -46,10 +47,11 @@ from lycosa.cluster.engine.turns import Turn, TurnAsker, TurnKeeper
 from lycosa.cluster.held import Held, Holder
 from lycosa.cluster.lease import plan
 from lycosa.cluster.losses import since_checkpoint, valid_ends
-from lycosa.cluster.operating import manifest_of, open_storage
+from lycosa.cluster.operating import manifest_of
 from lycosa.cluster.placement import place
 from lycosa.cluster.rations import Rations
-from lycosa.cluster.storage import ShardStorage
+from lycosa.cluster.storage import Away, Missing, ShardStorage, Storage
+from lycosa.cluster.storage.opening import open_storage
 from lycosa.cluster.streaming import StreamExchange
 from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl import manifest as manifests
@@ -73,6 +75,8 @@ _STALE = 10.0
 _PATIENCE = 0.3
 """Seconds after which an address whose turn somebody has is asked for again."""
 _TIDY = 10.0
+_STORAGE = 5.0
+"""Seconds after which shared storage that was away is tried again."""
 _START = 60.0
 """Seconds that servers which are there, but do not answer, are waited for at the start."""
 T = TypeVar("T")
@@ -123,6 +127,18 @@ def _demand_consent(wanted: str, allowed: str) -> None:
         )
 
 
+def _demand_own(storage: Storage, place: str, crawl: str, about: About) -> None:
+    """Refuse shared storage that holds nothing of the crawl, or a crawl of the same name."""
+    try:
+        found = msgspec.json.decode(storage.get(f"{crawl}/crawl.json"), type=About).crawl
+    except (Missing, msgspec.MsgspecError, UnicodeDecodeError):
+        found = ""
+    if found != about.crawl:
+        raise ConfigError(
+            f"{place} is not the shared storage of {crawl}: mount it, or say where it is (--shared)"
+        )
+
+
 class Member:
     """One agent of a cluster."""
 
@@ -132,7 +148,7 @@ class Member:
         crawl: str,
         work: Path,
         *,
-        shared: Path | None = None,
+        shared: str = "",
         name: str = "",
         scorer: str = "",
         told: Callable[[str], None] = lambda _: None,
@@ -156,6 +172,7 @@ class Member:
         self._seen: set[str] = set()
         self._reported: dict[int, tuple[Report, float]] = {}
         self._failure: BaseException | None = None
+        self._storage_away = False
         self._saved_at = self._brought_at = self._tidied_at = 0.0
 
     def leave(self) -> bool:
@@ -189,15 +206,26 @@ class Member:
         self._state = await self._patiently(control.state)
         if self._state.finished:
             return f"the crawl is over ({self._state.end})"
-        storage = open_storage(self._shared or about.storage)
-        if not storage.exists(f"{self._names.crawl}/crawl.json"):
-            raise ConfigError(
-                f"{self._shared or about.storage} is not the shared directory of {self._names.crawl}: "
-                "mount it, or say where it is (--shared)"
+        place = self._shared or about.storage
+        storage = await self._patiently(
+            lambda: asyncio.to_thread(open_storage, place, self._names.crawl, self._connection)
+        )
+        try:
+            await self._patiently(
+                lambda: asyncio.to_thread(_demand_own, storage, place, self._names.crawl, about)
             )
+            return await self._crawl(js, bucket, storage)
+        finally:
+            await asyncio.to_thread(storage.close)
+
+    async def _crawl(self, js: JetStreamContext, bucket: Bucket, storage: Storage) -> str:
+        client, control, foreign, about = self._client, self._control, self._foreign, self._about
         lock = await DirectoryLock.waited(self._work)
         try:
-            files = self._prepare(about, storage.get(f"{self._names.crawl}/public_suffix.dat"))
+            suffixes = await self._patiently(
+                lambda: asyncio.to_thread(storage.get, f"{self._names.crawl}/public_suffix.dat")
+            )
+            files = self._prepare(about, suffixes)
             options = decode_options(self._state.options.encode())
             _demand_consent(options.frontier.scorer, self._scorer)
             # Only when everything else is in order: it may take a while.
@@ -534,6 +562,16 @@ class Member:
     # -- saving
 
     async def _save_step(self) -> None:
+        try:
+            await self._save_what_is_due()
+            self._storage_away = False
+        except Away as away:
+            if not self._storage_away:
+                self._told(f"{away}: the crawl goes on, and is saved when shared storage is back")
+            self._storage_away = True
+            await asyncio.sleep(_STORAGE)
+
+    async def _save_what_is_due(self) -> None:
         now = self._clock.monotonic()
         wanted = self._agent.options.snapshot
         since = now - self._saved_at

@@ -226,14 +226,15 @@ class Control:
     async def create(self, about: About, options: str, storage: Storage, suffixes: bytes) -> None:
         """Make a crawl: its streams, its keys, and what belongs on shared storage."""
         names = self._names
-        _demand_free(storage, names.crawl, about)
+        await asyncio.to_thread(_demand_free, storage, names.crawl, about)
         await ensure(self._js, bucket_config(names, replicas=about.replicas))
         for shard in range(about.shards):
             log = log_config(names, shard, replicas=about.replicas, max_bytes=about.log_bytes)
             links = exchange_config(names, shard, replicas=about.replicas, max_bytes=about.exchange_bytes)
             await asyncio.gather(ensure(self._js, log), ensure(self._js, links))
-        storage.put(f"{names.crawl}/public_suffix.dat", suffixes)
-        storage.put(f"{names.crawl}/crawl.json", msgspec.json.format(msgspec.json.encode(about)))
+        await asyncio.to_thread(storage.put, f"{names.crawl}/public_suffix.dat", suffixes)
+        told = msgspec.json.format(msgspec.json.encode(about))
+        await asyncio.to_thread(storage.put, f"{names.crawl}/crawl.json", told)
         with contextlib.suppress(Conflict):  # a creation that was cut short comes again
             await self._bucket.update("state", msgspec.json.encode(State(options=options)), 0)
         try:

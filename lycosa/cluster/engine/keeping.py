@@ -20,7 +20,7 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 
 from lycosa.clock import Clock
-from lycosa.cluster.engine.outcomes import Fenced, Full
+from lycosa.cluster.engine.outcomes import Fenced, Full, Unavailable
 from lycosa.cluster.engine.streams import Names
 from lycosa.cluster.engine.tail import Piece, Tail
 from lycosa.cluster.lease import Holding
@@ -104,7 +104,11 @@ class ShardKeeper:
                 await self._tail.append(batch.first, data, self._holding.epoch, segment)
                 return
             except Full:
-                if not await self.tidy():
+                try:
+                    room = await self.tidy()
+                except Unavailable:
+                    room = 0  # shared storage is away: wait for it, while the lease lasts
+                if not room:
                     await self._clock.sleep(_AGAIN)
 
     async def tidy(self) -> int:

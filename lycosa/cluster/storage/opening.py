@@ -54,7 +54,8 @@ def open_storage(
     if place == SERVERS:
         from lycosa.cluster.storage.jetstream import JetStreamStorage
 
-        assert connection is not None
+        if connection is None:
+            raise ConfigError("shared storage is in the servers, and it is not said how they are reached")
         store = JetStreamStorage(connection, f"lycosa_{crawl}_files")
         try:
             if replicas:
