@@ -1,7 +1,4 @@
-"""Shared storage: what every machine of a cluster can read, and what a shard is restored from.
-
-`Storage` is the seam: a mounted directory now, an object store later. It is asked for little: whole files are
-put and got, and a file is there whole or not at all; nothing needs a compare-and-set.
+"""What a crawl keeps on shared storage, and how a shard is restored from it.
 
     CRAWL/crawl.json public_suffix.dat            what never changes
     CRAWL/archive/NAME.warc.gz                    sealed archives
@@ -34,152 +31,18 @@ disk: newest checkpoint, sealed segments, and the pieces of the tail, which beco
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import threading
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 import msgspec
 
+from lycosa.cluster.storage.protocol import Missing, Storage, check_name
 from lycosa.errors import StorageError
-from lycosa.files import Appender, DiskFiles, Files
+from lycosa.files import Appender, Files
 from lycosa.log import blocks, snapshot
 from lycosa.log.reader import segment_head, segment_name, segments
 
-_PART = ".part"
-_PIECE = 8 << 20
 KEPT = 2
-
-
-class Storage(Protocol):
-    """Files by name, with `/` between parts. What `put_file` returned from is durable, and seen by everybody."""
-
-    def put_file(self, name: str, source: Files, local: str, size: int | None = None) -> None:
-        """Copy a local file (its first `size` bytes) here, whole or not at all; an existing one is replaced."""
-        ...
-
-    def get_file(self, name: str, target: Files, local: str) -> None:
-        """Copy a file from here; `Missing` if it is not there. Durable only after the caller's sync."""
-        ...
-
-    def put(self, name: str, data: bytes) -> None: ...
-    def get(self, name: str) -> bytes: ...
-    def size(self, name: str) -> int: ...
-    def list(self, directory: str) -> list[str]:
-        """Names (not paths) directly in a directory, sorted; without what is only half there."""
-        ...
-
-    def exists(self, name: str) -> bool: ...
-    def remove(self, name: str) -> None:
-        """Remove a file, or a directory with all that is in it, if it is there."""
-        ...
-
-
-class Missing(StorageError):  # noqa: N818
-    """There is no such file on shared storage."""
-
-
-class DirectoryStorage:
-    """A mounted directory: write under another name, sync, rename, sync the directory."""
-
-    def __init__(self, root: Path | str) -> None:
-        self._root = Path(root)
-        self._files = DiskFiles(root)
-        self._number = 0
-        self._lock = threading.Lock()
-
-    def put_file(self, name: str, source: Files, local: str, size: int | None = None) -> None:
-        left = source.size(local) if size is None else size
-        with self._draft(name) as (draft, out):
-            offset = 0
-            while left > 0:
-                data = source.read_at(local, offset, min(_PIECE, left))
-                if not data:
-                    raise StorageError(f"{source.path(local)} is shorter than it was: it was not copied")
-                out.write(data)
-                offset += len(data)
-                left -= len(data)
-            self._finish(draft, out, name)
-
-    def get_file(self, name: str, target: Files, local: str) -> None:
-        self._demand(name)
-        out = target.create(local)
-        try:
-            offset = 0
-            while data := self._read_at(name, offset):
-                out.write(data)
-                offset += len(data)
-            out.sync()
-        finally:
-            out.close()
-
-    def put(self, name: str, data: bytes) -> None:
-        with self._draft(name) as (draft, out):
-            out.write(data)
-            self._finish(draft, out, name)
-
-    def get(self, name: str) -> bytes:
-        self._demand(name)
-        return self._files.read(name)
-
-    def size(self, name: str) -> int:
-        self._demand(name)
-        return self._files.size(name)
-
-    def list(self, directory: str) -> list[str]:
-        return [name for name in self._files.list(directory) if not name.endswith(_PART)]
-
-    def exists(self, name: str) -> bool:
-        return self._files.exists(name)
-
-    def remove(self, name: str) -> None:
-        path = self._root / name
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            self._files.remove(name)
-
-    def _read_at(self, name: str, offset: int) -> bytes:
-        try:
-            return self._files.read_at(name, offset, _PIECE)
-        except StorageError:
-            self._demand(name)
-            raise
-
-    def _demand(self, name: str) -> None:
-        if not self._files.exists(name):
-            raise Missing(f"there is no {name} on shared storage ({self._files.path(name)})")
-
-    @contextlib.contextmanager
-    def _draft(self, name: str) -> Iterator[tuple[str, Appender]]:
-        draft = self._unique(name)
-        out = self._files.create(draft)
-        try:
-            yield draft, out
-        finally:
-            out.close()
-            self._files.remove(draft)  # gone by then, if all went well
-
-    def _unique(self, name: str) -> str:
-        """A name for a draft: two holders may put the same fact at the same time."""
-        with self._lock:
-            self._number += 1
-            return f"{name}.{os.uname().nodename}-{os.getpid()}-{self._number}{_PART}"
-
-    def _finish(self, draft: str, out: Appender, name: str) -> None:
-        out.sync()
-        self._files.rename(draft, name)
-        self._sync_dirs(name)
-
-    def _sync_dirs(self, name: str) -> None:
-        directory = name.rpartition("/")[0]
-        self._files.sync_dir(directory)
-        while directory:  # a directory that was just made must itself be durable
-            directory = directory.rpartition("/")[0]
-            self._files.sync_dir(directory)
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,19 +81,6 @@ class TailAhead(StorageError):  # noqa: N818
     """The tail begins after the end of what is on storage: somebody sealed and purged meanwhile. Look again."""
 
 
-def check_name(name: str, source: str, *, parts: int = 0, below: str = "") -> None:
-    """Refuse a name that leads elsewhere than to a file below a directory: storage is written by others.
-
-    It has no empty part and none of dots alone, no backslash and no NUL; `parts`: so many; `below`: it begins so.
-    """
-    words = name.split("/")
-    wrong = any(not word or not word.strip(".") or "\\" in word or "\0" in word for word in words)
-    if wrong or (parts and len(words) != parts) or not name.startswith(below):
-        raise StorageError(
-            f"{source} on shared storage names a file {name!r}, which no agent wrote: remove it"
-        )
-
-
 class CheckpointAhead(TailAhead):
     """A checkpoint is ahead of the log that was read before it: its holder went on meanwhile. Look again."""
 
@@ -246,9 +96,7 @@ class ShardStorage:
 
     def put_segment(self, log: Files, first: int) -> None:
         """A sealed segment of the log; the caller knows that it is sealed."""
-        name = f"{self._place}/log/{segment_name(first)}"
-        if not self._storage.exists(name) or self._storage.size(name) != log.size(segment_name(first)):
-            self._storage.put_file(name, log, segment_name(first))
+        _put_fact(self._storage, f"{self._place}/log/{segment_name(first)}", log, segment_name(first))
 
     def segments(self) -> list[int]:
         names = (name for name in self._storage.list(f"{self._place}/log") if name.endswith(".seg"))
@@ -344,7 +192,7 @@ class ShardStorage:
                     self._storage.remove(self._name(*row))
             for name in self._storage.list(f"{self._place}/files"):
                 if name.isdigit() and int(name) < epoch:
-                    self._storage.remove(f"{self._place}/files/{name}")
+                    self._storage.remove_all(f"{self._place}/files/{name}")
 
     def _name(self, epoch: int, position: int) -> str:
         return f"{self._place}/checkpoints/{epoch:08d}-{position:020d}.json"
@@ -402,9 +250,10 @@ class ShardStorage:
     def _restore_segments(self, log: Files, firsts: list[int]) -> tuple[int, int]:
         """Sealed segments; those that the directory has whole are kept. (Their end, how many were kept)"""
         reused = 0
+        sizes = self._storage.sizes(f"{self._place}/log")
         for first in segments(log):
             name = segment_name(first)
-            if first not in firsts or log.size(name) != self._storage.size(f"{self._place}/log/{name}"):
+            if first not in firsts or log.size(name) != sizes.get(name):
                 log.remove(name)
         for first in firsts:
             if first in segments(log):
@@ -463,12 +312,19 @@ def _write_tail(log: Files, pieces: Iterable[TailPiece], end: int) -> int:
 
 def put_archive(storage: Storage, crawl: str, files: Files, name: str) -> None:
     """A sealed archive, or its index."""
-    target = f"{crawl}/archive/{name}"
-    if not storage.exists(target) or storage.size(target) != files.size(name):
-        storage.put_file(target, files, name)
+    _put_fact(storage, f"{crawl}/archive/{name}", files, name)
 
 
 def archives(storage: Storage, crawl: str) -> dict[str, int]:
     """Archives on shared storage and their sizes: a record that points elsewhere points at a lost page."""
-    directory = f"{crawl}/archive"
-    return {name: storage.size(f"{directory}/{name}") for name in storage.list(directory)}
+    return storage.sizes(f"{crawl}/archive")
+
+
+def _put_fact(storage: Storage, name: str, source: Files, local: str) -> None:
+    """Put a file whose bytes are the same for everybody who has it, unless it is there."""
+    try:
+        if storage.size(name) == source.size(local):
+            return
+    except Missing:
+        pass
+    storage.put_file(name, source, local)

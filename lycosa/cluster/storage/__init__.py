@@ -1,0 +1,30 @@
+"""Shared storage: what every machine of a cluster can read. A directory, an S3 store, or the servers themselves."""
+
+from lycosa.cluster.storage.directory import DirectoryStorage
+from lycosa.cluster.storage.protocol import Away, Missing, Storage, check_name
+from lycosa.cluster.storage.shards import (
+    Checkpoint,
+    CheckpointAhead,
+    Restored,
+    ShardStorage,
+    TailAhead,
+    TailPiece,
+    archives,
+    put_archive,
+)
+
+__all__ = [
+    "Away",
+    "Checkpoint",
+    "CheckpointAhead",
+    "DirectoryStorage",
+    "Missing",
+    "Restored",
+    "ShardStorage",
+    "Storage",
+    "TailAhead",
+    "TailPiece",
+    "archives",
+    "check_name",
+    "put_archive",
+]
