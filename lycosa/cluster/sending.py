@@ -31,7 +31,7 @@ from lycosa.cluster.frames import (
     segment_name,
     serial_of,
 )
-from lycosa.crawl.exchange import HEARTBEAT, Row
+from lycosa.crawl.exchange import Heartbeats, Row, every
 from lycosa.crawl.replay import LinkPass, read_back_apart
 from lycosa.crawl.shard import Shard
 from lycosa.files import Appender, Files
@@ -119,6 +119,7 @@ class Way:
         self._sent: dict[tuple[int, int], int] = {}
         """For (sender, receiver): what was found before this position has been written."""
         self._behind: dict[int, _Behind] = {}
+        self._heartbeats: dict[int, Heartbeats] = {}
         self._asked: dict[int, int] = {}
         """For each sender: contents fetched from here on are asked about; earlier ones only told. (They may have
         been asked before, or marked when both shards were one agent's: the answer would be yes, and wrong.)"""
@@ -151,11 +152,13 @@ class Way:
     def forget(self, number: int) -> None:
         """The shard is no longer this agent's."""
         self._behind.pop(number, None)
+        self._heartbeats.pop(number, None)
         for receiver in self._receivers:
             self._sent.pop((number, receiver), None)
 
     def _fall_behind(self, shard: Shard) -> None:
         shard.outbox.shut(self._receivers)
+        self._heartbeats.pop(shard.number, None)
         start = min(self._sent[shard.number, receiver] for receiver in self._receivers)
         self._behind[shard.number] = _Behind(shard, start)
 
@@ -180,15 +183,19 @@ class Way:
         for shard in shards:
             if shard.number in self._behind:
                 continue
-            committed = shard.log.committed
-            for receiver in self._receivers:
-                start = self._sent.get((shard.number, receiver))
-                if start is None:
-                    continue
-                rows = shard.outbox.take(receiver, committed)
-                asks = shard.outbox.take_asks(receiver, committed)
-                if rows or asks or committed - start >= HEARTBEAT:
-                    self._write(shard.number, receiver, committed, rows, asks)
+            committed, number = shard.log.committed, shard.number
+            for receiver in shard.outbox.owners():
+                if (number, receiver) in self._sent:
+                    rows = shard.outbox.take(receiver, committed)
+                    asks = shard.outbox.take_asks(receiver, committed)
+                    if rows or asks:
+                        self._write(number, receiver, committed, rows, asks)
+            heartbeats = self._heartbeats.setdefault(number, Heartbeats())
+            if (number, self._receivers[0]) in self._sent and heartbeats.is_due(committed):
+                for receiver in self._receivers:
+                    if committed - self._sent[number, receiver] >= every(len(self._receivers)):
+                        self._write(number, receiver, committed, [], [])
+                heartbeats.looked([self._sent[number, receiver] for receiver in self._receivers])
         self._segments.flush()
 
     def answer(self, owner: int, asker: int, position: int, positions: list[int]) -> None:
@@ -261,7 +268,7 @@ class Way:
                 continue
             rows = [row for row in found.rows.get(receiver, ()) if row[0] >= start]
             asks = [row for row in found.digests.get(receiver, ()) if row[0] >= start]
-            if rows or asks or stop - start >= HEARTBEAT:
+            if rows or asks or stop - start >= every(len(self._receivers)):
                 self._write(shard.number, receiver, stop, rows, asks)
         return True
 

@@ -37,7 +37,7 @@ from lycosa.cluster.engine.outcomes import Full, Unavailable
 from lycosa.cluster.engine.streams import Names
 from lycosa.cluster.frames import AnswersFrame
 from lycosa.cluster.tasks import end_tasks
-from lycosa.crawl.exchange import HEARTBEAT, Row, receive
+from lycosa.crawl.exchange import Heartbeats, Row, every, receive
 from lycosa.crawl.replay import LinkPass, ReadBack, read_back_apart
 from lycosa.crawl.shard import Shard
 from lycosa.meters import Meters
@@ -90,6 +90,7 @@ class Outgoing:
         """Contents fetched from here on are asked about; earlier ones may have been, and are only told."""
         self._wake = asyncio.Event()
         self._reading: LinkPass | None = None
+        self._heartbeats = Heartbeats()
         self._answers: list[AnswersFrame] = []
         shard.outbox.shut(self._ways)
         shard.replies = []
@@ -157,14 +158,18 @@ class Outgoing:
         shard = self._shard
         committed = shard.log.committed
         sends: list[Awaitable[bool]] = []
-        for other, way in self._ways.items():
+        due = self._heartbeats.is_due(committed)
+        for other in self._ways if due else shard.outbox.owners():
+            way = self._ways[other]
             if way.behind:
                 continue
             rows = shard.outbox.take(other, committed)
             asks = shard.outbox.take_asks(other, committed)
-            if rows or asks or committed - way.sender.position >= HEARTBEAT:
+            if rows or asks or committed - way.sender.position >= every(len(self._ways)):
                 sends.append(self._send(way, committed, rows, asks))
         await asyncio.gather(*sends)
+        if due:
+            self._heartbeats.looked([w.sender.position for w in self._ways.values() if not w.behind])
 
     async def _send(self, way: _Way, end: int, rows: Sequence[Row], asks: Sequence[tuple[int, int]]) -> bool:
         way.busy = True
@@ -233,7 +238,7 @@ class Outgoing:
             return
         rows = [row for row in found.rows.get(other, ()) if row[0] >= way.read]
         asks = [row for row in found.digests.get(other, ()) if row[0] >= way.read]
-        if not (rows or asks or stop - way.sender.position >= HEARTBEAT) or await self._send(
+        if not (rows or asks or stop - way.sender.position >= every(len(self._ways))) or await self._send(
             way, stop, rows, asks
         ):
             way.read = stop
