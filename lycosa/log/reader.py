@@ -188,14 +188,14 @@ class LogReader:
     def find(self, needle: bytes) -> Iterator[tuple[int, Record]]:
         """Positions and records whose encoding holds `needle`; blocks without it are not decoded."""
         for position, row in self.scan_encoded(needle=needle):
-            yield position, _decoded(position, row)
+            yield position, decoded(position, row)
 
     def find_kind(self, kind: type[R]) -> Iterator[tuple[int, R]]:
         """Positions and records of one kind; no other is decoded."""
         tag = tag_of(kind)
         for position, row in self.scan_encoded(needle=tag):
             if has_tag(row, tag):
-                yield position, cast(R, _decoded(position, row))
+                yield position, cast(R, decoded(position, row))
 
     def scan_encoded(
         self, start: int = 0, stop: int | None = None, needle: bytes = b""
@@ -239,7 +239,7 @@ class LogReader:
     def scan(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Record]]:
         """Positions and records from `start` up to `stop` (or the end)."""
         for position, row in self.scan_encoded(start, stop):
-            yield position, _decoded(position, row)
+            yield position, decoded(position, row)
 
     def read(self, position: int) -> Record:
         """The record at a position."""
@@ -247,11 +247,11 @@ class LogReader:
             if first <= position < end:
                 if number:
                     self._read.insert(0, self._read.pop(number))
-                return _decoded(position, rows[position - first])
+                return decoded(position, rows[position - first])
         found = self._block_of(position)
         self._read.insert(0, found)
         del self._read[_KEPT_BLOCKS:]
-        return _decoded(position, found[2][position - found[0]])
+        return decoded(position, found[2][position - found[0]])
 
     def _block_of(self, position: int) -> tuple[int, int, list[memoryview]]:
         firsts = segments(self._files)
@@ -285,7 +285,8 @@ class LogReader:
         return heads[number]
 
 
-def _decoded(position: int, row: memoryview) -> Record:
+def decoded(position: int, row: memoryview) -> Record:
+    """The record of encoded bytes that are at a position of a log."""
     try:
         return decode(row)
     except msgspec.MsgspecError as error:
