@@ -13,6 +13,7 @@ the end, with a default, so that an older log stays readable.
     Robots      what a site's robots.txt said
     Duplicates  late word that pages fetched before had a content that was known already
     Lost        a page fetched before whose bytes in the archive are gone: it is to be fetched again
+    Reread      earlier records whose links were judged once more, after the scope changed
 
 Times are whole milliseconds since the epoch. URLs are canonical (see `lycosa.url`), hence ASCII without
 white space or newline; that is what lets `Links` join them with newlines.
@@ -288,7 +289,17 @@ class Lost(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag
     duplicate: bool = False
 
 
-Record = Configured | Seeded | Received | Fetched | Skipped | Deferred | Robots | Duplicates | Lost
+class Reread(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="A"):
+    """The links of this log's records from `start` up to `stop` were judged again by the scope of the Configured at
+    `change`; those of other shards count as found here."""
+
+    at: int
+    change: int
+    start: int
+    stop: int
+
+
+Record = Configured | Seeded | Received | Fetched | Skipped | Deferred | Robots | Duplicates | Lost | Reread
 
 
 class Waiting(NamedTuple):
@@ -340,6 +351,10 @@ class LostHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record",
     """That a record is a Lost."""
 
 
+class RereadHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="A", gc=False):
+    """That a record is a Reread."""
+
+
 Head = (
     UrlHead
     | SkippedHead
@@ -350,6 +365,7 @@ Head = (
     | RobotsHead
     | DuplicatesHead
     | LostHead
+    | RereadHead
 )
 
 _encoder = msgspec.msgpack.Encoder()

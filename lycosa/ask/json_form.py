@@ -35,6 +35,7 @@ from lycosa.records import (
     Lost,
     Received,
     Record,
+    Reread,
     Robots,
     Seeded,
     Skipped,
@@ -61,6 +62,7 @@ KINDS: dict[str, type[Record]] = {
     "robots": Robots,
     "duplicates": Duplicates,
     "lost": Lost,
+    "reread": Reread,
 }
 """Records by the name they have on the command line and in JSON."""
 

@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--shared",
-        type=Path,
-        metavar="DIR",
-        help="where shared storage is mounted, if elsewhere than at creation",
+        default="",
+        metavar="PLACE",
+        help="where shared storage is from here, if elsewhere than at creation",
     )
     add(
         "--name", metavar="TEXT", help="how the agent is called in status and archive names (the host's name)"
@@ -61,11 +62,13 @@ def run(args: argparse.Namespace) -> int:
 async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
     from lycosa.cluster.machine import OwnMachine
     from lycosa.cluster.member import Member
+    from lycosa.cluster.storage.opening import open_storage
     from lycosa.engine.nats.engine import NatsEngine
 
     member = Member(
         lambda name: NatsEngine.open(options, args.crawl, name),
         OwnMachine(args.work.absolute()),
+        storage=partial(open_storage, connection=options),
         shared=args.shared,
         name=args.name or "",
         scorer=args.scorer or "",

@@ -25,6 +25,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,9 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
     if action == "create":
         own = parser.add_argument_group("the cluster's crawl")
         own.add_argument(
-            "--shared", type=Path, metavar="DIR", help="shared storage: a directory all agents mount"
+            "--shared",
+            metavar="PLACE",
+            help="shared storage: a directory all agents mount, s3://BUCKET/PREFIX, or nats (the servers)",
         )
         own.add_argument(
             "--replicas", type=int, choices=(1, 3, 5), help="copies that the servers keep (3; 1 server: 1)"
@@ -174,9 +177,11 @@ async def _with_operator(
     args: argparse.Namespace, options: Any, act: Callable[[Operator, argparse.Namespace], Awaitable[int]]
 ) -> int:
     from lycosa.cluster.operating import Operator
+    from lycosa.cluster.storage.opening import open_storage
     from lycosa.engine.nats.engine import NatsEngine
 
-    operator = Operator(await NatsEngine.open(options, args.name))
+    engine = await NatsEngine.open(options, args.name)
+    operator = Operator(engine, partial(open_storage, connection=options))
     try:
         return await act(operator, args)
     except LocalError as error:
@@ -197,9 +202,12 @@ async def _create(operator: Operator, args: argparse.Namespace) -> int:
         given.pop("into", None)
     for name in ("shared", "replicas", "lease"):
         if (value := given.pop(name, None)) is not None and getattr(args, name) is None:
-            setattr(args, name, Path(value) if name == "shared" else value)
+            setattr(args, name, value)
     if args.shared is None:
-        raise ConfigError("say where shared storage is: --shared DIR (a directory that all agents mount)")
+        raise ConfigError(
+            "say where shared storage is: --shared DIR (a directory that all agents mount), "
+            "--shared s3://BUCKET/PREFIX, or --shared nats (the servers themselves)"
+        )
     seeds += args.seeds
     if args.seed_file is not None:
         seeds += crawl_verb.read_seeds(args.seed_file)
@@ -216,7 +224,7 @@ async def _create(operator: Operator, args: argparse.Namespace) -> int:
     refused = await operator.create(
         read_options(given),
         seeds,
-        shared=args.shared.absolute(),
+        shared=args.shared,
         shards=args.shards,
         splitter=crawl_verb._splitter(args),
         **more,
@@ -363,8 +371,8 @@ async def _fetch(operator: Operator, args: argparse.Namespace) -> int:
 async def _remove(operator: Operator, args: argparse.Namespace) -> int:
     if not args.yes:
         raise ConfigError(f"this removes logs and exchange of {args.name} from the servers: say --yes")
-    await operator.remove()
-    print(f"{args.name} is gone from the servers; what is on shared storage is yours to remove")
+    left = await operator.remove()
+    print(f"{args.name} is gone from the servers; what is on shared storage ({left}) is yours to remove")
     return 0
 
 

@@ -23,6 +23,7 @@ Whoever calls `Control` can only call again when the engine is silent: `Unavaila
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -225,11 +226,12 @@ class Control:
     async def create(self, about: About, options: str, storage: Storage, suffixes: bytes) -> None:
         """Make a crawl: its streams, its keys, and what belongs on shared storage."""
         crawl = self._engine.crawl
-        _demand_free(storage, crawl, about)
+        await asyncio.to_thread(_demand_free, storage, crawl, about)
         plans = streams_of(about.shards, about.log_bytes, about.exchange_bytes)
         got(await self._engine.create(plans, about.replicas))
-        storage.put(f"{crawl}/public_suffix.dat", suffixes)
-        storage.put(f"{crawl}/crawl.json", msgspec.json.format(msgspec.json.encode(about)))
+        await asyncio.to_thread(storage.put, f"{crawl}/public_suffix.dat", suffixes)
+        told = msgspec.json.format(msgspec.json.encode(about))
+        await asyncio.to_thread(storage.put, f"{crawl}/crawl.json", told)
         state = await self._bucket.update("state", msgspec.json.encode(State(options=options)), 0)
         if not isinstance(state, Conflict):  # else a creation that was cut short comes again
             got(state)

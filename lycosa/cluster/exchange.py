@@ -236,9 +236,7 @@ class FileExchange:
             if busy:
                 self._woken()
             for way in self._ways.values():
-                if self._timed(way.mend):
-                    busy = True
-                    await asyncio.sleep(0)
+                busy |= await way.mend()
             await asyncio.sleep(0 if busy else _POLL)
 
     def _timed(self, step: Callable[[], T]) -> T:

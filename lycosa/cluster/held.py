@@ -15,6 +15,7 @@ at the clock before every request.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
 
@@ -29,7 +30,7 @@ from lycosa.cluster.losses import lost_pages
 from lycosa.cluster.names import exchange_of, log_of
 from lycosa.cluster.outcomes import Fenced
 from lycosa.cluster.rations import Rations
-from lycosa.cluster.storage import ShardStorage, Storage
+from lycosa.cluster.storage import Away, ShardStorage, Storage
 from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
 from lycosa.cluster.turns import TurnKeeper
 from lycosa.crawl.agent import Agent
@@ -261,13 +262,27 @@ class Holder:
             return
         held.saved = position
         held.shard.archive_ends.clear()  # those files are all on shared storage: nobody asks for them again
-        await held.keeper.tidy()  # if nobody answers, the next one does it
+        await self._tidy(held)
+
+    async def _tidy(self, held: Held) -> None:
+        with contextlib.suppress(Away):  # the next one does it
+            await held.keeper.tidy()
+
+    async def _patiently(self, held: Held, save: Callable[[], Awaitable[None]]) -> None:
+        """Shared storage may be away: what is not saved now is lost, so wait for it while the lease lasts."""
+        while held.holding.may_write(self._clock.monotonic()):
+            try:
+                await save()
+                return
+            except Unavailable:
+                await self._clock.sleep(_AGAIN)
+        held.failed = True
 
     async def tidy(self) -> None:
         """Sealed segments go to storage, and leave the tail."""
         for held in list(self.held.values()):
             if held.shard is not None and not held.failed and not held.closing:
-                await held.keeper.tidy()
+                await self._tidy(held)
 
     # -- hand over, and let go
 
@@ -283,8 +298,8 @@ class Holder:
         async with self._saving:
             await self.agent.hand_over(number, keep_named=True)
             if not held.failed:
-                await self.courier.bring(self.agent.saver.commit)
-                await self._save_one(held)
+                await self._patiently(held, lambda: self.courier.bring(self.agent.saver.commit))
+                await self._patiently(held, lambda: self._save_one(held))
             self.agent.saver.forget(shard)
         if held.failed or not held.holding.may_write(self._clock.monotonic()):
             await self.let_go(number)

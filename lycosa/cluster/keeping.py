@@ -19,7 +19,7 @@ import asyncio
 from lycosa.clock import Clock
 from lycosa.cluster.lease import Holding
 from lycosa.cluster.outcomes import Fenced
-from lycosa.cluster.storage import Checkpoint, Restored, ShardStorage, TailAhead
+from lycosa.cluster.storage import Away, Checkpoint, Restored, ShardStorage, TailAhead
 from lycosa.cluster.tail import Piece, Tail
 from lycosa.engine.protocol import Full, Stream, Unavailable
 from lycosa.files import Files
@@ -100,14 +100,15 @@ class ShardKeeper:
                 return None
             if not isinstance(answer, Full):
                 return answer
-            tidied = await self.tidy()
-            if isinstance(tidied, Unavailable):
-                return tidied
-            if not tidied:
+            try:
+                room = await self.tidy()
+            except Away:
+                room = 0  # shared storage is away: wait for it, while the lease lasts
+            if isinstance(room, Unavailable) or not room:
                 await self._clock.sleep(_AGAIN)
 
     async def tidy(self) -> int | Unavailable:
-        """Put sealed segments on storage and purge the tail; how many pieces of it went."""
+        """Put sealed segments on storage and purge the tail; how many pieces of it went. `Away` is raised."""
         sealed = self._tail.sealed
         for first in segments(self._log):
             if first < sealed and first not in self._stored:

@@ -180,15 +180,6 @@ class Sender:
             self.position = part.end
         return None
 
-    async def offer_again(self, rows: Sequence[Row]) -> Full | Unavailable | None:
-        """Links that a change of scope, not yet passed, offers once more; the cursor stays where it is."""
-        mine = [row for row in rows if row[0] >= self.position]
-        for part in cut(self.position, self.position, mine, most=MESSAGE_BYTES):
-            refused = await self._post(self.position, self.position, part.rows, [], 0)
-            if refused is not None:
-                return refused
-        return None
-
     async def _post(
         self, start: int, end: int, rows: Sequence[Row], asks: Sequence[Ask], asked: int
     ) -> Full | Unavailable | None:

@@ -16,6 +16,7 @@ record points at them any more.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
@@ -94,18 +95,18 @@ def records_of(data: bytes) -> Iterator[tuple[int, Record]]:
 
 async def since_checkpoint(stream: Stream, storage: ShardStorage) -> list[tuple[int, Record]]:
     """What the log of a shard that somebody else may hold has after its newest checkpoint; `stream`: its tail."""
-    checkpoint = storage.newest()
+    checkpoint = await asyncio.to_thread(storage.newest)
     start = checkpoint.position if checkpoint is not None else 0
     tail: list[tuple[int, Record]] = []
     async for piece in pieces(stream):
         tail += [row for row in records_of(piece.data) if row[0] >= start]
     begin = tail[0][0] if tail else None
     sealed: list[tuple[int, Record]] = []
-    firsts = storage.segments()
+    firsts = await asyncio.to_thread(storage.segments)
     for number, first in enumerate(firsts):
         following = firsts[number + 1] if number + 1 < len(firsts) else None
         if (following is not None and following <= start) or (begin is not None and first >= begin):
             continue
-        data = storage.segment(first)[SEGMENT_HEAD:]
+        data = (await asyncio.to_thread(storage.segment, first))[SEGMENT_HEAD:]
         sealed += [row for row in records_of(data) if row[0] >= start and (begin is None or row[0] < begin)]
     return sealed + tail

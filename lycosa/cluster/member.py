@@ -24,7 +24,6 @@ import os
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -40,11 +39,12 @@ from lycosa.cluster.leases import Gone, Leases, Presence, Said
 from lycosa.cluster.losses import since_checkpoint, valid_ends
 from lycosa.cluster.machine import Machine
 from lycosa.cluster.names import exchange_of, log_of
-from lycosa.cluster.operating import manifest_of, open_storage
+from lycosa.cluster.operating import manifest_of
 from lycosa.cluster.outcomes import Damaged
 from lycosa.cluster.placement import place
 from lycosa.cluster.rations import Rations
-from lycosa.cluster.storage import ShardStorage
+from lycosa.cluster.storage import Away, Missing, ShardStorage, Storage
+from lycosa.cluster.storage.opening import OpenStorage, open_storage
 from lycosa.cluster.streaming import StreamExchange
 from lycosa.cluster.tasks import end_tasks
 from lycosa.cluster.turns import Turn, TurnAsker, TurnKeeper
@@ -68,6 +68,8 @@ _STALE = 10.0
 _PATIENCE = 0.3
 """Seconds after which an address whose turn somebody has is asked for again."""
 _TIDY = 10.0
+_STORAGE = 5.0
+"""Seconds after which shared storage that was away is tried again."""
 _START = 60.0
 """Seconds that servers which are there, but do not answer, are waited for at the start."""
 T = TypeVar("T")
@@ -118,6 +120,18 @@ def _demand_consent(wanted: str, allowed: str) -> None:
         )
 
 
+def _demand_own(storage: Storage, place: str, crawl: str, about: About) -> None:
+    """Refuse shared storage that holds nothing of the crawl, or a crawl of the same name."""
+    try:
+        found = msgspec.json.decode(storage.get(f"{crawl}/crawl.json"), type=About).crawl
+    except (Missing, msgspec.MsgspecError, UnicodeDecodeError):
+        found = ""
+    if found != about.crawl:
+        raise ConfigError(
+            f"{place} is not the shared storage of {crawl}: mount it, or say where it is (--shared)"
+        )
+
+
 class Member:
     """One agent of a cluster."""
 
@@ -126,16 +140,19 @@ class Member:
         reach: Callable[[str], Awaitable[Engine]],
         machine: Machine,
         *,
-        shared: Path | None = None,
+        storage: OpenStorage = open_storage,
+        shared: str = "",
         name: str = "",
         scorer: str = "",
         told: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`reach`: connect to the engine of the crawl, under our name. `scorer`: the one that this agent consents
-        to load, should the options of the crawl name it. They lie on the servers, and whoever can write there must
-        not be able to run code here."""
+        """`reach`: connect to the engine of the crawl, under our name. `storage`: opens shared storage; `shared`:
+        where that is, if elsewhere than the crawl says. `scorer`: the one that this agent consents to load, should
+        the options of the crawl name it. They lie on the servers, and whoever can write there must not be able to
+        run code here."""
         self._reach = reach
         self._machine = machine
+        self._open_storage = storage
         self._shared = shared
         self._scorer = scorer
         self._told = told
@@ -150,6 +167,7 @@ class Member:
         self._seen: set[str] = set()
         self._reported: dict[int, tuple[Report, float]] = {}
         self._failure: BaseException | None = None
+        self._storage_away = False
         self._saved_at = self._brought_at = self._tidied_at = 0.0
 
     def leave(self) -> bool:
@@ -174,23 +192,30 @@ class Member:
 
     async def _serve(self, engine: Engine) -> str:
         self._engine = engine
-        bucket, requests, crawl = engine.bucket, engine.requests, engine.crawl
         self._foreign = foreign = Foreign(self._told)
         self._control = control = Control(engine, self._clock, foreign)
         self._about = about = await self._patiently(control.about)
         self._state = await self._patiently(control.state)
         if self._state.finished:
             return f"the crawl is over ({self._state.end})"
-        storage = open_storage(self._shared or about.storage)
-        if not storage.exists(f"{crawl}/crawl.json"):
-            raise ConfigError(
-                f"{self._shared or about.storage} is not the shared directory of {crawl}: "
-                "mount it, or say where it is (--shared)"
-            )
+        place = self._shared or about.storage
+        storage = await self._patiently(lambda: asyncio.to_thread(self._open_storage, place, engine.crawl))
+        try:
+            await self._patiently(lambda: asyncio.to_thread(_demand_own, storage, place, engine.crawl, about))
+            return await self._crawl(engine, storage)
+        finally:
+            await asyncio.to_thread(storage.close)
+
+    async def _crawl(self, engine: Engine, storage: Storage) -> str:
+        bucket, requests, crawl = engine.bucket, engine.requests, engine.crawl
+        control, foreign, about = self._control, self._foreign, self._about
         machine = self._machine
         await machine.begin()
         try:
-            files = self._prepare(about, storage.get(f"{crawl}/public_suffix.dat"))
+            suffixes = await self._patiently(
+                lambda: asyncio.to_thread(storage.get, f"{crawl}/public_suffix.dat")
+            )
+            files = self._prepare(about, suffixes)
             options = decode_options(self._state.options.encode())
             _demand_consent(options.frontier.scorer, self._scorer)
             # Only when everything else is in order: it may take a while.
@@ -380,14 +405,11 @@ class Member:
             await running
         except Exception as error:
             self._failure = self._failure or error
-        for step in (
-            self._presence.leave(),
-            self._presence.close(),
-            self._leases.close(),
-            self._watch.close(),
-        ):
-            with contextlib.suppress(Unavailable):
-                await step
+        with contextlib.suppress(Unavailable):
+            await self._presence.leave()
+        await self._presence.close()
+        await self._leases.close()
+        await self._watch.close()
 
     async def _forever(self, step: Callable[[], Awaitable[None]], pause: float) -> None:
         while True:
@@ -530,6 +552,16 @@ class Member:
     # -- saving
 
     async def _save_step(self) -> None:
+        try:
+            await self._save_what_is_due()
+            self._storage_away = False
+        except Away as away:
+            if not self._storage_away:
+                self._told(f"{away}: the crawl goes on, and is saved when shared storage is back")
+            self._storage_away = True
+            await self._clock.sleep(_STORAGE)
+
+    async def _save_what_is_due(self) -> None:
         now = self._clock.monotonic()
         wanted = self._agent.options.snapshot
         since = now - self._saved_at

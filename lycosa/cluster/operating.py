@@ -23,7 +23,8 @@ from lycosa.cluster.leases import Gone, read_said
 from lycosa.cluster.links import send_seeds
 from lycosa.cluster.names import exchange_of, log_of, streams_of
 from lycosa.cluster.outcomes import Damaged
-from lycosa.cluster.storage import DirectoryStorage, ShardStorage, TailAhead, archives
+from lycosa.cluster.storage import ShardStorage, Storage, TailAhead, archives
+from lycosa.cluster.storage.opening import OpenStorage, normal, open_storage
 from lycosa.cluster.tail import Piece, pieces
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
@@ -62,15 +63,6 @@ class Brought(NamedTuple):
     """Agents held shards: there will be more."""
 
 
-def open_storage(place: Path | str) -> DirectoryStorage:
-    """Shared storage, which must be there: a mount that is missing must not be made on the local disk."""
-    if not Path(place).is_dir():
-        raise ConfigError(
-            f"there is no shared directory {place}: mount it, or say where it is mounted here (--shared)"
-        )
-    return DirectoryStorage(place)
-
-
 def manifest_of(about: About) -> Manifest:
     """The manifest of a crawl's directory, wherever it is made."""
     return Manifest(
@@ -87,8 +79,13 @@ def manifest_of(about: About) -> Manifest:
 class Operator:
     """One crawl, for whoever operates it."""
 
-    def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
+    def __init__(
+        self, engine: Engine, storage: OpenStorage = open_storage, *, clock: Clock | None = None
+    ) -> None:
+        """`storage`: opens the shared storage of a crawl."""
         self._engine = engine
+        self._open_storage = storage
+        self._opened: list[Storage] = []
         self._bucket = engine.bucket
         self._clock = clock or SystemClock()
         self._foreign = Foreign()
@@ -99,7 +96,15 @@ class Operator:
         """What the servers refused to this user; empty if nothing."""
         return self._engine.denied
 
+    async def _storage(self, place: str, replicas: int = 0) -> Storage:
+        """Shared storage; it is closed with this."""
+        opened = await asyncio.to_thread(self._open_storage, place, self._engine.crawl, replicas=replicas)
+        self._opened.append(opened)
+        return opened
+
     async def close(self) -> None:
+        for storage in self._opened:
+            await asyncio.to_thread(storage.close)
         await self._engine.close()
 
     # -- making, and more seeds
@@ -109,14 +114,14 @@ class Operator:
         options: Options,
         seeds: Sequence[str],
         *,
-        shared: Path,
+        shared: Path | str,
         shards: int | None = None,
         splitter: SplitterOptions | None = None,
         replicas: int | None = None,
         **more: Any,
     ) -> list[tuple[str, str]]:
-        """Make a crawl; the seeds that its scope refuses, and why."""
-        storage = open_storage(shared)
+        """Make a crawl; the seeds that its scope refuses, and why. `shared`: see `storage.opening`."""
+        place = normal(str(shared))
         manifests.demand_shards(shards, splitter)
         if more.get("lease", _LEAST_LEASE) < _LEAST_LEASE:
             raise ConfigError(f"a lease lasts at least {_LEAST_LEASE:.0f} second")
@@ -135,19 +140,21 @@ class Operator:
             shards=manifests.DEFAULT_SHARDS if shards is None else shards,
             hash_seed=secrets.randbits(63),
             created=milliseconds(self._clock),
-            storage=str(shared),
+            storage=place,
             replicas=replicas or 3,
             splitter=splitter or SplitterOptions(),
             **more,
         )
         encoded = encode_options(options).decode()
         try:
+            storage = await self._storage(place, about.replicas)
             await self._control.create(about, encoded, storage, suffixes)
         except ConfigError:
             if replicas is not None:
                 raise
             # Nobody asked for three copies, and there are not three servers.
             about = msgspec.structs.replace(about, replicas=1)
+            storage = await self._storage(place, about.replicas)
             await self._control.create(about, encoded, storage, suffixes)
         await self._control.limit_pages(options.limits.pages)
         return await self._send(about, options, Domains(suffixes), urls)
@@ -166,7 +173,8 @@ class Operator:
 
         # First the scope that they belong to: whoever receives a seed looks for the options once more.
         state = await self._control.change(widened)
-        domains = Domains(open_storage(about.storage).get(f"{self._engine.crawl}/public_suffix.dat"))
+        storage = await self._storage(about.storage)
+        domains = Domains(await asyncio.to_thread(storage.get, f"{self._engine.crawl}/public_suffix.dat"))
         refused = await self._send(about, _options(state), domains, urls)
         if state.finished:
             await self._control.want(Wanted.RUNNING, milliseconds(self._clock))
@@ -215,9 +223,11 @@ class Operator:
             found.append(row)
         return found
 
-    async def remove(self) -> None:
+    async def remove(self) -> str:
+        """Remove the crawl from the servers; where its shared storage is, which is left."""
         about = await self._control.about()
         got(await self._engine.remove([plan.name for plan in streams_of(about.shards)]))
+        return about.storage
 
     # -- how it goes
 
@@ -301,13 +311,14 @@ class Operator:
         """
         about = await self._control.about()
         running = bool((await self.status())["shards_held"])
-        storage = open_storage(about.storage)
+        storage = await self._storage(about.storage)
         files = DiskFiles(into)
         there = manifests.load(files)
         if there is not None and there.crawl != about.crawl:
             raise ConfigError(f"{into} holds another crawl: choose another directory")
-        write_whole(files, manifests.SUFFIXES, storage.get(f"{self._engine.crawl}/public_suffix.dat"))
-        kept = archives(storage, self._engine.crawl)
+        suffixes = await asyncio.to_thread(storage.get, f"{self._engine.crawl}/public_suffix.dat")
+        write_whole(files, manifests.SUFFIXES, suffixes)
+        kept = await asyncio.to_thread(archives, storage, self._engine.crawl)
         records = missing = 0
         for shard in range(about.shards):
             end, gone = await self._bring_shard(

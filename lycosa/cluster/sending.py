@@ -4,13 +4,13 @@ For each of this agent's shards the way to another agent is in one of three stat
 
     live        what a commit made durable is taken from the shard's outbox and written
     behind      the outbox keeps nothing for that agent; what was committed is read back from the log, some
-                records at a time, between other work
+                records at a time, in a thread
     closing     read up to the commits of a moment ago; what is found from `until` on is in the outbox again
 
 It begins behind, from the receivers' cursors, since nobody knows what the last process had sent; and it falls
 behind again when more than `room` bytes wait unread, so that an agent that stands still costs its senders no
-memory. A change of the scope is read like any other record, but for this: every earlier link is offered once more
-from there (`again`), before anything else.
+memory. After a change of scope the shard's pass logs which earlier records it judged again (`Reread`): their links
+are read back with that record.
 
 What is sent twice does no harm: the receiver's cursor says which rows it has.
 """
@@ -31,21 +31,17 @@ from lycosa.cluster.frames import (
     segment_name,
     serial_of,
 )
-from lycosa.crawl.exchange import HEARTBEAT, Row
-from lycosa.crawl.replay import read_back
+from lycosa.crawl.exchange import Heartbeats, Row, every
+from lycosa.crawl.replay import LinkPass, read_back_apart
 from lycosa.crawl.shard import Shard
-from lycosa.crawl.tail import Tail
 from lycosa.files import Appender, Files
 from lycosa.meters import Meters
-from lycosa.records import Record
 
 SEGMENT_BYTES = 4 << 20
 ROOM = 64 << 20
 FRAME_BYTES = 256 << 10
 _ROWS = 2_000
 """Links in one frame: a receiver takes it in a few milliseconds."""
-_RECORDS = 100
-"""Records read back between two breaths."""
 
 
 class Segments:
@@ -94,13 +90,13 @@ class Segments:
 class _Behind:
     """Where the reading back of one shard's log is."""
 
-    def __init__(self, start: int, change: int) -> None:
-        self.next = start
+    def __init__(self, shard: Shard, start: int) -> None:
         self.until: int | None = None
-        self.again = 0 if change >= start else -1
-        """The next of the records before the last change of scope; -1: all were offered again, or none need be."""
-        self.change = change
-        self.tail: Tail | None = None
+        self.reading = LinkPass(shard.log.reader.files, start)
+
+    @property
+    def next(self) -> int:
+        return self.reading.position
 
 
 class Way:
@@ -123,6 +119,7 @@ class Way:
         self._sent: dict[tuple[int, int], int] = {}
         """For (sender, receiver): what was found before this position has been written."""
         self._behind: dict[int, _Behind] = {}
+        self._heartbeats: dict[int, Heartbeats] = {}
         self._asked: dict[int, int] = {}
         """For each sender: contents fetched from here on are asked about; earlier ones only told. (They may have
         been asked before, or marked when both shards were one agent's: the answer would be yes, and wrong.)"""
@@ -155,14 +152,15 @@ class Way:
     def forget(self, number: int) -> None:
         """The shard is no longer this agent's."""
         self._behind.pop(number, None)
+        self._heartbeats.pop(number, None)
         for receiver in self._receivers:
             self._sent.pop((number, receiver), None)
 
     def _fall_behind(self, shard: Shard) -> None:
         shard.outbox.shut(self._receivers)
+        self._heartbeats.pop(shard.number, None)
         start = min(self._sent[shard.number, receiver] for receiver in self._receivers)
-        change = shard.rescoped[-1] if shard.rescoped else -1
-        self._behind[shard.number] = _Behind(start, change)
+        self._behind[shard.number] = _Behind(shard, start)
 
     @property
     def quiet(self) -> bool:
@@ -185,15 +183,19 @@ class Way:
         for shard in shards:
             if shard.number in self._behind:
                 continue
-            committed = shard.log.committed
-            for receiver in self._receivers:
-                start = self._sent.get((shard.number, receiver))
-                if start is None:
-                    continue
-                rows = shard.outbox.take(receiver, committed)
-                asks = shard.outbox.take_asks(receiver, committed)
-                if rows or asks or committed - start >= HEARTBEAT:
-                    self._write(shard.number, receiver, committed, rows, asks)
+            committed, number = shard.log.committed, shard.number
+            for receiver in shard.outbox.owners():
+                if (number, receiver) in self._sent:
+                    rows = shard.outbox.take(receiver, committed)
+                    asks = shard.outbox.take_asks(receiver, committed)
+                    if rows or asks:
+                        self._write(number, receiver, committed, rows, asks)
+            heartbeats = self._heartbeats.setdefault(number, Heartbeats())
+            if (number, self._receivers[0]) in self._sent and heartbeats.is_due(committed):
+                for receiver in self._receivers:
+                    if committed - self._sent[number, receiver] >= every(len(self._receivers)):
+                        self._write(number, receiver, committed, [], [])
+                heartbeats.looked([self._sent[number, receiver] for receiver in self._receivers])
         self._segments.flush()
 
     def answer(self, owner: int, asker: int, position: int, positions: list[int]) -> None:
@@ -230,7 +232,7 @@ class Way:
 
     # -- behind
 
-    def mend(self) -> bool:
+    async def mend(self) -> bool:
         """Read back a little of what was not sent; False if there is nothing to do now."""
         if not self._behind or not self._has_room():
             return False
@@ -239,30 +241,12 @@ class Way:
             shard = self._find(number)
             if shard is None:
                 self.forget(number)
-            elif self._behind[number].again >= 0:
-                self._offer_again(shard, self._behind[number])
-                busy = True
             else:
-                busy |= self._step(shard, self._behind[number])
+                busy |= await self._step(shard, self._behind[number])
         self._segments.flush()
         return busy
 
-    def _offer_again(self, shard: Shard, behind: _Behind) -> None:
-        """Some of the links before the last change of scope, as if found there; the cursors stay."""
-        if behind.tail is None:
-            behind.tail = Tail(shard.log.reader.files)
-        stop = min(behind.again + _RECORDS, behind.change, shard.log.committed)
-        found = read_back(shard, _until(behind.tail, stop), self._receivers, behind.change)
-        for receiver, rows in found.rows.items():
-            start = self._sent[shard.number, receiver]
-            if start <= behind.change:
-                for part in cut(start, start, rows, most=self._frame_bytes, count=_ROWS):
-                    self._put(links_frame(shard.number, receiver, start, start, part.rows))
-        behind.again = stop
-        if stop >= min(behind.change, shard.log.committed):
-            behind.again, behind.tail = -1, None
-
-    def _step(self, shard: Shard, behind: _Behind) -> bool:
+    async def _step(self, shard: Shard, behind: _Behind) -> bool:
         committed = shard.log.committed
         if behind.until is None and behind.next >= committed:
             # What is found from here on waits in the outbox; what was found since the last commit is read yet.
@@ -271,35 +255,22 @@ class Way:
         if behind.until is not None and behind.next >= behind.until:
             del self._behind[shard.number]
             return True
-        stop = min(
-            behind.next + _RECORDS, committed if behind.until is None else min(committed, behind.until)
-        )
+        stop = committed if behind.until is None else min(committed, behind.until)
         if stop <= behind.next:
             return False
-        if behind.tail is None:
-            behind.tail = Tail(shard.log.reader.files, behind.next)
-        found = read_back(shard, _until(behind.tail, stop), self._receivers)
+        found = await read_back_apart(shard, behind.reading, stop, self._receivers)
+        if self._behind.get(shard.number) is not behind:
+            return True  # it went back meanwhile: that is read again
+        stop = behind.next
         for receiver in self._receivers:
             start = self._sent[shard.number, receiver]
             if stop <= start:
                 continue
             rows = [row for row in found.rows.get(receiver, ()) if row[0] >= start]
             asks = [row for row in found.digests.get(receiver, ()) if row[0] >= start]
-            if rows or asks or stop - start >= HEARTBEAT:
+            if rows or asks or stop - start >= every(len(self._receivers)):
                 self._write(shard.number, receiver, stop, rows, asks)
-        behind.next = stop
         return True
 
     def close(self) -> None:
         self._segments.close()
-
-
-def _until(tail: Tail, stop: int) -> list[tuple[int, Record]]:
-    """The tail's records up to a position, and none consumed beyond it."""
-    rows = []
-    if tail.position < stop:
-        for row in tail.more():
-            rows.append(row)
-            if tail.position >= stop:
-                break
-    return rows

@@ -31,18 +31,14 @@ from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.frames import AnswersFrame
 from lycosa.cluster.links import SEEDS, Answered, Arrival, Reader, Sender, send_answers
 from lycosa.cluster.names import exchange_of
-from lycosa.cluster.sending import _until
 from lycosa.cluster.tasks import end_tasks
-from lycosa.crawl.exchange import HEARTBEAT, Row, receive
-from lycosa.crawl.replay import ReadBack, read_back
+from lycosa.crawl.exchange import Heartbeats, Row, every, receive
+from lycosa.crawl.replay import LinkPass, ReadBack, read_back_apart
 from lycosa.crawl.shard import Shard
-from lycosa.crawl.tail import Tail
 from lycosa.engine.protocol import Engine, Stream, Unavailable
 from lycosa.meters import Meters
 from lycosa.records import Duplicates, Link, LinkKind, Links, Received, Seeded, Skipped
 
-_RECORDS = 100
-"""Records read back between two breaths."""
 _BLOCKED = 0.5
 """Seconds after which a receiver whose stream refused is tried again."""
 _PURGE = 5.0
@@ -58,8 +54,6 @@ class _Way:
         self.behind = True
         self.read = 0  # behind: the log was read up to here
         self.until: int | None = None  # closing: from here on the outbox has it
-        self.again = -1  # the next of the records before the last change of scope; -1: none
-        self.change = -1
         self.blocked = 0.0  # until then
         self.busy = False  # something is being sent
 
@@ -89,7 +83,8 @@ class Outgoing:
         self._asked = shard.log.end
         """Contents fetched from here on are asked about; earlier ones may have been, and are only told."""
         self._wake = asyncio.Event()
-        self._tail: Tail | None = None
+        self._reading: LinkPass | None = None
+        self._heartbeats = Heartbeats()
         self._answers: list[AnswersFrame] = []
         shard.outbox.shut(self._ways)
         shard.replies = []
@@ -155,21 +150,23 @@ class Outgoing:
         other = next(number for number, each in self._ways.items() if each is way)
         shard.outbox.shut([other])
         way.behind, way.until, way.read = True, None, way.sender.position
-        way.change = shard.rescoped[-1] if shard.rescoped else -1
-        way.again = 0 if way.change >= way.sender.position else -1
 
     async def _send_live(self) -> None:
         shard = self._shard
         committed = shard.log.committed
         sends: list[Awaitable[bool]] = []
-        for other, way in self._ways.items():
+        due = self._heartbeats.is_due(committed)
+        for other in self._ways if due else shard.outbox.owners():
+            way = self._ways[other]
             if way.behind:
                 continue
             rows = shard.outbox.take(other, committed)
             asks = shard.outbox.take_asks(other, committed)
-            if rows or asks or committed - way.sender.position >= HEARTBEAT:
+            if rows or asks or committed - way.sender.position >= every(len(self._ways)):
                 sends.append(self._send(way, committed, rows, asks))
         await asyncio.gather(*sends)
+        if due:
+            self._heartbeats.looked([w.sender.position for w in self._ways.values() if not w.behind])
 
     async def _send(self, way: _Way, end: int, rows: Sequence[Row], asks: Sequence[tuple[int, int]]) -> bool:
         way.busy = True
@@ -201,29 +198,7 @@ class Outgoing:
         open_ways = [(n, way) for n, way in self._ways.items() if way.behind and way.blocked <= now]
         if not open_ways:
             return False
-        again = [(other, way) for other, way in open_ways if way.again >= 0]
-        if again:
-            await self._offer_again(again)
-            return True
         return await self._step(open_ways)
-
-    async def _offer_again(self, ways: Sequence[tuple[int, _Way]]) -> None:
-        """Some of the links before the last change of scope, as if found there; the cursors stay."""
-        shard = self._shard
-        change, start = ways[0][1].change, min(way.again for _, way in ways)
-        stop = min(start + _RECORDS, change, shard.log.committed)
-        rows = await asyncio.to_thread(_until, self._tail_at(start), stop)
-        found = read_back(shard, rows, [other for other, _ in ways], change)
-        for other, way in ways:
-            if way.again > start or way.change != change:
-                continue  # it comes to its own records, or its own change, later
-            mine = found.rows.get(other, [])
-            if mine:
-                if await way.sender.offer_again(mine) is not None:
-                    way.blocked = self._clock.monotonic() + _BLOCKED
-                    continue
-                self._links.add(len(mine))
-            way.again = -1 if stop >= min(change, shard.log.committed) else stop
 
     async def _step(self, ways: Sequence[tuple[int, _Way]]) -> bool:
         shard = self._shard
@@ -240,28 +215,25 @@ class Outgoing:
         if not ready:
             return len(late) < len(ways)
         start = min(way.read for _, way in ready)
-        stop = min(
-            start + _RECORDS,
-            committed,
-            *(w.until for _, w in ready if w.until is not None and w.until > start),
-        )
-        rows = await asyncio.to_thread(_until, self._tail_at(start), stop)
-        found = read_back(shard, rows, [other for other, _ in ready])
-        await asyncio.gather(*(self._pass_on(other, way, stop, found) for other, way in ready))
+        closing = [w.until for _, w in ready if w.until is not None and w.until > start]
+        stop = min([committed, *closing])
+        reading = self._reading_at(start)
+        found = await read_back_apart(shard, reading, stop, [other for other, _ in ready])
+        await asyncio.gather(*(self._pass_on(other, way, reading.position, found) for other, way in ready))
         return True
 
-    def _tail_at(self, start: int) -> Tail:
+    def _reading_at(self, start: int) -> LinkPass:
         """The log from a position on; usually where the last reading ended."""
-        if self._tail is None or self._tail.position != start:
-            self._tail = Tail(self._shard.log.reader.files, start)
-        return self._tail
+        if self._reading is None or self._reading.position != start:
+            self._reading = LinkPass(self._shard.log.reader.files, start)
+        return self._reading
 
     async def _pass_on(self, other: int, way: _Way, stop: int, found: ReadBack) -> None:
         if stop <= way.read:
             return
         rows = [row for row in found.rows.get(other, ()) if row[0] >= way.read]
         asks = [row for row in found.digests.get(other, ()) if row[0] >= way.read]
-        if not (rows or asks or stop - way.sender.position >= HEARTBEAT) or await self._send(
+        if not (rows or asks or stop - way.sender.position >= every(len(self._ways))) or await self._send(
             way, stop, rows, asks
         ):
             way.read = stop

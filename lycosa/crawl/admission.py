@@ -92,14 +92,19 @@ class LinkRules(NamedTuple):
     max_hops: int
 
 
-class _Offer(NamedTuple):
-    """A record's own links that may be new: rows of its links, and what would be pending."""
+class Offer(NamedTuple):
+    """The links of a record that are followed and in scope: rows of its links, and what would be pending."""
 
     found: Found
     keys: Keys  # of all links of the record
     hosts: Keys
-    rows: list[int]
+    rows: list[int]  # this shard's own
     items: list[Waiting]
+    leaving: list[tuple[int, int, Waiting]]  # those of other shards: whose, and which row
+
+    @property
+    def links(self) -> int:
+        return len(self.rows) + len(self.leaving)
 
 
 class Admission:
@@ -149,25 +154,49 @@ class Admission:
 
     # -- links come in
 
-    def offer(self, found: Found, position: int, *, sent_at: int | None = None, foreign: bool = True) -> None:
-        """Offer the links of the record at `position`.
-
-        Links of other shards go into the outbox, as found at `sent_at` (by default the same position), unless
-        `foreign` is false.
-        """
+    def offer(self, found: Found, position: int, *, foreign: bool = True) -> None:
+        """Offer the links of the record at `position`; those of other shards go into the outbox, if `foreign`."""
         if not found.links.kinds:
             return
         keys, hosts = self._keyer.scan(found.links.urls)
         rows = np.flatnonzero(self._wanted(found, keys))
         if len(rows):
-            at = position if sent_at is None else sent_at
-            self.admit(self._sift(found, keys, hosts, rows, at, foreign), position)
+            offer = self._sift(found, keys, hosts, rows, foreign)
+            self._send([offer], position)
+            self.admit(offer, position)
+
+    def sift(self, found: Found) -> Offer | None:
+        """The links of a record that are followed and in scope, known or not; None if there are none.
+
+        May run in a thread: nothing is asked that the loop changes, but for the rules, which are replaced whole.
+        """
+        if not found.links.kinds:
+            return None
+        keys, hosts = self._keyer.scan(found.links.urls)
+        rows = np.arange(len(keys)) if found.depths is not None else np.flatnonzero(self._followed(found))
+        offer = self._sift(found, keys, hosts, rows, True)
+        return offer if offer.links else None
+
+    def offer_again(self, offers: Sequence[tuple[int, Offer]], sent_at: int) -> None:
+        """Offer links of the records at these positions that were sifted before; those of others as found at
+        `sent_at`."""
+        self._send([offer for _, offer in offers], sent_at)
+        mine = [(position, offer) for position, offer in offers if offer.rows]
+        if not mine:
+            return
+        known = self._store.certain(np.concatenate([offer.keys[offer.rows] for _, offer in mine]))
+        at = 0
+        for position, offer in mine:
+            new = np.flatnonzero(~known[at : at + len(offer.rows)]).tolist()
+            at += len(offer.rows)
+            rows, items = [offer.rows[row] for row in new], [offer.items[row] for row in new]
+            self.admit(offer._replace(rows=rows, items=items), position)
 
     def fits(self, links: int) -> bool:
         """Whether so many links can enter without a question."""
         return self._sampler.t(self._room.fill) >= links and self._room.urls_left(0.5) >= links
 
-    def admit(self, offer: _Offer, position: int) -> None:
+    def admit(self, offer: Offer, position: int) -> None:
         """Have a record's own links enter, as many as may."""
         if not offer.rows:
             return
@@ -190,53 +219,73 @@ class Admission:
             # Past the cache, to the store itself: the sender put these keys into the cache when it sent them.
             # That the links are followed is the sender's finding.
             return ~self._store.certain(keys)
-        wanted: NDArray[np.bool_] = self.rules.follow[np.frombuffer(found.links.kinds, np.uint8)]
+        wanted = self._followed(found)
         wanted &= ~self._seen.certain(keys)
         return wanted
 
-    def _sift(
-        self, found: Found, keys: Keys, hosts: Keys, rows: NDArray[np.intp], at: int, foreign: bool
-    ) -> _Offer:
-        """Of some links those in scope: this shard's own, while those of others leave."""
+    def _followed(self, found: Found) -> NDArray[np.bool_]:
+        assert self.rules is not None
+        followed: NDArray[np.bool_] = self.rules.follow[np.frombuffer(found.links.kinds, np.uint8)]
+        return followed
+
+    def _sift(self, found: Found, keys: Keys, hosts: Keys, rows: NDArray[np.intp], foreign: bool) -> Offer:
+        """Of some links those in scope."""
         assert self.rules is not None
         urls = found.links.urls.split(b"\n")
-        inside, shard_of_url = self.rules.scope.inside, self._splitter.shard_of_url
-        kinds = found.links.kinds
+        inside, max_hops, shard_of_url = (
+            self.rules.scope.inside,
+            self.rules.max_hops,
+            self._splitter.shard_of_url,
+        )
         mine: list[int] = []
         items: list[Waiting] = []
-        others: list[int] = []
-        leaving: list[tuple[int, Row]] = []
+        leaving: list[tuple[int, int, Waiting]] = []
         for row, host, key in zip(rows.tolist(), hosts[rows].tolist(), keys[rows].tolist(), strict=True):
             url = urls[row].decode("ascii")
             hops, depth = found.hops_of(row), found.depth_of(row)
-            if hops > self.rules.max_hops or not inside(url, depth):
+            if hops > max_hops or not inside(url, depth):
                 continue
             owner = self._number if found.depths is not None else shard_of_url(host, url)
             if owner == self._number:
                 mine.append(row)
                 items.append(Waiting(url, key, depth, hops))
             elif foreign:
-                others.append(row)
-                hint = self.hint(found, row, Waiting(url, key, depth, hops))
-                leaving.append((owner, Row(at, url, kinds[row], depth, hops, hint)))
-        if others:
-            self._outbox.add(keys[others], leaving)
-        return _Offer(found, keys, hosts, mine, items)
+                leaving.append((owner, row, Waiting(url, key, depth, hops)))
+        return Offer(found, keys, hosts, mine, items, leaving)
+
+    def _send(self, offers: Sequence[Offer], at: int) -> None:
+        """Have the links of other shards leave, as found at a position of the log."""
+        leaving: list[tuple[int, Row]] = []
+        for offer in offers:
+            kinds = offer.found.links.kinds
+            for owner, row, item in offer.leaving:
+                hint = self.hint(offer.found, row, item)
+                leaving.append((owner, Row(at, item.url, kinds[row], item.depth, item.hops, hint)))
+        if leaving:
+            keys = np.array([item.key for offer in offers for _, _, item in offer.leaving], np.uint64)
+            self._outbox.add(keys, leaving)
+
+    @property
+    def is_sighted(self) -> bool:
+        """Whether the order looks at pages: then it is asked on the loop only, as it may be the operator's code."""
+        return self._order.sighted
 
     def hint(self, found: Found, row: int, item: Waiting) -> int:
         """What the shard of a link is to be told besides the link."""
         sighted = self._order.sighted
         if not found.source or not (sighted or self._tells_domains):
             return 0
-        if self._source[0] != found.source:
+        source, told = self._source
+        if source != found.source:
             domain = self._splitter.domains.domain(host_of(found.source))
-            self._source = (found.source, xxh32_intdigest(domain.encode("utf-8", "surrogatepass")) or 1)
+            told = xxh32_intdigest(domain.encode("utf-8", "surrogatepass")) or 1
+            self._source = (found.source, told)  # at once: a thread may ask, too
         level = self._order.levels([item], self._sighting(found, [row]))[0] if sighted else None
-        return pack_hint(self._source[1], level)
+        return pack_hint(told, level)
 
     # -- as many as there is room for
 
-    def _walk(self, offer: _Offer, position: int, t: int, queue_of: Callable[[int], int], own: int) -> None:
+    def _walk(self, offer: Offer, position: int, t: int, queue_of: Callable[[int], int], own: int) -> None:
         """Offer links in the record's order until `t` are new or await an answer; leave the rest behind."""
         place = np.empty(len(offer.keys), np.intp)
         place[permuted(offer.keys, position)] = np.arange(len(offer.keys))
@@ -277,7 +326,7 @@ class Admission:
             cursor = int(np.count_nonzero(place[group] < first))
             self._left.push(queue, Entry(position, cursor))
 
-    def _put_new(self, offer: _Offer, chunk: Sequence[int]) -> int:
+    def _put_new(self, offer: Offer, chunk: Sequence[int]) -> int:
         """Offer some links to the store; what is new is pending from now on. How many are new or await."""
         found = offer.found
         items = [offer.items[index] for index in chunk]
@@ -387,7 +436,7 @@ class Admission:
         keys, hosts = self._keyer.scan(found.links.urls)
         rows = _group(keys, hosts, entry.position, queue, own)[entry.cursor :]
         rows = rows[self._wanted(found, keys)[rows]]
-        offer = self._sift(found, keys, hosts, rows, entry.position, False)
+        offer = self._sift(found, keys, hosts, rows, False)
         if offer.rows:
             t = self._sampler.back(self._room.fill) if self._room.may_grow(self._number) else 0
             t = max(t, min(t, 1) * (len(keys) // RETURNS), least)

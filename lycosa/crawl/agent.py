@@ -41,6 +41,7 @@ from lycosa.crawl.machine import fitted, memory_limit
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.rank_fold import RankFold
 from lycosa.crawl.ranking import Ranker, make_order, ranked
+from lycosa.crawl.rescoping import Rescoping
 from lycosa.crawl.rules import RulesKeeper
 from lycosa.crawl.saving import Ledger, Saver
 from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
@@ -440,6 +441,10 @@ class Agent:
         self._visits: dict[asyncio.Task[None], int] = {}
         """Visits under way, and the shard of each."""
         self._merges: dict[int, asyncio.Task[None]] = {}
+        self._rescopings: dict[int, Rescoping] = {}
+        """Passes over the logs of shards whose scope changed, and"""
+        self._passing: asyncio.Task[None] | None = None
+        """the slice that is under way: one at a time, so that commits have threads."""
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
         self._failure: BaseException | None = None
@@ -592,8 +597,7 @@ class Agent:
         self._leaving.add(number)
         try:
             await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
-            while number in self._merges:
-                await asyncio.wait([self._merges[number]])
+            await self._end_threads(number)
             self._saver.remove(shard)  # from here on nothing is delivered to it
             await self._saver.commit(shard)
             async with self._levelling:
@@ -616,8 +620,7 @@ class Agent:
         try:
             self._saver.lose(shard)
             await self.cut_visits(number)
-            while number in self._merges:
-                await asyncio.wait([self._merges[number]])
+            await self._end_threads(number)
             await self._saver.settle_lost(shard)
         finally:
             self._leaving.discard(number)
@@ -626,6 +629,14 @@ class Agent:
         self._room.forget(number)
         self._content.stores.pop(number, None)
         self._wake.set()
+
+    async def _end_threads(self, number: int) -> None:
+        """Until no thread reads files of a shard that is leaving: none begins any more."""
+        while number in self._merges:
+            await asyncio.wait([self._merges[number]])
+        if self._passing is not None:
+            await asyncio.wait([self._passing])
+        self._end_rescoping(number)
 
     async def cut_visits(self, number: int) -> None:
         """End the visits of a shard at once, and their connections: its hosts are about to be another agent's."""
@@ -698,6 +709,7 @@ class Agent:
                 return End.LIMIT
             now = self._clock.monotonic()
             self._release_due()
+            self._rescope()
             self._rank_if_due()
             if self._may_begin(now):
                 self._start_visits(now)
@@ -799,6 +811,39 @@ class Agent:
             del self._merges[shard.number]
             self._wake.set()
 
+    def _rescope(self) -> None:
+        """Begin the next slice of a pass over the log of a shard whose scope changed."""
+        for shard in self.shards:
+            number, change = shard.number, shard.rescoping
+            known = self._rescopings.get(number)
+            if known is not None and known.change is not change:
+                self._end_rescoping(number)
+            if change is not None and number not in self._rescopings:
+                self._rescopings[number] = Rescoping(shard, change, self._clock)
+        if self._rescopings and self._passing is None:
+            self._passing = SteadyTask(self._pass_on())
+
+    async def _pass_on(self) -> None:
+        """One slice: of the shards in turn, the first that need not wait for a commit or for room."""
+        try:
+            for number, rescoping in list(self._rescopings.items()):
+                if number in self._leaving or not rescoping.is_wanted:
+                    continue
+                self._rescopings[number] = self._rescopings.pop(number)  # the last of them now
+                if await rescoping.step():
+                    self._wake.set()
+                    break
+        except Exception as error:
+            self._failure = self._failure or error
+            self._wake.set()
+        finally:
+            self._passing = None
+
+    def _end_rescoping(self, number: int) -> None:
+        rescoping = self._rescopings.pop(number, None)
+        if rescoping is not None:
+            rescoping.close()
+
     async def settled(self) -> bool:
         """Commit, and say whether nothing is left to do here: no link of these shards waits for anything."""
         await self._saver.commit()
@@ -806,13 +851,17 @@ class Agent:
 
     def _idle(self) -> bool:
         """Nothing to do, now or within the horizon."""
-        if self._visits or self._merges or not (self._team is None or self._team.exchange.quiet):
+        if self._visits or self._merges or self._passing is not None:
+            return False
+        if self._team is not None and not self._team.exchange.quiet:
             return False
         return all(map(self._has_nothing, self.shards))
 
     def _has_nothing(self, shard: Shard) -> bool:
         due = shard.calendar.next_due()
         if shard.frontier.pending or shard.seen.waiting or len(shard.outbox) or len(shard.left):
+            return False
+        if shard.rescoping is not None:
             return False
         return due is None or due > milliseconds(self._clock) + int(self.options.horizon * 1000)
 
@@ -881,8 +930,8 @@ class Agent:
         """Let visits finish, then save everything; a failure on the way leaves what is durable."""
         self._visitor.stopping = True
         await self._end_visits(list(self._visits), 0.0 if self._failure else _GRACE)
-        if self._merges:
-            await asyncio.wait(list(self._merges.values()))
+        if under_way := [*self._merges.values(), *([self._passing] if self._passing else [])]:
+            await asyncio.wait(under_way)
         if self._ranking is not None:
             self._ranking.cancel()
             await asyncio.wait((self._ranking,))

@@ -12,12 +12,14 @@ Wiener's cross sub-trace: most links across hosts repeat). The cache may forget,
 the link is known to its owner, or already on its way from a position no later than this one.
 
 A receiver's cursor also moves without links, every `HEARTBEAT` positions, so that recovery never has far to
-read back.
+read back; with many shards more seldom, or logs would hold little else. A commit costs a step for each shard and
+one for each of the others that something is delivered to; all of them are looked at only when a heartbeat may be
+due (`Heartbeats`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -52,6 +54,8 @@ class Exchange(Protocol):
 
 
 HEARTBEAT = 1_000
+_SHARE = 8
+"""At most one record in so many is a heartbeat."""
 _MOST = 5_000
 """Links in one Received record."""
 
@@ -83,10 +87,36 @@ def unpack_hint(hint: int) -> tuple[int, int | None]:
     return hint >> 9 & 0xFFFFFFFF, min(level, 256) - 1 if level else None
 
 
+class Heartbeats:
+    """When some of a sender's receivers may be far behind, though nothing waits for them."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def is_due(self, committed: int) -> bool:
+        """Whether all receivers are to be looked at."""
+        return committed >= self._next
+
+    def looked(self, cursors: Collection[int]) -> None:
+        """How far each of them is now."""
+        self._next = min(cursors, default=0) + every(len(cursors))
+
+    def reset(self) -> None:
+        """They are others now, or somewhere else."""
+        self._next = 0
+
+
+def every(receivers: int) -> int:
+    """Positions after which a cursor moves without links."""
+    return max(HEARTBEAT, _SHARE * receivers)
+
+
 class Outbox:
     """Links of one shard that wait to be delivered to others."""
 
     def __init__(self, cache: Cache) -> None:
+        self.heartbeats = Heartbeats()
+        """Of the receivers within the agent."""
         self._rows: dict[int, list[Row]] = {}
         self._asks: dict[int, list[tuple[int, int]]] = {}
         self._cache = cache
@@ -116,6 +146,10 @@ class Outbox:
             self._asks[owner] = kept
         return [row for row in rows if row[0] < before]
 
+    def owners(self) -> list[int]:
+        """The shards that something waits for."""
+        return list(self._rows.keys() | self._asks.keys()) if self._asks else list(self._rows)
+
     def __len__(self) -> int:
         return sum(map(len, self._rows.values())) + sum(map(len, self._asks.values()))
 
@@ -138,6 +172,7 @@ class Outbox:
         if before is None:
             self._asks.clear()
         self._cache.clear()
+        self.heartbeats.reset()
 
     def shut(self, owners: Iterable[int]) -> None:
         """Keep nothing for these shards: what is found for them is read from the log when it can travel."""
@@ -154,16 +189,26 @@ class Outbox:
 def deliver(shards: Sequence[Shard], at: int) -> int:
     """Deliver what is committed; returns how many records were appended."""
     appended = 0
+    by_number = {shard.number: shard for shard in shards}
     for sender in shards:
-        committed = sender.log.committed
-        for receiver in shards:
-            if receiver is sender:
-                continue
-            rows = sender.outbox.take(receiver.number, committed)
-            behind = committed - receiver.cursors.get(sender.number, 0)
-            if rows or behind >= HEARTBEAT:
+        committed, outbox = sender.log.committed, sender.outbox
+        for number in outbox.owners():
+            receiver = by_number.get(number)
+            if receiver is not None and (rows := outbox.take(number, committed)):
                 appended += receive(receiver, sender.number, committed, rows, at)
+        if outbox.heartbeats.is_due(committed):
+            appended += _beat(sender, [shard for shard in shards if shard is not sender], at)
     return appended
+
+
+def _beat(sender: Shard, receivers: Sequence[Shard], at: int) -> int:
+    """Move the cursors that are far behind."""
+    committed, number = sender.log.committed, sender.number
+    late = [row for row in receivers if committed - row.cursors.get(number, 0) >= every(len(receivers))]
+    for receiver in late:
+        receive(receiver, number, committed, [], at)
+    sender.outbox.heartbeats.looked([row.cursors.get(number, 0) for row in receivers])
+    return len(late)
 
 
 def receive(

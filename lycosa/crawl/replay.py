@@ -11,13 +11,18 @@
 A URL that was deferred is added to the calendar by its last `Deferred`, unless a `Fetched` or `Skipped` follows it.
 Links of other shards are not looked at: what is on its way is found by the exchange, from the cursors.
 
-The tests hold both ways against the same invariant, at every prefix of a log. A tail in which the scope changes
-goes the plain way, since links are then judged twice.
+The tests hold both ways against the same invariant, at every prefix of a log. A tail that takes pages back goes the
+plain way. Where the scope changes, links before it are judged by the old one or the new one: all of them are read
+again after recovery (`rescoping`), from where the pass was at the snapshot.
+
+Links for other shards are read back from the log (`LinkPass`) by whoever delivers them: at a start, from the
+receivers' cursors; while the crawl runs, for a receiver that could not be sent to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -27,14 +32,20 @@ from numpy.typing import NDArray
 from lycosa.crawl.admission import Found, found_in
 from lycosa.crawl.exchange import Row
 from lycosa.crawl.shard import Shard
+from lycosa.files import Files
+from lycosa.log.log_pass import RECORDS, LogPass
+from lycosa.log.reader import decoded
 from lycosa.records import (
-    ConfiguredHead,
+    Configured,
     Deferred,
     DeferredHead,
     Fetched,
     LostHead,
     Received,
     Record,
+    Reread,
+    Robots,
+    Seeded,
     UrlHead,
     Waiting,
     decode_head,
@@ -54,6 +65,8 @@ def replay(shard: Shard, start: int) -> int:
     count = 0
     for position, record in shard.log.reader.scan(start):
         count += 1
+        if isinstance(record, Configured):
+            batch.offer()
         shard.learn(record, position)
         batch.add_links_of(record, position)
         if isinstance(record, Fetched):
@@ -80,11 +93,10 @@ def _heads(shard: Shard, start: int) -> Iterable[tuple[int, object]]:
 def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
     """The first pass; positions of the Deferred records that hold at the end, by URL.
 
-    None if the tail has a Configured besides the first of the log, or takes pages back. What was marked by then has
-    its record further on, so the plain way ends in the same state.
+    None if the tail takes pages back. What was marked by then has its record further on, so the plain way ends in
+    the same state.
     """
     deferred: dict[str, int] = {}
-    configured = bool(shard.options)
     urls: list[str] = []
     withdraw = start > 0 and (shard.frontier.pending > 0 or len(shard.calendar) > 0)
 
@@ -98,11 +110,7 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
         urls.clear()
 
     for position, head in _heads(shard, start):
-        if type(head) is ConfiguredHead:
-            if configured:
-                return None
-            configured = True
-        elif type(head) is LostHead:
+        if type(head) is LostHead:
             return None
         if not isinstance(head, UrlHead) or not head.url:
             continue
@@ -118,22 +126,54 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
     return deferred
 
 
+class LinkPass:
+    """What a shard's log has for other shards from a position on, in slices that a thread may read.
+
+    A Reread brings the links of its range: records of it follow as if they were at its position, without the
+    digests, which were told when the records themselves were.
+    """
+
+    def __init__(self, files: Files, start: int = 0) -> None:
+        self._files = files
+        self._reading = LogPass(files, start)
+        self._again = LogPass(files)
+
+    @property
+    def position(self) -> int:
+        """Everything before this position was given."""
+        return self._reading.position
+
+    def take(self, stop: int, most: int = RECORDS) -> list[tuple[int, Record]]:
+        """The next records before `stop`, about so many: a Reread is never cut."""
+        rows: list[tuple[int, Record]] = []
+        while len(rows) < most and self.position < stop:
+            for position, row in self._reading.take(stop, most - len(rows)):
+                record = decoded(position, row)
+                rows.append((position, record))
+                if isinstance(record, Reread):
+                    rows += ((position, each) for each in self._range(record))
+        return rows
+
+    def _range(self, reread: Reread) -> Iterator[Record]:
+        if self._again.position != reread.start:
+            self._again = LogPass(self._files, reread.start)
+        while rows := self._again.take(reread.stop):
+            for position, row in rows:
+                record = decoded(position, row)
+                if isinstance(record, Fetched):
+                    yield msgspec.structs.replace(record, digest=0)
+                elif isinstance(record, Seeded | Robots):
+                    yield record
+
+
 def refill_outbox(shard: Shard, start: int) -> int:
     """Put the links for other shards that the log has from `start` on into the outbox; records read."""
-    change = shard.rescoped[-1] if shard.rescoped else -1
-    if change >= start:
-        # A change of scope offers every earlier link once more, as if found at the change. The last change
-        # comes first: what the URL cache then lets pass only once must have the latest position, since a
-        # receiver that is past an earlier one may have judged the link by an earlier scope.
-        again = _Batch(shard, others=True)
-        for _, record in shard.log.reader.scan(0, change):
-            again.add_links_of(record, change)
-        again.offer()
     batch = _Batch(shard, others=True)
-    count = 0
-    for position, record in shard.log.reader.scan(start):
-        batch.add_links_of(record, position)
-        count += 1
+    count, reading = 0, LinkPass(shard.log.reader.files, start)
+    while rows := reading.take(shard.log.committed):
+        for position, record in rows:
+            batch.add_links_of(record, position)
+        count += len(rows)
     batch.offer()
     return count
 
@@ -150,9 +190,8 @@ def read_back(
     shard: Shard,
     records: Iterable[tuple[int, Record]],
     owners: Collection[int],
-    position: int | None = None,
 ) -> ReadBack:
-    """What records of a shard's log have for the shards `owners`; links as if found at `position`.
+    """What records of a shard's log have for the shards `owners`.
 
     The agent's URL cache is not asked: it may hold a link because it was found in the very record that is read.
     """
@@ -165,14 +204,21 @@ def read_back(
 
     batch = _Batch(shard, others=True, send=keep)
     for at, record in records:
-        batch.add_links_of(record, at if position is None else position)
+        batch.add_links_of(record, at)
         # Who was known to be a duplicate when it was fetched need not be asked about.
-        if position is None and isinstance(record, Fetched) and record.digest and not record.duplicate:
+        if isinstance(record, Fetched) and record.digest and not record.duplicate:
             owner = shard.content.owner(record.digest)
             if owner in owners:
                 found.digests.setdefault(owner, []).append((at, record.digest))
     batch.offer()
     return found
+
+
+async def read_back_apart(shard: Shard, reading: LinkPass, stop: int, owners: Collection[int]) -> ReadBack:
+    """What the next records before `stop` have for the shards `owners`, read and judged in a thread."""
+    if shard.admission.is_sighted:
+        return read_back(shard, await asyncio.to_thread(reading.take, stop), owners)
+    return await asyncio.to_thread(lambda: read_back(shard, reading.take(stop), owners))
 
 
 class _Batch:

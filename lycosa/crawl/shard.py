@@ -11,7 +11,8 @@ How links get from a record into the frontier, or behind, is in `admission`; tho
 outbox, which is delivered when the record they came from is committed (see `exchange`).
 
 Scope is judged when a link is found and again when its URL is taken, so a narrower scope acts at once; a wider
-one (a `Configured` with another scope) makes the shard read its log again.
+one (a `Configured` with another scope) makes the shard read its log again, in a pass beside the crawl (see
+`rescoping`). What the pass has not come to is behind its cursor (`changes`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.clock import Clock
-from lycosa.crawl.admission import Admission, LinkRules, found_in
+from lycosa.crawl.admission import Admission, LinkRules, Offer, found_in
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import FollowOptions, Options, decode_options
 from lycosa.crawl.exchange import Outbox, unpack_hint
@@ -42,6 +43,7 @@ from lycosa.records import (
     Lost,
     Received,
     Record,
+    Reread,
     Robots,
     Skipped,
     Stored,
@@ -56,11 +58,24 @@ from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
 
 REDIRECT = int(LinkKind.REDIRECT)
-_BY_POLICY = frozenset((Why.SCOPE, Why.BLOCKED, Why.ADDRESS, Why.SCHEME, Why.SITE_LIMIT, Why.ROBOTS))
-"""Skips that other options may undo."""
 _AT_ONCE = 1_000
 _TRICKLE = 64
 """URLs that come back from the calendar to a shard without any, however full the memory is."""
+
+
+class Change(msgspec.Struct, array_like=True):
+    """A change of scope, and how far the pass over the records before it has come."""
+
+    position: int
+    """Of the Configured."""
+    links: int = 0
+    """Links of the records before this were judged again."""
+    skips: int = 0
+    """URLs that were skipped by policy before this, and had no later record, were brought back if in scope."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.links >= self.position and self.skips >= self.position
 
 
 class ContentIndex:
@@ -193,7 +208,10 @@ class Shard:
         self._scope_of = scope_of
         self._clock = clock
         self._scope_text: bytes = b""
-        self.rescoped: list[int] = []  # positions of Configured records that changed the scope
+        self.changes: list[Change] = []
+        """Changes of scope that brought something back, and the last one."""
+        self.settled: set[int] | None = None
+        """While somebody asks: keys of URLs that got a record since."""
 
     @property
     def rules(self) -> LinkRules:
@@ -298,6 +316,8 @@ class Shard:
     def leave(self, url: str, live: bool) -> None:
         """The URL has had its answer: it is known, and nowhere pending."""
         key = self.keyer.key(url)
+        if self.settled is not None:
+            self.settled.add(key)
         if live:
             self.frontier.done(key)
             return
@@ -367,8 +387,9 @@ class Shard:
         before = self._scope_text
         self._adopt(record.options)
         if before not in (b"", self._scope_text):
-            self.rescoped.append(position)
-            self._read_again(position)
+            # Every record before it is read again, and left behind again if need be.
+            self.changes = [*(change for change in self.changes if change.skips), Change(position)]
+            self.left.clear()
 
     def _adopt(self, encoded: bytes) -> None:
         options = decode_options(encoded)
@@ -379,30 +400,28 @@ class Shard:
             (options.scope, options.follow, options.near, options.allow, options.robots.obey)
         )
 
-    def _read_again(self, position: int) -> None:
-        """The scope changed at `position`: offer every earlier link once more, as if found there.
+    @property
+    def rescoping(self) -> Change | None:
+        """The last change of scope, if some of the records before it are still to be read again."""
+        return self.changes[-1] if self.changes and not self.changes[-1].is_over else None
 
-        Links of other shards thus get the position of the change, which their cursors are not past.
-        What the old scope had excluded at take comes back if the new one does not.
-        """
-        excluded: dict[str, Skipped] = {}
-        self.left.clear()  # every record is read again, and left behind again if need be
-        for at, record in self.log.reader.scan(0, min(position, self.log.committed)):
-            if (found := found_in(record)) is not None:
-                self.admission.offer(found, at, sent_at=position)
-            if isinstance(record, Skipped) and record.why in _BY_POLICY:
-                excluded[record.url] = record
-            elif isinstance(record, Fetched | Skipped | Deferred):
-                excluded.pop(record.url, None)
-        back = [
-            Waiting(row.url, self.keyer.key(row.url), row.depth)
-            for row in excluded.values()
-            if self.scope.inside(row.url, row.depth)
-        ]
-        for waiting in back:  # an earlier change may have brought it back already
-            self.frontier.withdraw(waiting.url, waiting.key)
-        self.frontier.settle_withdrawn()
-        self.admission.put(back)
+    def scope_at(self, configured: Configured) -> Scope:
+        """The scope that a record of the log gave."""
+        return self._scope_of(decode_options(configured.options))
+
+    def judge_again(self, change: Change, stop: int, offers: Sequence[tuple[int, Offer]], at: int) -> None:
+        """Offer what the scope of a change has of the records from its cursor up to `stop`."""
+        sent_at = self.log.end
+        if any(offer.leaving for _, offer in offers):
+            self.append(Reread(at, change.position, change.links, stop))
+        self.admission.offer_again(offers, sent_at)
+        change.links = stop
+
+    def bring_back(self, change: Change, stop: int, items: Sequence[Waiting]) -> None:
+        """Make URLs pending that were skipped before `stop`, and that the scope of a change has."""
+        self.admission.put(items)
+        self.admission.tell_room()
+        change.skips = stop
 
     def knows(self, url: str) -> bool:
         """Whether a URL is certainly known here."""
@@ -432,7 +451,7 @@ class Shard:
         }
 
     def freeze(self) -> Iterator[bytes]:
-        small = _Small(self.cursors, self.archive_ends, self.options, self.rescoped, self.answers)
+        small = _Small(self.cursors, self.archive_ends, self.options, list(self.changes), self.answers)
         small.received, small.lost = self.received, dict(self.lost)
         return iter([msgspec.msgpack.encode(small)])
 
@@ -445,7 +464,8 @@ class Shard:
     def thaw(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
             read = msgspec.msgpack.decode(piece, type=_Small)
-            self.cursors, self.archive_ends, self.rescoped = read.cursors, read.archive_ends, read.rescoped
+            self.cursors, self.archive_ends = read.cursors, read.archive_ends
+            self.changes = _changes(read.changes)
             self.answers = read.answers
             self.received, self.lost = read.received, read.lost
             if read.options:
@@ -466,16 +486,20 @@ class Shard:
         """Whether there is no room for what is due, and the shard has other URLs."""
         return self._room.fill >= 1.0 and self.frontier.pending > 0
 
+    def room_for_due(self) -> int:
+        """How many URLs that are known may become pending again now."""
+        return min(max(self._room.urls_left(1.0), 0 if self.frontier.pending else _TRICKLE), _AT_ONCE)
+
     def release_due(self, now_ms: int) -> None:
         """What is due goes back into the frontier, without asking seen: as much as there is room for."""
         first = self.calendar.next_due()
         if first is None or first > now_ms:
             return
-        most = max(self._room.urls_left(1.0), 0 if self.frontier.pending else _TRICKLE)
+        most = self.room_for_due()
         if not most:
             return
         key = self.keyer.key
-        due = self.calendar.due(now_ms, min(most, _AT_ONCE))
+        due = self.calendar.due(now_ms, most)
         self.admission.put([Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt) for row in due])
 
 
@@ -485,7 +509,15 @@ class _Small(msgspec.Struct, array_like=True):
     cursors: dict[int, int]
     archive_ends: dict[str, int]
     options: bytes
-    rescoped: list[int]
+    changes: list[Change | int]  # a number: of a version that read everything again at once
     answers: dict[int, int] = {}
     received: int = 0
     lost: dict[str, int] = {}
+
+
+def _changes(read: list[Change | int]) -> list[Change]:
+    """Of an older snapshot the links of the last change are offered once more: nobody knows who has them."""
+    changes = [Change(row, row, row) if isinstance(row, int) else row for row in read]
+    if read and isinstance(read[-1], int):
+        changes[-1].links = 0
+    return changes

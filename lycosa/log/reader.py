@@ -325,7 +325,7 @@ class LogReader:
 
 
 def decoded(position: int, row: memoryview) -> Record:
-    """The record of those bytes, which are at that position of a log."""
+    """The record of encoded bytes that are at a position of a log."""
     try:
         return decode(row)
     except msgspec.MsgspecError as error:

@@ -182,7 +182,7 @@ def test_the_life_of_a_crawl_without_agents(capsys: Capture, url: str, tmp_path:
     apart = tmp_path / "apart"
     apart.mkdir()
     more = ("--work", str(tmp_path / "w2"), "--shared", str(apart))
-    assert "not the shared directory" in wrong(capsys, "agent", "--crawl", "life", *more, *to)
+    assert "not the shared storage" in wrong(capsys, "agent", "--crawl", "life", *more, *to)
     assert "--yes" in wrong(capsys, "cluster", "remove", "life", *to)
     assert main(["cluster", "remove", "life", "--yes", *to]) == 0
     capsys.readouterr()

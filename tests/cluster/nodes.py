@@ -9,6 +9,7 @@ from typing import Any
 from lycosa.clock import ManualClock
 from lycosa.cluster.exchange import FileExchange
 from lycosa.cluster.quotas import Ration
+from lycosa.cluster.sending import Way
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import read_options
@@ -126,7 +127,7 @@ class Nodes:
 
     def mend(self, number: int) -> None:
         for way in self.exchanges[number]._ways.values():
-            while way.mend():
+            while asyncio.run(_mend(way)):
                 pass
 
     def read(self, number: int, most: int = 1 << 30) -> int:
@@ -163,6 +164,10 @@ class Nodes:
 
     def segments(self, sender: int, receiver: int) -> list[str]:
         return self.files.within("exchange").list(f"{sender}-{receiver}")
+
+
+async def _mend(way: Way) -> bool:
+    return await way.mend()
 
 
 async def _commit(agent: Agent) -> None:

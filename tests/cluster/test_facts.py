@@ -27,7 +27,7 @@ from lycosa.engine.protocol import Engine, Full, StreamPlan, got
 from lycosa.errors import StorageError
 from lycosa.files import DiskFiles
 from lycosa.log.snapshot import SnapshotWriter
-from tests.cluster.engine.logs import block, noise_block
+from tests.cluster.logs import block, noise_block
 
 
 def tail_of(engine: Engine) -> Tail:

@@ -28,7 +28,7 @@ from lycosa.engine.nats.server import Servers
 from lycosa.engine.protocol import Bucket, Engine, StreamPlan, got
 from lycosa.errors import StorageError
 from tests.cluster.crawled import until
-from tests.cluster.engine.logs import block
+from tests.cluster.logs import block
 from tests.cluster.test_links import make, read_all, reader_of, row, sender_of
 from tests.cluster.test_turns import heard
 

@@ -18,7 +18,7 @@ from lycosa.log.log import Log, pack
 from lycosa.log.reader import SEGMENT_HEAD, segment_name, segments
 from lycosa.log.snapshot import SnapshotWriter
 from lycosa.records import Record, Skipped, Why
-from tests.cluster.engine.logs import record
+from tests.cluster.logs import record
 
 SEGMENT = 40_000
 

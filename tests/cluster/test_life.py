@@ -14,7 +14,7 @@ from lycosa.files import DiskFiles
 from lycosa.log.log import Log
 from lycosa.log.reader import segment_name, segments
 from lycosa.log.snapshot import SnapshotWriter
-from tests.cluster.engine.logs import WrittenLog, block, record
+from tests.cluster.logs import WrittenLog, block, record
 
 
 async def test_a_shard_is_taken_over_byte_for_byte(engine: Engine, other: Engine, tmp_path: Path) -> None:

@@ -222,20 +222,6 @@ def test_any_bytes_are_a_message_or_none(data: bytes, packed: bool) -> None:
         assert decoded is None or isinstance(decoded, Message)
 
 
-async def test_links_offered_again_leave_the_cursor(engine: Engine) -> None:
-    await make(engine)
-    sender = sender_of(engine, 1, 1)
-    await sender.send(10, [row(4)])
-    await sender.offer_again([row(12, 1), row(12, 2)])  # the scope changes at 12, which is not passed yet
-    await sender.send(20, [row(12, 3)])
-    assert await sender_of(engine, 1, 2).resume() == 20
-    reader = reader_of(engine)
-    got = await read_all(reader, engine)
-    assert [a.cursor for a in got] == [10, 10, 20]
-    assert [r for a in got for r in a.rows] == [row(4), row(12, 1), row(12, 2), row(12, 3)]
-    await reader.close()
-
-
 async def test_contents_are_asked_about_and_answered(engine: Engine) -> None:
     await make(engine)
     sender = sender_of(engine, 1, 1)

@@ -18,7 +18,7 @@ from lycosa.engine.nats.server import Servers
 from lycosa.engine.protocol import Engine, Full, Stream, StreamPlan, Unavailable, got
 from lycosa.errors import StorageError
 from lycosa.log import blocks
-from tests.cluster.engine.logs import block, noise_block
+from tests.cluster.logs import block, noise_block
 
 
 async def make(engine: Engine, max_bytes: int = 64 << 20, replicas: int = 1) -> None:

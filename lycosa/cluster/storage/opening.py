@@ -10,7 +10,7 @@ The word is kept with the crawl and shown in its status, so it never holds crede
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lycosa.cluster.storage.directory import DirectoryStorage
 from lycosa.cluster.storage.protocol import Storage
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from lycosa.engine.nats.connection import ConnectionOptions
 
 SERVERS = "nats"
+
+
+class OpenStorage(Protocol):
+    """How shared storage is opened: `open_storage`, with the connection to the servers if it may be in them."""
+
+    def __call__(self, place: str, crawl: str, *, replicas: int = 0) -> Storage: ...
 
 
 def normal(place: str) -> str:
@@ -54,7 +60,8 @@ def open_storage(
     if place == SERVERS:
         from lycosa.cluster.storage.jetstream import JetStreamStorage
 
-        assert connection is not None
+        if connection is None:
+            raise ConfigError("shared storage is in the servers, and it is not said how they are reached")
         store = JetStreamStorage(connection, f"lycosa_{crawl}_files")
         try:
             if replicas:

@@ -25,7 +25,7 @@ from lycosa.log import snapshot
 from lycosa.log.log import Log
 from lycosa.log.reader import segment_name, segments, walk
 from lycosa.log.snapshot import SnapshotWriter
-from tests.cluster.engine.logs import WrittenLog, record
+from tests.cluster.logs import WrittenLog, record
 from tests.crawl import little
 
 
