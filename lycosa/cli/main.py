@@ -96,6 +96,8 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
             raise
         sys.stdout.flush()
+        if argv is None and (compiled := sys.modules.get("lycosa.compiled")) is not None:
+            compiled.keep()  # kernels of this verb that a crawl has none of
         return code
     except streams.OutputClosedError:
         return 0

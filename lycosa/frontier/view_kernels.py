@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, types  # type: ignore[attr-defined]  # numba does not list carray
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from lycosa.compiled import njit
+from lycosa.compiled import Later, intrinsic, njit
 from lycosa.frontier.store import (
     ARENA,
     FRONT_HEAP,
@@ -28,6 +25,10 @@ from lycosa.frontier.store import (
     TEXTS,
     TIME_HEAP,
 )
+
+carray: Any = Later("numba", "carray")
+types: Any = Later("numba", "types")
+cgutils: Any = Later("numba.core.cgutils")
 
 
 def _as_pointer(typing_context: Any, address: Any) -> Any:
