@@ -7,7 +7,8 @@
 Each command runs in a process of its own, in every round once; given are the medians of user + system time, of the
 peak of resident memory and of the time on the wall (which on a busy machine says little). Bytecode and kernels have
 been made before: a round that does not count comes first. `bare` is an interpreter that does nothing, `numpy` and
-`numba` are the imports alone: what a start can cost at least, and what it would cost with the compiler.
+`numba` are the imports alone: what a start can cost at least, and what it would cost with the compiler. (Linux
+counts this process's own memory, some 20 MB, as the least that a child of it can have had.)
 """
 
 from __future__ import annotations

@@ -39,6 +39,29 @@ def test_a_warmed_crawl_meets_no_new_kernel(which: str) -> None:
     assert json.loads(done.stdout) == {"never": [], "later": {}}
 
 
+def test_a_crawl_loads_no_compiler(tmp_path: Path) -> None:
+    """Its kernels come from the image that the process before it has left, if there was none."""
+    code = (
+        "import sys; from lycosa.cli.main import main; sys.argv[1:] = sys.argv[1].split(); assert main() == 0;"
+        "print([name for name in ('numba', 'rich', 'nats', 'pyarrow', 'scipy') if name in sys.modules])"
+    )
+    with serving(chain(3)) as site:
+        for number in range(2):
+            into = tmp_path / str(number)
+            here = "--private --allow 127.0.0.0/8 --own-site --set dns.resolve=['*:127.0.0.1']"
+            words = f"crawl {site.url()} {here} --into {into}"
+            done = subprocess.run(
+                [sys.executable, "-c", code, words],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=280,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 async def test_no_temporary_directory_does_not_stop_a_crawl(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
