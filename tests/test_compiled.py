@@ -188,11 +188,29 @@ def test_an_image_that_lost_its_end_is_not_used(tmp_path: Path) -> None:
 
 
 def test_an_image_that_others_could_have_written_is_not_used(tmp_path: Path) -> None:
-    whole = _pack({})
-    assert placed(tmp_path, whole) is not None
-    tmp_path.chmod(0o777)
-    assert placed(tmp_path, whole) is None
-    tmp_path.chmod(0o700)
+    place = tmp_path / f"lycosa-kernels-{os.geteuid()}"
+    place.mkdir(mode=0o700)
+    (place / name_of_image()).write_bytes(_pack({}))
+    chosen = Keeping({}, lambda: str(tmp_path), package=tmp_path / "read-only")
+    assert Image.find(chosen, compiled._loaded) is not None
+    place.chmod(0o777)
+    assert Image.find(chosen, compiled._loaded) is None
+    place.rename(tmp_path / "theirs")
+    place.symlink_to(tmp_path / "theirs")
+    (tmp_path / "theirs").chmod(0o700)
+    assert Image.find(chosen, compiled._loaded) is None
+
+
+def test_an_image_goes_where_only_we_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_module, "_proved", lambda draft: True)
+    (tmp_path / "state" / "lycosa-kernels").mkdir(parents=True)
+    (tmp_path / "state" / "lycosa-kernels").chmod(0o777)
+    (tmp_path / "package").write_text("nothing can be made in a file")
+    environ = {"STATE_DIRECTORY": str(tmp_path / "state")}
+    chosen = Keeping(environ, lambda: str(tmp_path), package=tmp_path / "package")
+    written = write({}, chosen)
+    assert written == tmp_path / f"lycosa-kernels-{os.geteuid()}" / name_of_image()
+    assert list((tmp_path / "state" / "lycosa-kernels").iterdir()) == []
 
 
 def test_an_image_for_another_processor_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

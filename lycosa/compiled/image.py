@@ -224,11 +224,13 @@ def write(codes: Mapping[Kernel, Mapping[Types, Code]], keeping: Keeping) -> Pat
     for place in _writable(keeping):
         with suppress(OSError):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not keeping.trusted(place):
+                continue
             handle, draft = tempfile.mkstemp(prefix=name, suffix=".draft", dir=place)
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(data)
-                if not keeping.trusted(place) or not _proved(draft):
+                if not _proved(draft):
                     return None
                 Path(draft).replace(place / name)
             finally:

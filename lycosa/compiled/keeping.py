@@ -113,9 +113,14 @@ class Keeping:
         with suppress(OSError):
             yield Path(self._temporary(), f"{_NAME}-{os.geteuid()}")
 
-    @staticmethod
-    def trusted(path: Path) -> bool:
-        """Whether nobody but we, and root, could have put something into the directory."""
+    def trusted(self, path: Path) -> bool:
+        """Whether nobody but we, and root, could have put something into the directory, or they run code anyway.
+
+        Who can write to the package can change the program; from `$NUMBA_CACHE_DIR` Numba takes code, too.
+        """
+        own = self._environ.get("NUMBA_CACHE_DIR")
+        if path == self._package / "__pycache__" or (own and path == Path(own)):
+            return True
         try:
             found = path.lstat()
         except OSError:

@@ -72,7 +72,7 @@ def load(on_numba: Callable[[], None]) -> tuple[Parts, bool]:
     if "numba" not in sys.modules:
         try:
             parts = _alone()
-        except (ImportError, OSError, AttributeError, TypeError):
+        except (ImportError, OSError, AttributeError, TypeError, SystemError):
             pass  # a Numba that is built in another way: all of it, then
         else:
             sys.meta_path.insert(0, _Watch(on_numba))
