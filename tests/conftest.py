@@ -1,5 +1,8 @@
 """What every test run needs.
 
+Commands that tests start keep their bytecode, if need be beside the tests' other caches: there are hundreds, and
+where the environment forbids bytecode each would spend a second on compiling the package's modules.
+
 Numba keeps compiled kernels beside their sources and looks only at the kernel's own file: after an edit of a
 kernel that another module's kernel calls, it would silently run the old code. So whenever any kernel
 changed since the last run, all of them are compiled anew.
@@ -8,6 +11,7 @@ changed since the last run, all of them are compiled anew.
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import threading
 from pathlib import Path
@@ -28,6 +32,8 @@ def take_signals() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     take_signals()
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        os.environ["PYTHONPYCACHEPREFIX"] = str(PACKAGE.parent / ".pytest_cache" / "bytecode")
     if hasattr(config, "workerinput"):
         return  # the controller has seen to it
     digest = hashlib.sha256()
@@ -36,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     stamp = PACKAGE / "__pycache__" / "kernels.sha256"
     if stamp.exists() and stamp.read_text() == digest.hexdigest():
         return
-    for pattern in ("*.nbi", "*.nbc"):
+    for pattern in ("*.nbi", "*.nbc", "kernels-*.image"):
         for path in PACKAGE.rglob(pattern):
             path.unlink(missing_ok=True)
     stamp.parent.mkdir(exist_ok=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
 
 _HERE = Path(__file__).parent
-_NOT_VERBS = {"__init__", "amounts", "ending", "main", "reaching", "screen", "streams"}
+_NOT_VERBS = {"__init__", "amounts", "ending", "main", "panel", "reaching", "screen", "streams"}
 _SURROUNDINGS = frozenset(
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EIO", "EROFS", "EACCES", "EPERM", "EMFILE", "ENFILE", "EFBIG")
@@ -96,6 +96,8 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
             raise
         sys.stdout.flush()
+        if argv is None and (compiled := sys.modules.get("lycosa.compiled")) is not None:
+            compiled.keep()  # kernels of this verb that a crawl has none of
         return code
     except streams.OutputClosedError:
         return 0

@@ -58,6 +58,15 @@ class Crawl(api.Crawl):
             raise ConfigError("pages can be iterated only with agents=1: several agents keep them in the log")
         await super().start(pages=pages, told=told)
 
+    async def _check(self) -> None:
+        await super()._check()
+        known = manifests.load(DiskFiles(self._into)) if self._into.is_dir() else None
+        shards = known.shards if known is not None else self._shards or manifests.DEFAULT_SHARDS
+        if self._agents is not None and self._agents > shards:
+            raise ConfigError(
+                f"{self._agents} agents are too many for {shards} shards: each has at least one"
+            )
+
     async def _open(
         self, lock: DirectoryLock, told: Callable[[str], None] | None
     ) -> tuple[Running, Reporting]:
@@ -68,10 +77,6 @@ class Crawl(api.Crawl):
         manifest = manifests.open_or_create(files, now, self._shards, None, self._splitter)
         seeds = canonical_seeds(self._seeds, Rules.named(self._options.rules))
         if self._agents is not None:
-            if self._agents > manifest.shards:
-                raise ConfigError(
-                    f"{self._agents} agents are too many for {manifest.shards} shards: each has at least one"
-                )
             return await self._open_team(self._agents, manifest, seeds, lock, told)
         split = Splitter(manifest.shards, manifests.domains_of(files), manifest.splitter)
         most = fitting(self._options, seeds, split, affordable())

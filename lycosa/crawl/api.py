@@ -40,6 +40,7 @@ from lycosa.crawl.agent import End, build
 from lycosa.crawl.config import Options, canonical_seeds, read_options
 from lycosa.crawl.harvest import Crop
 from lycosa.crawl.keywords import CrawlKeywords, SplitterKeywords
+from lycosa.crawl.ranking import make_order
 from lycosa.crawl.splitting import SplitterOptions
 from lycosa.crawl.status import Reporter, Status, note_failure, reason_of
 from lycosa.crawl.steady import SteadyTask
@@ -50,6 +51,7 @@ from lycosa.errors import ConfigError, LycosaError
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.files import DirectoryLock, DiskFiles
+from lycosa.frontier.scoring import Scorer, load_scorer
 from lycosa.meters import Meters
 from lycosa.records import Fetched, Link
 from lycosa.url.rules import Rules
@@ -221,6 +223,7 @@ class Crawl:
         self._reporter: Reporting | None = None
         self._state = "running"
         self._watchdog: Watchdog | None = None
+        self._scorer: Scorer | None = None
 
     async def start(self, *, pages: bool = False, told: Callable[[str], None] | None = None) -> None:
         """Open the crawl and begin; with `pages`, somebody will iterate over it.
@@ -263,6 +266,7 @@ class Crawl:
             splitter=self._splitter,
             on_crop=None if self._pages is None else self._offer,
             told=told,
+            scorer=self._scorer,
         )
         return agent, Reporter(agent, self._into)
 
@@ -290,6 +294,9 @@ class Crawl:
     async def _check(self) -> None:
         """Hear now what the operator must change, and not when the crawl has a directory."""
         manifests.demand_shards(self._shards, self._splitter)
+        if self._options.frontier.scorer:
+            self._scorer = load_scorer(self._options.frontier.scorer)
+        make_order(self._options.frontier, 0, self._scorer)
         seeds = canonical_seeds(self._seeds, Rules.named(self._options.rules))
         guard = AddressGuard(self._options.allow, self._options.only_networks)
         fetchers = Fetchers(FetchContext(self._options.fetch, SystemClock(), Meters(), guard))

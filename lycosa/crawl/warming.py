@@ -15,6 +15,7 @@ import logging
 
 import numpy as np
 
+from lycosa import compiled
 from lycosa.clock import SystemClock
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options
@@ -57,6 +58,7 @@ def warm(options: Options | None = None) -> None:
             _seen(files, keys, "auto" if options is None else options.seen.store)
             _left_behind(files)
             _sites(files)
+        compiled.keep()
     except StorageError as error:
         logging.getLogger("lycosa").warning(
             "lycosa: %s; the crawl may stand still for seconds while it loads its kernels", error

@@ -23,11 +23,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir  # type: ignore[import-untyped]  # comes with numba, untyped
-from numba import types
-from numba.extending import intrinsic
 
-from lycosa.compiled import njit
+from lycosa.compiled import Later, intrinsic, njit
 
 PADDING = 64
 """Bytes of zeros behind the end of a stream that is read."""
@@ -40,6 +37,8 @@ _MOST = 1 << 56
 _ONE = np.uint64(1)
 _U63 = np.uint64(63)
 _U64 = np.uint64(64)
+types: Any = Later("numba", "types")
+ir: Any = Later("llvmlite.ir")
 
 
 def padded(data: bytes | bytearray | memoryview | npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

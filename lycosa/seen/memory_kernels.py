@@ -34,13 +34,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from lycosa.compiled import njit
+from lycosa.compiled import Later, intrinsic, njit
 from lycosa.url.key_kernels import mix, unmix
 
 PAGES = 256
@@ -57,6 +53,8 @@ _U1, _U16, _U24, _U32, _U56 = (np.uint64(n) for n in (1, 16, 24, 32, 56))
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _LOW_24 = np.uint64(0xFFFFFF)
 _LOW_56 = np.uint64((1 << 56) - 1)
+types: Any = Later("numba", "types")
+cgutils: Any = Later("numba.core.cgutils")
 
 
 def _as_pointer(_typing: Any, _address: Any) -> Any:
@@ -69,7 +67,7 @@ def _as_pointer(_typing: Any, _address: Any) -> Any:
 def _as_move(_typing: Any, _target: Any, _source: Any, _size: Any) -> Any:
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         target, source = (builder.inttoptr(arg, cgutils.voidptr_t) for arg in args[:2])
-        cgutils.raw_memmove(builder, target, source, args[2], 1)  # type: ignore[no-untyped-call]
+        cgutils.raw_memmove(builder, target, source, args[2], 1)
         return args[2]
 
     return types.int64(types.uint64, types.uint64, types.int64), codegen
@@ -77,7 +75,7 @@ def _as_move(_typing: Any, _target: Any, _source: Any, _size: Any) -> Any:
 
 _pointer: Any = intrinsic(_as_pointer)
 _move: Any = intrinsic(_as_move)
-_view: Any = numba.carray  # type: ignore[attr-defined]  # numba's own types leave it out
+_view: Any = Later("numba", "carray")
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from lycosa.compiled import njit
 from lycosa.url.key import MIX_1, MIX_2, UNMIX_1, UNMIX_2
@@ -166,11 +165,7 @@ def _host(data: Any, start: int, size: int) -> Any:
     return host, colon if colon >= 0 else at, at
 
 
-@njit(
-    types.void(types.Bytes(types.uint8, 1, "C"), types.uint64, types.uint64[::1], types.uint64[::1]),
-    cache=True,
-    nogil=True,
-)
+@njit(cache=True, nogil=True)
 def scan(data: Any, seed: Any, keys: Any, hosts: Any) -> None:
     """Key and host hash of every line; `keys` and `hosts` have as many places as there are lines."""
     size = len(data)

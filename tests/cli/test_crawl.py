@@ -24,7 +24,8 @@ from rich.console import Console
 from lycosa.cli import crawl as crawling
 from lycosa.cli.amounts import duration, size
 from lycosa.cli.main import main
-from lycosa.cli.screen import Screen, Speed, choose_mode
+from lycosa.cli.panel import Panel
+from lycosa.cli.screen import Speed, choose_mode
 from lycosa.crawl.config import Options
 from lycosa.crawl.manifest import FORMAT
 from lycosa.crawl.status import Status
@@ -892,9 +893,8 @@ def a_status(**fields: object) -> Status:
 
 def panel(width: int, **fields: object) -> str:
     console = Console(file=io.StringIO(), width=width)
-    screen = Screen("live", "lycosa · here", console=console)
     with console.capture() as captured:
-        console.print(screen._panel(a_status(**fields), speed=2.0))
+        console.print(Panel("lycosa · here", console).made(a_status(**fields), speed=2.0))
     return captured.get()
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
 from lycosa.clock import ManualClock
+from lycosa.compiled import Kernel
 from lycosa.crawl.config import FollowOptions
 from lycosa.crawl.rank_fold import SOURCE, RankFold, lists_of, lists_plain, rank_lists, summed_up
 from lycosa.crawl.ranking import Ranker, make_order, ranked, warm_ranking
@@ -617,9 +617,9 @@ def test_kernels_let_other_threads_run() -> None:
     """In a thread they are only beside the loop if they do not hold the interpreter's lock."""
     warm_ranking()
     for module in (rank_kernels, walk_kernels):
-        kernels = [value for value in vars(module).values() if isinstance(value, Dispatcher)]
+        kernels = [value for value in vars(module).values() if isinstance(value, Kernel)]
         assert kernels
-        assert all(kernel.targetoptions.get("nogil") for kernel in kernels)
+        assert all(kernel.options.get("nogil") for kernel in kernels)
 
 
 async def test_hosts_instead_of_pages_through_the_ranker() -> None:

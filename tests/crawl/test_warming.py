@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ import lycosa
 from lycosa.crawl import api
 from lycosa.crawl.agent import End
 from lycosa.crawl.config import Options
-from lycosa.errors import LycosaError
+from lycosa.errors import ConfigError, LycosaError
 from lycosa.files import DirectoryLock
 from tests.crawl.recorded import OPTIONS, chain, serving
 
@@ -38,6 +39,29 @@ def test_a_warmed_crawl_meets_no_new_kernel(which: str) -> None:
     assert json.loads(done.stdout) == {"never": [], "later": {}}
 
 
+def test_a_crawl_loads_no_compiler(tmp_path: Path) -> None:
+    """Its kernels come from the image that the process before it has left, if there was none."""
+    code = (
+        "import sys; from lycosa.cli.main import main; sys.argv[1:] = sys.argv[1].split(); assert main() == 0;"
+        "print([name for name in ('numba', 'rich', 'nats', 'pyarrow', 'scipy') if name in sys.modules])"
+    )
+    with serving(chain(3)) as site:
+        for number in range(2):
+            into = tmp_path / str(number)
+            here = "--private --allow 127.0.0.0/8 --own-site --set dns.resolve=['*:127.0.0.1']"
+            words = f"crawl {site.url()} {here} --into {into}"
+            done = subprocess.run(
+                [sys.executable, "-c", code, words],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=280,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 async def test_no_temporary_directory_does_not_stop_a_crawl(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -56,6 +80,24 @@ async def test_a_directory_that_cannot_be_had_is_refused_before_anything_is_comp
         with pytest.raises(LycosaError):
             await lycosa.Crawl("http://a.test/", into=into, **OPTIONS).start()
     lock.release()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"frontier": {"scorer": "nowhere.py:score"}}, "there is no file nowhere.py"),
+        ({"frontier": {"order": "optimal", "oracle": "/nowhere"}}, "cannot read /nowhere"),
+        ({"agents": 20}, "20 agents are too many for 16 shards"),
+        ({"agents": 3, "shards": 2}, "3 agents are too many for 2 shards"),
+    ],
+)
+async def test_mistakes_are_told_before_anything_is_compiled(
+    options: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "warm", lambda options: pytest.fail("this may take a minute"))
+    with pytest.raises(ConfigError, match=words):
+        await lycosa.Crawl("http://a.test/", into=tmp_path / "c", **{**OPTIONS, **options}).start()
+    assert not (tmp_path / "c").exists()
 
 
 async def test_the_library_warms_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from numba.core.dispatcher import Dispatcher
-
 import lycosa
+from lycosa.compiled import Kernel
 from lycosa.crawl.config import read_options
 from lycosa.crawl.warming import warm
 from lycosa.lab.faults import FaultyFiles
@@ -53,7 +52,7 @@ def _named_in(tree: ast.AST) -> dict[str, Any]:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
             uses.add((modules[node.value.id], node.attr))
     found = {f"{at}.{name}": getattr(importlib.import_module(at), name) for at, name in uses}
-    return {name: value for name, value in found.items() if isinstance(value, Dispatcher)}
+    return {name: value for name, value in found.items() if isinstance(value, Kernel)}
 
 
 def loaded() -> set[tuple[str, str]]:
@@ -63,8 +62,8 @@ def loaded() -> set[tuple[str, str]]:
         for module, held in list(sys.modules.items())
         if module.startswith("lycosa.") and module.endswith("kernels")
         for name, kernel in vars(held).items()
-        if isinstance(kernel, Dispatcher)
-        for types in kernel.overloads
+        if isinstance(kernel, Kernel)
+        for types in kernel.ready
     }
 
 
@@ -89,9 +88,7 @@ def main(which: str) -> None:
         if which == "all":
             kernels = called()
             warm()
-            never = [
-                n for n, k in kernels.items() if not k.overloads and n.rpartition(".")[2] not in LAB_ONLY
-            ]
+            never = [n for n, k in kernels.items() if not k.ready and n.rpartition(".")[2] not in LAB_ONLY]
         else:
             chosen = {which: chosen[which]}
             warm(read_options({**OPTIONS, **chosen[which]}))

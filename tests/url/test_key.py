@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 from xxhash import xxh64_intdigest
 
+from lycosa.compiled import njit
 from lycosa.url.canonical import canonicalise
 from lycosa.url.key import Keyer, Keys, mix, mix_array, unmix, unmix_array
 from lycosa.url.key_kernels import mix as mix_kernel
@@ -109,7 +109,7 @@ def test_seeds_differ() -> None:
     assert Keyer(1).key(URLS[0]) != Keyer(2).key(URLS[0])
 
 
-@njit
+@njit()
 def both(keys, mixed, back):  # type: ignore[no-untyped-def]  # a kernel
     for i in range(len(keys)):
         mixed[i] = mix_kernel(keys[i])

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, types  # type: ignore[attr-defined]  # numba does not list carray
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+<<<<<<< HEAD:lycosa/frontier/packed/view_kernels.py
 from lycosa.compiled import njit
 from lycosa.frontier.packed.store import (
+=======
+from lycosa.compiled import Later, intrinsic, njit
+from lycosa.frontier.store import (
+>>>>>>> ab4c09fa567c24ae6aca0547ecd68d474fb74d96:lycosa/frontier/view_kernels.py
     ARENA,
     FRONT_HEAP,
     HEADS,
@@ -28,6 +30,10 @@ from lycosa.frontier.packed.store import (
     TEXTS,
     TIME_HEAP,
 )
+
+carray: Any = Later("numba", "carray")
+types: Any = Later("numba", "types")
+cgutils: Any = Later("numba.core.cgutils")
 
 
 def _as_pointer(typing_context: Any, address: Any) -> Any:

@@ -1,11 +1,9 @@
-"""Compiled functions: the one way to Numba, where machine code is kept, and what is said when it has to be made.
+"""Where compiled code is kept: both that of single kernels, which Numba reads back, and their image.
 
-Every kernel of the program is made by the `njit` of this module, whoever imports it first: the command line, a
-program that uses the library, an agent's process, a test. With `cache=True` compiled code is kept in the first of
-these places that can be written:
+Numba keeps compiled kernels in the first of these places that can be written:
 
 1. `$NUMBA_CACHE_DIR`; beside the sources (`__pycache__`); the user's cache directory. Numba looks there by itself,
-   and raises at import if none of them will do.
+   and raises if none of them will do.
 2. `$CACHE_DIRECTORY` and `$STATE_DIRECTORY`, which systemd gives to a unit that may write nowhere else.
 3. A temporary directory of this user's that nobody else can write, the same for all of the user's processes.
 4. Nowhere: every process compiles for itself.
@@ -14,29 +12,22 @@ A crawl's directory is never used: to load compiled code is to run it, and a cra
 What was compiled beside the sources while they could be written (in an image for containers, say) is copied to the
 place first: Numba uses no directory that it cannot write.
 
-That something is compiled is heard from Numba itself, at the moment it finds no code that was kept. It is said once
-in a process by the logger `lycosa`, which is on standard error in a program that has not set up logging; with the
-place, if what is made now will have to be made again.
+An image (`lycosa.compiled.image`) is read from the first of the same places that has it, and that may be one that
+cannot be written.
 """
 
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-import numba
-from numba.core import caching, event
 
 _NAME = "lycosa-kernels"
-_log = logging.getLogger("lycosa")
 _advice = "set NUMBA_CACHE_DIR to a directory of your own to do it only once"
 
 
@@ -48,7 +39,7 @@ class Keeping:
         environ: Mapping[str, str] = os.environ,
         temporary: Callable[[], str] = tempfile.gettempdir,
         writable: Callable[[Path], bool] = lambda path: os.access(path, os.W_OK | os.X_OK),
-        package: Path = Path(__file__).parent,
+        package: Path = Path(__file__).parent.parent,
     ) -> None:
         self._environ = environ
         self._temporary = temporary
@@ -95,6 +86,8 @@ class Keeping:
 
     def _bring(self, kept: Path, place: Path) -> None:
         """Copy compiled code to where Numba looks for it: all of a directory's, or none."""
+        from numba.core import caching
+
         found = [path for path in kept.iterdir() if path.suffix in (".nbi", ".nbc")]
         named = caching._CacheLocator.get_suitable_cache_subpath  # after the directory of a source file
         target = place / named(str(kept.parent / "any.py"))  # type: ignore[no-untyped-call]
@@ -108,6 +101,32 @@ class Keeping:
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
+    def places(self) -> Iterator[Path]:
+        """The directories in which there may be an image, made or not, best first."""
+        if own := self._environ.get("NUMBA_CACHE_DIR"):
+            yield Path(own)
+        yield self._package / "__pycache__"
+        if home := self._environ.get("XDG_CACHE_HOME") or self._environ.get("HOME"):
+            yield Path(home, *(() if self._environ.get("XDG_CACHE_HOME") else (".cache",)), "lycosa")
+        for name in ("CACHE_DIRECTORY", "STATE_DIRECTORY"):
+            yield from (Path(text, _NAME) for text in self._environ.get(name, "").split(":") if text)
+        with suppress(OSError):
+            yield Path(self._temporary(), f"{_NAME}-{os.geteuid()}")
+
+    def trusted(self, path: Path) -> bool:
+        """Whether nobody but we, and root, could have put something into the directory, or they run code anyway.
+
+        Who can write to the package can change the program; from `$NUMBA_CACHE_DIR` Numba takes code, too.
+        """
+        own = self._environ.get("NUMBA_CACHE_DIR")
+        if path == self._package / "__pycache__" or (own and path == Path(own)):
+            return True
+        try:
+            found = path.lstat()
+        except OSError:
+            return False
+        return stat.S_ISDIR(found.st_mode) and found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
+
     @property
     def warning(self) -> str:
         """What is to be said of the place; "" of one that stays."""
@@ -116,49 +135,3 @@ class Keeping:
         if self.path is None:
             return f"; no directory can be written, so every process does this: {_advice}"
         return f"; kept in {self.path}, which may not stay: {_advice}"
-
-
-keeping = Keeping()
-
-
-def njit(*signature: Any, **options: Any) -> Callable[[Any], Any]:
-    """`numba.njit`, whose code is kept where that is possible; always with parentheses."""
-
-    def decorate(function: Callable[..., Any]) -> Any:
-        wanted = dict(options)
-        if keeping.chosen and keeping.path is None:
-            wanted["cache"] = False
-        try:
-            return numba.njit(*signature, **wanted)(function)
-        except RuntimeError:  # "cannot cache function ...: no locator available"
-            if keeping.chosen or not wanted.get("cache"):
-                raise
-            keeping.choose()
-            if keeping.path is not None:
-                # For this process, in which Numba has read its environment, and for those that it starts.
-                os.environ["NUMBA_CACHE_DIR"] = str(keeping.path)
-                numba.config.CACHE_DIR = str(keeping.path)  # type: ignore[attr-defined]  # made at its import
-            return decorate(function)
-
-    return decorate
-
-
-class _Announcer(event.Listener):
-    """Says once that kernels are being compiled."""
-
-    def __init__(self) -> None:
-        self._said = False
-
-    def on_start(self, event: Any) -> None:
-        if not self._said and event.data["dispatcher"].py_func.__module__.startswith("lycosa."):
-            self._said = True
-            _log.warning(
-                "lycosa: compiling for this machine (once after an installation, up to a minute%s) ...",
-                keeping.warning,
-            )
-
-    def on_end(self, event: Any) -> None:
-        """Nothing is said of single kernels."""
-
-
-event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
