@@ -51,7 +51,7 @@ def run(code: str, directory: Path, *path: Path) -> str:
 
 
 def test_crawling_from_python(tmp_path: Path) -> None:
-    crawling, reading, counting = fences("From Python", "python")
+    crawling, reading, counting, following = fences("From Python", "python")
     with serving(for_this_machine(preset("tiny"))) as served:
         port = served.web.options.port
         pages = run(crawling.replace(":8123/", f":{port}/"), tmp_path).splitlines()
@@ -61,6 +61,9 @@ def test_crawling_from_python(tmp_path: Path) -> None:
     assert [line.split()[:2] for line in read] == [line.split()[:2] for line in pages]
     assert int(read[0].split()[2]) > 100, "the body's length"
     assert run(counting, tmp_path).startswith("Counter({")
+    followed = run(following, tmp_path).splitlines()
+    assert sorted(line.split()[3] for line in followed) == sorted(line.split()[1] for line in pages)
+    assert run(following, tmp_path) == "", "its place was kept"
 
 
 @pytest.fixture

@@ -5,22 +5,28 @@
 
 Records come shard by shard in the order of each log, or, with `by_time`, merged by the time they carry; those that
 amend others are resolved (see `lycosa.ask.follower`).
+
+Small answers (`options`, `totals`, `end`) come from the newest snapshots and from the tails of the logs after them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from lycosa.ask.alive import process_of
-from lycosa.ask.follower import Entry, Follower
+from lycosa.ask.follower import Entry, Follower, Place, Stretch
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import Options, decode_options
 from lycosa.crawl.splitting import Splitter
-from lycosa.errors import ConfigError
+from lycosa.crawl.totals import Totals, summed
+from lycosa.errors import ConfigError, StorageError
 from lycosa.files import DiskFiles, Files
+from lycosa.log import snapshot
 from lycosa.log.reader import LogReader
 from lycosa.records import Configured
 
@@ -73,8 +79,53 @@ class CrawlReader:
 
     def options(self) -> Options | None:
         """The options that hold; None if the crawl never came so far as to log them."""
-        for log in self.logs:
-            found = [record for _, record in log.find_kind(Configured)]
-            if found:
-                return decode_options(found[-1].options)
+        for shard, log in enumerate(self.logs):
+            position, pieces = self._snapshot(shard, "shard")
+            held = b"".join(msgspec.msgpack.decode(piece, type=_ShardPart).options for piece in pieces)
+            for _, record in log.find_kind(Configured, position):
+                held = record.options
+            if held:
+                return decode_options(held)
         return None
+
+    def totals(self, told: Callable[[str, int], None] = lambda _what, _count: None) -> Totals:
+        """The crawl in numbers: what the snapshots say, and what was logged since."""
+        parts = []
+        read = 0
+        for shard, log in enumerate(self.logs):
+            position, pieces = self._snapshot(shard, "totals")
+            totals = Totals()
+            totals.thaw(pieces)
+            # The log as it is: a page that was taken back counts by its own record, and not by that of its loss.
+            for _, record in log.scan(position):
+                totals.apply(record)
+                read += 1
+                if not read & 0xFFF:
+                    told("adding up the log", read)
+            parts.append(totals)
+        return summed(parts)
+
+    def end(self) -> list[Place]:
+        """Where the logs end now: a follower from here is handed what comes later."""
+        starts = (self._snapshot(shard, "shard")[0] for shard in range(len(self.logs)))
+        return [Place.at(Stretch(log, start).end) for log, start in zip(self.logs, starts, strict=True)]
+
+    def _snapshot(self, shard: int, section: str) -> tuple[int, list[bytes]]:
+        """The position of a shard's newest snapshot, and what it has in a section; 0 if there is none."""
+        files = self.files.within(f"{manifests.shard_directory(shard)}/snapshots")
+        for position in reversed(snapshot.positions(files)):
+            try:
+                pieces = snapshot.section(files, position, section)
+            except StorageError:
+                continue  # the crawl runs, and has removed it: the log tells the same
+            if pieces is not None:
+                return position, pieces
+        return 0, []
+
+
+class _ShardPart(msgspec.Struct, array_like=True):
+    """What is read of the section `shard` of a snapshot: see docs/formats/snapshot.md."""
+
+    cursors: msgspec.Raw
+    archive_ends: msgspec.Raw
+    options: bytes

@@ -15,8 +15,10 @@ from functools import cached_property
 from pathlib import Path
 
 from lycosa.ask.export import body_of
+from lycosa.ask.follower import Follower
 from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.config import Options
+from lycosa.files import DiskFiles
 from lycosa.page.text import text_of
 from lycosa.records import Fetched, Link, Record
 
@@ -85,6 +87,14 @@ class SavedCrawl:
     def records(self, *, by_time: bool = False) -> Iterator[tuple[int, int, Record]]:
         """(shard, position, record) of everything that happened; `lycosa.records` has the kinds."""
         return self._reader.records(by_time)
+
+    def follow(self, place: str | Path) -> Follower:
+        """A reader that goes on where it was: `read` hands out what is new, `save` keeps its place in that file.
+
+        See `lycosa.ask.follower` for what is promised.
+        """
+        path = Path(place)
+        return Follower.kept(self._reader, DiskFiles(path.parent), path.name)
 
     def __repr__(self) -> str:
         return f"<crawl in {self.directory}>"

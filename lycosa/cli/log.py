@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from lycosa.cli.amounts import duration
 from lycosa.cli.streams import outlet
-from lycosa.errors import ConfigError, StorageError
+from lycosa.errors import ConfigError
 
 if TYPE_CHECKING:
     from lycosa.ask.reading import CrawlReader
@@ -168,28 +168,18 @@ def _merged(streams: list[Iterator[Row]], by_time: bool) -> Iterator[Row]:
 
 def _follow(crawl: CrawlReader, shards: list[int], args: argparse.Namespace) -> Iterator[Row]:
     """Everything, and then what comes, until nobody crawls any more."""
-    from lycosa.ask.alive import process_of
-    from lycosa.crawl.manifest import shard_directory
-    from lycosa.crawl.tail import Tail
-
-    tails = {n: Tail(crawl.files.within(f"{shard_directory(n)}/log"), args.start) for n in shards}
+    following = dict.fromkeys(shards, args.start)
 
     def fresh(shard: int) -> Iterator[Row]:
-        for position, record in tails[shard].more():
+        for position, record in crawl.logs[shard].scan(following[shard]):
             yield shard, position, record
 
-    failed = False
     while True:
-        running = process_of(crawl.directory) is not None  # asked first: its last words come before its end
-        try:
-            yield from _merged([fresh(shard) for shard in shards], args.by_time)
-            failed = False
-        except StorageError:
-            # A block that was being written when it was read may look like damage; but damage stays.
-            if failed:
-                raise
-            failed = True
-        if not running and not failed:
+        running = crawl.is_running()  # asked first: its last words come before its end
+        for row in _merged([fresh(shard) for shard in shards], args.by_time):
+            following[row[0]] = row[1] + 1
+            yield row
+        if not running:
             return
         if (out := outlet(sys.stdout)) is not None and out.deserted():
             return  # nobody reads: do not wait for the next record to find out

@@ -202,10 +202,10 @@ class LogReader:
         for position, row in self.scan_encoded(needle=needle):
             yield position, decoded(position, row)
 
-    def find_kind(self, kind: type[R]) -> Iterator[tuple[int, R]]:
-        """Positions and records of one kind; no other is decoded."""
+    def find_kind(self, kind: type[R], start: int = 0) -> Iterator[tuple[int, R]]:
+        """Positions and records of one kind from `start` on; no other is decoded."""
         tag = tag_of(kind)
-        for position, row in self.scan_encoded(needle=tag):
+        for position, row in self.scan_encoded(start, needle=tag):
             if has_tag(row, tag):
                 yield position, cast(R, decoded(position, row))
 

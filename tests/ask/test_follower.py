@@ -289,6 +289,35 @@ def test_a_poll_reads_what_is_new_and_no_more(tmp_path: Path, monkeypatch: pytes
     assert sum(read) < 48 * 1024, "of what lies before a place only the heads of blocks are read"
 
 
+def test_a_log_that_was_brought_anew_is_followed_by_its_positions(tmp_path: Path) -> None:
+    """`lycosa cluster fetch` may cut the same records into other blocks and segments."""
+    made = MadeCrawl(tmp_path, shards=1)
+    follower = Follower(CrawlReader(tmp_path))
+    for number in range(6):
+        made.fetch(f"http://a.test/{number}")
+        made.commit()
+    assert [position for _, position, _ in follower.read()] == list(range(6))
+    records = [record for _, record in made.logs[0].reader.scan()]
+    log = tmp_path / "shards/00/log"
+    for path in log.iterdir():
+        path.unlink()
+    anew = Log(DiskFiles(log))
+    for size in (4, 4):
+        for _ in range(size):
+            anew.append(records.pop(0) if records else _fetched(0, "http://a.test/new"))
+        anew.commit()
+    anew.close()
+    assert [(position, url_of(record)) for _, position, record in follower.read()] == [
+        (6, "http://a.test/new"),
+        (7, "http://a.test/new"),
+    ]
+
+
+def url_of(record: Record) -> str:
+    assert isinstance(record, Fetched)
+    return record.url
+
+
 def test_a_block_that_was_finished_since_is_no_damage(tmp_path: Path) -> None:
     """The writer goes on by some commits between the reader's two looks at a block that was not whole."""
     made = MadeCrawl(tmp_path, shards=1)
@@ -340,7 +369,7 @@ async def test_following_a_crawl_that_runs_ends_and_goes_on(tmp_path: Path) -> N
     seen: list[Entry] = []
 
     def look() -> None:
-        follower = Follower.kept(CrawlReader(tmp_path / "crawl"), DiskFiles(tmp_path / "mine"), PLACE)
+        follower = lycosa.open(tmp_path / "crawl").follow(tmp_path / PLACE)
         seen.extend(follower.read())
         follower.save()
 

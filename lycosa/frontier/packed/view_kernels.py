@@ -11,7 +11,7 @@ from lycosa.compiled import njit
 from lycosa.frontier.packed.store import (
 =======
 from lycosa.compiled import Later, intrinsic, njit
-from lycosa.frontier.store import (
+from lycosa.frontier.packed.store import (
 >>>>>>> ab4c09fa567c24ae6aca0547ecd68d474fb74d96:lycosa/frontier/view_kernels.py
     ARENA,
     FRONT_HEAP,
