@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nats.aio.client import Client
@@ -13,7 +14,7 @@ from lycosa.cluster.engine.keeping import ShardKeeper, segment_for
 from lycosa.cluster.engine.outcomes import Fenced
 from lycosa.cluster.engine.streams import Names, ends, ensure, log_config
 from lycosa.cluster.lease import Holding, Lease
-from lycosa.cluster.storage import DirectoryStorage, ShardStorage
+from lycosa.cluster.storage import Away, DirectoryStorage, ShardStorage
 from lycosa.files import DiskFiles
 from lycosa.log.log import Log, pack
 from lycosa.log.reader import SEGMENT_HEAD, segment_name, segments
@@ -135,3 +136,30 @@ async def test_nothing_is_committed_after_the_lease(client: Client, names: Names
     held.holding.renewed(2, 10.0)
     with pytest.raises(ValueError, match="knows more"):
         await held.keeper.save(2)
+
+
+async def test_a_full_tail_waits_for_storage_that_is_away(
+    client: Client, names: Names, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is on storage may leave the tail; a commit that needs the room waits, and the shard is kept."""
+    await ensure(client.jetstream(), log_config(names, 0, replicas=1, max_bytes=4 * SEGMENT))
+    held = Held(client, names, tmp_path / "shared", tmp_path / "local", 1)
+    await held.open()
+    put, away, waits = DirectoryStorage.put_file, [3], list[float]()
+
+    def flaky(self: DirectoryStorage, *args: Any) -> None:
+        if away[0]:
+            away[0] -= 1
+            raise Away("it does not answer")
+        put(self, *args)
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(DirectoryStorage, "put_file", flaky)
+    monkeypatch.setattr(held.clock, "sleep", sleep)
+    wanted = [noise(number, 20_000) for number in range(20)]
+    for row in wanted:
+        await held.commit(row)
+    assert away == [0] and len(waits) >= 3
+    assert [row for _, row in held.log.reader.scan()] == wanted
