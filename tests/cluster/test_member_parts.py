@@ -16,8 +16,9 @@ from lycosa.archive.writer import Archive, ArchiveOptions
 from lycosa.clock import ManualClock, SystemClock
 from lycosa.cluster.control import Control
 from lycosa.cluster.courier import Courier
-from lycosa.cluster.held import Pace
+from lycosa.cluster.held import Held, Holder, Pace
 from lycosa.cluster.host_turns import HostAsker, HostKeeper
+from lycosa.cluster.lease import Holding, Lease
 from lycosa.cluster.links import send_seeds
 from lycosa.cluster.losses import lost_pages, records_of, valid_ends
 from lycosa.cluster.machine import OwnMachine
@@ -25,14 +26,14 @@ from lycosa.cluster.member import Member, _demand_consent
 from lycosa.cluster.names import streams_of
 from lycosa.cluster.outcomes import Fenced
 from lycosa.cluster.rations import Rations
-from lycosa.cluster.storage import DirectoryStorage
+from lycosa.cluster.storage import Away, DirectoryStorage
 from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
 from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import SnapshotOptions, read_options
 from lycosa.crawl.shard import Shard
 from lycosa.engine.memory import MemoryEngine, MemoryServers
-from lycosa.engine.protocol import Engine, got
+from lycosa.engine.protocol import Engine, Unavailable, got
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles
 from lycosa.frontier.politeness import AddressTable
@@ -175,10 +176,11 @@ async def test_the_courier_brings_what_is_good_for_something(tmp_path: Path) -> 
     assert not courier.has(gone.file), "of that file nothing was valid"
 
 
-async def test_archives_go_to_storage_every_so_often_or_when_there_is_much(tmp_path: Path) -> None:
-    async def reach(name: str) -> Engine:
-        return MemoryEngine(MemoryServers(), "web", SystemClock())
+async def reach(name: str) -> Engine:
+    return MemoryEngine(MemoryServers(), "web", SystemClock())
 
+
+async def test_archives_go_to_storage_every_so_often_or_when_there_is_much(tmp_path: Path) -> None:
     member = Member(reach, OwnMachine(tmp_path))
     clock, done, waiting = ManualClock(), list[str](), [0]
     limits = SnapshotOptions(seconds=100.0, archive_seconds=30.0, archive_bytes=1_000)
@@ -548,3 +550,76 @@ def test_code_that_the_options_name_is_not_run_without_consent() -> None:
     for allowed in ("", "other.py:score"):
         with pytest.raises(ConfigError, match=r"--scorer taste\.py:score"):
             _demand_consent("taste.py:score", allowed)
+
+
+@pytest.mark.parametrize("seconds", [9.0, 11.0])
+async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: float, tmp_path: Path) -> None:
+    """What is not on storage when the lease is given back would be lost: it is away for so long."""
+    done: list[str] = []
+    clock = ManualClock()
+
+    async def sleep(some: float) -> None:
+        clock.advance(some)
+
+    async def note(what: str) -> None:
+        done.append(what)
+
+    async def bring(commit: object) -> None:
+        if clock.monotonic() < seconds:
+            raise Away("it does not answer")
+        done.append("brought")
+
+    async def save(position: int, about: dict[str, int]) -> None:
+        done.append("saved")
+
+    async def tidy() -> Unavailable:
+        return Unavailable("nor do the servers")
+
+    clock.sleep = sleep  # type: ignore[method-assign]
+    saver = SimpleNamespace(commit=None, covered=lambda number: 7, forget=lambda shard: None)
+    holder: Any = Holder(
+        engine=None,  # type: ignore[arg-type]
+        files=DiskFiles(tmp_path),
+        remove=lambda directory: None,
+        storage=None,  # type: ignore[arg-type]
+        leases=SimpleNamespace(release=lambda number, turns: note("released")),  # type: ignore[arg-type]
+        exchange=SimpleNamespace(remove=lambda number: note("quiet")),  # type: ignore[arg-type]
+        turns=SimpleNamespace(end=lambda number, wait: note("turns")),  # type: ignore[arg-type]
+        hosts=SimpleNamespace(drop=lambda number: note("hosts")),  # type: ignore[arg-type]
+        rations=SimpleNamespace(settle=lambda *pages: note("settled"), end=lambda number: None),  # type: ignore[arg-type]
+        clock=clock,
+        shards=1,
+        segment_bytes=1,
+        refresh=lambda: note(""),
+        told=lambda text: None,
+        foreign=None,  # type: ignore[arg-type]
+    )
+    agent = SimpleNamespace(saver=saver, hand_over=lambda number, keep_named: note("visits end"))
+    holder.begin(agent, SimpleNamespace(bring=bring))
+    holder.let_go = lambda number: note("let go")
+    keeper: Any = SimpleNamespace(save=save, tidy=tidy)
+    held = holder.held[0] = Held(0, Holding(Lease("a", 1, 10.0), 1, began=0.0), keeper)
+    log = SimpleNamespace(end=7)
+    held.shard = SimpleNamespace(received=1, archive_ends={}, totals=SimpleNamespace(fetched=3), log=log)
+    await holder.hand_over(0)
+    if seconds < 10:
+        assert done[-5:] == ["brought", "saved", "settled", "turns", "released"]
+    else:
+        assert done[-1] == "let go" and "brought" not in done and "released" not in done
+
+
+async def test_storage_that_is_away_is_told_once_and_asked_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    member: Any = Member(reach, OwnMachine(tmp_path), told=said.append)
+    answers: list[Exception | None] = [Away("x is away"), Away("x is away"), None, Away("x is away")]
+
+    async def due() -> None:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    member._save_what_is_due = due
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("lycosa.cluster.member._STORAGE", 0.0)
+        for _ in range(4):
+            await member._save_step()
+    assert said == ["x is away: the crawl goes on, and is saved when shared storage is back"] * 2

@@ -13,7 +13,6 @@ from lycosa.cluster.storage.jetstream import CHUNK, JetStreamStorage
 from lycosa.engine.nats.connection import ConnectionOptions
 from lycosa.engine.nats.server import Servers
 from lycosa.errors import ConfigError, DiskFullError, StorageError
-from tests.servers import client  # noqa: F401
 
 _number = iter(range(1 << 20))
 
@@ -27,7 +26,7 @@ def store(one: Servers) -> Iterator[JetStreamStorage]:
     made.close()
 
 
-async def test_other_clients_read_it_and_write_it(store: JetStreamStorage, client: Client) -> None:  # noqa: F811
+async def test_other_clients_read_it_and_write_it(store: JetStreamStorage, client: Client) -> None:
     data = os.urandom(CHUNK * 2 + 7)
     store.put("a/b/å", data)
     theirs = await client.jetstream().object_store(store._bucket)
@@ -41,7 +40,7 @@ async def test_other_clients_read_it_and_write_it(store: JetStreamStorage, clien
         store.get("a/b/theirs")
 
 
-async def test_what_was_replaced_or_removed_takes_no_room(store: JetStreamStorage, client: Client) -> None:  # noqa: F811
+async def test_what_was_replaced_or_removed_takes_no_room(store: JetStreamStorage, client: Client) -> None:
     js = client.jetstream()
     for turn in range(3):
         store.put("a/f", bytes([turn]) * (CHUNK + 1))
@@ -51,7 +50,7 @@ async def test_what_was_replaced_or_removed_takes_no_room(store: JetStreamStorag
     assert (await js.stream_info(store._stream)).state.messages == 0
 
 
-async def test_a_put_that_fails_takes_no_room(store: JetStreamStorage, client: Client) -> None:  # noqa: F811
+async def test_a_put_that_fails_takes_no_room(store: JetStreamStorage, client: Client) -> None:
     js = client.jetstream()
     info = await js.stream_info(store._stream)
     await js.update_stream(info.config.evolve(max_bytes=CHUNK * 3))
@@ -62,7 +61,7 @@ async def test_a_put_that_fails_takes_no_room(store: JetStreamStorage, client: C
     assert (await js.stream_info(store._stream)).state.messages == 2
 
 
-async def test_damage_is_told(store: JetStreamStorage, client: Client) -> None:  # noqa: F811
+async def test_damage_is_told(store: JetStreamStorage, client: Client) -> None:
     store.put("a/f", b"x" * (CHUNK + 5))
     js = client.jetstream()
     await js.purge_stream(store._stream, subject=f"$O.{store._bucket}.C.>")
