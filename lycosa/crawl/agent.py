@@ -22,7 +22,7 @@ import asyncio
 import gc
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -65,6 +65,8 @@ from lycosa.frontier.rank_orders import Judging
 from lycosa.frontier.scoring import ScoredOrder, Scorer
 from lycosa.frontier.sydney import Room, Sampler
 from lycosa.log.log import SEGMENT_BYTES, Log
+from lycosa.log.log_pass import LogPass
+from lycosa.log.reader import LogReader
 from lycosa.meters import Meters
 from lycosa.page.linking import Linker
 from lycosa.page.protocol import Limits as PageLimits
@@ -439,6 +441,7 @@ class Agent:
         self._rescopings: dict[int, Rescoping] = {}
         """Passes over the logs of shards whose scope changed, and"""
         self._passing: asyncio.Task[None] | None = None
+        self._slicing = asyncio.Lock()
         """the slice that is under way: one at a time, so that commits have threads."""
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
@@ -490,23 +493,31 @@ class Agent:
             for start in range(0, len(urls), _SEEDS):
                 rows = (Link(url, LinkKind.SEED, False, "") for url in urls[start : start + _SEEDS])
                 owner.append(Seeded(now, Links.pack(rows)))
-        self._blame(self.shards)
+        self._blame(self._find_blamed(self.shards))
         if self._saver.begin_running() if unclean is None else unclean:
             self._wait_for_all(self.shards)
 
-    def _blame(self, shards: Sequence[Shard]) -> None:
-        """Log which pages of these shards a process was reading when it ended: see `underway`."""
-        told: set[str] = set()
-        for mark in sorted(
-            self.underway.left(), key=lambda mark: -mark.at
-        ):  # of a URL's marks the last one counts
+    def _find_blamed(self, shards: Sequence[Shard]) -> list[tuple[Mark, Shard, list[Record]]]:
+        """Pages of these shards that a process was reading when it ended, and what their logs have of them.
+
+        Reads all of a shard's log, so in a thread while the crawl runs.
+        """
+        found = []
+        for mark in sorted(self.underway.left(), key=lambda mark: -mark.at):
             url = mark.waiting.url
             number = self._splitter.shard_of(host_of(url))
             shard = next((each for each in shards if each.number == number), None)
-            if shard is None:
-                continue
-            found = (record for _, record in shard.log.reader.find(url.encode("ascii")))
-            record = verdict(mark, found, milliseconds(self._clock)) if url not in told else None
+            if shard is not None:
+                rows = LogReader(shard.log.reader.files).find(url.encode("ascii"))
+                found.append((mark, shard, [row for _, row in rows if getattr(row, "url", "") == url]))
+        return found
+
+    def _blame(self, found: Sequence[tuple[Mark, Shard, list[Record]]]) -> None:
+        """Log which pages a process was reading when it ended: see `underway`. Of a URL's marks the last counts."""
+        told: set[str] = set()
+        for mark, shard, records in found:
+            url = mark.waiting.url
+            record = verdict(mark, records, milliseconds(self._clock)) if url not in told else None
             told.add(url)
             if record is not None:
                 shard.append_apart(record)
@@ -556,17 +567,17 @@ class Agent:
         shard goes on. All of that is durable before the first visit; if the ledger refuses it, the shard is not
         one of this agent's afterwards.
         """
-        shard = self._open_shard(number)
         if apart:
-            await asyncio.to_thread(self._saver.recover_one, shard)
+            shard = await asyncio.to_thread(self._opened, number)
         else:
-            self._saver.recover_one(shard)
+            shard = self._opened(number)
         encoded = encode_options(self.options)
         if shard.options != encoded:
             shard.append(Configured(milliseconds(self._clock), encoded))
         for record in mend(shard) if mend is not None else ():
             shard.append(record)
-        self._blame([shard])
+        found = await asyncio.to_thread(self._find_blamed, [shard]) if apart else self._find_blamed([shard])
+        self._blame(found)
         if unclean:
             self._wait_for_all([shard])
         await self._saver.commit(shard)  # before its visits: what was blamed may end this process, too
@@ -580,6 +591,12 @@ class Agent:
         self.reconfigure(self.options)  # they may have changed while it was not one of ours
         self._saver.catch_up(running=True)
         self._wake.set()
+
+    def _opened(self, number: int) -> Shard:
+        """A shard at the end of its log. May run in a thread."""
+        shard = self._open_shard(number)
+        self._saver.recover_one(shard)
+        return shard
 
     async def hand_over(self, number: int, *, keep_named: bool = False) -> None:
         """Let a shard's visits end, save it, and have it no more.
@@ -631,7 +648,8 @@ class Agent:
             await asyncio.wait([self._merges[number]])
         if self._passing is not None:
             await asyncio.wait([self._passing])
-        self._end_rescoping(number)
+        async with self._slicing:
+            self._end_rescoping(number)
 
     async def cut_visits(self, number: int) -> None:
         """End the visits of a shard at once, and their connections: its hosts are about to be another agent's."""
@@ -770,14 +788,24 @@ class Agent:
 
     async def _read_ranks(self, ranker: Ranker) -> None:
         """The fold of ranks has no snapshot: it is made again from the logs, while the crawl goes on."""
-        ends = [(shard.log.reader, shard.log.committed) for shard in self.shards]
-        records = (record for reader, end in ends for _, record in reader.scan(0, end))
+        ends = [(shard, shard.log.committed) for shard in self.shards]
         try:
-            await ranker.rebuild(records, sum(shard.totals.fetched for shard in self.shards))
+            await ranker.rebuild(self._slices(ends), sum(shard.totals.fetched for shard in self.shards))
         except Exception as error:
             self._failure = self._failure or error
         finally:
             self._ranking = None
+
+    async def _slices(self, ends: Sequence[tuple[Shard, int]]) -> AsyncIterator[list[Record]]:
+        """The records of some shards' logs up to a position each, as threads read them."""
+        for shard, end in ends:
+            reading = LogPass(shard.log.reader.files)
+            while reading.position < end:
+                async with self._slicing:
+                    if shard.number in self._leaving or self._saver.find(shard.number) is not shard:
+                        break  # its files may be gone
+                    rows = await asyncio.to_thread(reading.take_records, end)
+                yield [record for _, record in rows]
 
     def _release_due(self) -> None:
         now_ms = milliseconds(self._clock)

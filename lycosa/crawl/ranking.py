@@ -1,7 +1,7 @@
 """Ranking: has the ranks of a crawl calculated, now and then, and its pending URLs levelled by them.
 
     ranker.note(record)                     every record of the agent's shards, before its links are given levels
-    ranker.rebuild(logs)                    after a restart: the fold again from what the logs have
+    ranker.rebuild(slices)                  after a restart: the fold again from what the logs have
     if ranker.due(...): recalculate(...)    in a task of its own
 
 A calculation is due when K pages have been fetched since the last began; and earlier, but not before K/10 pages,
@@ -16,7 +16,7 @@ the lock.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from lycosa.records import Record
 from lycosa.url.key import Keyer
 
 _SLICE = 0.005
-"""Seconds of reading logs between two breaths of the loop, and"""
+"""Seconds of taking records in between two breaths of the loop, and"""
 _RECORDS = 200
 """how many records at most."""
 _EARLY = 10
@@ -113,22 +113,24 @@ class Ranker:
         if noted is not None:
             self._order.note(noted)
 
-    async def rebuild(self, records: Iterable[Record], pages: int) -> None:
+    async def rebuild(self, slices: AsyncIterator[Sequence[Record]], pages: int) -> None:
         """Take in what the logs held when this process began; `pages` had been fetched by then.
 
-        Between slices the crawl goes on; its own records are noted meanwhile. When all is read a calculation is
-        due at once.
+        Threads read the slices; between portions of them the crawl goes on, and its own records are noted
+        meanwhile. When all is read a calculation is due at once. A rebuilding that is cut short begins anew with
+        the next process: nothing of it is durable.
         """
         self._reading, self._at = True, pages
         try:
-            began = self._clock.monotonic()
-            for count, record in enumerate(records, 1):
-                self.fold.add(record)
-                if count % _RECORDS == 0 or self._clock.monotonic() - began >= _SLICE:
-                    if self.fold.crowded:
-                        await self._sum_up()
-                    await asyncio.sleep(0)
-                    began = self._clock.monotonic()
+            async for records in slices:
+                began = self._clock.monotonic()
+                for count, record in enumerate(records, 1):
+                    self.fold.add(record)
+                    if count % _RECORDS == 0 or self._clock.monotonic() - began >= _SLICE:
+                        await asyncio.sleep(0)
+                        began = self._clock.monotonic()
+                if self.fold.crowded:
+                    await self._sum_up()
             self._overdue = self.fold.pages > 0
         finally:
             self._reading = False

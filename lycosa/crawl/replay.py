@@ -34,7 +34,6 @@ from lycosa.crawl.exchange import Row
 from lycosa.crawl.shard import Shard
 from lycosa.files import Files
 from lycosa.log.log_pass import RECORDS, LogPass
-from lycosa.log.reader import decoded
 from lycosa.records import (
     Configured,
     Deferred,
@@ -147,8 +146,7 @@ class LinkPass:
         """The next records before `stop`, about so many: a Reread is never cut."""
         rows: list[tuple[int, Record]] = []
         while len(rows) < most and self.position < stop:
-            for position, row in self._reading.take(stop, most - len(rows)):
-                record = decoded(position, row)
+            for position, record in self._reading.take_records(stop, most - len(rows)):
                 rows.append((position, record))
                 if isinstance(record, Reread):
                     rows += ((position, each) for each in self._range(record))
@@ -157,9 +155,8 @@ class LinkPass:
     def _range(self, reread: Reread) -> Iterator[Record]:
         if self._again.position != reread.start:
             self._again = LogPass(self._files, reread.start)
-        while rows := self._again.take(reread.stop):
-            for position, row in rows:
-                record = decoded(position, row)
+        while rows := self._again.take_records(reread.stop):
+            for _, record in rows:
                 if isinstance(record, Fetched):
                     yield msgspec.structs.replace(record, digest=0)
                 elif isinstance(record, Seeded | Robots):

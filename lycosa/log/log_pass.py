@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from lycosa.errors import StorageError
 from lycosa.files import Files
 from lycosa.log import blocks
-from lycosa.log.reader import BlockAt, gaps, over_gaps, segment_name, segments, walk
+from lycosa.log.reader import BlockAt, decoded, gaps, over_gaps, segment_name, segments, walk
+from lycosa.records import Record
 
 RECORDS = 400
 NBYTES = 1 << 20
@@ -60,6 +61,10 @@ class LogPass:
             elif not self._open():
                 self._over_gap(stop)
         return taken
+
+    def take_records(self, stop: int, records: int = RECORDS) -> list[tuple[int, Record]]:
+        """The same, decoded."""
+        return [(position, decoded(position, row)) for position, row in self.take(stop, records)]
 
     def _open(self) -> bool:
         """Go on to the next block; False if there is none."""

@@ -4,7 +4,7 @@ import asyncio
 import random
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -544,6 +544,12 @@ async def test_one_calculation_at_a_time_and_not_during_a_snapshot() -> None:
     assert ranker.due(9, 1, 1)
 
 
+async def sliced(records: Sequence[Record]) -> AsyncIterator[Sequence[Record]]:
+    for start in range(0, len(records), 100):
+        await asyncio.sleep(0)  # a thread reads
+        yield records[start : start + 100]
+
+
 async def test_after_a_restart_the_fold_is_made_again() -> None:
     records: list[Record] = [seeded(url(0)), *random_web(3)]
     live, _ = make_ranker(BatchOrder(10, KEYER))
@@ -560,7 +566,7 @@ async def test_after_a_restart_the_fold_is_made_again() -> None:
             await asyncio.sleep(0)
 
     other = asyncio.create_task(crawl())
-    await ranker.rebuild(iter(records * 5), pages=240)  # again and again: the last links of a page hold
+    await ranker.rebuild(sliced(records * 5), pages=240)  # again and again: the last links of a page hold
     other.cancel()
     assert len(answers) >= 3  # the crawl went on meanwhile
     assert not any(answers)  # and nothing was calculated of half a graph
