@@ -19,7 +19,7 @@ due (`Heartbeats`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -56,8 +56,8 @@ class Exchange(Protocol):
 HEARTBEAT = 1_000
 _SHARE = 8
 """At most one record in so many is a heartbeat."""
-_MOST = 5_000
-"""Links in one Received record."""
+_MOST = 500
+"""Links in one Received record: if all are new, the loop has them pending in some five milliseconds."""
 
 
 class Row(NamedTuple):
@@ -188,27 +188,29 @@ class Outbox:
 
 def deliver(shards: Sequence[Shard], at: int) -> int:
     """Deliver what is committed; returns how many records were appended."""
-    appended = 0
+    return sum(1 for _ in delivering(shards, at))
+
+
+def delivering(shards: Sequence[Shard], at: int) -> Iterator[None]:
+    """The same, record by record: other work may be done in between, but no commit."""
     by_number = {shard.number: shard for shard in shards}
-    for sender in shards:
+    for sender in list(shards):
         committed, outbox = sender.log.committed, sender.outbox
         for number in outbox.owners():
             receiver = by_number.get(number)
             if receiver is not None and (rows := outbox.take(number, committed)):
-                appended += receive(receiver, sender.number, committed, rows, at)
+                yield from receiving(receiver, sender.number, committed, rows, at)
         if outbox.heartbeats.is_due(committed):
-            appended += _beat(sender, [shard for shard in shards if shard is not sender], at)
-    return appended
+            yield from _beat(sender, [shard for shard in by_number.values() if shard is not sender], at)
 
 
-def _beat(sender: Shard, receivers: Sequence[Shard], at: int) -> int:
+def _beat(sender: Shard, receivers: Sequence[Shard], at: int) -> Iterator[None]:
     """Move the cursors that are far behind."""
     committed, number = sender.log.committed, sender.number
-    late = [row for row in receivers if committed - row.cursors.get(number, 0) >= every(len(receivers))]
-    for receiver in late:
-        receive(receiver, number, committed, [], at)
+    for receiver in receivers:
+        if committed - receiver.cursors.get(number, 0) >= every(len(receivers)):
+            yield from receiving(receiver, number, committed, [], at)
     sender.outbox.heartbeats.looked([row.cursors.get(number, 0) for row in receivers])
-    return len(late)
 
 
 def receive(
@@ -220,6 +222,19 @@ def receive(
     asks: Sequence[tuple[int, int, int]] = (),
     sequence: int = 0,
 ) -> int:
+    """Append all of it at once (see `receiving`); how many records."""
+    return sum(1 for _ in receiving(receiver, sender, cursor, rows, at, asks, sequence))
+
+
+def receiving(
+    receiver: Shard,
+    sender: int,
+    cursor: int,
+    rows: list[Row],
+    at: int,
+    asks: Sequence[tuple[int, int, int]] = (),
+    sequence: int = 0,
+) -> Iterator[None]:
     """Append rows in records of bounded size; only the last one may move the cursor to its end.
 
     `asks` are digests for the receiver's partition: (position in the sender's log, digest, that position or -1);
@@ -239,7 +254,7 @@ def receive(
         hints = [row[5] for row in part] if any(row[5] for row in part) else []
         last = sequence if part is parts[-1] else 0
         receiver.append(Received(at, sender, end, links, depths, hops, digests, asked, hints, last))
-    return len(parts)
+        yield
 
 
 def catch_up(

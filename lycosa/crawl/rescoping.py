@@ -36,8 +36,8 @@ from lycosa.url.scope import Scope
 
 _RECORDS = 400
 """Records in one slice of links."""
-_LINKS = 1_000
-"""Links that the loop takes at once: if all are new, some ten milliseconds."""
+_LINKS = 500
+"""Links that the loop takes at once: if all are new, some five milliseconds."""
 _HEADS = 20_000
 _HEADS_BYTES = 16 << 20
 """Records whose heads are read in one slice."""

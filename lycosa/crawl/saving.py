@@ -29,7 +29,7 @@ from typing import Protocol
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
-from lycosa.crawl.exchange import Exchange, catch_up, deliver
+from lycosa.crawl.exchange import Exchange, catch_up, delivering
 from lycosa.crawl.manifest import shard_directory
 from lycosa.crawl.replay import refill_outbox, replay
 from lycosa.crawl.shard import Shard
@@ -43,7 +43,10 @@ from lycosa.log.snapshot import SnapshotWriter
 RUNNING = "running"
 _OWN_FILES = ("seen", "content", "calendar", "left", "sites")
 _STEP = 8
-"""Pieces between two breaths: a piece takes at most a few milliseconds."""
+_RECORDS = 64
+"""Pieces, and records that are delivered, between two breaths; and"""
+_SLICE = 0.005
+"""seconds, after which the next of them waits."""
 
 
 class Ledger(Protocol):
@@ -142,9 +145,18 @@ class Saver:
                     shard.log.confirm(batch)
             if only is None:
                 if self._ledger is None:
-                    deliver(self.shards, milliseconds(self._clock))
+                    await self._deliver()
                 if self._exchange is not None:
                     self._exchange.deliver()
+
+    async def _deliver(self) -> None:
+        """What the commit made durable travels between the agent's shards, with breaths of the loop in between."""
+        since, began = 0, self._clock.monotonic()
+        for _ in delivering(self.shards, milliseconds(self._clock)):
+            since += 1
+            if since >= _RECORDS or self._clock.monotonic() - began >= _SLICE:
+                await asyncio.sleep(0)
+                since, began = 0, self._clock.monotonic()
 
     async def _enter(self, ledger: Ledger, batches: list[tuple[Shard, Batch]]) -> list[tuple[Shard, Batch]]:
         """Commit batches elsewhere, then here; those that were taken."""
@@ -221,16 +233,15 @@ class Saver:
             raise
         self.snapshots += 1
 
-    @staticmethod
-    async def _write_pieces(writer: SnapshotWriter, parts: dict[str, Iterator[bytes]]) -> None:
-        since = 0
+    async def _write_pieces(self, writer: SnapshotWriter, parts: dict[str, Iterator[bytes]]) -> None:
+        since, began = 0, self._clock.monotonic()
         for name, pieces in parts.items():
             for piece in pieces:
                 writer.add(name, piece)
                 since += 1
-                if since >= _STEP:
+                if since >= _STEP or self._clock.monotonic() - began >= _SLICE:
                     await asyncio.sleep(0)
-                    since = 0
+                    since, began = 0, self._clock.monotonic()
 
     def _seal(self, writer: SnapshotWriter, shard: Shard, names: dict[str, list[str]]) -> None:
         for name in _OWN_FILES:
