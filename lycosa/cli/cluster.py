@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 HELP = "make, start, pause, stop, watch and list crawls of a cluster; give them seeds; fetch them"
 EPILOG = """\
 actions (lycosa cluster ACTION --help says what each takes):
-  create NAME SEED ... --shared DIR [options of lycosa crawl]     make the crawl; nothing is fetched yet
+  create NAME SEED ... --shared PLACE [options of lycosa crawl]   make the crawl; nothing is fetched yet
   start NAME             its agents begin (lycosa agent), or go on
   pause NAME             no more fetches; agents keep their shards
   stop NAME              agents save everything and end
@@ -71,7 +71,7 @@ _SAID = {
     "remove": "remove all of a crawl from the servers (shared storage is left alone)",
 }
 _USAGE = {
-    "create": "NAME SEED ... --shared DIR [option ...]",
+    "create": "NAME SEED ... --shared PLACE [option ...]",
     "seed": "NAME URL ... [option ...]",
     "list": "[option ...]",
     "fetch": "NAME --into DIR [option ...]",

@@ -8,8 +8,12 @@
     let go      the lease is over, or somebody else has the shard: visits are cut, nothing is written any more, the
                 directory is removed
 
-A shard is in one of these steps at a time. `may_ask` is what keeps an agent that is late from the network: it looks
-at the clock before every request.
+A shard is in one of these steps at a time, and in one `Stage`:
+
+    opening  --ready-->      crawling  --closed-->  closing
+       any   --refused-->    refused                          the tail refused us, or the lease is over: let it go
+
+`may_fetch` is what keeps an agent that is late from the network: it is asked, by the clock, before every request.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
+from enum import Enum, auto
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.cluster.courier import Courier
@@ -63,6 +68,33 @@ class Pace:
         return round(max(number - before, 0) / (now - began), 3) if now > began else 0.0
 
 
+class Stage(Enum):
+    """How far we are with a shard whose lease is ours."""
+
+    OPENING = auto()
+    CRAWLING = auto()
+    CLOSING = auto()
+    REFUSED = auto()
+
+
+class Event(Enum):
+    """What happens to it."""
+
+    READY = auto()
+    CLOSED = auto()
+    REFUSED = auto()
+
+
+_NEXT = {
+    (Stage.OPENING, Event.READY): Stage.CRAWLING,
+    (Stage.CRAWLING, Event.CLOSED): Stage.CLOSING,
+    **{(stage, Event.REFUSED): Stage.REFUSED for stage in Stage},
+    # Refused while it was opened, or before it was closed: it stays so.
+    (Stage.REFUSED, Event.READY): Stage.REFUSED,
+    (Stage.REFUSED, Event.CLOSED): Stage.REFUSED,
+}
+
+
 class Held:
     """One shard, from the moment its lease is ours."""
 
@@ -71,24 +103,59 @@ class Held:
         self.holding = holding
         self.keeper = keeper
         self.shard: Shard | None = None
-        """Once it is recovered and crawls."""
+        """Once it is recovered."""
+        self.stage = Stage.OPENING
         self.saved = 0
         self.lost = 0
         """Pages that were lost when we took it."""
-        self.failed = False
-        """The tail refused us: it is to be let go."""
-        self.closing = False
         self.pace = Pace()
         self.cut = False
         """Its lease is near its end: visits were broken off, and connections ended."""
 
+    def on(self, event: Event) -> None:
+        self.stage = _NEXT[self.stage, event]
+
+    @property
+    def refused(self) -> bool:
+        return self.stage is Stage.REFUSED
+
+
+class HeldShards(dict[int, Held]):
+    """The shards that an agent holds, by number; `lycosa.crawl.saving.Ledger`."""
+
+    def __init__(self, clock: Clock, told: Callable[[str], None]) -> None:
+        super().__init__()
+        self._clock = clock
+        self._told = told
+
+    def may_fetch(self, number: int) -> bool:
+        held = self.get(number)
+        return held is not None and held.holding.may_fetch(self._clock.monotonic())
+
+    async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
+        held = self.get(shard.number)
+        if held is None or held.refused or (held.shard is not None and held.shard is not shard):
+            return False
+        refused = await held.keeper.commit(batch, packed)
+        if refused is not None:
+            held.on(Event.REFUSED)
+            self._told(f"shard {shard.number}: {refused}")
+            return False
+        return held.holding.may_write(self._clock.monotonic())
+
+    def crawling(self) -> list[Held]:
+        return [held for held in self.values() if held.stage is Stage.CRAWLING]
+
 
 class Holder:
-    """All shards of one agent; `lycosa.crawl.saving.Ledger`."""
+    """Takes, saves and hands over the shards of one agent."""
 
     def __init__(
         self,
         *,
+        held: HeldShards,
+        agent: Agent,
+        courier: Courier,
         engine: Engine,
         files: Files,
         remove: Callable[[str], None],
@@ -106,6 +173,9 @@ class Holder:
         foreign: Foreign,
     ) -> None:
         """`files`: the work directory; `remove`: a directory in it, with everything in there."""
+        self.held = held
+        self._agent = agent
+        self._courier = courier
         self._foreign = foreign
         self._engine = engine
         self._files = files
@@ -121,40 +191,7 @@ class Holder:
         self._segment_bytes = segment_bytes
         self._refresh = refresh
         self._told = told
-        self.held: dict[int, Held] = {}
-        self._agent: Agent | None = None
-        self._courier: Courier | None = None
         self._saving = asyncio.Lock()
-
-    def begin(self, agent: Agent, courier: Courier) -> None:
-        self._agent, self._courier = agent, courier
-
-    @property
-    def agent(self) -> Agent:
-        assert self._agent is not None
-        return self._agent
-
-    @property
-    def courier(self) -> Courier:
-        assert self._courier is not None
-        return self._courier
-
-    def may_fetch(self, number: int) -> bool:
-        held = self.held.get(number)
-        return held is not None and held.holding.may_fetch(self._clock.monotonic())
-
-    # -- the ledger
-
-    async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
-        held = self.held.get(shard.number)
-        if held is None or held.failed or (held.shard is not None and held.shard is not shard):
-            return False
-        refused = await held.keeper.commit(batch, packed)
-        if refused is not None:
-            held.failed = True
-            self._told(f"shard {shard.number}: {refused}")
-            return False
-        return held.holding.may_write(self._clock.monotonic())
 
     # -- take
 
@@ -192,17 +229,17 @@ class Holder:
         held.saved = start
         gone: list[Lost] = await asyncio.to_thread(
             lambda: lost_pages(
-                LogReader(files.within("log")).scan(start), self.courier.has, milliseconds(self._clock)
+                LogReader(files.within("log")).scan(start), self._courier.has, milliseconds(self._clock)
             )
         )
         held.lost = len(gone)
         await self._refresh()
-        await self.agent.adopt(number, apart=True, mend=lambda shard: gone)
-        shard = self.agent.saver.find(number)
+        await self._agent.adopt(number, apart=True, mend=lambda shard: gone)
+        shard = self._agent.saver.find(number)
         if shard is None:
             return Fenced("its tail took nothing from us")
         held.shard = shard
-        out = Outgoing(self._engine, shard, self._shards, holding.epoch, self._clock, self.agent.meters)
+        out = Outgoing(self._engine, shard, self._shards, holding.epoch, self._clock, self._agent.meters)
         while (away := await self._begin(out, held, shard)) is not None:
             if isinstance(away, Fenced) or not holding.may_write(self._clock.monotonic()):
                 return away
@@ -211,17 +248,18 @@ class Holder:
             self._engine.stream(exchange_of(number)),
             shard,
             clock=self._clock,
-            meters=self.agent.meters,
-            woken=self.agent.wake,
+            meters=self._agent.meters,
+            woken=self._agent.wake,
             refresh=self._refresh,
             foreign=self._foreign,
         )
         self._exchange.add(number, out, incoming)
-        await self._turns.keep(number, lambda: self.may_fetch(number), holding.turns)
-        await self._hosts.keep(number, shard.frontier, lambda: self.may_fetch(number))
+        await self._turns.keep(number, lambda: self.held.may_fetch(number), holding.turns)
+        await self._hosts.keep(number, shard.frontier, lambda: self.held.may_fetch(number))
         again = f", {held.lost} pages are lost and fetched again" if held.lost else ""
         self._told(f"shard {number}: taken, epoch {holding.epoch}, {restored.end:,} records{again}")
-        self.agent.wake()
+        held.on(Event.READY)
+        self._agent.wake()
         return None
 
     async def _begin(self, out: Outgoing, held: Held, shard: Shard) -> Fenced | Unavailable | None:
@@ -240,24 +278,24 @@ class Holder:
     async def save(self) -> None:
         """Checkpoint every shard that moved since its last."""
         async with self._saving:
-            await self.agent.snapshot()
-            await self.courier.bring(self.agent.saver.commit)
-            for held in list(self.held.values()):
-                if held.shard is not None and not held.closing:
+            await self._agent.snapshot()
+            await self._courier.bring(self._agent.saver.commit)
+            for held in self.held.crawling():
+                if held.stage is Stage.CRAWLING:  # still
                     await self._save_one(held)
 
     async def bring(self) -> None:
         """Have the archive on shared storage, without a checkpoint."""
         async with self._saving:
-            await self.courier.bring(self.agent.saver.commit)
+            await self._courier.bring(self._agent.saver.commit)
 
     async def _save_one(self, held: Held) -> None:
-        position = self.agent.saver.covered(held.number)
-        if position <= held.saved or held.failed or held.shard is None:
+        position = self._agent.saver.covered(held.number)
+        if position <= held.saved or held.refused or held.shard is None:
             return
         saved = await held.keeper.save(position, {"received": held.shard.received})
         if isinstance(saved, Fenced):
-            held.failed = True
+            held.on(Event.REFUSED)
             self._told(f"shard {held.number}: {saved}")
             return
         held.saved = position
@@ -276,12 +314,12 @@ class Holder:
                 return
             except Unavailable:
                 await self._clock.sleep(_AGAIN)
-        held.failed = True
+        held.on(Event.REFUSED)
 
     async def tidy(self) -> None:
         """Sealed segments go to storage, and leave the tail."""
-        for held in list(self.held.values()):
-            if held.shard is not None and not held.failed and not held.closing:
+        for held in self.held.crawling():
+            if held.stage is Stage.CRAWLING:  # still
                 await self._tidy(held)
 
     # -- hand over, and let go
@@ -289,19 +327,19 @@ class Holder:
     async def hand_over(self, number: int, *, ending: bool = False) -> None:
         """Save a shard and give its lease back. `ending`: the whole crawl stops, so that turns come back soon."""
         held = self.held.get(number)
-        if held is None or held.shard is None or held.failed:
+        if held is None or held.shard is None or held.stage is not Stage.CRAWLING:
             return
-        held.closing = True
+        held.on(Event.CLOSED)
         shard = held.shard
         await self._exchange.remove(number)
         await self._hosts.drop(number)
         async with self._saving:
-            await self.agent.hand_over(number, keep_named=True)
-            if not held.failed:
-                await self._patiently(held, lambda: self.courier.bring(self.agent.saver.commit))
+            await self._agent.hand_over(number, keep_named=True)
+            if not held.refused:
+                await self._patiently(held, lambda: self._courier.bring(self._agent.saver.commit))
                 await self._patiently(held, lambda: self._save_one(held))
-            self.agent.saver.forget(shard)
-        if held.failed or not held.holding.may_write(self._clock.monotonic()):
+            self._agent.saver.forget(shard)
+        if held.refused or not held.holding.may_write(self._clock.monotonic()):
             await self.let_go(number)
             return
         await self._rations.settle(number, shard.totals.fetched)
@@ -317,19 +355,19 @@ class Holder:
         held = self.held.get(number)
         if held is None:
             return
-        held.failed = held.closing = True
+        held.on(Event.REFUSED)
         self._rations.end(number)
-        if self.agent.saver.find(number) is not None:
-            await self.agent.cut_visits(number)  # before anything that waits for the servers
+        if self._agent.saver.find(number) is not None:
+            await self._agent.cut_visits(number)  # before anything that waits for the servers
         await self._hosts.drop(number)
         await self._turns.drop(number)
-        shard = held.shard or self.agent.saver.find(number)
+        shard = held.shard or self._agent.saver.find(number)
         if shard is not None:
-            self.agent.saver.lose(shard)
+            self._agent.saver.lose(shard)
         await self._exchange.remove(number)
         if shard is not None:
-            await self.agent.drop(shard)
-            await self.courier.doubt_all()
+            await self._agent.drop(shard)
+            await self._courier.doubt_all()
         async with self._saving:  # a checkpoint under way may still read its files
             self.held.pop(number, None)
             self._remove_directory(number)

@@ -11,6 +11,7 @@ turn: the asker tries later. A turn is nobody's right, only the way to be polite
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable
 
@@ -24,6 +25,8 @@ from lycosa.engine.protocol import Answering, Requests, Unavailable, got
 _ANSWER = 1.0
 _AGAIN = 1.0
 _LOOK = 0.05
+_PATIENCE = 0.3
+"""Seconds after which an address whose turn somebody has is asked for again."""
 EXPIRY = 60.0
 """Longer than a visit of one address; a dead agent's addresses wait so long."""
 
@@ -174,6 +177,42 @@ class TurnAsker:
 
     def _subject(self, address: str) -> str:
         return _subject(owner_of(address, self._shards))
+
+
+class TurnAddresses:
+    """Turns of addresses, asked of whoever keeps them; `lycosa.crawl.visit.Addresses`."""
+
+    def __init__(self, asker: TurnAsker, clock: Clock, expiry: float) -> None:
+        self._asker = asker
+        self._clock = clock
+        self._expiry = expiry
+        self._turns: dict[str, Turn] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def begin(self, address: str, now: float) -> float:
+        turn = await self._asker.ask(address)
+        if isinstance(turn, Turn):
+            self._turns[address] = turn
+            return 0.0
+        return self._clock.monotonic() + min(turn.seconds, _PATIENCE)
+
+    def end(self, address: str, now: float) -> None:
+        turn = self._turns.pop(address, None)
+        if turn is not None:
+            task = asyncio.ensure_future(self._asker.give_back(turn))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    def has(self, address: str) -> bool:
+        """Whether our turn lasts for another request."""
+        turn = self._turns.get(address)
+        return turn is not None and self._clock.monotonic() < turn.until - self._expiry / 4
+
+    async def renew(self) -> None:
+        """Turns of long visits go on."""
+        now = self._clock.monotonic()
+        late = [turn for turn in self._turns.values() if turn.until - now < self._expiry / 2]
+        await asyncio.gather(*(self._asker.renew(turn) for turn in late))
 
 
 def _subject(shard: int) -> str:

@@ -14,9 +14,9 @@ left behind, as the record's position and a cursor:
 
 What remains for the page's own host goes under that host, and so do links to any host that has as many URLs
 waiting as it may. A link left behind was *not* offered: it is in no store and no cache, and is found again by
-reading the record. Coming back offers links from the cursor on until again *t* are new; the entry is gone when
-none remains. A link may stand behind several cursors, or be pending and behind one: the seen set sees to it that
-it comes out once.
+reading the record, which a thread does unless it is in memory (`coming`). Coming back offers links from the cursor
+on until again *t* are new; the entry is gone when none remains. A link may stand behind several cursors, or be
+pending and behind one: the seen set sees to it that it comes out once.
 
 Cursors count all links of their group, followed or not, known or not, in scope or not: those things change, the
 order does not.
@@ -147,6 +147,8 @@ class Admission:
         self._source = ("", 0)  # the last page asked about, and its domain's hash
         self._others_next = True
         self.rules: LinkRules | None = None
+        self.coming: tuple[int, Entry] | None = None
+        """An entry that is left behind no more, and its queue: its record is being fetched from the log."""
         self.dropped = 0
         """Links that there was no room for, in the modes that drop them."""
         self.returns = 0
@@ -385,9 +387,21 @@ class Admission:
     # -- coming back
 
     def replenish(self) -> bool:
-        """Come back to some of what was left behind, if the shard is low; whether there is more to do at once."""
-        if not len(self._left):
-            return False
+        """Come back to some of what was left behind, if the shard is low; whether there is more to do at once.
+
+        A record that is not in memory is `coming`: whoever runs the shard has it fetched, and calls again.
+        """
+        if self.coming is not None:
+            queue, entry = self.coming
+            if not self._log.holds(entry.position):
+                return False
+            self.coming = None
+            self.tell_room()
+            starving = not self._frontier.pending and not self._seen.waiting
+            self._return(queue, entry, LEAST if starving else 0)
+        return self._replenish() if len(self._left) else False
+
+    def _replenish(self) -> bool:
         self.tell_room()
         queue: int | None = None
         for _ in range(_RECORDS):
@@ -400,12 +414,13 @@ class Admission:
                 queue = self._next_queue()
             if queue is None:
                 return False
-            self._come_back(queue, LEAST if starving else 0)
+            if not self._come_back(queue, LEAST if starving else 0):
+                return False
         return True
 
     def replenish_host(self, host: str) -> None:
         """A visit has ended: come back to what was left behind for the host, if it has few URLs left."""
-        if not len(self._left):
+        if not len(self._left) or self.coming is not None:
             return
         queue = self._keyer.host_hash(host)
         for _ in range(_RECORDS):
@@ -413,9 +428,8 @@ class Admission:
                 return
             self.tell_room()
             low = self._sampler.host_is_low(self._room.fill, self._frontier.queued(host))
-            if not (low and self._room.may_grow(self._number)):
+            if not (low and self._room.may_grow(self._number)) or not self._come_back(queue, 0):
                 return
-            self._come_back(queue, 0)
 
     def _next_queue(self) -> int | None:
         """The queue of others and those of hosts, in turn."""
@@ -425,10 +439,18 @@ class Admission:
         queue = self._left.next_queue()
         return queue if queue is not None else (OTHERS if self._left.count(OTHERS) else None)
 
-    def _come_back(self, queue: int, least: int) -> None:
+    def _come_back(self, queue: int, least: int) -> bool:
+        """Come back to the first entry of a queue; False if its record must be fetched first."""
         entry = self._left.pop(queue)
         if entry is None:
-            return
+            return True
+        if not self._log.holds(entry.position):
+            self.coming = queue, entry
+            return False
+        self._return(queue, entry, least)
+        return True
+
+    def _return(self, queue: int, entry: Entry, least: int) -> None:
         self.returns += 1
         found = found_in(self._log.read(entry.position))
         assert found is not None, "only records with links are left behind"
@@ -445,7 +467,7 @@ class Admission:
 
     def behind(self) -> Iterator[str]:
         """Every URL behind a cursor, known or not: for tests and for those who ask why."""
-        for queue, entry in list(self._left.entries()):
+        for queue, entry in [*([self.coming] if self.coming else []), *self._left.entries()]:
             found = found_in(self._log.read(entry.position))
             assert found is not None
             own = self._keyer.host_hash(host_of(found.source)) if found.source else 0

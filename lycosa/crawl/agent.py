@@ -443,6 +443,8 @@ class Agent:
         self._visits: dict[asyncio.Task[None], int] = {}
         """Visits under way, and the shard of each."""
         self._merges: dict[int, asyncio.Task[None]] = {}
+        self._fetches: dict[int, asyncio.Task[None]] = {}
+        """Of shards: a record that was left behind is being read."""
         self._rescopings: dict[int, Rescoping] = {}
         """Passes over the logs of shards whose scope changed, and"""
         self._passing: asyncio.Task[None] | None = None
@@ -649,8 +651,8 @@ class Agent:
 
     async def _end_threads(self, number: int) -> None:
         """Until no thread reads files of a shard that is leaving: none begins any more."""
-        while number in self._merges:
-            await asyncio.wait([self._merges[number]])
+        while under_way := [tasks[number] for tasks in (self._merges, self._fetches) if number in tasks]:
+            await asyncio.wait(under_way)
         if self._passing is not None:
             await asyncio.wait([self._passing])
         async with self._slicing:
@@ -818,9 +820,26 @@ class Agent:
             shard.release_due(now_ms)
             if shard.admission.replenish():
                 self._wake.set()
+            if shard.admission.coming is not None and self._may_read(shard.number):
+                self._fetches[shard.number] = SteadyTask(
+                    self._fetch(shard, shard.admission.coming[1].position)
+                )
             low = shard.seen.waiting and shard.frontier.pending < _LOW_WATER
             if (low or shard.seen.due) and shard.number not in self._merges:
                 self._merges[shard.number] = SteadyTask(self._merge(shard))
+
+    def _may_read(self, number: int) -> bool:
+        return number not in self._fetches and number not in self._leaving
+
+    async def _fetch(self, shard: Shard, position: int) -> None:
+        """Have a record that was left behind in memory."""
+        try:
+            shard.log.keep(await asyncio.to_thread(shard.log.fetch, position))
+        except Exception as error:
+            self._failure = self._failure or error
+        finally:
+            del self._fetches[shard.number]
+            self._wake.set()
 
     async def _merge(self, shard: Shard) -> None:
         """Have the store of a shard answer some of what waits in it, in a thread."""
@@ -889,7 +908,7 @@ class Agent:
         due = shard.calendar.next_due()
         if shard.frontier.pending or shard.seen.waiting or len(shard.outbox) or len(shard.left):
             return False
-        if shard.rescoping is not None:
+        if shard.rescoping is not None or shard.admission.coming is not None:
             return False
         return due is None or due > milliseconds(self._clock) + int(self.options.horizon * 1000)
 
@@ -958,7 +977,10 @@ class Agent:
         """Let visits finish, then save everything; a failure on the way leaves what is durable."""
         self._visitor.stopping = True
         await self._end_visits(list(self._visits), 0.0 if self._failure else _GRACE)
-        if under_way := [*self._merges.values(), *([self._passing] if self._passing else [])]:
+        under_way = [*self._merges.values(), *self._fetches.values()]
+        if self._passing is not None:
+            under_way.append(self._passing)
+        if under_way:
             await asyncio.wait(under_way)
         if self._ranking is not None:
             self._ranking.cancel()

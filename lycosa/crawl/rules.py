@@ -89,6 +89,8 @@ class RulesKeeper:
         if cached is not None and cached[0] == position:
             self._cache.move_to_end(site)
             return cached[1]
+        if not shard.log.holds(position):
+            shard.log.keep(await asyncio.to_thread(shard.log.fetch, position))
         record = shard.log.read(position)
         assert isinstance(record, Robots)
         _, own = await self._parse(record.body)

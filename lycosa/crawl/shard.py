@@ -32,6 +32,7 @@ from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals
 from lycosa.frontier import Calendar, Frontier, LeftBehind, Order, Room, Sampler
+from lycosa.frontier.sydney.left_behind import Entry
 from lycosa.log.log import Log
 from lycosa.records import (
     NOFOLLOW,
@@ -390,6 +391,7 @@ class Shard:
             # Every record before it is read again, and left behind again if need be.
             self.changes = [*(change for change in self.changes if change.skips), Change(position)]
             self.left.clear()
+            self.admission.coming = None
 
     def _adopt(self, encoded: bytes) -> None:
         options = decode_options(encoded)
@@ -453,6 +455,8 @@ class Shard:
     def freeze(self) -> Iterator[bytes]:
         small = _Small(self.cursors, self.archive_ends, self.options, list(self.changes), self.answers)
         small.received, small.lost = self.received, dict(self.lost)
+        if self.admission.coming is not None:
+            small.coming = [self.admission.coming[0], *self.admission.coming[1]]
         return iter([msgspec.msgpack.encode(small)])
 
     def files(self) -> list[str]:
@@ -468,6 +472,9 @@ class Shard:
             self.changes = _changes(read.changes)
             self.answers = read.answers
             self.received, self.lost = read.received, read.lost
+            if read.coming:
+                queue, position, cursor = read.coming
+                self.admission.coming = queue, Entry(position, cursor)
             if read.options:
                 self._adopt(read.options)
 
@@ -513,6 +520,7 @@ class _Small(msgspec.Struct, array_like=True):
     answers: dict[int, int] = {}
     received: int = 0
     lost: dict[str, int] = {}
+    coming: list[int] = []  # of the entry that is fetched: queue, position, cursor
 
 
 def _changes(read: list[Change | int]) -> list[Change]:

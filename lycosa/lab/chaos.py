@@ -85,6 +85,8 @@ class Storm(msgspec.Struct, frozen=True, kw_only=True):
     pages_per_visit: int = 2  # a robots.txt that redirects twice is asked for as that
     address_wait: float = 0.05
     commit_seconds: float = 0.9
+    shared: str = ""
+    """Where shared storage is; a directory of its own, if nothing is said."""
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -163,7 +165,7 @@ class _Running:
         self._web = served.web
         self._place = place
         self._say = say
-        self.crawl = ClusterCrawl("storm", servers.urls, place)
+        self.crawl = ClusterCrawl("storm", servers.urls, place, storm.shared)
         self.agents: list[AgentProcess] = []
         self.pauses: list[Pause] = []
         self.happened: list[str] = []

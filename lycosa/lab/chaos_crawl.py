@@ -21,7 +21,8 @@ from lycosa.clock import SystemClock
 from lycosa.cluster.control import About, Control, State
 from lycosa.cluster.lease import decode
 from lycosa.cluster.names import log_of, streams_of
-from lycosa.cluster.storage import DirectoryStorage, ShardStorage
+from lycosa.cluster.storage import ShardStorage, archives
+from lycosa.cluster.storage.opening import open_storage
 from lycosa.cluster.tail import pieces
 from lycosa.engine.nats.connection import ConnectionOptions
 from lycosa.engine.nats.engine import NatsEngine
@@ -64,13 +65,17 @@ def as_toml(given: dict[str, Any]) -> str:
 class ClusterCrawl:
     """A crawl by its name, its servers and a place for its files."""
 
-    def __init__(self, name: str, urls: Sequence[str], place: Path) -> None:
+    def __init__(self, name: str, urls: Sequence[str], place: Path, shared: str = "") -> None:
+        """`shared`: where shared storage is; below `place`, if nothing is said."""
         self.name = name
         self._urls = ",".join(urls)
         self._options = ConnectionOptions(servers=tuple(urls))
         self._place = place
-        self.shared = place / "shared"
-        self.shared.mkdir(parents=True, exist_ok=True)
+        self._shared = shared or str(place / "shared")
+        if not shared:
+            (place / "shared").mkdir(parents=True, exist_ok=True)
+        self.archive = place / "shared" / name / "archive"
+        """Archives, once everything is gathered."""
         self._engine: NatsEngine | None = None
 
     # -- the operator
@@ -89,7 +94,7 @@ class ClusterCrawl:
         toml = self._place / "crawl.toml"
         toml.write_text(as_toml({"seeds": list(seeds), **options}), encoding="utf-8")
         numbers = ["--shards", str(shards), "--lease", f"{lease:g}s", "--replicas", str(replicas)]
-        where = ["--shared", str(self.shared), "--config", str(toml)]
+        where = ["--shared", self._shared, "--config", str(toml)]
         self.operate("create", *where, *numbers)
         if start:
             self.operate("start")
@@ -155,19 +160,19 @@ class ClusterCrawl:
 
     # -- what it left
 
-    @property
-    def archive(self) -> Path:
-        return self.shared / self.name / "archive"
-
     async def gather(self, into: Path) -> Iterator[tuple[int, int, Record]]:
         """Put every shard's log together, as its next holder would; (shard, position, record) of all."""
         assert self._engine is not None
-        storage = DirectoryStorage(self.shared)
+        storage = open_storage(self._shared, self.name, self._options)
         about = await self.about()
         for shard in range(about.shards):
             found = [piece async for piece in pieces(self._engine.stream(log_of(shard)))]
             place = DiskFiles(into / f"shards/{shard:02d}")
             ShardStorage(storage, self.name, shard).restore(place, found)
+        self.archive = into / "archive"
+        for name in archives(storage, self.name):
+            storage.get_file(f"{self.name}/archive/{name}", DiskFiles(self.archive), name)
+        storage.close()
         return read_records(into, about.shards)
 
 

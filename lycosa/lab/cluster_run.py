@@ -178,16 +178,14 @@ class SimulatedMachine:
 class Running:
     """A cluster that runs: for a `Plan` to act upon."""
 
-    def __init__(
-        self, seed: int, web: SimulatedWeb, clock: VirtualClock, network: Network | None, lease: float
-    ) -> None:
+    def __init__(self, seed: int, web: SimulatedWeb, clock: VirtualClock, network: Network | None) -> None:
         self.clock = clock
-        self.lease = lease
         self.servers = MemoryServers()
         self.asked: list[Asked] = []
         self.ends: dict[str, str] = {}
         self.told: list[tuple[float, str, str]] = []
         self.members: dict[str, Member] = {}
+        """Those that live."""
         self._seed = seed
         self._web = web
         self._network = network
@@ -227,8 +225,12 @@ class Running:
         _AGENT.reset(began)
 
     async def _run(self, name: str, member: Member) -> str:
-        self.ends[name] = end = await member.run()
-        return end
+        try:
+            self.ends[name] = end = await member.run()
+            return end
+        finally:
+            if self.members.get(name) is member:
+                del self.members[name]
 
     async def kill(self, name: str) -> None:
         """End an agent at whatever it waits for; its disk keeps what was promised of it.
@@ -239,7 +241,7 @@ class Running:
             self._engines[name].vanish()
         self._disks[name] = self._machines[name].stop(Random(f"{self._seed} disk {self._starts}"))
         self._tasks.pop(name)
-        del self.members[name]
+        self.members.pop(name, None)
         tasks = list(self._all.pop(name, ()))
         await end_tasks(tasks)
         for task in tasks:
@@ -281,8 +283,8 @@ def run_cluster(
     """
 
     async def main(clock: VirtualClock) -> Ran:
-        running = Running(seed, web, clock, network, lease)
-        configured = await _create(running, seed, web, storage, shards, lease, options or {})
+        running = Running(seed, web, clock, network)
+        await _create(running, seed, web, storage, shards, lease, options or {})
         beside = [asyncio.ensure_future(plan(running)) for plan in plans]
         for number in range(agents):
             running.start(f"agent{number}")
@@ -298,7 +300,7 @@ def run_cluster(
             asked=sorted(running.asked, key=lambda each: each.start),
             ends=running.ends,
             told=running.told,
-            state=await Control(plain, configured).state(),
+            state=await Control(plain, clock).state(),
             seconds=clock.monotonic(),
         )
 
@@ -313,7 +315,7 @@ async def _create(
     shards: int,
     lease: float,
     given: Mapping[str, Any],
-) -> Clock:
+) -> None:
     """Make the crawl, give it its seeds and set it going; as an operator does, but for what is drawn by chance."""
     clock = running.clock
     engine = MemoryEngine(running.servers, CRAWL, clock, client="operator")
@@ -337,7 +339,6 @@ async def _create(
         shard = splitter.shard_of(host_of(url))
         got(await send_seeds(engine.stream(exchange_of(shard)), shard, [url]))
     await control.want(Wanted.RUNNING, milliseconds(clock))
-    return clock
 
 
 async def _logs(

@@ -18,6 +18,7 @@ in the directory are durable before its first record is.
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 from lycosa.errors import StorageError
@@ -25,6 +26,7 @@ from lycosa.files import Appender, Files
 from lycosa.log import blocks
 from lycosa.log.reader import (
     SEGMENT_HEAD,
+    Block,
     LogReader,
     gaps,
     over_gaps,
@@ -76,6 +78,8 @@ class Log:
         self._files = files
         self._segment_bytes = segment_bytes
         self._reader = LogReader(files)
+        self._fetcher = LogReader(files)
+        self._fetching = threading.Lock()
         self._buffer: list[bytes] = []
         self._cut: Batch | None = None
         self._out: Appender | None = None
@@ -148,6 +152,19 @@ class Log:
             return decode(self._buffer[position - first])
         assert self._cut is not None
         return decode(self._cut.records[position - self._cut.first])
+
+    def holds(self, position: int) -> bool:
+        """Whether `read` finds the record in memory. If not, `fetch` in a thread, then `keep` on the loop."""
+        return position >= self.committed or self._reader.holds(position)
+
+    def fetch(self, position: int) -> Block:
+        """What `keep` wants, to have the record at a position in memory. May run in threads."""
+        with self._fetching:
+            return self._fetcher.block_of(position)
+
+    def keep(self, block: Block) -> None:
+        """Have a block in memory, for a while."""
+        self._reader.keep(block)
 
     def is_doubtful(self, position: int) -> bool:
         """Whether records before this one may be missing that the log had when it was repaired (see `Gap`)."""

@@ -41,6 +41,7 @@ _FIRST = struct.Struct("<Q")
 SEGMENT_HEAD = len(SEGMENT_MAGIC) + _FIRST.size
 
 R = TypeVar("R", bound=msgspec.Struct)
+Block = tuple[int, int, list[memoryview]]
 
 _PIECE = 4 << 20
 _KEPT_SEGMENTS = 8
@@ -174,7 +175,7 @@ class LogReader:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._heads: OrderedDict[int, list[BlockAt]] = OrderedDict()
-        self._read: list[tuple[int, int, list[memoryview]]] = []  # the blocks read last, the newest first
+        self._read: list[Block] = []  # the blocks read last, the newest first
         self._marks: list[
             tuple[int, BlockAt]
         ] = []  # segment and block: where the last scan began, and came to
@@ -287,12 +288,21 @@ class LogReader:
                 if number:
                     self._read.insert(0, self._read.pop(number))
                 return decoded(position, rows[position - first])
-        found = self._block_of(position)
-        self._read.insert(0, found)
-        del self._read[_KEPT_BLOCKS:]
+        found = self.block_of(position)
+        self.keep(found)
         return decoded(position, found[2][position - found[0]])
 
-    def _block_of(self, position: int) -> tuple[int, int, list[memoryview]]:
+    def holds(self, position: int) -> bool:
+        """Whether `read` finds the record in memory."""
+        return any(first <= position < end for first, end, _ in self._read)
+
+    def keep(self, block: Block) -> None:
+        """Have a block in memory that another reader has read."""
+        self._read.insert(0, block)
+        del self._read[_KEPT_BLOCKS:]
+
+    def block_of(self, position: int) -> Block:
+        """The block of a position: its first position, its end, its encoded records."""
         firsts = segments(self._files)
         number = bisect.bisect_right(firsts, position) - 1
         if number >= 0:

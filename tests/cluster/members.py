@@ -29,8 +29,8 @@ class Cluster:
         self.connection = ConnectionOptions(servers=urls, **access)
         self.root = root
         self.name = name
-        self.shared = root / "shared"
-        self.shared.mkdir(parents=True, exist_ok=True)
+        self.shared: Path | str = root / "shared"
+        Path(self.shared).mkdir(parents=True, exist_ok=True)
         self.flags = ["--cluster", ",".join(urls), *flags]
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.environment = dict(os.environ)

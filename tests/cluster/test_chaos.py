@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from lycosa.lab.chaos import WEB, Ran, Storm, run
 from lycosa.lab.chaos_events import Event, Kind
+from tests.cluster.storage.s3_server import ENVIRON, s3_server
 from tests.servers import demand_binary
 
 pytestmark = pytest.mark.skipif(
@@ -28,12 +30,36 @@ def check(ran: Ran) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_an_agent_is_stopped_another_loses_its_disk_and_leaves(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    ["directory", *(pytest.param(each, marks=pytest.mark.slow) for each in ("s3", "nats"))],
+)
+def test_an_agent_is_stopped_another_loses_its_disk_and_leaves(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One server, two agents and what agents suffer. With every run of the tests: however slow the machine is, the
     verdict is the same, and only the watchdog knows of time."""
     demand_binary()
+    with contextlib.ExitStack() as stack:
+        shared = "nats" if kind == "nats" else ""
+        if kind == "s3":
+            for name, value in ENVIRON.items():
+                monkeypatch.setenv(name, value)
+            shared = stack.enter_context(s3_server(tmp_path / "s3")).place("storms")
+        small_storm(tmp_path, shared)
+
+
+def small_storm(tmp_path: Path, shared: str) -> None:
     storm = Storm(
-        agents=2, servers=1, shards=4, lease=2.0, web=SMALL, wait=0.2, commit_seconds=0.2, seconds=500.0
+        agents=2,
+        servers=1,
+        shards=4,
+        lease=2.0,
+        web=SMALL,
+        wait=0.2,
+        commit_seconds=0.2,
+        seconds=500.0,
+        shared=shared,
     )
     events = [
         Event(1, Kind.STOP, 0.1, 0.0, 2.4, False),

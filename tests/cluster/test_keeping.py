@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from lycosa.clock import ManualClock
 from lycosa.cluster.keeping import ShardKeeper, segment_for
 from lycosa.cluster.lease import Holding, Lease
 from lycosa.cluster.outcomes import Fenced
-from lycosa.cluster.storage import DirectoryStorage, Restored, ShardStorage
+from lycosa.cluster.storage import Away, DirectoryStorage, Restored, ShardStorage
 from lycosa.engine.protocol import Engine, StreamPlan, got
 from lycosa.files import DiskFiles
 from lycosa.log.log import Log, pack
@@ -126,3 +127,30 @@ async def test_nothing_is_committed_after_the_lease(engine: Engine, tmp_path: Pa
     held.holding.renewed(2, 10.0)
     with pytest.raises(ValueError, match="knows more"):
         await held.keeper.save(2)
+
+
+async def test_a_full_tail_waits_for_storage_that_is_away(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is on storage may leave the tail; a commit that needs the room waits, and the shard is kept."""
+    got(await engine.create([StreamPlan("log.0", 4 * SEGMENT)], 1))
+    held = Held(engine, tmp_path / "shared", tmp_path / "local", 1)
+    await held.open()
+    put, away, waits = DirectoryStorage.put_file, [3], list[float]()
+
+    def flaky(self: DirectoryStorage, *args: Any) -> None:
+        if away[0]:
+            away[0] -= 1
+            raise Away("it does not answer")
+        put(self, *args)
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(DirectoryStorage, "put_file", flaky)
+    monkeypatch.setattr(held.clock, "sleep", sleep)
+    wanted = [noise(number, 20_000) for number in range(20)]
+    for row in wanted:
+        await held.commit(row)
+    assert away == [0] and len(waits) >= 3
+    assert [row for _, row in held.log.reader.scan()] == wanted

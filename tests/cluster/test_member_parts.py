@@ -16,23 +16,23 @@ from lycosa.archive.writer import Archive, ArchiveOptions
 from lycosa.clock import ManualClock, SystemClock
 from lycosa.cluster.control import Control
 from lycosa.cluster.courier import Courier
-from lycosa.cluster.held import Pace
+from lycosa.cluster.held import Event, Held, HeldShards, Holder, Pace, Stage
 from lycosa.cluster.host_turns import HostAsker, HostKeeper
+from lycosa.cluster.lease import Holding, Lease
 from lycosa.cluster.links import send_seeds
 from lycosa.cluster.losses import lost_pages, records_of, valid_ends
-from lycosa.cluster.machine import OwnMachine
-from lycosa.cluster.member import Member, _demand_consent
+from lycosa.cluster.member import _demand_consent
 from lycosa.cluster.names import streams_of
 from lycosa.cluster.outcomes import Fenced
 from lycosa.cluster.rations import Rations
-from lycosa.cluster.storage import DirectoryStorage
+from lycosa.cluster.saves import Saves
+from lycosa.cluster.storage import Away, DirectoryStorage
 from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
 from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import SnapshotOptions, read_options
 from lycosa.crawl.shard import Shard
-from lycosa.engine.memory import MemoryEngine, MemoryServers
-from lycosa.engine.protocol import Engine, got
+from lycosa.engine.protocol import Engine, Unavailable, got
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles
 from lycosa.frontier import AddressTable
@@ -175,11 +175,7 @@ async def test_the_courier_brings_what_is_good_for_something(tmp_path: Path) -> 
     assert not courier.has(gone.file), "of that file nothing was valid"
 
 
-async def test_archives_go_to_storage_every_so_often_or_when_there_is_much(tmp_path: Path) -> None:
-    async def reach(name: str) -> Engine:
-        return MemoryEngine(MemoryServers(), "web", SystemClock())
-
-    member = Member(reach, OwnMachine(tmp_path))
+async def test_archives_go_to_storage_every_so_often_or_when_there_is_much() -> None:
     clock, done, waiting = ManualClock(), list[str](), [0]
     limits = SnapshotOptions(seconds=100.0, archive_seconds=30.0, archive_bytes=1_000)
 
@@ -193,22 +189,38 @@ async def test_archives_go_to_storage_every_so_often_or_when_there_is_much(tmp_p
 
         async def tidy(self) -> None: ...
 
-    member._clock = clock  # type: ignore[assignment]
-    member._agent = SimpleNamespace(options=SimpleNamespace(snapshot=limits))  # type: ignore[assignment]
-    member._holder = Holds()  # type: ignore[assignment]
-    member._courier = SimpleNamespace(waiting=lambda: waiting[0])  # type: ignore[assignment]
+    holder: Any = Holds()
+    courier: Any = SimpleNamespace(waiting=lambda: waiting[0])
+    saves = Saves(holder, courier, lambda: limits, clock, lambda text: None)
 
     async def step(seconds: float, size: int | None = None) -> list[str]:
         clock.advance(seconds)
         waiting[0] = waiting[0] if size is None else size
         done.clear()
-        await member._save_step()
+        await saves.step()
         return list(done)
 
     assert await step(29.0, 10) == [] and await step(1.0) == ["bring"]
     assert await step(31.0) == [], "nothing is here to be brought"
     assert await step(1.0, 999) == [] and await step(1.0, 1_000) == ["bring"]
     assert await step(1.0, 5) == [] and await step(29.0) == ["bring"]
+
+
+def test_what_becomes_of_a_shard_that_is_held() -> None:
+    def held(*events: Event) -> Stage:
+        one: Any = Held(0, Holding(Lease("a", 1, 10.0), 1, began=0.0), None)  # type: ignore[arg-type]
+        for event in events:
+            one.on(event)
+        return one.stage
+
+    assert held() is Stage.OPENING and held(Event.READY) is Stage.CRAWLING
+    assert held(Event.READY, Event.CLOSED) is Stage.CLOSING
+    for before in ((), (Event.READY,), (Event.READY, Event.CLOSED), (Event.REFUSED,)):
+        assert held(*before, Event.REFUSED) is Stage.REFUSED
+    assert held(Event.REFUSED, Event.READY) is Stage.REFUSED, "the lease was lost while it was opened"
+    for wrong in ((Event.CLOSED,), (Event.READY, Event.READY), (Event.READY, Event.CLOSED, Event.CLOSED)):
+        with pytest.raises(KeyError):
+            held(*wrong)
 
 
 def test_how_fast_a_number_grew() -> None:
@@ -548,3 +560,78 @@ def test_code_that_the_options_name_is_not_run_without_consent() -> None:
     for allowed in ("", "other.py:score"):
         with pytest.raises(ConfigError, match=r"--scorer taste\.py:score"):
             _demand_consent("taste.py:score", allowed)
+
+
+@pytest.mark.parametrize("seconds", [9.0, 11.0])
+async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: float, tmp_path: Path) -> None:
+    """What is not on storage when the lease is given back would be lost: it is away for so long."""
+    done: list[str] = []
+    clock = ManualClock()
+
+    async def sleep(some: float) -> None:
+        clock.advance(some)
+
+    async def note(what: str) -> None:
+        done.append(what)
+
+    async def bring(commit: object) -> None:
+        if clock.monotonic() < seconds:
+            raise Away("it does not answer")
+        done.append("brought")
+
+    async def save(position: int, about: dict[str, int]) -> None:
+        done.append("saved")
+
+    async def tidy() -> Unavailable:
+        return Unavailable("nor do the servers")
+
+    clock.sleep = sleep  # type: ignore[method-assign]
+    saver = SimpleNamespace(commit=None, covered=lambda number: 7, forget=lambda shard: None)
+    agent: Any = SimpleNamespace(saver=saver, hand_over=lambda number, keep_named: note("visits end"))
+    courier: Any = SimpleNamespace(bring=bring)
+    holder: Any = Holder(
+        held=HeldShards(clock, lambda text: None),
+        agent=agent,
+        courier=courier,
+        engine=None,  # type: ignore[arg-type]
+        files=DiskFiles(tmp_path),
+        remove=lambda directory: None,
+        storage=None,  # type: ignore[arg-type]
+        leases=SimpleNamespace(release=lambda number, turns: note("released")),  # type: ignore[arg-type]
+        exchange=SimpleNamespace(remove=lambda number: note("quiet")),  # type: ignore[arg-type]
+        turns=SimpleNamespace(end=lambda number, wait: note("turns")),  # type: ignore[arg-type]
+        hosts=SimpleNamespace(drop=lambda number: note("hosts")),  # type: ignore[arg-type]
+        rations=SimpleNamespace(settle=lambda *pages: note("settled"), end=lambda number: None),  # type: ignore[arg-type]
+        clock=clock,
+        shards=1,
+        segment_bytes=1,
+        refresh=lambda: note(""),
+        told=lambda text: None,
+        foreign=None,  # type: ignore[arg-type]
+    )
+    holder.let_go = lambda number: note("let go")
+    keeper: Any = SimpleNamespace(save=save, tidy=tidy)
+    held = holder.held[0] = Held(0, Holding(Lease("a", 1, 10.0), 1, began=0.0), keeper)
+    log = SimpleNamespace(end=7)
+    held.shard = SimpleNamespace(received=1, archive_ends={}, totals=SimpleNamespace(fetched=3), log=log)
+    held.on(Event.READY)
+    await holder.hand_over(0)
+    if seconds < 10:
+        assert done[-5:] == ["brought", "saved", "settled", "turns", "released"]
+    else:
+        assert done[-1] == "let go" and "brought" not in done and "released" not in done
+
+
+async def test_storage_that_is_away_is_told_once_and_asked_again() -> None:
+    said: list[str] = []
+    saves: Any = Saves(None, None, SnapshotOptions, ManualClock(), said.append)  # type: ignore[arg-type]
+    answers: list[Exception | None] = [Away("x is away"), Away("x is away"), None, Away("x is away")]
+
+    async def due() -> None:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    saves._what_is_due = due
+    for _ in range(4):
+        await saves.step()
+    assert said == ["x is away: the crawl goes on, and is saved when shared storage is back"] * 2

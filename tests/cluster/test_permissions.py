@@ -53,11 +53,18 @@ def test_each_user_may_do_what_it_must_and_no_more(url: str, tmp_path: Path) -> 
     known = {"user": "operator", "password": "operator-secret"}
     with serving(SMALL) as served, cluster(tmp_path, (url,), "web", **known) as made:
         become(made, "operator")
+        made.shared = "nats"  # so that shared storage is a matter of permissions, too
         made.create(served.web, shards=4, limits={"pages": 60})
         made.command("start")
         become(made, "viewer")
         assert "web: running" in made.command("status")
-        for action, more in (("stop", ()), ("seed", ("http://x.test/",)), ("remove", ("--yes",))):
+        home = ("--into", str(tmp_path / "home"))
+        for action, more in (
+            ("stop", ()),
+            ("seed", ("http://x.test/",)),
+            ("remove", ("--yes",)),
+            ("fetch", home),
+        ):
             said = made.command(action, *more, fails=True)
             assert said.count("\n") == 1 and "no permission to publish" in said, said
         become(made, "agent")

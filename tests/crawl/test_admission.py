@@ -181,3 +181,43 @@ def test_the_frontier_never_holds_more_bytes_than_it_may() -> None:
     assert most[0] <= limit
     assert most[1] > 0, "nothing was left behind: the limit was never met"
     assert 200 * most[2] > 0.4 * limit, "the memory is there to be used"
+
+
+def test_a_record_left_behind_is_read_in_a_thread_and_survives_in_a_snapshot() -> None:
+    """The loop never reads a file for it; what is being fetched when the machine stops is not lost."""
+    options: dict[str, Any] = {"frontier": {"admit": "sample", "sample": 1}, "commit_seconds": 0.05}
+    files, caught, read = FaultyFiles(), 0, 0
+
+    async def go(clock: VirtualClock) -> None:
+        nonlocal caught, read, files
+        agent, _ = make_agent(files, clock, hub, **options)
+        before = files
+        for shard in agent.shards:
+            block_of = shard.log.reader.block_of
+
+            def loop_reads(position: int, block_of: Any = block_of) -> Any:
+                nonlocal read
+                read += 1
+                return block_of(position)
+
+            shard.log.reader.block_of = loop_reads  # type: ignore[method-assign]
+            fetch = shard.log.fetch
+
+            def fetched_apart(position: int, fetch: Any = fetch) -> Any:
+                nonlocal caught, files
+                caught += 1
+                if caught == 5:
+                    save.append(asyncio.ensure_future(agent.saver.snapshot()))
+                if save and save[0].done() and files is before:
+                    files = before.restart(Random(1))
+                return fetch(position)
+
+            shard.log.fetch = fetched_apart  # type: ignore[method-assign]
+        save: list[asyncio.Future[None]] = []
+        with suppress(Crash):
+            await agent.run()
+
+    virtual.run(go, 0.0)
+    assert caught > 5 and not read
+    crawl(files, 1000.0, answer=hub, **options)
+    assert fetched(files) == Counter(truth())

@@ -35,6 +35,9 @@ class Log:
         Shard._learn_robots(cast(Shard, self), record, len(self.records) - 1)
         return len(self.records) - 1
 
+    def holds(self, position: int) -> bool:
+        return True
+
     def read(self, position: int) -> Robots:
         return self.records[position]
 

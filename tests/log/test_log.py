@@ -183,3 +183,19 @@ def test_finding_records_by_what_they_hold(tmp_path: Path) -> None:
     found = list(log.reader.find(b"http://a.test/12"))
     assert [position for position, _ in found] == [12, *range(120, 130)]
     assert list(log.reader.find(b"nowhere")) == []
+
+
+def test_what_a_thread_fetched_is_read_from_memory(tmp_path: Path) -> None:
+    log = Log(DiskFiles(tmp_path), segment_bytes=2000)
+    for n in range(300):
+        log.append(record(n))
+        if n % 10 == 9 and n < 290:
+            log.commit()
+    assert log.holds(295) and not log.holds(5), "what is not committed is in memory, and nothing else"
+    log.keep(log.fetch(5))
+    assert log.holds(5) and log.holds(0) and not log.holds(15)
+    log._reader.block_of = None  # type: ignore[assignment, method-assign]
+    assert log.read(5) == record(5)
+    for n in (15, 25, 35):
+        log.keep(log.fetch(n))
+    assert not log.holds(5), "a few blocks, not all"

@@ -36,7 +36,7 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext, api
 
 from lycosa.cluster.storage.protocol import Away, Missing, demand_name, pieces_of
-from lycosa.engine.nats.connection import ConnectionOptions, connect
+from lycosa.engine.nats.connection import ConnectionOptions, connect, denied
 from lycosa.errors import ConfigError, DiskFullError, StorageError
 from lycosa.files import Files
 
@@ -374,6 +374,8 @@ class JetStreamStorage:
                 why: Exception = error
             except _TROUBLE as error:
                 why = error
+            if refused := denied(self._client):
+                raise ConfigError(f"{refused}: see the permissions in docs/operating.md")
             if tries < self._tries - 1:
                 await asyncio.sleep(wait)
                 wait *= 2

@@ -52,6 +52,8 @@ _MEND = {
     "AuthorizationHeaderMalformed": "the bucket is in another region: say region=... in the URL",
     "EntityTooLarge": "the server does not take objects of this size",
 }
+_INSTANCE = ("169.254.", "/latest/api/token", "/latest/meta-data/")
+"""Where credentials are asked for when there are no others."""
 T = TypeVar("T")
 
 
@@ -126,6 +128,7 @@ class S3Storage:
                 "shared storage in S3 needs the package obstore: pip install 'lycosa[s3]'"
             ) from None
         self._place = place
+        self._answered = False
         self._api: Any = obstore
         config: Any = {
             "region": place.region
@@ -279,7 +282,9 @@ class S3Storage:
         """Do it; errors of the library as ours. `name`: of the object that is asked for, if one is."""
         for tries in range(_TRIES):
             try:
-                return act()
+                found = act()
+                self._answered = True
+                return found
             except (FileNotFoundError, self._api.exceptions.BaseError) as error:
                 why = self._judge(error, name)
                 if not isinstance(why, Away) or _ANSWER.search(str(error)) or tries == _TRIES - 1:
@@ -291,7 +296,7 @@ class S3Storage:
         found, code = _ANSWER.search(text), _CODE.search(text)
         status = int(found[1]) if found else 0
         word = code[1] if code else ""
-        if "169.254." in text or "security-credentials" in text:
+        if not self._answered and any(word in text for word in _INSTANCE):
             return ConfigError(
                 f"there are no credentials for {self._place}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
                 "or AWS_PROFILE"

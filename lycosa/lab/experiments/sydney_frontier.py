@@ -173,8 +173,9 @@ def crawl_through(
     base = shard.log.end
     fetched: list[int] = []
     while True:
-        while shard.admission.replenish():
-            pass
+        while shard.admission.replenish() or shard.admission.coming is not None:
+            if shard.admission.coming is not None:
+                shard.log.keep(shard.log.fetch(shard.admission.coming[1].position))
         host = shard.frontier.begin(0.0)
         if host is None:
             break

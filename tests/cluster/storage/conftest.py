@@ -15,7 +15,6 @@ from lycosa.cluster.storage.s3 import S3Place, S3Storage
 from lycosa.engine.nats.connection import ConnectionOptions
 from lycosa.engine.nats.server import Servers
 from tests.cluster.storage.s3_server import ENVIRON, S3Server, s3_server
-from tests.servers import one  # noqa: F401
 
 KINDS = ("directory", "s3", "nats")
 _number = itertools.count(1)

@@ -72,7 +72,12 @@ class S3Server:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET},
+                env={
+                    **os.environ,
+                    "HOME": str(self._root),
+                    "MINIO_ROOT_USER": KEY,
+                    "MINIO_ROOT_PASSWORD": SECRET,
+                },
             )
         end = time.monotonic() + 60
         while not self._answers():

@@ -155,6 +155,9 @@ def test_large_objects_go_in_pieces(storage: Storage, tmp_path: Path) -> None:
     storage.get_file("a/large", local, "copy")
     assert 0 < Watched.most <= PIECE
     assert local.read("copy") == data and storage.size("a/large") == len(data)
+    with pytest.raises(StorageError, match="shorter than it was"):
+        storage.put_file("a/large", local, "f", len(data) + 1)
+    assert storage.size("a/large") == len(data) and storage.list("a") == ["large"]
     assert storage.read_at("a/large", 2 * PIECE - 2, 9) == data[2 * PIECE - 2 : 2 * PIECE + 7]
 
 

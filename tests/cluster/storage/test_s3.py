@@ -196,6 +196,16 @@ def test_credentials(tmp_path: Path) -> None:
     assert "verysecret" not in str(error.value)
 
 
+def test_a_machine_without_credentials(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library asks the cloud's metadata service, which is not there. (Here it would be on loopback.)"""
+    for name in ENVIRON:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")
+    storage = S3Storage(S3Place.parse(s3.place("p")), environ={"HOME": str(tmp_path)}, patience=SHORT)
+    with pytest.raises(ConfigError, match="there are no credentials for s3://"):
+        storage.probe()
+
+
 def test_the_client_is_imported_only_when_it_is_used(tmp_path: Path) -> None:
     line = (
         "import sys; from lycosa.cluster.storage.opening import open_storage; import lycosa.cluster.storage.s3;"

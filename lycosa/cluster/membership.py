@@ -1,0 +1,433 @@
+"""An agent's time in a crawl of a cluster, from its first lease to its good-bye. The cluster's composition root.
+
+`Membership` builds an agent that has no shards yet, and then
+
+- says that it lives, and sees who else does; computes which shards should be whose (`placement`), takes those that
+  are free and its own, hands over those that should be another's;
+- renews its leases; stops asking sites at 0.8 of a lease without a renewal, breaks off what is under way at 0.9,
+  and lets the shard go at its end;
+- saves: checkpoints every so often, and at every hand-over;
+- reports on its shards; and, if it holds shard 0, watches over the end and the limits of the crawl (`reports`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from lycosa.cluster.control import About, Control, State, Wanted
+from lycosa.cluster.courier import Courier
+from lycosa.cluster.foreign import Foreign
+from lycosa.cluster.held import Event, Held, HeldShards, Holder, Stage
+from lycosa.cluster.host_turns import HostAsker, HostKeeper
+from lycosa.cluster.lease import plan
+from lycosa.cluster.leases import Gone, Leases, Presence, Said
+from lycosa.cluster.losses import since_checkpoint, valid_ends
+from lycosa.cluster.machine import Machine
+from lycosa.cluster.names import log_of
+from lycosa.cluster.outcomes import Damaged
+from lycosa.cluster.placement import place
+from lycosa.cluster.rations import Rations
+from lycosa.cluster.reports import Reporter
+from lycosa.cluster.saves import Saves
+from lycosa.cluster.storage import ShardStorage, Storage
+from lycosa.cluster.streaming import StreamExchange
+from lycosa.cluster.tasks import end_tasks
+from lycosa.cluster.turns import TurnAddresses, TurnAsker, TurnKeeper
+from lycosa.crawl import manifest as manifests
+from lycosa.crawl.agent import Team, build
+from lycosa.crawl.config import Options, decode_options
+from lycosa.crawl.splitting import Splitter
+from lycosa.crawl.status import resident
+from lycosa.engine.protocol import Engine, Unavailable, got
+from lycosa.errors import ConfigError
+from lycosa.log.reader import LogReader
+from lycosa.meters import Meters
+from lycosa.version import VERSION
+
+LEFT = "left; others go on"
+_REPORT = 0.5
+
+
+class Membership:
+    """An agent of a crawl; see the module."""
+
+    def __init__(
+        self,
+        *,
+        me: str,
+        engine: Engine,
+        control: Control,
+        foreign: Foreign,
+        about: About,
+        state: State,
+        options: Options,
+        storage: Storage,
+        machine: Machine,
+        leaving: asyncio.Event,
+        told: Callable[[str], None],
+    ) -> None:
+        """`leaving`: set when everything is to be handed over."""
+        bucket, requests, clock, files = engine.bucket, engine.requests, machine.clock, machine.files
+        self.id = me
+        self._engine = engine
+        self._control = control
+        self._foreign = foreign
+        self._about = about
+        self._state = state
+        self._storage = storage
+        self._machine = machine
+        self._clock = clock
+        self._leaving = leaving
+        self._told = told
+        self._moving: dict[int, asyncio.Task[None]] = {}
+        self._renewing: dict[int, asyncio.Task[None]] = {}
+        self._cutting: set[asyncio.Task[None]] = set()
+        self._seen: set[str] = set()
+        self._failure: BaseException | None = None
+
+        self._leases = Leases(bucket, me, about.lease, clock)
+        self._presence = Presence(bucket, me, about.lease, clock, foreign)
+        self._watch = bucket.watch("state")
+        self._turns = TurnKeeper(
+            requests,
+            clock,
+            expiry=about.lease,
+            wait=options.politeness.address_wait,
+            foreign=foreign,
+        )
+        self._hosts = HostKeeper(
+            requests,
+            clock,
+            expiry=max(60.0, about.lease),
+            wait=options.politeness.wait,
+            foreign=foreign,
+        )
+        asker = TurnAsker(requests, about.shards, clock, token=lambda: machine.token(8))
+        self._addresses = TurnAddresses(asker, clock, about.lease)
+        self._rations = Rations(control, options.limits.pages, clock)
+        exchange = StreamExchange(fail=self._fail)
+        splitter = Splitter(about.shards, manifests.domains_of(files), about.splitter)
+        self._held = held = HeldShards(clock, told)
+        team = Team(
+            name=me,
+            owned=[],
+            size=1,
+            exchange=exchange,
+            addresses=self._addresses,
+            hosts=HostAsker(requests, splitter.shard_of, clock, token=lambda: machine.token(8)),
+            quota=self._rations,
+            ledger=held,
+            may_ask=self._may_ask,
+            segment_bytes=about.segment_bytes,
+        )
+        self._agent = agent = build(
+            files,
+            options,
+            clock=clock,
+            fetchers=machine.fetchers,
+            resolver=machine.resolver,
+            meters=Meters(),
+            told=told,
+            team=team,
+        )
+        self._courier = Courier(
+            agent.archive, files.within("archive"), storage, engine.crawl, self._valid_ends
+        )
+        self._holder = Holder(
+            held=held,
+            agent=agent,
+            courier=self._courier,
+            engine=engine,
+            files=files,
+            remove=machine.remove,
+            storage=storage,
+            leases=self._leases,
+            exchange=exchange,
+            turns=self._turns,
+            hosts=self._hosts,
+            rations=self._rations,
+            clock=clock,
+            shards=about.shards,
+            segment_bytes=about.segment_bytes,
+            refresh=self._refresh,
+            told=told,
+            foreign=foreign,
+        )
+        self._saves = Saves(self._holder, self._courier, lambda: agent.options.snapshot, clock, told)
+        self._reporter = Reporter(
+            me=me,
+            engine=engine,
+            control=control,
+            about=about,
+            held=held,
+            agent=agent,
+            exchange=exchange,
+            clock=clock,
+            state=lambda: self._state,
+            noted=self._note_state,
+        )
+
+    async def begin(self) -> None:
+        """Before anything is crawled; `bring` comes next."""
+        await self._courier.doubt_all()  # what an earlier process left here
+        self._agent.begin([], {}, unclean=False)
+
+    async def bring(self) -> None:
+        """Have on shared storage what an earlier process left here."""
+        await self._courier.bring()
+
+    def _may_ask(self, shard: int, address: str) -> bool:
+        """Whether a shard's hosts may be asked now: lease and address; pages, if no visit has begun."""
+        if not self._held.may_fetch(shard):
+            return False
+        return self._addresses.has(address) if address else self._rations.may(shard)
+
+    # -- the run
+
+    async def run(self) -> str:
+        """Crawl until it ends; why it did."""
+        self._machine.watch(self._agent.underway)
+        running = asyncio.create_task(self._agent.run())
+        beside = [
+            asyncio.create_task(self._forever(step, pause))
+            for step, pause in (
+                (self._follow_leases, 0.0),
+                (self._follow_presence, 0.0),
+                (self._follow_state, 0.0),
+                (self._beat, self._about.lease / 4),
+                (self._lease_step, min(self._about.lease / 20, 0.25)),
+                # By itself: it waits for answers, and leases must be looked at whether or not there are any.
+                (self._addresses.renew, min(self._about.lease / 20, 0.25)),
+                (self._place_step, min(self._about.lease / 10, 0.5)),
+                (self._reporter.report, _REPORT),
+                (self._reporter.look_for_end, _REPORT),
+                (self._tend, 0.02),
+                (self._saves.step, 0.5),
+            )
+        ]
+        try:
+            end = await self._until_end(running)
+        finally:
+            await self._wind_up(running, beside)
+        if self._failure is not None:
+            raise self._failure
+        return end
+
+    async def _until_end(self, running: asyncio.Task[object]) -> str:
+        """Until the crawl is over, or we are to leave, and nothing is held any more."""
+        waited = False
+        was_running = self._state.wanted is not Wanted.STOPPED
+        while True:
+            if running.done():
+                running.result()
+                return "stopped"
+            if self._failure is not None:
+                raise self._failure
+            why = self._why_end(was_running)
+            if why and not self._held and not self._moving:
+                return why
+            if self._state.wanted is not Wanted.STOPPED:
+                was_running = True
+                waited = True
+            elif not waited and not why:
+                waited = True
+                self._told(f"waiting: lycosa cluster start {self._engine.crawl} begins the crawl")
+            if self._state.wanted is Wanted.PAUSED:
+                self._agent.pause()
+            else:
+                self._agent.go_on()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(running), 0.1)
+
+    def _why_end(self, was_running: bool) -> str:
+        if self._leaving.is_set():
+            return LEFT
+        if self._state.finished:
+            return f"the crawl is over ({self._state.end})"
+        if self._state.wanted is Wanted.STOPPED and was_running:
+            return "the crawl was stopped"
+        return ""
+
+    async def _wind_up(self, running: asyncio.Task[object], beside: list[asyncio.Task[None]]) -> None:
+        await end_tasks([*beside, *self._moving.values(), *self._renewing.values(), *self._cutting])
+        for number in list(self._held):
+            # Only after a failure: what is committed is safe, the rest is fetched again by the next holder.
+            with contextlib.suppress(Exception):
+                await self._holder.let_go(number)
+        self._agent.stop()
+        try:
+            await running
+        except Exception as error:
+            self._failure = self._failure or error
+        with contextlib.suppress(Unavailable):
+            await self._presence.leave()
+        await self._presence.close()
+        await self._leases.close()
+        await self._watch.close()
+
+    async def _forever(self, step: Callable[[], Awaitable[None]], pause: float) -> None:
+        while True:
+            try:
+                await step()
+            except Unavailable:
+                await self._clock.sleep(0.2)
+            except Exception as error:
+                self._fail(error)
+                return
+            await self._clock.sleep(pause)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+
+    # -- seeing
+
+    async def _follow_leases(self) -> None:
+        await self._leases.follow(1.0)
+        self._seen.add("leases")
+
+    async def _follow_presence(self) -> None:
+        await self._presence.follow(1.0)
+        self._seen.add("presence")
+
+    async def _follow_state(self) -> None:
+        for entry in got(await self._watch.next(1.0)):
+            if entry.value is not None:
+                with contextlib.suppress(Damaged):  # what was known holds until it can be read again
+                    self._note_state(self._control.read_state(entry.value))
+
+    def _note_state(self, state: State) -> None:
+        before = self._state
+        if state.options != before.options:
+            try:
+                options = decode_options(state.options.encode())
+            except ConfigError as error:
+                self._foreign.note("the key state", f"names options that cannot be read ({error})")
+                return
+            self._agent.reconfigure(options)
+        self._state = state
+
+    async def _refresh(self) -> None:
+        """Look at the crawl's options now: whoever gave seeds changed them first."""
+        with contextlib.suppress(Unavailable):
+            self._note_state(await self._control.state())
+
+    async def _beat(self) -> None:
+        said = Said(
+            at=self._clock.wall(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=VERSION,
+            rss=resident(),
+            visits=int(self._agent.meters.read().get("visits.active", 0)),
+            foreign=self._foreign.count,
+        )
+        if not self._leaving.is_set():
+            await self._presence.beat(msgspec.json.encode(said))
+
+    # -- holding
+
+    async def _lease_step(self) -> None:
+        now = self._clock.monotonic()
+        for number, held in list(self._held.items()):
+            holding = held.holding
+            if number not in self._moving and (held.refused or not holding.may_write(now)):
+                self._move(number, self._holder.let_go(number))
+            elif not holding.must_cut(now):
+                held.cut = False
+            elif not held.cut:
+                held.cut = True
+                task = asyncio.create_task(self._agent.cut_visits(number))
+                self._cutting.add(task)
+                task.add_done_callback(self._cutting.discard)
+            if holding.renew_due(now) and number in self._leases.held and number not in self._renewing:
+                task = asyncio.create_task(self._renew(held))
+                self._renewing[number] = task
+        self._hosts.end_late()
+
+    async def _renew(self, held: Held) -> None:
+        try:
+            if not await self._leases.renew(held.number):
+                held.on(Event.REFUSED)
+        except (Unavailable, KeyError):
+            return  # the next step tries again, while the lease lasts
+        finally:
+            self._renewing.pop(held.number, None)
+
+    async def _place_step(self) -> None:
+        if self._seen < {"leases", "presence"}:
+            return
+        if self._why_end(True):
+            if self._leaving.is_set():
+                await self._presence.leave()
+            for number, held in list(self._held.items()):
+                if number not in self._moving and held.stage is Stage.CRAWLING:
+                    self._move(number, self._holder.hand_over(number, ending=not self._leaving.is_set()))
+            return
+        agents = {*self._presence.alive(), self.id}
+        holders = {n: who for n in range(self._about.shards) if (who := self._leases.holder_of(n))}
+        placed = place(self._about.shards, agents, holders)
+        await self._notice_silence(placed)
+        seen = {number: self._leases.seen(number) for number in placed}
+        ready = [held.number for held in self._held.crawling()]
+        todo = plan(self.id, self._about.lease, placed, seen, self._held, self._clock.monotonic())
+        for number, _ in todo.take:
+            if number not in self._moving:
+                self._move(number, self._take(number))
+        for number in todo.hand_over:
+            if number not in self._moving and number in ready:
+                self._move(number, self._holder.hand_over(number))
+
+    async def _notice_silence(self, placed: Mapping[int, str]) -> None:
+        """Say of agents that nobody hears any more where their shards go, once; and leave word for the status."""
+        for agent, seconds in self._presence.fallen_silent():
+            shards = [n for n in range(self._about.shards) if self._leases.last_holder_of(n) == agent]
+            gone = Gone(at=self._clock.wall(), silent=seconds, shards={n: placed.get(n, "") for n in shards})
+            if await self._presence.bury(agent, gone):
+                self._told(f"agent {agent} has not been heard of for {seconds:.0f} s; {gone.said()}")
+
+    async def _take(self, number: int) -> None:
+        await self._holder.take(number)
+
+    def _move(self, number: int, work: Awaitable[None]) -> None:
+        """A shard is on its way: one step at a time."""
+
+        async def go() -> None:
+            try:
+                await work
+            except Unavailable:
+                return  # the next look tries again
+            except Exception as error:
+                self._fail(error)
+            finally:
+                self._moving.pop(number, None)
+
+        self._moving[number] = asyncio.create_task(go())
+
+    # -- saving
+
+    async def _valid_ends(self) -> Mapping[str, int]:
+        """Of every archive file that a log points into after its checkpoint: how far it is valid."""
+        found: dict[str, int] = {}
+        for number in range(self._about.shards):
+            storage = ShardStorage(self._storage, self._engine.crawl, number)
+            held = self._held.get(number)
+            if held is not None and held.shard is not None and not held.refused:
+                reader = LogReader(held.shard.log.reader.files)
+                rows = await asyncio.to_thread(list, reader.scan(held.saved))
+            else:
+                rows = await since_checkpoint(self._engine.stream(log_of(number)), storage)
+            for name, end in valid_ends(rows).items():
+                found[name] = max(end, found.get(name, 0))
+        return found
+
+    # -- pages, reports, the end
+
+    async def _tend(self) -> None:
+        if await self._rations.tend():
+            self._agent.wake()

@@ -1,0 +1,154 @@
+"""What an agent says of its shards, and the end of the crawl, which the holder of shard 0 watches over.
+
+A report is written when it says something that the end may hang on, when its numbers changed and some time went by,
+and now and then in any case (`control` has what the end is, and why it takes two looks).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from lycosa.clock import Clock
+from lycosa.cluster.control import About, Control, Ending, Report, State, Totals, Wanted
+from lycosa.cluster.held import Held, HeldShards
+from lycosa.cluster.names import exchange_of
+from lycosa.cluster.streaming import StreamExchange
+from lycosa.crawl.agent import Agent
+from lycosa.engine.protocol import Engine, got
+
+_NEWS = 2.0
+"""Seconds between two reports that differ in numbers only; what matters for the end is told at once."""
+_STALE = 10.0
+"""A report is written again after so many seconds, whether or not anything changed."""
+
+
+class Reporter:
+    """Reports on the shards that an agent holds, and sees the end."""
+
+    def __init__(
+        self,
+        *,
+        me: str,
+        engine: Engine,
+        control: Control,
+        about: About,
+        held: HeldShards,
+        agent: Agent,
+        exchange: StreamExchange,
+        clock: Clock,
+        state: Callable[[], State],
+        noted: Callable[[State], None],
+    ) -> None:
+        """`state`: the crawl's, as far as it is known; `noted`: told when it is known better."""
+        self._me = me
+        self._engine = engine
+        self._control = control
+        self._about = about
+        self._held = held
+        self._agent = agent
+        self._exchange = exchange
+        self._clock = clock
+        self._state = state
+        self._noted = noted
+        self._ending = Ending(about.shards)
+        self._reported: dict[int, tuple[Report, float]] = {}
+
+    async def report(self) -> None:
+        now = self._clock.monotonic()
+        for number in self._reported.keys() - self._held.keys():
+            del self._reported[number]
+        for held in self._held.crawling():
+            report = self._report_on(held)
+            before, at = self._reported.get(held.number, (None, 0.0))
+            news = before is None or (_differs(report, before) and now - at >= _NEWS)
+            if news or now - at >= _STALE or (before is not None and _matters(report, before)):
+                self._reported[held.number] = (report, now)
+                await self._control.report(report)
+
+    def _report_on(self, held: Held) -> Report:
+        shard, number = held.shard, held.number
+        assert shard is not None
+        totals = shard.totals
+        committed = shard.log.committed == shard.log.end
+        return Report(
+            shard=number,
+            agent=self._me,
+            epoch=held.holding.epoch,
+            round=self._state().round,
+            end=shard.log.end,
+            committed=shard.log.committed,
+            received=self._exchange.received(number),
+            sent=self._exchange.sent(number),
+            idle=committed and self._exchange.is_quiet(number) and self._agent.is_idle(shard),
+            totals=Totals(
+                at=self._clock.wall(),
+                pages=totals.fetched,
+                bytes=totals.size,
+                links=totals.links,
+                duplicates=totals.duplicates,
+                lost=totals.lost,
+                statuses={f"{kind}xx": n for kind, n in sorted(totals.statuses.items()) if n},
+                skipped=dict(sorted(totals.skipped.items())),
+                pending=shard.frontier.pending,
+                left_behind=len(shard.left),
+                deferred=len(shard.calendar),
+                visits=self._agent.visits_of(number),
+                rate=held.pace.add(self._clock.monotonic(), totals.fetched),
+            ),
+        )
+
+    async def look_for_end(self) -> None:
+        """The holder of shard 0 watches over the end, and the limits."""
+        held, known = self._held.get(0), self._state()
+        if held is None or held.shard is None or known.finished or known.wanted is not Wanted.RUNNING:
+            return
+        limits = self._agent.options.limits
+        limited = limits.pages or limits.bytes or limits.seconds
+        if not limited and not all(each.idle for each, _ in self._reported.values()):
+            self._ending.look({}, {}, known.round)  # not even ours are idle: the others need not be asked
+            return
+        state = await self._control.state()
+        reports = {n: row for n, row in (await self._control.reports()).items() if n < self._about.shards}
+        if self._limit_reached(reports, state):
+            await self._control.finish("limit", state.round)
+            return
+        if len(reports) < self._about.shards or not all(each.idle for each in reports.values()):
+            self._ending.look({}, {}, state.round)
+            return
+        last = await asyncio.gather(
+            *(self._engine.stream(exchange_of(number)).ends() for number in range(self._about.shards))
+        )
+        ends = {number: got(row).last for number, row in enumerate(last)}
+        verdict = self._ending.look(reports, ends, state.round)
+        if verdict.over:
+            await self._control.finish("finished", state.round)
+        elif verdict.round > state.round:
+            self._noted(await self._control.next_round(verdict.round))
+
+    def _limit_reached(self, reports: Mapping[int, Report], state: State) -> bool:
+        limits = self._agent.options.limits
+        if limits.seconds and state.since and self._clock.wall() - state.since / 1000 >= limits.seconds:
+            return True
+        rows = list(reports.values())
+        if limits.bytes and sum(row.totals.bytes for row in rows) >= limits.bytes:
+            return True
+        pages = sum(row.totals.pages for row in rows)
+        # What is not committed could still be lost, and its page be fetched again.
+        return bool(limits.pages) and pages >= limits.pages and all(row.end == row.committed for row in rows)
+
+
+def _matters(report: Report, before: Report) -> bool:
+    """Whether the end of the crawl may hang on what is new."""
+    if (report.epoch, report.round, report.idle) != (before.epoch, before.round, before.idle):
+        return True
+    return report.idle and _differs(report, before)
+
+
+def _differs(report: Report, before: Report) -> bool:
+    """Whether a report says anything new but the time."""
+    plain = msgspec.structs.replace
+    numbers = plain(report.totals, at=before.totals.at, rate=before.totals.rate)
+    return plain(report, totals=numbers) != before

@@ -1,0 +1,71 @@
+"""When an agent of a cluster saves: checkpoints, archives on shared storage, tails that are made shorter.
+
+A checkpoint is due after so many records or seconds, whatever comes first; archives are brought more often, since
+what is only here dies with this disk. Storage that is away is said once, and tried again a little later: the crawl
+goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from lycosa.clock import Clock
+from lycosa.cluster.courier import Courier
+from lycosa.cluster.held import Holder
+from lycosa.cluster.storage import Away
+from lycosa.crawl.config import SnapshotOptions
+
+_TIDY = 10.0
+_STORAGE = 5.0
+"""Seconds after which shared storage that was away is tried again."""
+
+
+class Saves:
+    """Looks now and then what is due, and has it done."""
+
+    def __init__(
+        self,
+        holder: Holder,
+        courier: Courier,
+        wanted: Callable[[], SnapshotOptions],
+        clock: Clock,
+        told: Callable[[str], None],
+    ) -> None:
+        self._holder = holder
+        self._courier = courier
+        self._wanted = wanted
+        self._clock = clock
+        self._told = told
+        self._away = False
+        self._saved_at = self._brought_at = self._tidied_at = clock.monotonic()
+
+    async def step(self) -> None:
+        """Save what is due."""
+        try:
+            await self._what_is_due()
+            self._away = False
+        except Away as away:
+            if not self._away:
+                self._told(f"{away}: the crawl goes on, and is saved when shared storage is back")
+            self._away = True
+            await self._clock.sleep(_STORAGE)
+
+    async def _what_is_due(self) -> None:
+        now, wanted = self._clock.monotonic(), self._wanted()
+        held = self._holder.held.values()
+        records = sum(each.shard.log.end - each.saved for each in held if each.shard is not None)
+        if records >= wanted.records or (now - self._saved_at >= wanted.seconds and records > 0):
+            await self._holder.save()
+            self._saved_at = self._brought_at = self._clock.monotonic()
+            return
+        waiting = await asyncio.to_thread(self._courier.waiting)
+        late = now - self._brought_at >= wanted.archive_seconds
+        if waiting >= wanted.archive_bytes or (late and waiting):
+            await self._holder.bring()
+            self._brought_at = self._clock.monotonic()
+        elif late:
+            self._brought_at = now  # nothing was fetched: the time begins with the next page
+        if now - self._tidied_at >= _TIDY:
+            await self._holder.tidy()
+            self._tidied_at = self._clock.monotonic()
