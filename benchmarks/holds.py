@@ -35,6 +35,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
+
 from lycosa.clock import SystemClock
 from lycosa.crawl.agent import Agent, build
 from lycosa.crawl.config import read_options
@@ -162,7 +164,8 @@ async def while_running(agent: Agent, work: Callable[[], Awaitable[object]]) -> 
 
 
 async def widen(agent: Agent) -> None:
-    agent.reconfigure(read_options({"public": False, "scope": WIDE, "archive": {"keep": False}}))
+    wide = read_options({"public": False, "scope": WIDE}).scope
+    agent.reconfigure(msgspec.structs.replace(agent.options, scope=wide))
     while any(  # noqa: ASYNC110
         shard.rescoping is not None or len(shard.outbox) for shard in agent.shards
     ):

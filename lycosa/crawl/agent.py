@@ -860,12 +860,12 @@ class Agent:
 
     def _rescope(self) -> None:
         """Begin the next slice of a pass over the log of a shard whose scope changed."""
+        for number, known in list(self._rescopings.items()):
+            if not known.is_wanted or self._saver.find(number) is not known.shard:
+                self._end_rescoping(number)
         for shard in self.shards:
             number, change = shard.number, shard.rescoping
-            known = self._rescopings.get(number)
-            if known is not None and known.change is not change:
-                self._end_rescoping(number)
-            if change is not None and number not in self._rescopings:
+            if change is not None and number not in self._rescopings and number not in self._leaving:
                 self._rescopings[number] = Rescoping(shard, change, self._clock)
         if self._rescopings and self._passing is None:
             self._passing = SteadyTask(self._pass_on())
@@ -874,7 +874,7 @@ class Agent:
         """One slice: of the shards in turn, the first that need not wait for a commit or for room."""
         try:
             for number, rescoping in list(self._rescopings.items()):
-                if number in self._leaving or not rescoping.is_wanted:
+                if number not in self._rescopings or number in self._leaving or not rescoping.is_wanted:
                     continue
                 self._rescopings[number] = self._rescopings.pop(number)  # the last of them now
                 if await rescoping.step():

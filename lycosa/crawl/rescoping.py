@@ -58,7 +58,7 @@ class Rescoping:
 
     def __init__(self, shard: Shard, change: Change, clock: Clock) -> None:
         self.change = change
-        self._shard = shard
+        self.shard = shard
         self._clock = clock
         self._files = shard.log.reader.files
         self._reading = LogPass(self._files, change.links)
@@ -72,17 +72,17 @@ class Rescoping:
     @property
     def is_wanted(self) -> bool:
         """Whether the change is still the last one, and something is left to do."""
-        return self._shard.rescoping is self.change
+        return self.shard.rescoping is self.change
 
     async def step(self) -> bool:
         """A slice of the pass; False: it waits for a commit, or for room."""
         if self.change.links < self.change.position:
             return await self._judge_links()
-        if self._shard.settled is None:
-            self._shard.settled = set()  # from here on records are noted; those before are read
-            self._end, self._reading = self._shard.log.end, LogPass(self._files)
+        if self.shard.settled is None:
+            self.shard.settled = set()  # from here on records are noted; those before are read
+            self._end, self._reading = self.shard.log.end, LogPass(self._files)
         if self._reading.position < self._end:
-            if self._shard.log.committed < self._end:
+            if self.shard.log.committed < self._end:
                 return False
             await asyncio.to_thread(self._find_skips)
             return True
@@ -90,18 +90,18 @@ class Rescoping:
 
     def close(self) -> None:
         """The pass is over, or given up."""
-        self._shard.settled = None
+        self.shard.settled = None
 
     # -- links
 
     async def _judge_links(self) -> bool:
-        stop = min(self.change.position, self._shard.log.committed)
+        stop = min(self.change.position, self.shard.log.committed)
         if self._reading.position >= stop:
             return False
         for portion in await asyncio.to_thread(self._sift, stop):
             if not self.is_wanted:
                 break
-            self._shard.judge_again(self.change, portion.stop, portion.offers, milliseconds(self._clock))
+            self.shard.judge_again(self.change, portion.stop, portion.offers, milliseconds(self._clock))
             await asyncio.sleep(0)
         return True
 
@@ -112,7 +112,7 @@ class Rescoping:
         links = 0
         for position, row in self._reading.take(stop, _RECORDS):
             found = found_in(decoded(position, row))
-            offer = None if found is None else self._shard.admission.sift(found)
+            offer = None if found is None else self.shard.admission.sift(found)
             if offer is None:
                 continue
             if links and links + offer.links > _LINKS:
@@ -126,7 +126,7 @@ class Rescoping:
 
     def _find_skips(self) -> None:
         """In a thread: which skips by policy are the last records of their URLs, and to be brought back."""
-        last, key, scope = self._last, self._shard.keyer.key, self._shard.scope
+        last, key, scope = self._last, self.shard.keyer.key, self.shard.scope
         for position, row in self._reading.take(self._end, _HEADS, _HEADS_BYTES):
             head = decode_head(row)
             if not isinstance(head, UrlHead) or not head.url:
@@ -144,7 +144,7 @@ class Rescoping:
                 last.pop(key(head.url), None)
 
     async def _bring_back(self) -> bool:
-        shard, change = self._shard, self.change
+        shard, change = self.shard, self.change
         most = shard.room_for_due() if self._last else 1
         if not most:
             return False
@@ -169,7 +169,7 @@ class Rescoping:
                     continue
                 record = decoded(position, row)
                 assert isinstance(record, Skipped)
-                key = self._shard.keyer.key(record.url)
+                key = self.shard.keyer.key(record.url)
                 if self._last.get(key) == position and not self._is_pending(record, position):
                     items.append(Waiting(record.url, key, record.depth))
         return (reading.position if reading.position <= self._last_one else self.change.position), items
@@ -184,8 +184,8 @@ class Rescoping:
     def _earlier_scopes(self) -> list[tuple[int, Scope]]:
         reader = LogReader(self._files)  # the shard's own is the loop's
         found = []
-        for change in reversed(self._shard.changes[:-1]):
+        for change in reversed(self.shard.changes[:-1]):
             record = reader.read(change.position)
             assert isinstance(record, Configured)
-            found.append((change.skips, self._shard.scope_at(record)))
+            found.append((change.skips, self.shard.scope_at(record)))
         return found

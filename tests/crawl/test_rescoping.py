@@ -160,6 +160,29 @@ def test_another_change_in_the_middle_begins_anew() -> None:
     assert ran.end is End.FINISHED and set(ran.fetched) == WHOLE
 
 
+def test_a_shard_that_is_handed_over_in_the_middle_takes_its_cursor_with_it() -> None:
+    files, now = narrow()
+    strange: list[int] = []
+
+    class Moving(Watched):
+        def _count(self, agent: Agent) -> None:
+            super()._count(agent)
+            if self.portions == 6:
+                self._tasks.append(asyncio.ensure_future(self._move(agent)))
+
+        async def _move(self, agent: Agent) -> None:
+            for number in range(SHARDS):
+                await agent.hand_over(number)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                    strange.extend(n for n in agent._rescopings if agent.saver.find(n) is None)
+                await agent.adopt(number, unclean=False)
+
+    ran = run(files, ANY, now, during=(moving := Moving(files)))
+    assert moving._tasks[0].done() and not strange, "nobody reads the log of a shard that is gone"
+    assert ran.end is End.FINISHED and set(ran.fetched) == WHOLE
+
+
 def test_links_found_since_the_last_commit_are_judged_again_too() -> None:
     """The scope changes while the crawl runs: nothing of what is not yet committed may be passed over."""
     fresh = 0
