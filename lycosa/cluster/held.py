@@ -214,7 +214,7 @@ class Holder:
             try:
                 await out.resume()
                 await self._rations.begin(
-                    number, holding.epoch, shard.totals.fetched, lambda: shard.frontier.pending > 0
+                    number, holding.epoch, shard.totals.pages, lambda: shard.frontier.pending > 0
                 )
                 break
             except Unavailable:
@@ -297,7 +297,7 @@ class Holder:
         if held.failed or not held.holding.may_write(self._clock.monotonic()):
             await self.let_go(number)
             return
-        await self._rations.settle(number, shard.totals.fetched)
+        await self._rations.settle(number, shard.totals.pages)
         self._rations.end(number)
         turns = await self._turns.end(number, _TURNS if ending else 0.0)
         self.held.pop(number, None)

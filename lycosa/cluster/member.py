@@ -605,7 +605,8 @@ class Member:
             idle=committed and self._exchange.is_quiet(number) and self._agent.is_idle(shard),
             totals=Totals(
                 at=time.time(),
-                pages=totals.fetched,
+                pages=totals.pages,
+                fetches=totals.fetched,
                 bytes=totals.size,
                 links=totals.links,
                 duplicates=totals.duplicates,

@@ -39,7 +39,7 @@ from lycosa.log.salvage import Layout, layout
 from lycosa.records import Configured, Duplicates, Fetched, Received, Record, Robots, Stored, decode, encode
 
 ASIDE = "set-aside"
-_STATE = ("snapshots", "seen", "content", "calendar", "left", "sites")
+_STATE = ("snapshots", "seen", "content", "calendar", "left", "sites", "pages")
 _CHUNK = 1 << 20
 
 
