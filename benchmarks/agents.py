@@ -33,11 +33,11 @@ from typing import Any
 import msgspec
 import xxhash
 
+from lycosa.ask.reading import CrawlReader
 from lycosa.cluster.frames import links_frame, pack, unpack
 from lycosa.cluster.process import holders
 from lycosa.crawl.admission import found_in
 from lycosa.crawl.exchange import Row
-from lycosa.crawl.reading import CrawlReader
 from lycosa.crawl.shard import followed_kinds
 from lycosa.lab.webs import Web, WebOptions, serving
 from lycosa.records import Fetched, Received

@@ -223,7 +223,7 @@ def lycosa(
 
 def coverage(args: argparse.Namespace, into: Path, seed: str) -> Found:
     """What the crawl's log says was fetched, beside the truth."""
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
     from lycosa.errors import ConfigError
     from lycosa.records import Fetched
 

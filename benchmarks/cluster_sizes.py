@@ -17,8 +17,8 @@ from pathlib import Path
 from crawl_site import site
 
 import lycosa
+from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.admission import found_in
-from lycosa.crawl.reading import CrawlReader
 from lycosa.records import Fetched
 
 CACHE = Path(__file__).resolve().parent.parent / ".bench"

@@ -182,7 +182,7 @@ async def crawl(task: Task, into: Path, pages: int) -> Result:
 
 def write_urls(into: Path, out: Path) -> None:
     """What a crawl fetched, in the order of its fetches, as lines `size URL`."""
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
     from lycosa.records import Fetched
 
     with out.open("w", encoding="ascii") as lines:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from lycosa.version import VERSION
 
 if TYPE_CHECKING:
+    from lycosa.ask.saved import SavedCrawl, SavedPage
+    from lycosa.ask.saved import SavedCrawl as open  # noqa: A004, N813
     from lycosa.cluster.api import Crawl
     from lycosa.cluster.api import Crawl as crawl  # noqa: N813 - it is called, as a function is
     from lycosa.crawl.agent import End
     from lycosa.crawl.api import FetchedPage
-    from lycosa.crawl.saved import SavedCrawl, SavedPage
-    from lycosa.crawl.saved import SavedCrawl as open  # noqa: A004, N813
     from lycosa.errors import ConfigError, LocalError, LycosaError, StorageError
 
 __version__ = VERSION
@@ -47,8 +47,8 @@ _PLACES = {
     "FetchedPage": "lycosa.crawl.api",
     "LocalError": "lycosa.errors",
     "LycosaError": "lycosa.errors",
-    "SavedCrawl": "lycosa.crawl.saved",
-    "SavedPage": "lycosa.crawl.saved",
+    "SavedCrawl": "lycosa.ask.saved",
+    "SavedPage": "lycosa.ask.saved",
     "StorageError": "lycosa.errors",
 }
 
@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
     if name == "crawl":
         return importlib.import_module("lycosa.crawl")
     if name == "open":
-        return importlib.import_module("lycosa.crawl.saved").SavedCrawl
+        return importlib.import_module("lycosa.ask.saved").SavedCrawl
     if name in _PLACES:
         return getattr(importlib.import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'lycosa' has no attribute {name!r}")

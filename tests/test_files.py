@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.crawl.alive import process_of
+from lycosa.ask.alive import process_of
 from lycosa.errors import ConfigError, DiskFullError, StorageError
 from lycosa.files import DirectoryLock, DiskFiles, Files, write_whole
 from lycosa.lab.faults import FaultyFiles

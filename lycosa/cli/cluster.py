@@ -261,8 +261,8 @@ async def _stop(operator: Operator, args: argparse.Namespace) -> int:
 async def _status(operator: Operator, args: argparse.Namespace) -> int:
     import msgspec
 
+    from lycosa.ask.json_form import safe
     from lycosa.cluster.engine.outcomes import Damaged, Unavailable
-    from lycosa.crawl.json_form import safe
 
     shown = silent = False
     while True:

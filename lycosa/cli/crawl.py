@@ -257,7 +257,7 @@ def _values(value: Any, place: str) -> list[tuple[str, Any]]:
 
 def _options_of(into: Path) -> Any:
     """The options that the log of a crawl ends with; None if it has none."""
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
 
     return CrawlReader(into).options()
 

@@ -83,7 +83,7 @@ async def _crawl(seeds: list[str], into: Path, table: dict[str, str]) -> Any:
 
 def _judge(truth: Any, into: Path, status: Any) -> bool:
     """Set what was fetched beside what a correct crawler fetches."""
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
     from lycosa.records import Fetched, Skipped, Why
 
     found: dict[str, int] = {}
@@ -106,7 +106,7 @@ def _judge(truth: Any, into: Path, status: Any) -> bool:
 
 def _forbidden(into: Path) -> str:
     """A URL that robots rules forbade."""
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
     from lycosa.records import Skipped, Why
 
     for _, _, record in CrawlReader(into).records():

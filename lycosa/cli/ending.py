@@ -78,7 +78,7 @@ def judge(status: Status, into: Path) -> int:
 
 def _seed_left_out(into: Path) -> tuple[str, str, str] | None:
     """The first seed that was skipped or deferred: its URL, why, and the details."""
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
     from lycosa.records import Deferred, Skipped
 
     waits: Deferred | None = None
@@ -92,7 +92,7 @@ def _seed_left_out(into: Path) -> tuple[str, str, str] | None:
 
 def _left_scope(into: Path) -> tuple[str, str] | None:
     """A redirect that led out of scope, in a crawl of a few pages: the usual reason for so few."""
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
     from lycosa.records import Fetched, LinkKind
     from lycosa.url.scope import Scope
 

@@ -1,6 +1,6 @@
 """`lycosa explain`: everything a crawl knows about one URL; the answer first, then the evidence.
 
-With `--json` the document is `lycosa.crawl.explain.Explanation`, with times in ISO 8601 and fetches, skips
+With `--json` the document is `lycosa.ask.explain.Explanation`, with times in ISO 8601 and fetches, skips
 and deferrals as `lycosa log` shows them. Exit code 0 if the crawl has met the URL, 1 if it never did.
 """
 
@@ -17,8 +17,8 @@ from lycosa.cli.streams import printable
 from lycosa.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lycosa.crawl.explain import Explanation, RobotsView
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.explain import Explanation, RobotsView
+    from lycosa.ask.reading import CrawlReader
     from lycosa.records import Fetched
 
 HELP = "say why a URL was, or was not, fetched"
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
 
     crawl = CrawlReader(args.directory)
     found = find(crawl, args.url, _Told())
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import msgspec
 
-        from lycosa.crawl.json_form import body_field, safe
+        from lycosa.ask.json_form import body_field, safe
 
         document = as_plain(found)
         if body is not None:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 def find(crawl: CrawlReader, text: str, told: Any = None) -> Explanation:
     """Explain a URL; one without a scheme as http, and if the crawl does not know that, as https."""
-    from lycosa.crawl.explain import explain
+    from lycosa.ask.explain import explain
     from lycosa.url.canonical import canonicalise
 
     text = text.strip()
@@ -199,7 +199,7 @@ def as_plain(found: Explanation) -> dict[str, Any]:
     """The explanation as values that JSON has."""
     import msgspec
 
-    from lycosa.crawl.json_form import iso, plain
+    from lycosa.ask.json_form import iso, plain
 
     lists = {name: getattr(found, name) for name in ("fetches", "skips", "deferrals")}
     rest = msgspec.structs.replace(found, fetches=[], skips=[], deferrals=[])

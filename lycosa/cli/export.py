@@ -1,6 +1,6 @@
 """`lycosa export`: pages and links of a crawl as JSON lines, CSV or Parquet; the index of its archive as CDXJ.
 
-The columns are listed in `lycosa.crawl.export`. A running crawl is exported as far as it is committed. The
+The columns are listed in `lycosa.ask.export`. A running crawl is exported as far as it is committed. The
 file appears when it is whole; its name says the format, and one that says none is refused. JSON lines and CSV
 named .gz or .zst besides are compressed.
 """
@@ -23,7 +23,7 @@ from lycosa.cli.streams import Progress, replacing
 from lycosa.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
 
 HELP = "write pages or links as JSON lines, CSV or Parquet, or the archive's CDXJ index"
 EPILOG = """\
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
 
     crawl = CrawlReader(args.directory)
     if (args.text or args.body) and args.what != "pages":
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rows(crawl: CrawlReader, args: argparse.Namespace) -> int:
-    from lycosa.crawl import export
+    from lycosa.ask import export
 
     to = None if args.to in (None, "-") else Path(args.to)
     form = args.format or ("jsonl" if to is None else _format_of(to))
@@ -133,7 +133,7 @@ def _compressed(path: Path) -> Iterator[BinaryIO]:
 
 def _cdxj(crawl: CrawlReader, args: argparse.Namespace) -> int:
     from lycosa.archive.cdxj import write_index
-    from lycosa.crawl.alive import process_of
+    from lycosa.ask.alive import process_of
     from lycosa.files import DiskFiles
 
     if args.to == "-":

@@ -24,9 +24,9 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from lycosa.ask.json_form import safe
 from lycosa.cli.streams import printable, write_found
 from lycosa.clock import SystemClock, milliseconds
-from lycosa.crawl.json_form import safe
 from lycosa.errors import ConfigError
 from lycosa.fetch.dns import DnsFailure, DnsKind, DnsOptions, Resolver
 from lycosa.fetch.guard import AddressGuard

@@ -147,7 +147,7 @@ def _tail(path: Path, positions: dict[str, int]) -> Iterator[Record]:
 
 def _entries(path: Path, positions: dict[str, int]) -> Iterator[tuple[int, int, Record]]:
     """What a crawl has logged from these positions on."""
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
 
     for shard, log in enumerate(CrawlReader(path).logs):
         for position, record in log.scan(positions.get(str(shard), 0)):
@@ -162,8 +162,8 @@ def _counted(entries: Iterator[tuple[int, int, Record]], told: Progress) -> Iter
 
 
 def _build(args: argparse.Namespace) -> int:
+    from lycosa.ask.reading import CrawlReader
     from lycosa.crawl import manifest as manifests
-    from lycosa.crawl.reading import CrawlReader
     from lycosa.graph.build import build
     from lycosa.graph.gather import Options
     from lycosa.graph.store import GraphStore, read_manifest

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lycosa.ask.json_form import safe_text
 from lycosa.cli.streams import printable
-from lycosa.crawl.json_form import safe_text
 from lycosa.errors import ConfigError, StorageError
 from lycosa.page.protocol import Page
 from lycosa.page.registry import Parsers

@@ -3,7 +3,7 @@
 What a run was configured to do is the same in every shard: it is shown once, with the options that differ from
 the defaults; `--full` shows each record, whole.
 
-One object a line, in the form of `lycosa.crawl.json_form`: "record" (the kind), "shard", "position", "at",
+One object a line, in the form of `lycosa.ask.json_form`: "record" (the kind), "shard", "position", "at",
 and the record's fields. Shard by shard, in the order of each log; with `--by-time`, merged by the time they
 carry. `--follow` goes on with what is committed, and ends when the crawl does.
 
@@ -29,7 +29,7 @@ from lycosa.cli.streams import outlet
 from lycosa.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
     from lycosa.records import Record
 
 HELP = "print the records of a crawl as JSON lines"
@@ -75,8 +75,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import msgspec
 
-    from lycosa.crawl.json_form import Shown, plain, safe
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.json_form import Shown, plain, safe
+    from lycosa.ask.reading import CrawlReader
     from lycosa.records import Configured
 
     crawl = CrawlReader(args.directory)
@@ -111,8 +111,8 @@ class Shortened:
     """Configurations as they are shown: what differs from the defaults, and once where shards say the same."""
 
     def __init__(self) -> None:
+        from lycosa.ask.json_form import shown_options
         from lycosa.crawl.config import Options, encode_options
-        from lycosa.crawl.json_form import shown_options
 
         self._defaults = shown_options(encode_options(Options()))
         self._counts: dict[int, int] = {}
@@ -168,7 +168,7 @@ def _merged(streams: list[Iterator[Row]], by_time: bool) -> Iterator[Row]:
 
 def _follow(crawl: CrawlReader, shards: list[int], args: argparse.Namespace) -> Iterator[Row]:
     """Everything, and then what comes, until nobody crawls any more."""
-    from lycosa.crawl.alive import process_of
+    from lycosa.ask.alive import process_of
     from lycosa.crawl.manifest import shard_directory
     from lycosa.crawl.tail import Tail
 
@@ -198,7 +198,7 @@ def _follow(crawl: CrawlReader, shards: list[int], args: argparse.Namespace) -> 
 
 def _filter(args: argparse.Namespace) -> tuple[Callable[[Record], bool], bytes]:
     """Which records are wanted, and bytes that each of them holds."""
-    from lycosa.crawl.json_form import KINDS
+    from lycosa.ask.json_form import KINDS
     from lycosa.url.parts import host_of
 
     tests: list[Callable[[Record], bool]] = []

@@ -1,6 +1,6 @@
 """`lycosa report`: what happened in a crawl, as text, as JSON, or as one HTML page.
 
-The fields of the JSON document are those of `lycosa.crawl.report.Report`.
+The fields of the JSON document are those of `lycosa.ask.report.Report`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lycosa.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lycosa.crawl.report import PageRow, Report, SiteRow
+    from lycosa.ask.report import PageRow, Report, SiteRow
 
 HELP = "tell what happened in a crawl: statuses, sites, errors, broken links"
 EPILOG = """\
@@ -48,8 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import time
 
-    from lycosa.crawl.reading import CrawlReader
-    from lycosa.crawl.report import make_report
+    from lycosa.ask.reading import CrawlReader
+    from lycosa.ask.report import make_report
     from lycosa.crawl.status import read_status
 
     if args.top < 0 or args.broken < 0:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if (status := read_status(args.directory)) is not None and (failures := scorer_failures(status)):
         report.notes.append(f"in the last run the {failures}")
     if args.html is not None:
-        from lycosa.crawl.report_html import render
+        from lycosa.ask.report_html import render
 
         with replacing(args.html) as draft:
             draft.write_text(render(report), encoding="utf-8")
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import msgspec
 
-        from lycosa.crawl.json_form import safe
+        from lycosa.ask.json_form import safe
 
         document = msgspec.json.format(msgspec.json.encode(report), indent=1)
         sys.stdout.buffer.write(safe(document) + b"\n")
@@ -157,7 +157,7 @@ def _headline(report: Report, console: Console) -> None:
 
 def _over_time(report: Report, console: Console) -> None:
     """Rows of block characters, each as wide as the crawl was long."""
-    from lycosa.crawl.report_time import strips
+    from lycosa.ask.report_time import strips
 
     rows = strips(report, lambda count: show_size(int(count)))
     _table(console, "Over time", ("", "", ""), [(row.name, row.blocks, row.words) for row in rows])

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from lycosa.ask.json_form import safe
 from lycosa.cli.streams import printable
-from lycosa.crawl.json_form import safe
 from lycosa.errors import ConfigError, StorageError
 from lycosa.fetch.robots import RobotsRules
 from lycosa.version import VERSION

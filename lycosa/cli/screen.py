@@ -17,10 +17,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from lycosa.ask.json_form import safe
 from lycosa.cli.amounts import counted, show_count, show_duration, show_size
 from lycosa.cli.ending import scorer_failures
 from lycosa.cli.streams import OutputClosedError, OutputFailedError, outlet, printable
-from lycosa.crawl.json_form import safe
 from lycosa.crawl.status import Status
 
 _LINE_SECONDS = 5.0

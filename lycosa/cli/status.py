@@ -26,7 +26,7 @@ from lycosa.cli.ending import how_to_go_on, scorer_failures
 from lycosa.cli.streams import Progress, printable
 
 if TYPE_CHECKING:
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
     from lycosa.crawl.status import Status
     from lycosa.crawl.totals import Totals
 
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lycosa.crawl.reading import CrawlReader
+    from lycosa.ask.reading import CrawlReader
 
     crawl = CrawlReader(args.directory)
     if args.watch:
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import msgspec
 
-        from lycosa.crawl.json_form import safe
+        from lycosa.ask.json_form import safe
 
         document = safe(msgspec.json.encode(found.as_plain()))
         sys.stdout.buffer.write((document if args.watch else msgspec.json.format(document)) + b"\n")
@@ -76,9 +76,9 @@ def _watch(crawl: CrawlReader, as_json: bool) -> None:
     """Show the crawl while it runs."""
     import msgspec
 
+    from lycosa.ask.alive import process_of
+    from lycosa.ask.json_form import safe
     from lycosa.cli.screen import Screen, choose_mode
-    from lycosa.crawl.alive import process_of
-    from lycosa.crawl.json_form import safe
     from lycosa.crawl.status import read_status
 
     if process_of(crawl.directory) is None:
@@ -97,7 +97,7 @@ class View:
     """What can be known of a crawl from outside."""
 
     def __init__(self, crawl: CrawlReader) -> None:
-        from lycosa.crawl.alive import process_of
+        from lycosa.ask.alive import process_of
         from lycosa.crawl.status import read_status
 
         self.crawl = crawl
@@ -131,7 +131,7 @@ class View:
     def as_plain(self) -> dict[str, Any]:
         import msgspec
 
-        from lycosa.crawl.json_form import iso
+        from lycosa.ask.json_form import iso
 
         return {
             "directory": str(self.crawl.directory),

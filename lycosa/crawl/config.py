@@ -28,6 +28,7 @@ from lycosa.fetch.robots import product_token
 from lycosa.frontier.options import FrontierOptions
 from lycosa.frontier.politeness import OWN_SITE, PolitenessOptions
 from lycosa.frontier.retries import RetryOptions
+from lycosa.records import FIRST_REQUISITE, LinkKind
 from lycosa.seen.stores import SeenOptions
 from lycosa.url.canonical import canonicalise
 from lycosa.url.domains import Domains
@@ -62,6 +63,12 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _demand(self, "redirects", 0, 255)  # records count them in a byte
+
+    def follows(self, kind: LinkKind) -> bool:
+        """Whether links of a kind are followed, if the page does not ask that they not be."""
+        if kind == LinkKind.SITEMAP:
+            return self.sitemaps
+        return kind != LinkKind.FORM and (kind < FIRST_REQUISITE or self.requisites)
 
 
 class RobotsOptions(msgspec.Struct, frozen=True, kw_only=True):

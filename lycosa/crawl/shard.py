@@ -40,7 +40,6 @@ from lycosa.pages.plain import PlainPages
 from lycosa.pages.protocol import PageTable
 from lycosa.pages.summary import DUPLICATE, content_of, of_fetch, of_loss
 from lycosa.records import (
-    FIRST_REQUISITE,
     NOFOLLOW,
     Before,
     Configured,
@@ -116,10 +115,7 @@ def followed_kinds(options: FollowOptions) -> NDArray[np.bool_]:
     """For each byte of `Links.kinds`, whether such a link is followed."""
     table = np.zeros(256, np.bool_)
     for kind in LinkKind:
-        follow = kind != LinkKind.FORM and (kind < FIRST_REQUISITE or options.requisites)
-        if kind == LinkKind.SITEMAP and not options.sitemaps:
-            follow = False
-        table[kind] = follow
+        table[kind] = follow = options.follows(kind)
         table[kind | NOFOLLOW] = follow and options.nofollow
     return table
 

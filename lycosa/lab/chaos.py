@@ -33,9 +33,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from lycosa.ask.reading import CrawlReader
 from lycosa.cluster.engine.outcomes import Unavailable
 from lycosa.cluster.engine.server import Server, Servers
-from lycosa.crawl.reading import CrawlReader
 from lycosa.crawl.warming import warm
 from lycosa.errors import LocalError
 from lycosa.lab.chaos_agents import AgentProcess

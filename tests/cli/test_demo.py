@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.ask.reading import CrawlReader
 from lycosa.cli import demo
 from lycosa.cli.main import main
-from lycosa.crawl.reading import CrawlReader
 from lycosa.lab.webs import PRESETS, WebOptions
 
 Capture = pytest.CaptureFixture[str]

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from lycosa.ask.alive import process_of
 from lycosa.cli.main import main
-from lycosa.crawl.alive import process_of
 from lycosa.crawl.status import Status
 from lycosa.files import DirectoryLock
 from lycosa.records import Lost

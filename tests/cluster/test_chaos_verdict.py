@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.agent import End
-from lycosa.crawl.reading import CrawlReader
 from lycosa.errors import ConfigError
 from lycosa.lab.chaos_agents import AgentProcess, sockets
 from lycosa.lab.chaos_events import Kind, draw

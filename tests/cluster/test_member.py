@@ -12,10 +12,10 @@ import msgspec
 import pytest
 import trustme
 
+from lycosa.ask.explain import explain
+from lycosa.ask.reading import CrawlReader
+from lycosa.ask.report import make_report
 from lycosa.cluster.engine.server import Access, Servers, Tls
-from lycosa.crawl.explain import explain
-from lycosa.crawl.reading import CrawlReader
-from lycosa.crawl.report import make_report
 from lycosa.lab.webs import serving
 from lycosa.records import Fetched, Lost, Received
 from tests.cluster.crawled import SMALL

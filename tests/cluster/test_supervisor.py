@@ -18,13 +18,13 @@ import pytest
 
 import lycosa
 from lycosa.archive.reader import read_exchange, scan
+from lycosa.ask.explain import explain
+from lycosa.ask.reading import CrawlReader
+from lycosa.ask.report import make_report
 from lycosa.cluster.api import fitting
 from lycosa.crawl.agent import End
 from lycosa.crawl.config import Options, read_options
-from lycosa.crawl.explain import explain
-from lycosa.crawl.reading import CrawlReader
 from lycosa.crawl.repair import look, mend
-from lycosa.crawl.report import make_report
 from lycosa.crawl.splitting import Splitter, SplitterOptions
 from lycosa.crawl.status import read_status
 from lycosa.errors import ConfigError, LocalError, StorageError

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import lycosa
+from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.agent import End
-from lycosa.crawl.reading import CrawlReader
 from lycosa.records import Received
 from tests.cluster.crawled import until
 from tests.crawl.recorded import MISSING, OPTIONS, Asked, Said, page, serving

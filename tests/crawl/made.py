@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.archive.writer import Archive, ArchiveOptions
+from lycosa.ask.reading import CrawlReader
 from lycosa.clock import ManualClock
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import Options, encode_options
-from lycosa.crawl.reading import CrawlReader
 from lycosa.crawl.splitting import Splitter
 from lycosa.files import DiskFiles
 from lycosa.log.log import Log

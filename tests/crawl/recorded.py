@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from typing import Any, NamedTuple
 
-from lycosa.crawl.reading import CrawlReader
+from lycosa.ask.reading import CrawlReader
 from lycosa.records import Fetched, Record
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lycosa.crawl.reading import CrawlReader
+from lycosa.ask.reading import CrawlReader
 from lycosa.lab.webs import Web
 from lycosa.records import Deferred, Fetched, Robots, Skipped, Why
 

@@ -10,8 +10,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lycosa.ask.report_time import read_gauges
 from lycosa.crawl.history import HISTORY, History, spread
-from lycosa.crawl.report_time import read_gauges
 
 BEGIN = 1_700_000_000.0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.crawl.reading import CrawlReader
+from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.underway import Underway
 from lycosa.records import Deferred, Fetched, Skipped
 

@@ -9,8 +9,8 @@ from warcio.archiveiterator import ArchiveIterator
 
 import lycosa
 from lycosa.archive.reader import leftovers
+from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.agent import End
-from lycosa.crawl.reading import CrawlReader
 from lycosa.files import DiskFiles
 from lycosa.lab.webs import AccessLog, Politeness, Web, preset, serving, violations
 from lycosa.records import Fetched, Robots

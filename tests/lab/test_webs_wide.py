@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.api import Crawl
-from lycosa.crawl.reading import CrawlReader
 from lycosa.errors import ConfigError
 from lycosa.lab.webs.wide import LEAST_LINKS, WideOptions, WideServer, WideWeb
 from lycosa.page.registry import read_page

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.crawl import report_fold, report_time
-from lycosa.crawl.json_form import iso
-from lycosa.crawl.report import Active, Gauge, Report, make_report
-from lycosa.crawl.report_fold import Table, Times, Top
-from lycosa.crawl.report_html import render
-from lycosa.crawl.report_links import distances
-from lycosa.crawl.report_time import SHOWN, Timeline, activity, read_gauges, strips
+from lycosa.ask import report_fold, report_time
+from lycosa.ask.json_form import iso
+from lycosa.ask.report import Active, Gauge, Report, make_report
+from lycosa.ask.report_fold import Table, Times, Top
+from lycosa.ask.report_html import render
+from lycosa.ask.report_links import distances
+from lycosa.ask.report_time import SHOWN, Timeline, activity, read_gauges, strips
 from lycosa.crawl.totals import Totals
 from lycosa.files import DirectoryLock
 from lycosa.page.fingerprint import digest

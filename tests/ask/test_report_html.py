@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.crawl.report_html import _clock
+from lycosa.ask.report_html import _clock
 
 
 @pytest.mark.parametrize(

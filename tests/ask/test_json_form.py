@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.crawl.json_form import safe, safe_text
+from lycosa.ask.json_form import safe, safe_text
 
 
 def test_exactly_what_a_terminal_could_obey_is_escaped() -> None:

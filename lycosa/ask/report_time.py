@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from lycosa.ask.json_form import iso
+from lycosa.ask.report import Active, Gauge, Moment, Report
 from lycosa.crawl.history import HISTORY
-from lycosa.crawl.json_form import iso
-from lycosa.crawl.report import Active, Gauge, Moment, Report
 
 KEPT = 4_000
 SHOWN = 240

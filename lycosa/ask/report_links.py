@@ -18,9 +18,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.crawl.json_form import digest_text
-from lycosa.crawl.reading import CrawlReader
-from lycosa.crawl.report import (
+from lycosa.ask.json_form import digest_text
+from lycosa.ask.reading import CrawlReader
+from lycosa.ask.report import (
     Broken,
     BrokenLink,
     Chain,
@@ -30,7 +30,7 @@ from lycosa.crawl.report import (
     Redirects,
     Report,
 )
-from lycosa.crawl.report_fold import FirstPass
+from lycosa.ask.report_fold import FirstPass
 from lycosa.records import Fetched, LinkKind, Links, Record, Robots, Seeded, Skipped
 
 HOLDERS = 5

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
+from lycosa.ask.export import body_of
+from lycosa.ask.reading import CrawlReader, with_word
 from lycosa.crawl.config import Options
-from lycosa.crawl.export import body_of
-from lycosa.crawl.reading import CrawlReader, with_word
 from lycosa.page.text import text_of
 from lycosa.records import Fetched, Link, Record
 

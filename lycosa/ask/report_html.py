@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from html import escape
 from importlib import resources
 
-from lycosa.crawl.report import BrokenLink, Chain, Count, PageRow, Reason, Report, SiteRow
-from lycosa.crawl.report_time import seconds_of
+from lycosa.ask.report import BrokenLink, Chain, Count, PageRow, Reason, Report, SiteRow
+from lycosa.ask.report_time import seconds_of
 
 _LONGEST = 160
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -25,7 +25,7 @@ Cell = tuple[str, str]  # class, HTML
 
 def render(report: Report) -> str:
     """The page."""
-    css = resources.files("lycosa.crawl").joinpath("report.css").read_text(encoding="utf-8")
+    css = resources.files("lycosa.ask").joinpath("report.css").read_text(encoding="utf-8")
     sections = [
         ("time", "Over time", _over_time(report)),
         ("answers", "Answers", _answers(report)),

@@ -37,8 +37,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from lycosa.archive.reader import read_exchange
-from lycosa.crawl.json_form import digest_text, iso, safe
-from lycosa.crawl.reading import CrawlReader
+from lycosa.ask.json_form import digest_text, iso, safe
+from lycosa.ask.reading import CrawlReader
 from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import find_header

@@ -23,9 +23,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from lycosa.crawl.alive import process_of
-from lycosa.crawl.json_form import iso
-from lycosa.crawl.reading import CrawlReader, with_word
+from lycosa.ask.alive import process_of
+from lycosa.ask.json_form import iso
+from lycosa.ask.reading import CrawlReader, with_word
 
 Told = Callable[[str, int], None]
 """Hears, now and then, what is being done and how many records have been read."""
@@ -250,9 +250,9 @@ def make_report(
     crawl: CrawlReader, *, at: int, top: int = 20, broken: int = 500, told: Told | None = None
 ) -> Report:
     """The report of a crawl as of `at`: lists of `top` rows, and of `broken` broken links."""
-    from lycosa.crawl.report_fold import FirstPass
-    from lycosa.crawl.report_links import SecondPass
-    from lycosa.crawl.report_time import activity, read_gauges
+    from lycosa.ask.report_fold import FirstPass
+    from lycosa.ask.report_links import SecondPass
+    from lycosa.ask.report_time import activity, read_gauges
 
     told = told or (lambda _what, _count: None)
     manifest = crawl.manifest

@@ -23,8 +23,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from lycosa.crawl.json_form import iso
-from lycosa.crawl.report import (
+from lycosa.ask.json_form import iso
+from lycosa.ask.report import (
     Count,
     DeferredCount,
     Forbidden,
@@ -35,7 +35,7 @@ from lycosa.crawl.report import (
     SiteRow,
     Truncated,
 )
-from lycosa.crawl.report_time import Timeline
+from lycosa.ask.report_time import Timeline
 from lycosa.records import Configured, Deferred, Fetched, LinkKind, Record, Robots, Seeded, Skipped, Why
 from lycosa.url.key import Keyer
 from lycosa.url.parts import site_of

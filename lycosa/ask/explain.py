@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from lycosa.ask.reading import CrawlReader, with_word
 from lycosa.crawl.config import Options
-from lycosa.crawl.reading import CrawlReader, with_word
-from lycosa.crawl.shard import followed_kinds
 from lycosa.errors import ConfigError
 from lycosa.fetch.registry import known_schemes
 from lycosa.fetch.robots import RobotsRules
@@ -169,16 +168,20 @@ def _path(crawl: CrawlReader, first: Discovery, options: Options, told: Callable
     """From a seed to the page that first linked here."""
     path: list[str] = []
     step: Discovery | None = first
-    follow = followed_kinds(options.follow)
     while step is not None and len(path) < _PATH:
         path.append(step.source)
         if step.source == "seed" or step.source.endswith("/robots.txt") or step.source in path[:-1]:
             break
         told(f"who linked to {step.source} first?")
         earlier = [row for row in _discoveries(crawl, step.source, options) if row.at <= first.at]
-        followed = [row for row in earlier if follow[LinkKind[row.kind.upper()]] and not row.nofollow]
+        followed = [row for row in earlier if _follows(options, row) and not row.nofollow]
         step = min(followed or earlier, key=lambda row: row.at, default=None)
     return path[::-1]
+
+
+def _follows(options: Options, row: Discovery) -> bool:
+    """Whether the crawl follows links of this kind."""
+    return options.follow.follows(LinkKind[row.kind.upper()])
 
 
 def _robots(crawl: CrawlReader, shard: int, url: str, options: Options) -> RobotsView | None:
@@ -232,8 +235,7 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
     elif not answer.inside:
         answer.state, answer.why = "not followed", f"out of scope: {answer.scope}"
     else:
-        follow = followed_kinds(options.follow)
-        links = [row for row in found if follow[LinkKind[row.kind.upper()]]]
+        links = [row for row in found if _follows(options, row)]
         if not links:
             requisite = LinkKind[found[0].kind.upper()] >= FIRST_REQUISITE
             reason = "it is only a requisite (see --requisites)" if requisite else f"only as {found[0].kind}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import brotli
 import pytest
 
-from lycosa.crawl import export
+from lycosa.ask import export
 from lycosa.records import Link, LinkKind, Links, Received
 from tests.crawl.made import MadeCrawl, anchors, small
 

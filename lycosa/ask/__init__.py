@@ -1,0 +1,1 @@
+"""Ask: what happened in a crawl, and why?"""
