@@ -38,7 +38,7 @@ from lycosa.frontier.rank_orders import HOST_BITS, Noted, Ranks, host_name, is_h
 from lycosa.frontier.rows import Rows, joined
 from lycosa.graph.bv import Lists
 from lycosa.graph.pagerank import pagerank
-from lycosa.records import Fetched, Links, Record, Robots, Seeded, Skipped
+from lycosa.records import Before, Fetched, Links, Record, Robots, Seeded, Skipped
 from lycosa.url.key import Keyer, Keys
 from lycosa.url.parts import host_of
 
@@ -110,7 +110,8 @@ class RankFold:
     def add(self, record: Record) -> Noted | None:
         """Take a record in. A page comes back with its links that count."""
         if isinstance(record, Fetched):
-            return self._add_page(record)
+            # Links of a page that is fetched again would count twice: those of its first fetch stand for it.
+            return self._add_page(record) if record.before is Before.NEVER else None
         if isinstance(record, Skipped):
             if self._fits(self._settled.cost(1)):
                 self._settled.add(self._keyer.key(record.url))

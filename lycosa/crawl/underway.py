@@ -8,8 +8,8 @@ that belongs to the file: no system call, and it outlives the process, however t
 but it is no page that cuts the power.) `at` is the time of the answer, in milliseconds.
 
 At the next start `verdict` makes a record of each mark that is left. The first time the page is deferred and tried
-once more, at once, since its site did nothing wrong; the second time it is skipped. Marks are removed when those
-records are durable. A mark that is older than a record of its URL says nothing any more.
+once more, at once, since its site did nothing wrong; the second time without a fetch between it is skipped. Marks
+are removed when those records are durable. A mark that is older than a record of its URL says nothing any more.
 
 Every agent has a file of its own in the crawl's directory and looks into those of all: whoever has the shard of a
 marked URL now deals with it. A page is marked only while there is a free slot; there are far more than readers.
@@ -131,6 +131,7 @@ def verdict(mark: Mark, records: Iterable[Record], now: int) -> Deferred | Skipp
         if isinstance(record, Fetched | Skipped | Deferred) and record.url == url:
             if record.at >= mark.at:
                 return None
+            before = 0 if isinstance(record, Fetched) else before
             before += isinstance(record, Deferred) and record.why is Why.POISON
     if before:
         return Skipped(now, url, depth, Why.POISON, "its reader was killed or stood still, twice")

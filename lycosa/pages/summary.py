@@ -68,6 +68,11 @@ class Summary(NamedTuple):
     """Seconds between fetches that told the same, added up."""
 
 
+def is_failure(status: int) -> bool:
+    """Whether an answer of that status tells nothing of its page."""
+    return status >= 500 or status in _FAILURES
+
+
 def content_of(record: Fetched) -> int:
     """32 bits that say what a fetch found at its URL."""
     status = record.status
@@ -81,7 +86,7 @@ def content_of(record: Fetched) -> int:
 def of_fetch(record: Fetched, position: int) -> Summary:
     """The summary of one fetch."""
     status, second = record.status, min(max(record.at // 1000, 0), MOST_SECONDS)
-    if status >= 500 or status in _FAILURES:
+    if is_failure(status):
         return Summary(0, status // 100, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0)
     content = content_of(record)
     if status == 304 and record.before is Before.PAGE:
