@@ -6,12 +6,13 @@ first page that linked to it, the first that linked to that one, and so on; each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
 
-from lycosa.ask.reading import CrawlReader, with_word
+from lycosa.ask.follower import Stretch
+from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.config import Options
 from lycosa.errors import ConfigError
 from lycosa.fetch.registry import known_schemes
@@ -100,12 +101,10 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
     told = told or (lambda _: None)
     told(f"looking for {url}")
     owner = crawl.splitter.shard_of(host_of(url))
-    found = list(_discoveries(crawl, url, options))
+    logs = [Stretch(log) for log in crawl.logs]
+    found = [row for log in logs for row in _discoveries(log, url)]
     found.sort(key=lambda row: row.at)
-    lost = crawl.lost(owner)
-    rows = [row for row in crawl.logs[owner].find(url.encode("ascii")) if row[0] not in lost]
-    late = crawl.late_duplicates(owner) if any(isinstance(row, Fetched) for _, row in rows) else frozenset()
-    own = [with_word(record, position in late) for position, record in rows]
+    own = [record for _, record in logs[owner].find(url.encode("ascii"))]
     fetches = [row for row in own if isinstance(row, Fetched) and row.url == url]
     skips = [row for row in own if isinstance(row, Skipped) and row.url == url]
     deferrals = [row for row in own if isinstance(row, Deferred) and row.url == url]
@@ -125,27 +124,25 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
         fetches=fetches,
         skips=skips,
         deferrals=deferrals[-_SHOWN:],
-        robots=_robots(crawl, owner, url, options),
+        robots=_robots(logs, owner, url, options),
     )
     if first is not None:
-        answer.path = _path(crawl, first, options, told)
+        answer.path = _path(logs, first, options, told)
     if fetches and fetches[-1].digest:
         told("looking for the same content elsewhere")
-        answer.duplicates = _same_content(crawl, fetches[-1])
+        answer.duplicates = _same_content(logs, fetches[-1])
     _conclude(answer, found, options)
     return answer
 
 
-def _discoveries(crawl: CrawlReader, url: str, options: Options) -> Iterator[Discovery]:
-    """Every record, but for Received copies, that holds a link to the URL."""
-    needle = url.encode("ascii")
-    for log in crawl.logs:
-        for _, record in log.find(needle):
-            links = getattr(record, "links", None)
-            if isinstance(links, Links) and not isinstance(record, Received):
-                for link in links:
-                    if link.url == url:
-                        yield _discovery(record, link)
+def _discoveries(log: Stretch, url: str) -> Iterator[Discovery]:
+    """Every record of a log, but for Received copies, that holds a link to the URL; in the log's order."""
+    for _, record in log.find(url.encode("ascii"), taken_back=True):
+        links = getattr(record, "links", None)
+        if isinstance(links, Links) and not isinstance(record, Received):
+            for link in links:
+                if link.url == url:
+                    yield _discovery(record, link)
 
 
 def _discovery(record: Record, link: Link) -> Discovery:
@@ -166,7 +163,9 @@ def _discovery(record: Record, link: Link) -> Discovery:
     )
 
 
-def _path(crawl: CrawlReader, first: Discovery, options: Options, told: Callable[[str], None]) -> list[str]:
+def _path(
+    logs: Sequence[Stretch], first: Discovery, options: Options, told: Callable[[str], None]
+) -> list[str]:
     """From a seed to the page that first linked here."""
     path: list[str] = []
     step: Discovery | None = first
@@ -175,21 +174,32 @@ def _path(crawl: CrawlReader, first: Discovery, options: Options, told: Callable
         if step.source == "seed" or step.source.endswith("/robots.txt") or step.source in path[:-1]:
             break
         told(f"who linked to {step.source} first?")
-        earlier = [row for row in _discoveries(crawl, step.source, options) if row.at <= first.at]
-        followed = [row for row in earlier if _follows(options, row) and not row.nofollow]
+        earlier = [row for log in logs for row in _first(log, step.source, first.at, options)]
+        followed = [row for row in earlier if _follows(options, row)]
         step = min(followed or earlier, key=lambda row: row.at, default=None)
     return path[::-1]
 
 
+def _first(log: Stretch, url: str, before: int, options: Options) -> list[Discovery]:
+    """The first discovery of a URL in a log, and the first that was followed: the rest is not read."""
+    found: list[Discovery] = []
+    for row in _discoveries(log, url):
+        if row.at <= before:
+            if _follows(options, row):
+                return [*found, row]
+            found = found or [row]
+    return found
+
+
 def _follows(options: Options, row: Discovery) -> bool:
-    """Whether the crawl follows links of this kind."""
-    return options.follow.follows(LinkKind[row.kind.upper()])
+    """Whether the crawl follows links of this kind, on pages that do not say otherwise of this one."""
+    return options.follow.follows(LinkKind[row.kind.upper()]) and not row.nofollow
 
 
-def _robots(crawl: CrawlReader, shard: int, url: str, options: Options) -> RobotsView | None:
+def _robots(logs: Sequence[Stretch], shard: int, url: str, options: Options) -> RobotsView | None:
     site = site_of(url)
     last: tuple[int, Robots] | None = None
-    for position, record in crawl.logs[shard].find(site.encode("ascii")):
+    for position, record in logs[shard].find(site.encode("ascii")):
         if isinstance(record, Robots) and record.site == site:
             last = position, record
     if last is None:
@@ -210,13 +220,13 @@ def _robots(crawl: CrawlReader, shard: int, url: str, options: Options) -> Robot
     )
 
 
-def _same_content(crawl: CrawlReader, fetched: Fetched) -> list[str]:
+def _same_content(logs: Sequence[Stretch], fetched: Fetched) -> list[str]:
     """Other URLs whose content has the same digest."""
     needle = msgspec.msgpack.encode(fetched.digest)
     urls = (
         record.url
-        for log in crawl.logs
-        for _, record in log.find(needle)
+        for log in logs
+        for _, record in log.find(needle, taken_back=True)
         if isinstance(record, Fetched) and record.digest == fetched.digest and record.url != fetched.url
     )
     return sorted(set(urls))[:_SHOWN]
@@ -241,7 +251,7 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
     elif not answer.inside:
         answer.state, answer.why = "not followed", f"out of scope: {answer.scope}"
     else:
-        links = [row for row in found if _follows(options, row)]
+        links = [row for row in found if options.follow.follows(LinkKind[row.kind.upper()])]
         if not links:
             requisite = LinkKind[found[0].kind.upper()] >= FIRST_REQUISITE
             reason = "it is only a requisite (see --requisites)" if requisite else f"only as {found[0].kind}"

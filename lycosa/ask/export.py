@@ -37,6 +37,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from lycosa.archive.reader import read_exchange
+from lycosa.ask.follower import Entry
 from lycosa.ask.json_form import digest_text, iso, safe
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.versions import Versions
@@ -44,7 +45,7 @@ from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import find_header
 from lycosa.page.text import text_of
-from lycosa.records import NOFOLLOW, Fetched, LinkKind, Record, Robots, Seeded
+from lycosa.records import NOFOLLOW, Fetched, LinkKind, Robots, Seeded
 from lycosa.url.parts import host_of, site_of
 
 BATCH_ROWS = 20_000
@@ -78,14 +79,10 @@ def pages(
     told: Told | None = None,
 ) -> Iterator[Row]:
     """A row for each page, or each fetch, shard by shard."""
-    late: dict[int, frozenset[int]] = {}
     for shard, position, record in _records(crawl, told, all_fetches):
         if not isinstance(record, Fetched):
             continue
-        if shard not in late:
-            late[shard] = crawl.late_duplicates(shard)
         row = page_row(shard, position, record)
-        row["duplicate"] = record.duplicate or position in late[shard]
         if text or body:
             data = body_of(crawl, record)
             if text:
@@ -158,7 +155,7 @@ def links(crawl: CrawlReader, told: Told | None = None, *, all_fetches: bool = F
             }
 
 
-def _records(crawl: CrawlReader, told: Told | None, all_fetches: bool) -> Iterator[tuple[int, int, Record]]:
+def _records(crawl: CrawlReader, told: Told | None, all_fetches: bool) -> Iterator[Entry]:
     versions = Versions(crawl)
     for number, row in enumerate(crawl.records(), 1):
         if all_fetches or not isinstance(row[2], Fetched) or versions.is_current(*row[:2]):

@@ -3,33 +3,31 @@
     crawl = CrawlReader(directory)
     for shard, position, record in crawl.records(): ...
 
-Records come shard by shard in the order of each log, or, with `by_time`, merged by the time they carry. Pages that
-a cluster's log takes back (`Lost`) are left out: they were fetched again.
+Records come shard by shard in the order of each log, or, with `by_time`, merged by the time they carry; those that
+amend others are resolved (see `lycosa.ask.follower`).
+
+Small answers (`options`, `totals`, `end`) come from the newest snapshots and from the tails of the logs after them.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from lycosa.ask.alive import process_of
+from lycosa.ask.follower import Entry, Follower, Place, Stretch
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import Options, decode_options
 from lycosa.crawl.splitting import Splitter
-from lycosa.errors import ConfigError
+from lycosa.crawl.totals import Totals, summed
+from lycosa.errors import ConfigError, StorageError
 from lycosa.files import DiskFiles, Files
+from lycosa.log import snapshot
 from lycosa.log.reader import LogReader
-from lycosa.records import Configured, Duplicates, Fetched, Lost, Record
+from lycosa.records import Configured
 from lycosa.url.key import Keyer
-
-
-def with_word(record: Record, late: bool) -> Record:
-    """The record as if the late word that its content was known had come in time."""
-    if late and isinstance(record, Fetched):
-        return msgspec.structs.replace(record, duplicate=True)
-    return record
 
 
 class CrawlReader:
@@ -51,46 +49,69 @@ class CrawlReader:
             for number in range(manifest.shards)
         ]
         self.archive_files = self.files.within("archive")
-        self._lost: dict[int, frozenset[int]] = {}
 
-    def records(self, by_time: bool = False) -> Iterator[tuple[int, int, Record]]:
-        """(shard, position, record) of the whole crawl."""
-        streams = (self._shard(number) for number in range(len(self.logs)))
-        if by_time:
-            yield from heapq.merge(*streams, key=lambda row: row[2].at)
-            return
-        for stream in streams:
-            yield from stream
+    @property
+    def crawl(self) -> str:
+        """Which crawl it is."""
+        return self.manifest.crawl
 
-    def _shard(self, number: int) -> Iterator[tuple[int, int, Record]]:
-        lost = self.lost(number)
-        for position, record in self.logs[number].scan():
-            if position not in lost:
-                yield number, position, record
+    def is_running(self) -> bool:
+        """Whether a process crawls into the directory."""
+        return process_of(self.directory) is not None
 
-    def lost(self, shard: int) -> frozenset[int]:
-        """Positions of pages in a shard's log that were taken back, their bytes being gone."""
-        if not self.manifest.cluster:
-            return frozenset()
-        if shard not in self._lost:
-            found = self.logs[shard].find_kind(Lost)
-            self._lost[shard] = frozenset(record.position for _, record in found)
-        return self._lost[shard]
-
-    def late_duplicates(self, shard: int) -> frozenset[int]:
-        """Positions of pages in a shard's log of which another agent said later that their content was known."""
-        found = self.logs[shard].find_kind(Duplicates)
-        return frozenset(position for _, record in found for position in record.positions)
+    def records(self, by_time: bool = False) -> Iterator[Entry]:
+        """(shard, position, record) of the whole crawl, as a follower that has just begun is handed them."""
+        return Follower(self).read(by_time=by_time)
 
     def options(self) -> Options | None:
         """The options that hold; None if the crawl never came so far as to log them."""
-        for log in self.logs:
-            found = [record for _, record in log.find_kind(Configured)]
-            if found:
-                return decode_options(found[-1].options)
+        for shard, log in enumerate(self.logs):
+            position, pieces = self._snapshot(shard, "shard")
+            held = b"".join(msgspec.msgpack.decode(piece, type=_ShardPart).options for piece in pieces)
+            for _, record in log.find_kind(Configured, position):
+                held = record.options
+            if held:
+                return decode_options(held)
         return None
 
+    def totals(self, told: Callable[[str, int], None] = lambda _what, _count: None) -> Totals:
+        """The crawl in numbers: what the snapshots say, and what was logged since."""
+        parts = []
+        read = 0
+        for shard, log in enumerate(self.logs):
+            position, pieces = self._snapshot(shard, "totals")
+            totals = Totals()
+            totals.thaw(pieces)
+            # The log as it is: a page that was taken back counts by its own record, and not by that of its loss.
+            for _, record in log.scan(position):
+                totals.apply(record)
+                read += 1
+                if not read & 0xFFF:
+                    told("adding up the log", read)
+            parts.append(totals)
+        return summed(parts)
 
-def records(directory: Path | str) -> Iterator[tuple[int, int, Record]]:
-    """(shard, position, record) of the crawl in a directory."""
-    return CrawlReader(directory).records()
+    def end(self) -> list[Place]:
+        """Where the logs end now: a follower from here is handed what comes later."""
+        starts = (self._snapshot(shard, "shard")[0] for shard in range(len(self.logs)))
+        return [Place.at(Stretch(log, start).end) for log, start in zip(self.logs, starts, strict=True)]
+
+    def _snapshot(self, shard: int, section: str) -> tuple[int, list[bytes]]:
+        """The position of a shard's newest snapshot, and what it has in a section; 0 if there is none."""
+        files = self.files.within(f"{manifests.shard_directory(shard)}/snapshots")
+        for position in reversed(snapshot.positions(files)):
+            try:
+                pieces = snapshot.section(files, position, section)
+            except StorageError:
+                continue  # the crawl runs, and has removed it: the log tells the same
+            if pieces is not None:
+                return position, pieces
+        return 0, []
+
+
+class _ShardPart(msgspec.Struct, array_like=True):
+    """What is read of the section `shard` of a snapshot: see docs/formats/snapshot.md."""
+
+    cursors: msgspec.Raw
+    archive_ends: msgspec.Raw
+    options: bytes

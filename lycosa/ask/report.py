@@ -25,8 +25,9 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.ask.alive import process_of
+from lycosa.ask.follower import Stretch
 from lycosa.ask.json_form import iso
-from lycosa.ask.reading import CrawlReader, with_word
+from lycosa.ask.reading import CrawlReader
 from lycosa.ask.versions import Versions
 from lycosa.records import Fetched
 
@@ -271,13 +272,10 @@ def make_report(
     )
     first = FirstPass(crawl.keyer, top)
     versions = Versions(crawl)
-    for shard, log in enumerate(crawl.logs):
-        late, lost = crawl.late_duplicates(shard), crawl.lost(shard)
-        for position, record in log.scan(0, versions.end(shard)):
-            if position in lost:
-                continue
-            current = versions.is_current(shard, position)
-            first.apply(shard, position, with_word(record, position in late), current)
+    stretches = [Stretch(log, 0, versions.end(shard)) for shard, log in enumerate(crawl.logs)]
+    for shard, stretch in enumerate(stretches):
+        for position, record in stretch.read():
+            first.apply(shard, position, record, versions.is_current(shard, position))
             if not first.records & 0xFFF:
                 told("reading the log", first.records)
         first.end_shard()
@@ -285,11 +283,9 @@ def make_report(
     second = SecondPass(crawl, first, top, broken)
     if second.needed:
         read = 0
-        for shard, log in enumerate(crawl.logs):
-            lost = crawl.lost(shard)
-            for position, record in log.scan(0, versions.end(shard)):
-                current = versions.is_current(shard, position) or not isinstance(record, Fetched)
-                if current and position not in lost:
+        for shard, stretch in enumerate(stretches):
+            for position, record in stretch.read():
+                if not isinstance(record, Fetched) or versions.is_current(shard, position):
                     second.apply(shard, position, record)
                 read += 1
                 if not read & 0xFFF:

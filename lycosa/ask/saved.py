@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from lycosa.ask.export import body_of
-from lycosa.ask.reading import CrawlReader, with_word
+from lycosa.ask.reading import CrawlReader
 from lycosa.ask.versions import Versions
 from lycosa.crawl.config import Options
 from lycosa.page.text import text_of
@@ -80,17 +80,9 @@ class SavedCrawl:
     def pages(self, *, by_time: bool = False, all_fetches: bool = False) -> Iterator[SavedPage]:
         """Every page that was fetched, as it is now; with `all_fetches` every fetch of it."""
         versions = Versions(self._reader)
-        late: dict[int, frozenset[int]] = {}
         for shard, position, record in self._reader.records(by_time):
-            if not isinstance(record, Fetched):
-                continue
-            if not all_fetches and not versions.is_current(shard, position):
-                continue
-            if shard not in late:
-                late[shard] = self._reader.late_duplicates(shard)
-            record = with_word(record, position in late[shard])
-            assert isinstance(record, Fetched)
-            yield SavedPage(self._reader, shard, position, record)
+            if isinstance(record, Fetched) and (all_fetches or versions.is_current(shard, position)):
+                yield SavedPage(self._reader, shard, position, record)
 
     def records(self, *, by_time: bool = False) -> Iterator[tuple[int, int, Record]]:
         """(shard, position, record) of everything that happened; `lycosa.records` has the kinds."""

@@ -7,12 +7,15 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lycosa.cli.amounts import duration, size
 from lycosa.cli.streams import stop_signals
-from lycosa.errors import ConfigError
+from lycosa.errors import ConfigError, LycosaError
 from lycosa.frontier.options import ADMITS, ORDERS
+
+if TYPE_CHECKING:
+    from lycosa.ask.follower import Place
 
 HELP = "crawl from seeds into a directory; run it again to go on"
 EPILOG = """\
@@ -262,6 +265,16 @@ def _options_of(into: Path) -> Any:
     return CrawlReader(into).options()
 
 
+def _end_of(into: Path) -> list[Place]:
+    """Where the logs of a crawl end, which is where its next run begins."""
+    from lycosa.ask.reading import CrawlReader
+
+    try:
+        return CrawlReader(into).end()
+    except LycosaError:
+        return []  # what is wrong is told by the start
+
+
 def read_seeds(name: str) -> list[str]:
     """Seeds of a file, one a line; empty lines and those that begin with # do not count."""
     try:
@@ -422,6 +435,7 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
     from lycosa.cluster.api import Crawl
 
     resumed = (into / "crawl.json").exists()
+    began = _end_of(into) if resumed else []
     split = _splitter(args)
     crawl = Crawl(seeds, into=into, shards=args.shards, splitter=split, agents=args.agents, **given)
     with Screen(choose_mode(args.json, args.quiet), f"lycosa · {into}") as screen:
@@ -447,7 +461,7 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
     if screen.lost is not None:
         raise screen.lost
     if not args.json:
-        print(summary(status, crawl.options.limits, into), flush=True)
+        print(summary(status, crawl.options.limits, into, began), flush=True)
     return judge(status, into)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from lycosa.cli.streams import printable
 from lycosa.errors import ConfigError, RemoteError
 
 if TYPE_CHECKING:
+    from lycosa.ask.follower import Place
     from lycosa.crawl.config import Limits
     from lycosa.crawl.status import Status
 
@@ -18,8 +20,8 @@ _FEW = 3
 """A run of so few pages wants an explanation."""
 
 
-def summary(status: Status, limits: Limits, into: Path) -> str:
-    """Some lines for people."""
+def summary(status: Status, limits: Limits, into: Path, began: Sequence[Place] = ()) -> str:
+    """Some lines for people, of a run that began at these places of the logs."""
     speed = status.pages_run / status.elapsed if status.elapsed else 0.0
     lines = [
         f"{status.state}: {counted(status.pages_run, 'page')} in {show_duration(status.elapsed)} ({speed:,.1f}/s)"
@@ -35,7 +37,7 @@ def summary(status: Status, limits: Limits, into: Path) -> str:
         lines.append("skipped: " + ", ".join(f"{why} {n:,}" for why, n in status.skipped.items()))
     if failures := scorer_failures(status):
         lines.append(f"note: {failures}")
-    if status.pages_run <= _FEW and (found := _left_scope(into)) is not None:
+    if status.pages_run <= _FEW and (found := _left_scope(into, began)) is not None:
         seed, target = (printable(url) for url in found)
         lines.append(f"note: {seed} redirects to {target}, out of scope: crawl that, or widen --scope")
     lines.append(f"look at it: lycosa report {into}    lycosa explain {into} URL")
@@ -90,8 +92,9 @@ def _seed_left_out(into: Path) -> tuple[str, str, str] | None:
     return None if waits is None else (waits.url or waits.site, waits.why, waits.detail)
 
 
-def _left_scope(into: Path) -> tuple[str, str] | None:
-    """A redirect that led out of scope, in a crawl of a few pages: the usual reason for so few."""
+def _left_scope(into: Path, began: Sequence[Place]) -> tuple[str, str] | None:
+    """A redirect that led out of scope, in a run of a few pages: the usual reason for so few."""
+    from lycosa.ask.follower import Follower
     from lycosa.ask.reading import CrawlReader
     from lycosa.records import Fetched, LinkKind
     from lycosa.url.scope import Scope
@@ -101,7 +104,7 @@ def _left_scope(into: Path) -> tuple[str, str] | None:
     if options is None:
         return None
     scope = Scope(options.scope, options.near, crawl.splitter.domains)
-    for _, _, record in crawl.records():
+    for _, _, record in Follower(crawl, began).read():
         if isinstance(record, Fetched) and record.depth == 0:
             for link in record.links:
                 if link.kind is LinkKind.REDIRECT and not scope.inside(link.url, 0):

@@ -16,7 +16,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,6 +25,10 @@ from lycosa.cli.streams import Progress, announced, printable
 from lycosa.errors import ConfigError, StorageError
 from lycosa.files import DirectoryLock, DiskFiles
 from lycosa.records import Record
+
+if TYPE_CHECKING:
+    from lycosa.ask.follower import Follower
+    from lycosa.ask.reading import CrawlReader
 
 HELP = "the link graph: build, in, out, path, common, stats, top, export, import"
 EPILOG = """\
@@ -140,18 +144,12 @@ def _graph_directory(path: Path) -> Path | None:
     return None
 
 
-def _tail(path: Path, positions: dict[str, int]) -> Iterator[Record]:
-    for _, _, record in _entries(path, positions):
-        yield record
+def _follower(crawl: CrawlReader, positions: dict[str, int], *, settled: bool) -> Follower:
+    """Hands out what a crawl has logged from these positions on."""
+    from lycosa.ask.follower import Follower, Place
 
-
-def _entries(path: Path, positions: dict[str, int]) -> Iterator[tuple[int, int, Record]]:
-    """What a crawl has logged from these positions on."""
-    from lycosa.ask.reading import CrawlReader
-
-    for shard, log in enumerate(CrawlReader(path).logs):
-        for position, record in log.scan(positions.get(str(shard), 0)):
-            yield shard, position, record
+    places = [Place.at(positions.get(str(shard), 0)) for shard in range(crawl.manifest.shards)]
+    return Follower(crawl, places, settled=settled)
 
 
 def _counted(entries: Iterator[tuple[int, int, Record]], told: Progress) -> Iterator[tuple[int, int, Record]]:
@@ -163,7 +161,6 @@ def _counted(entries: Iterator[tuple[int, int, Record]], told: Progress) -> Iter
 
 def _build(args: argparse.Namespace) -> int:
     from lycosa.ask.reading import CrawlReader
-    from lycosa.crawl import manifest as manifests
     from lycosa.graph.build import build
     from lycosa.graph.gather import Options
     from lycosa.graph.store import GraphStore, read_manifest
@@ -180,9 +177,15 @@ def _build(args: argparse.Namespace) -> int:
             canonical=args.canonical,
             requisites=args.requisites,
         )
-        entries = _entries(path, before.positions if before else {})
+        follower = _follower(crawl, before.positions if before else {}, settled=True)
         with Progress("graph") as told:
-            made = build(files, _counted(entries, told), options, manifests.domains_of(crawl.files).domain)
+            made = build(
+                files,
+                _counted(follower.read(), told),
+                options,
+                crawl.splitter.domains.domain,
+                lambda: follower.positions,
+            )
     finally:
         lock.release()
     graph = GraphStore(files, made).graph("out")
@@ -205,6 +208,7 @@ def _build(args: argparse.Namespace) -> int:
 
 def _server(args: argparse.Namespace) -> tuple[Any, list[str]]:
     """The connectivity server, and the URLs asked for, in canonical form."""
+    from lycosa.ask.reading import CrawlReader
     from lycosa.graph.connectivity import Connectivity
     from lycosa.url.canonical import canonicalise
 
@@ -225,7 +229,8 @@ def _server(args: argparse.Namespace) -> tuple[Any, list[str]]:
     store = _store(path)
     tail: Iterator[Record] = iter(())
     if not args.no_tail and _is_crawl(path):
-        tail = _tail(path, store.manifest.positions)
+        follower = _follower(CrawlReader(path), store.manifest.positions, settled=False)
+        tail = (record for _, _, record in follower.read())
     return Connectivity(store, tail), urls
 
 

@@ -1,7 +1,7 @@
 """`lycosa status`: how a crawl goes, or how it ended, and how to go on.
 
 A running crawl leaves a status.json every second; whether its process lives is asked of the lock. Where
-there is no status.json (it is not durable) the totals come from the log. With `--json`:
+there is no status.json (it is not durable) the totals come from the snapshots and the log. With `--json`:
 
     directory, crawl, shards    which crawl
     state                       "running", "finished", "limit", "stopped", "failed", "killed" or "unknown"
@@ -225,18 +225,9 @@ class View:
 
 
 def _totals(crawl: CrawlReader) -> Totals:
-    """The crawl in numbers, from its log."""
-    from lycosa.crawl.totals import Totals
-
-    totals = Totals()
+    """The crawl in numbers, from its snapshots and logs."""
     with Progress("status") as told:
-        # The logs as they are: a page that was taken back counts by its own record, and not by that of its loss.
-        whole = (record for log in crawl.logs for _, record in log.scan())
-        for number, record in enumerate(whole, 1):
-            totals.apply(record)
-            if not number & 0xFFF:
-                told("adding up the log", number)
-    return totals
+        return crawl.totals(told)
 
 
 def _total_lines(totals: Totals) -> list[str]:

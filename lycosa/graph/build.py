@@ -1,10 +1,11 @@
 """Building the link graph of a crawl: a fold over its log, incremental, in bounded memory.
 
-    build(files, entries, options, domain_of) -> Manifest
+    build(files, entries, options, domain_of, reached) -> Manifest
 
 `entries` are (shard, position, record) in the order of each shard's log. A first build takes all; a later
 one wants those from `Manifest.positions` on (earlier ones are passed over) and merges them with what was
-built before:
+built before. `reached` says, once they are read, where their reader has come to: that may be beyond the last
+entry. A fetch that is taken back (`Lost`) after a build had it keeps its links until the page is fetched again.
 
 1. *Gather*: entries become runs of sorted URLs and links by rank (`gather`).
 2. *Number*: the URLs of the build before and of all runs are merged into one sorted table. Old numbers and
@@ -23,7 +24,7 @@ Memory: `options.memory` for gathering and for sorting, one after the other; bes
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -59,6 +60,7 @@ def build(
     entries: Iterable[Entry],
     options: Options | None = None,
     domain_of: Callable[[str], str] = lambda host: host,
+    reached: Callable[[], Mapping[int, int]] = dict,
 ) -> Manifest:
     """Bring the graph in `files` up to the entries; returns the manifest that now holds."""
     options = options or Options()
@@ -73,6 +75,7 @@ def build(
         if position >= positions.get(str(shard), 0):
             gatherer.add(record)
             positions[str(shard)] = position + 1
+    positions |= {str(shard): position for shard, position in reached().items()}
     gatherer.seal()
     return _finish(files, scratch, gatherer, before, positions, options, domain_of)
 

@@ -117,7 +117,8 @@ def walk(
 ) -> Iterator[tuple[BlockAt, bytes]]:
     """Whole blocks of a segment in order, with their bytes: those after `after`, from `start` on.
 
-    Stops at the first block that is not whole; raises if later bytes prove that it once was.
+    Stops at the first block that is not whole; raises if later bytes prove that it once was. Of blocks before
+    `start` only the heads are read.
     """
     name = segment_name(first)
     size = files.size(name)
@@ -125,18 +126,19 @@ def walk(
     if size < SEGMENT_HEAD or files.read_at(name, 0, SEGMENT_HEAD) != segment_head(first):
         return
     data, base = b"", offset  # bytes read ahead, and the offset of the first of them
+    piece = blocks.HEAD_BYTES if start > first else _PIECE
     while offset < size:
         at = offset - base
         head = blocks.head_of(data, at)
-        if head is None or len(data) - at < head.size:
-            wanted = max(_PIECE, head.size if head else blocks.HEAD_BYTES)
-            data, base, at = files.read_at(name, offset, wanted), offset, 0
+        if head is None:
+            data, base, at = files.read_at(name, offset, piece), offset, 0
             head = blocks.head_of(data)
-            if head is not None and len(data) < head.size:
-                data = files.read_at(name, offset, head.size)
         if head is not None and head.end <= start:
             batch, offset = head.batch, offset + head.size
             continue
+        piece = _PIECE
+        if head is not None and len(data) - at < head.size:
+            data, base, at = files.read_at(name, offset, max(_PIECE, head.size)), offset, 0
         body = data[at : at + head.size] if head is not None else b""
         if head is None or not blocks.intact(body, head):
             _refuse_damage(files, name, offset, batch)
@@ -146,12 +148,19 @@ def walk(
 
 
 def _refuse_damage(files: Files, name: str, offset: int, batch: int) -> None:
-    """Raise if a readable block of a later commit than the torn one follows `offset`."""
+    """Raise if a readable block of a later commit than the torn one follows `offset`.
+
+    The torn one is looked at once more then: its writer may have finished it, and gone on, since it was read.
+    """
     rest = files.read_at(name, offset, 256 << 20)
     at = rest.find(blocks.MAGIC, 1)
     while at >= 0:
         head = blocks.head_of(rest, at)
         if head is not None and head.batch > batch + 1 and blocks.intact(rest[at : at + head.size], head):
+            now = files.read_at(name, offset, at)
+            torn = blocks.head_of(now)
+            if torn is not None and blocks.intact(now, torn):
+                return
             raise StorageError(
                 f"log segment {files.path(name)} is damaged at byte {offset}: "
                 f"restore it from a copy, or see what lycosa repair can do; nothing was changed"
@@ -166,6 +175,9 @@ class LogReader:
         self._files = files
         self._heads: OrderedDict[int, list[BlockAt]] = OrderedDict()
         self._read: list[tuple[int, int, list[memoryview]]] = []  # the blocks read last, the newest first
+        self._marks: list[
+            tuple[int, BlockAt]
+        ] = []  # segment and block: where the last scan began, and came to
 
     @property
     def files(self) -> Files:
@@ -188,19 +200,22 @@ class LogReader:
     def find(self, needle: bytes) -> Iterator[tuple[int, Record]]:
         """Positions and records whose encoding holds `needle`; blocks without it are not decoded."""
         for position, row in self.scan_encoded(needle=needle):
-            yield position, _decoded(position, row)
+            yield position, decoded(position, row)
 
-    def find_kind(self, kind: type[R]) -> Iterator[tuple[int, R]]:
-        """Positions and records of one kind; no other is decoded."""
+    def find_kind(self, kind: type[R], start: int = 0) -> Iterator[tuple[int, R]]:
+        """Positions and records of one kind from `start` on; no other is decoded."""
         tag = tag_of(kind)
-        for position, row in self.scan_encoded(needle=tag):
+        for position, row in self.scan_encoded(start, needle=tag):
             if has_tag(row, tag):
-                yield position, cast(R, _decoded(position, row))
+                yield position, cast(R, decoded(position, row))
 
-    def scan_encoded(
-        self, start: int = 0, stop: int | None = None, needle: bytes = b""
-    ) -> Iterator[tuple[int, memoryview]]:
-        """Positions and encoded records from `start` up to `stop` (or the end) that hold `needle`."""
+    def blocks(
+        self, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[blocks.Head, list[memoryview]]]:
+        """The blocks that hold records from `start` up to `stop` (or the end), unpacked.
+
+        Whoever asks again for what has come since pays for that alone: the reader knows where it was.
+        """
         firsts = segments(self._files)
         known = gaps(self._files)
         start = next((gap.end for gap in known.values() if gap.first <= start < gap.end), start)
@@ -217,29 +232,53 @@ class LogReader:
                     f"changed"
                 )
             expected = first
-            for at, body in walk(self._files, first, start):
+            mark = self._mark_before(first, start)
+            after = mark[1] if mark else None
+            for at, body in walk(self._files, first, start, after):
+                if stop is not None and at.head.first >= stop:
+                    return
                 rows = blocks.unpack(body, at.head)
                 if rows is None:
                     raise StorageError(
                         f"log segment {self._files.path(segment_name(first))} is damaged at {at.offset}"
                     )
-                position = at.head.first
                 expected = at.head.end
-                if needle and needle not in cast(bytes, rows[0].obj):
+                yield at.head, rows
+                self._marks = [*([mark] if mark else []), (first, at)]
+
+    def _mark_before(self, first: int, start: int) -> tuple[int, BlockAt] | None:
+        """The last block known of a segment that lies before `start`, if it is still there."""
+        for mark in reversed(self._marks):
+            if mark[0] == first and mark[1].head.end <= start:
+                there = self._files.read_at(segment_name(first), mark[1].offset, blocks.HEAD_BYTES)
+                return mark if blocks.head_of(there) == mark[1].head else None
+        return None
+
+    def reaches(self, position: int) -> bool:
+        """Whether the log has come so far: it has the record before this position, or a gap where it was."""
+        if position <= 0 or any(gap.first < position <= gap.end for gap in gaps(self._files).values()):
+            return True
+        return any(True for _ in self.blocks(position - 1, position))
+
+    def scan_encoded(
+        self, start: int = 0, stop: int | None = None, needle: bytes = b""
+    ) -> Iterator[tuple[int, memoryview]]:
+        """Positions and encoded records from `start` up to `stop` (or the end) that hold `needle`."""
+        for head, rows in self.blocks(start, stop):
+            if needle and needle not in cast(bytes, rows[0].obj):
+                continue
+            for position, row in enumerate(rows, head.first):
+                if needle and needle not in bytes(row):
                     continue
-                for row in rows:
-                    if needle and needle not in bytes(row):
-                        pass
-                    elif position >= start:
-                        if stop is not None and position >= stop:
-                            return
-                        yield position, row
-                    position += 1
+                if stop is not None and position >= stop:
+                    return
+                if position >= start:
+                    yield position, row
 
     def scan(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Record]]:
         """Positions and records from `start` up to `stop` (or the end)."""
         for position, row in self.scan_encoded(start, stop):
-            yield position, _decoded(position, row)
+            yield position, decoded(position, row)
 
     def read(self, position: int) -> Record:
         """The record at a position."""
@@ -247,11 +286,11 @@ class LogReader:
             if first <= position < end:
                 if number:
                     self._read.insert(0, self._read.pop(number))
-                return _decoded(position, rows[position - first])
+                return decoded(position, rows[position - first])
         found = self._block_of(position)
         self._read.insert(0, found)
         del self._read[_KEPT_BLOCKS:]
-        return _decoded(position, found[2][position - found[0]])
+        return decoded(position, found[2][position - found[0]])
 
     def _block_of(self, position: int) -> tuple[int, int, list[memoryview]]:
         firsts = segments(self._files)
@@ -285,7 +324,8 @@ class LogReader:
         return heads[number]
 
 
-def _decoded(position: int, row: memoryview) -> Record:
+def decoded(position: int, row: memoryview) -> Record:
+    """The record of those bytes, which are at that position of a log."""
     try:
         return decode(row)
     except msgspec.MsgspecError as error:

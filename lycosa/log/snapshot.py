@@ -114,16 +114,36 @@ def newest(files: Files) -> Snapshot | None:
 
 def about(files: Files, position: int) -> dict[str, Any] | None:
     """What the writer of the snapshot at a position said of it, without reading the rest; None if it is cut."""
-    name, at = _name_of(position), len(MAGIC)
-    size = files.size(name)
+    return _walked(files, position, "")[1]
+
+
+def section(files: Files, position: int, name: str) -> list[bytes] | None:
+    """The pieces of one section of the snapshot at a position, without reading the others; None if it is cut."""
+    pieces, said = _walked(files, position, name)
+    return None if said is None or said.get("position") != position else pieces
+
+
+def _walked(files: Files, position: int, wanted: str) -> tuple[list[bytes], dict[str, Any] | None]:
+    """The pieces of a section, and what the end says; None for it if that, or a piece, is not whole."""
+    file, at = _name_of(position), len(MAGIC)
+    size = files.size(file)
+    pieces: list[bytes] = []
+    inside = False
     while at + _FRAME.size <= size:
-        kind, length, crc = _FRAME.unpack(files.read_at(name, at, _FRAME.size))
+        kind, length, crc = _FRAME.unpack(files.read_at(file, at, _FRAME.size))
         at += _FRAME.size
-        if kind == b"E":
-            body = files.read_at(name, at, length)
-            return _end(body) if google_crc32c.value(kind + body) == crc else None
+        if kind != b"P" or inside:
+            body = files.read_at(file, at, length)
+            if google_crc32c.value(kind + body) != crc:
+                break
+            if kind == b"E":
+                return pieces, _end(body)
+            if kind == b"N":
+                inside = body == wanted.encode()
+            else:
+                pieces.append(zstandard.ZstdDecompressor().decompress(body))
         at += int(length)
-    return None
+    return [], None
 
 
 def _end(body: bytes | memoryview) -> dict[str, Any] | None:

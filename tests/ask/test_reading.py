@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+import lycosa
+from lycosa.ask.reading import CrawlReader
+from lycosa.crawl.config import encode_options
+from lycosa.crawl.status import read_status
+from lycosa.crawl.totals import Totals, summed
+from lycosa.files import DiskFiles
+from lycosa.log import blocks
+from lycosa.log.log import Log
 from lycosa.records import (
     Configured,
     Duplicates,
@@ -21,6 +31,7 @@ from lycosa.records import (
     tag_of,
 )
 from tests.crawl.made import MadeCrawl, anchors
+from tests.crawl.recorded import OPTIONS, chain, serving
 
 
 def longer(record: Record, fields: int) -> Any:
@@ -46,14 +57,9 @@ def test_records_with_more_fields_are_found(tmp_path: Path, more: int) -> None:
     made.log(longer(Duplicates(1, 0, 1, [second]), more), 0)
     made.log(longer(Lost(1, "http://a.test/", 0, 0, "x", first, 200, 1, 0, 0), more), 0)
     made.commit()
-    manifest = msgspec.json.decode((tmp_path / "crawl.json").read_bytes())
-    (tmp_path / "crawl.json").write_bytes(msgspec.json.encode({**manifest, "cluster": True}))
     reader = made.reader()
-    assert reader.late_duplicates(0) == {second}
-    assert reader.lost(0) == {first}
-    assert [record.url for _, _, record in reader.records() if isinstance(record, Fetched)] == [
-        "http://b.test/"
-    ]
+    fetches = [record for _, _, record in reader.records() if isinstance(record, Fetched)]
+    assert [(record.url, record.duplicate) for record in fetches] == [("http://b.test/", True)]
     options = reader.options()
     assert options is not None and options.scope.mode == "any"
 
@@ -65,3 +71,72 @@ def test_a_tag_is_told_from_its_bytes_elsewhere() -> None:
     assert tag not in encode(Configured(1, b"")) and not has_tag(skipped, tag)
     for fields in (0, 3, 4, 70_000):
         assert has_tag(encode(longer(Lost(1, "", 0, 0, "", 1, 200, 1, 0, 0), fields)), tag)
+
+
+class Read:
+    """Counts the blocks of logs that are unpacked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.blocks = 0
+        unpack = blocks.unpack
+
+        def counting(block: bytes, head: blocks.Head) -> list[memoryview] | None:
+            self.blocks += 1
+            return unpack(block, head)
+
+        monkeypatch.setattr(blocks, "unpack", counting)
+
+
+async def finished(into: Path, length: int = 60) -> None:
+    """A crawl with many commits, which has ended: its snapshots cover it."""
+    with serving(chain(length)) as site:
+        async for _ in lycosa.crawl([site.url()], into=into, **{**OPTIONS, "commit_seconds": 0.01}):
+            pass
+
+
+def test_small_answers_read_snapshots_and_tails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(finished(tmp_path))
+    logs = CrawlReader(tmp_path).logs
+    whole = summed([folded(record for _, record in log.scan()) for log in logs])
+    said = read_status(tmp_path)
+    assert said is not None and whole.fetched == said.pages == 60
+    read = Read(monkeypatch)
+    crawl = CrawlReader(tmp_path)
+    options = crawl.options()
+    assert options is not None and options.commit_seconds == 0.01
+    assert crawl.totals() == whole
+    ends = [place.next for place in crawl.end()]
+    assert read.blocks == 0
+    monkeypatch.undo()
+    assert ends == [log.end() for log in logs]
+
+    # What was logged after the snapshots counts too, and is all that is read of the logs.
+    shard = max(range(len(logs)), key=lambda number: logs[number].end())
+    log = Log(DiskFiles(tmp_path / f"shards/{shard:02d}/log"))
+    log.append(Configured(1, encode_options(msgspec.structs.replace(options, visits=7))))
+    log.append(Skipped(1, "http://a.test/", 0, Why.SCOPE))
+    log.commit()
+    log.close()
+    for _ in range(2):
+        read = Read(monkeypatch)
+        crawl = CrawlReader(tmp_path)
+        assert crawl.totals().skipped[Why.SCOPE] == whole.skipped.get(Why.SCOPE, 0) + 1
+        assert read.blocks == 1
+        monkeypatch.undo()
+    if shard == 0:
+        changed = crawl.options()
+        assert changed is not None and changed.visits == 7
+
+    # A crawl whose snapshots are gone or damaged is told by its logs alone.
+    for path in tmp_path.glob("shards/*/snapshots/*.snap"):
+        path.write_bytes(path.read_bytes()[:-3])
+    crawl = CrawlReader(tmp_path)
+    assert crawl.totals().fetched == 60
+    assert crawl.options() is not None
+
+
+def folded(records: Iterable[Record]) -> Totals:
+    totals = Totals()
+    for record in records:
+        totals.apply(record)
+    return totals

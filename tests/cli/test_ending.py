@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.cli.main import main
+from lycosa.log import reader
+from lycosa.records import Record, decode
 from tests.crawl.recorded import FLAGS, Said, chain, page, pages, serving
 
 Capture = pytest.CaptureFixture[str]
@@ -95,3 +97,33 @@ def test_failures_of_a_scorer_are_shown_everywhere(tmp_path: Path, capsys: Captu
     assert "scorer       failed 4 times" in capsys.readouterr().out
     assert main(["report", into]) == 0
     assert "note: in the last run the scorer failed 4 times" in capsys.readouterr().out
+
+
+def test_a_run_that_does_nothing_reads_nothing_of_the_log(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finished crawl that is run again says its numbers from its snapshots; a redirect is told of its own run."""
+    away = Said(b"", 302, (("Location", "http://elsewhere.test/"),))
+    with serving(pages({**{f"/{n}": page(f"{n}", f"/{n + 1}") for n in range(40)}, "/away": away})) as site:
+        # One shard: with more, the start reads what may be on its way between them.
+        command = ["--into", str(tmp_path / "c"), "--shards", "1", *QUICK]
+        assert main(["crawl", site.url("/0"), *command]) == 0
+        first = capsys.readouterr().out
+        assert "41 in all" in first and "redirects to" not in first
+        decoded: list[memoryview] = []
+
+        def counting(row: memoryview) -> Record:
+            decoded.append(row)
+            return decode(row)
+
+        monkeypatch.setattr(reader, "decode", counting)
+        assert main(["crawl", site.url("/0"), *command]) == 0
+        assert "finished: 0 pages" in (said := capsys.readouterr().out) and "41 in all" in said
+        few = len(decoded)
+        assert few <= 5
+        assert main(["crawl", site.url("/away"), *command]) == 0
+        said = capsys.readouterr().out
+        assert f"note: {site.url('/away')} redirects to http://elsewhere.test/, out of scope" in said
+        assert len(decoded) <= few + 20
+        assert main(["crawl", site.url("/0"), *command]) == 0
+        assert "redirects to" not in capsys.readouterr().out

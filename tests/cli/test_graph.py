@@ -12,7 +12,7 @@ from lycosa.cli.main import main
 from lycosa.crawl import manifest
 from lycosa.files import DiskFiles
 from lycosa.log.log import Log
-from lycosa.records import Fetched, Link, LinkKind, Links, Record, Seeded, Timing
+from lycosa.records import Fetched, Link, LinkKind, Links, Lost, Record, Seeded, Timing
 
 A, B, C, D = "http://a.example.org/", "http://a.example.org/b", "http://www.example.com/c", "http://d.org/"
 
@@ -94,6 +94,23 @@ def test_the_tail_counts_unless_told_otherwise(built: Path, capsys: pytest.Captu
     capsys.readouterr()
     assert main(["graph", "out", str(built), A, "--no-tail"]) == 0
     assert lines(capsys) == [C, "http://e.org/"]
+
+
+def test_pages_that_were_taken_back_are_no_pages_of_the_graph(
+    crawl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the next build goes on after the records that say so."""
+    gone = "http://gone.org/"
+    log(crawl, 1, page(gone, A), Lost(0, gone, 0, 0, "x", 2, 200, 1, 1, 1))
+    assert main(["graph", "build", str(crawl)]) == 0
+    capsys.readouterr()
+    assert main(["graph", "in", str(crawl), A]) == 0
+    assert lines(capsys) == [C, B]
+    kept = json.loads((crawl / "graph" / "graph.json").read_bytes())
+    assert kept["positions"] == {"0": 3, "1": 4}
+    log(crawl, 1, page(gone, A))
+    assert main(["graph", "in", str(crawl), A]) == 0
+    assert lines(capsys) == [C, B, gone]
 
 
 def test_the_current_directory_is_the_default(

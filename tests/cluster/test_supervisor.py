@@ -84,21 +84,24 @@ def _check_duplicates(reader: CrawlReader, counted: int) -> None:
     for shard, position, record in reader.records():
         if isinstance(record, Fetched) and record.digest:
             fetches.setdefault(record.digest, []).append((shard, position, record))
-    late = {shard: reader.late_duplicates(shard) for shard in range(reader.manifest.shards)}
-    assert any(late.values()), "some duplicates must have been found across agents"
+    late = [
+        (shard, position)
+        for shard, log in enumerate(reader.logs)
+        for _, told in log.find_kind(Duplicates)
+        for position in told.positions
+    ]
+    assert late, "some duplicates must have been found across agents"
     marked = 0
     for rows in fetches.values():
-        known = [row for row in rows if row[2].duplicate or row[1] in late[row[0]]]
+        known = [row for row in rows if row[2].duplicate]
         assert len(known) == len(rows) - 1
         marked += len(known)
     assert marked == counted
     report = make_report(reader, at=0)
     good = [row for rows in fetches.values() for row in rows if 200 <= row[2].status < 300]
-    assert report.duplicates.pages == sum(
-        1 for shard, position, record in good if record.duplicate or position in late[shard]
-    )
-    shard = next(number for number, positions in late.items() if positions)
-    record = reader.logs[shard].read(min(late[shard]))
+    assert report.duplicates.pages == sum(1 for _, _, record in good if record.duplicate)
+    shard, position = min(late)
+    record = reader.logs[shard].read(position)
     assert isinstance(record, Fetched) and not record.duplicate
     assert explain(reader, record.url).fetches[-1].duplicate
 
