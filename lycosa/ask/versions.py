@@ -16,12 +16,12 @@ What a running crawl logs after the look is of no page: whoever reads pages read
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from lycosa.log.reader import LogReader
 from lycosa.pages.summary import is_failure
@@ -29,7 +29,6 @@ from lycosa.records import Fetched, Lost, decode, has_tag, tag_of
 from lycosa.url.key import Keyer
 
 _FETCHED, _LOST = tag_of(Fetched), tag_of(Lost)
-_AT_ONCE = 4_096
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="F", gc=False):
@@ -83,43 +82,27 @@ class Versions:
 def _look_through(log: LogReader, keyer: Keyer) -> tuple[bytes, int]:
     """For each position 1 if the fetch there is the current one of its page; and how many are."""
     decoder = msgspec.msgpack.Decoder(_Head)
-    lost: set[int] = set()
-    keys: list[NDArray[np.uint64]] = []
-    urls: list[str] = []
-    positions: list[int] = []
-    tells: list[bool] = []
-    columns: list[tuple[NDArray[np.int64], NDArray[np.bool_]]] = []
-
-    def pack() -> None:
-        keys.append(keyer.scan("\n".join(urls).encode("ascii"))[0])
-        columns.append((np.array(positions, np.int64), np.array(tells, np.bool_)))
-        for rows in (urls, positions, tells):
-            rows.clear()
-
+    lost = array("q")
+    keys, positions, tells = array("Q"), array("q"), bytearray()
     end = 0
     for position, row in log.scan_encoded():
         end = position + 1
         if has_tag(row, _FETCHED):
             head = decoder.decode(row)
-            urls.append(head.url)
+            keys.append(keyer.key(head.url))  # not by the kernel: loading it takes longer than most logs
             positions.append(position)
             tells.append(head.status != 304 and not is_failure(head.status))
-            if len(urls) == _AT_ONCE:
-                pack()
         elif has_tag(row, _LOST):
             record = decode(row)
             assert isinstance(record, Lost)
-            lost.add(record.position)
-    if urls:
-        pack()
+            lost.append(record.position)
     marks = np.zeros(end, np.uint8)
     if not keys:
         return marks.tobytes(), 0
-    key = np.concatenate(keys)
-    place = np.concatenate([column[0] for column in columns])
-    told = np.concatenate([column[1] for column in columns])
+    key, place = np.frombuffer(keys, np.uint64), np.frombuffer(positions, np.int64)
+    told = np.frombuffer(tells, np.uint8)
     if lost:
-        valid = ~np.isin(place, np.fromiter(lost, np.int64, len(lost)))
+        valid = ~np.isin(place, np.frombuffer(lost, np.int64))
         key, place, told = key[valid], place[valid], told[valid]
     order = np.lexsort((place, told, key))
     key, place = key[order], place[order]

@@ -110,8 +110,7 @@ class RankFold:
     def add(self, record: Record) -> Noted | None:
         """Take a record in. A page comes back with its links that count."""
         if isinstance(record, Fetched):
-            # Links of a page that is fetched again would count twice: those of its first fetch stand for it.
-            return self._add_page(record) if record.before is Before.NEVER else None
+            return self._add_page(record)
         if isinstance(record, Skipped):
             if self._fits(self._settled.cost(1)):
                 self._settled.add(self._keyer.key(record.url))
@@ -126,7 +125,7 @@ class RankFold:
         return None
 
     def _add_page(self, record: Fetched) -> Noted:
-        self.pages += 1
+        self.pages += record.before is not Before.PAGE
         source = self._keyer.key(record.url)
         own = self._keyer.host_hash(host_of(record.url)) & HOST_BITS
         keys, hosts = self._followed(record.links)
