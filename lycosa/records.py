@@ -7,12 +7,12 @@ the end, with a default, so that an older log stays readable.
     Configured  the crawl's options, whole, whenever they change
     Seeded      URLs given by the operator
     Received    links that another shard found
-    Fetched     a fetch that ended with an answer, with the links of the page
+    Fetched     a fetch that ended with an answer, with the links of the page; a URL may be fetched many times
     Skipped     a URL that will not be fetched, and why
     Deferred    a URL or a site that waits for a time
     Robots      what a site's robots.txt said
-    Duplicates  late word that pages fetched before had a content that was known already
-    Lost        a page fetched before whose bytes in the archive are gone: it is to be fetched again
+    Duplicates  late word that fetches before had a content that was known already
+    Lost        a fetch before whose bytes in the archive are gone: the page is to be fetched again
     Reread      earlier records whose links were judged once more, after the scope changed
 
 Times are whole milliseconds since the epoch. URLs are canonical (see `lycosa.url`), hence ASCII without
@@ -141,6 +141,14 @@ class Why(StrEnum):
     POISON = "poison"  # reading it killed or stalled the process: deferred once, then skipped
 
 
+class Before(IntEnum):
+    """What this log had of a URL before something happened to it."""
+
+    NEVER = 0  # no fetch of it
+    LOST = 1  # fetches, all of them taken back: it is no page, and its content may be known
+    PAGE = 2  # a fetch that is valid: it is a page
+
+
 class Configured(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="C"):
     """The options of the crawl as JSON, whole. The last one holds."""
 
@@ -177,7 +185,10 @@ class Received(msgspec.Struct, frozen=True, array_like=True, tag_field="record",
 
 
 class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="F"):
-    """A fetch that ended with an answer of the site, whatever its status."""
+    """A fetch that ended with an answer of the site, whatever its status.
+
+    A URL may have many: the last that no Lost takes back says what we have of the page.
+    """
 
     at: int
     url: str
@@ -201,6 +212,7 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     noindex: bool = False
     duplicate: bool = False  # the same content was fetched before, at another URL
     dropped: int = 0  # links that our limits left out
+    before: Before = Before.NEVER  # PAGE: a fetch more, and no page more
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="K"):
@@ -225,6 +237,7 @@ class Deferred(msgspec.Struct, frozen=True, array_like=True, tag_field="record",
     why: Why
     due: int
     detail: str = ""
+    before: Before = Before.NEVER
 
 
 class RobotsState(StrEnum):
@@ -258,7 +271,7 @@ class Robots(msgspec.Struct, frozen=True, array_like=True, tag_field="record", t
 
 
 class Duplicates(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="U"):
-    """The pages at these positions of this log had a content that was fetched before.
+    """The fetches at these positions of this log had a content that was known from another URL.
 
     The answer of shard `owner`, which keeps the partition of their digests, to what it logged before `cursor`.
     """
@@ -270,10 +283,10 @@ class Duplicates(msgspec.Struct, frozen=True, array_like=True, tag_field="record
 
 
 class Lost(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="L"):
-    """The page at `position` of this log is taken back: the archive file of its bytes died with a machine.
+    """The fetch at `position` of this log is taken back: the archive file of its bytes died with a machine.
 
-    Its URL is pending again, and a later Fetched of it is the valid one. The rest is what the lost Fetched said,
-    for those who count: they take it off again without reading that record.
+    If it was the last of its page, the URL is pending again, and a later Fetched of it is the valid one. The rest
+    is what the lost Fetched said, for those who count: they take it off again without reading that record.
     """
 
     at: int
@@ -287,6 +300,7 @@ class Lost(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag
     outlinks: int  # how many links it had
     digest: int
     duplicate: bool = False
+    remains: bool = False  # another fetch of the page is valid: it is still a page
 
 
 class Reread(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="A"):
@@ -302,6 +316,11 @@ class Reread(msgspec.Struct, frozen=True, array_like=True, tag_field="record", t
 Record = Configured | Seeded | Received | Fetched | Skipped | Deferred | Robots | Duplicates | Lost | Reread
 
 
+_TRIES = 24
+_ATTEMPT = (1 << _TRIES) - 1
+_BEFORE = tuple(Before)
+
+
 class Waiting(NamedTuple):
     """A URL on its way to be fetched, with all that its fetch must know."""
 
@@ -310,6 +329,17 @@ class Waiting(NamedTuple):
     depth: int = 0
     hops: int = 0
     attempt: int = 0
+    before: Before = Before.NEVER
+
+    @property
+    def tries(self) -> int:
+        """`attempt` and `before` as one number, which is `attempt` for a URL that was never fetched."""
+        return self.attempt | self.before << _TRIES
+
+    @staticmethod
+    def of_tries(url: str, key: int, depth: int, hops: int, tries: int) -> Waiting:
+        """With `attempt` and `before` from one number."""
+        return Waiting(url, key, depth, hops, tries & _ATTEMPT, _BEFORE[tries >> _TRIES])
 
 
 class UrlHead(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="F", gc=False):

@@ -7,6 +7,7 @@ first page that linked to it, the first that linked to that one, and so on; each
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -16,6 +17,7 @@ from lycosa.crawl.config import Options
 from lycosa.errors import ConfigError
 from lycosa.fetch.registry import known_schemes
 from lycosa.fetch.robots import RobotsRules
+from lycosa.pages.summary import content_of, is_failure
 from lycosa.records import (
     FIRST_REQUISITE,
     Deferred,
@@ -236,6 +238,10 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
     last = max(rows, key=lambda row: row.at, default=None)
     if isinstance(last, Fetched):
         answer.state, answer.why = "fetched", f"status {last.status}"
+        if len(answer.fetches) > 1:
+            told = [content_of(row) for row in answer.fetches if not is_failure(row.status)]
+            changes = sum(a != b for a, b in pairwise(told))
+            answer.why += f", fetched {len(answer.fetches)} times, changed {changes}"
     elif isinstance(last, Skipped):
         answer.state, answer.why = "skipped", f"{last.why}: {last.detail}" if last.detail else str(last.why)
     elif isinstance(last, Deferred):

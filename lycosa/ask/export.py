@@ -1,6 +1,6 @@
 """Export: pages and links of a crawl as rows, streamed, for JSON lines, CSV and Parquet.
 
-Pages (one row for each Fetched record):
+Pages (one row for each page: its current fetch, see `versions`; with `all_fetches` one for each fetch):
 
     shard, position             where its record is
     at                          time of the answer
@@ -16,8 +16,8 @@ Pages (one row for each Fetched record):
     text                        with `text`: the main text; null if there is no body in the archive
     body                        with `body`: the decoded body (base64 in JSON and CSV), null likewise
 
-Links (one row for each link of each page, seed and robots.txt; what was received from other shards is a copy
-of these and left out):
+Links (one row for each link of each page, seed and robots.txt, of pages as above; what was received from other
+shards is a copy of these and left out):
 
     source                      the page; null for a seed; for a sitemap of a robots.txt that file's URL
     target, kind, nofollow, text
@@ -40,6 +40,7 @@ from lycosa.archive.reader import read_exchange
 from lycosa.ask.follower import Entry
 from lycosa.ask.json_form import digest_text, iso, safe
 from lycosa.ask.reading import CrawlReader
+from lycosa.ask.versions import Versions
 from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import find_header
@@ -70,10 +71,15 @@ def body_of(crawl: CrawlReader, record: Fetched) -> bytes | None:
 
 
 def pages(
-    crawl: CrawlReader, *, text: bool = False, body: bool = False, told: Told | None = None
+    crawl: CrawlReader,
+    *,
+    text: bool = False,
+    body: bool = False,
+    all_fetches: bool = False,
+    told: Told | None = None,
 ) -> Iterator[Row]:
-    """A row for each page, shard by shard."""
-    for shard, position, record in _records(crawl, told):
+    """A row for each page, or each fetch, shard by shard."""
+    for shard, position, record in _records(crawl, told, all_fetches):
         if not isinstance(record, Fetched):
             continue
         row = page_row(shard, position, record)
@@ -124,9 +130,9 @@ def page_row(shard: int, position: int, record: Fetched) -> Row:
     }
 
 
-def links(crawl: CrawlReader, told: Told | None = None) -> Iterator[Row]:
+def links(crawl: CrawlReader, told: Told | None = None, *, all_fetches: bool = False) -> Iterator[Row]:
     """A row for each link, shard by shard."""
-    for _, _, record in _records(crawl, told):
+    for _, _, record in _records(crawl, told, all_fetches):
         if not isinstance(record, Fetched | Seeded | Robots) or not record.links.kinds:
             continue
         source: str | None = None
@@ -149,9 +155,11 @@ def links(crawl: CrawlReader, told: Told | None = None) -> Iterator[Row]:
             }
 
 
-def _records(crawl: CrawlReader, told: Told | None) -> Iterator[Entry]:
+def _records(crawl: CrawlReader, told: Told | None, all_fetches: bool) -> Iterator[Entry]:
+    versions = Versions(crawl)
     for number, row in enumerate(crawl.records(), 1):
-        yield row
+        if all_fetches or not isinstance(row[2], Fetched) or versions.is_current(*row[:2]):
+            yield row
         if told is not None and not number & 0x3FF:
             told("exporting", number)
 

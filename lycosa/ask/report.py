@@ -11,10 +11,11 @@ Memory is bounded whatever the crawl's size: top lists are heaps; tables of site
 time (a site's records all lie in one shard's log) and have a limit; sets of keys have limits. Where a limit
 was met, `notes` says so.
 
-The structs here are also the JSON document of `lycosa report --json`: field names as below, times in ISO
-8601, durations in milliseconds where named `_ms`, sizes in bytes. `pages` counts Fetched records (answers of
-any status), `urls` counts URLs, `sites` those that gave a page; `silent_sites` were asked, or could not be, and
-gave none.
+The structs here are also the JSON document of `lycosa report --json`: field names as below, times in ISO 8601,
+durations in milliseconds where named `_ms`, sizes in bytes. `fetches` counts Fetched records (answers of any
+status); `pages` counts the URLs that have one, each as its current fetch has it (see `versions`); `urls` counts
+URLs, `sites` those that gave a page; `silent_sites` were asked, or could not be, and gave none. Times, `bytes` and
+`decoded` as totals and of sites, and the timeline are of all fetches; all else is of pages.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from lycosa.ask.alive import process_of
 from lycosa.ask.follower import Stretch
 from lycosa.ask.json_form import iso
 from lycosa.ask.reading import CrawlReader
+from lycosa.ask.versions import Versions
+from lycosa.records import Fetched
 
 Told = Callable[[str, int], None]
 """Hears, now and then, what is being done and how many records have been read."""
 
 
 class Count(msgspec.Struct, kw_only=True):
-    """One row of a table of counts."""
+    """One row of a table of counts: of pages, and the bytes of their current fetches."""
 
     name: str
     pages: int = 0
@@ -175,7 +178,7 @@ class Moment(msgspec.Struct, kw_only=True):
 
     at: str
     seconds: float
-    pages: int
+    pages: int  # fetches, whether of new pages or of known ones
     bytes: int
 
 
@@ -245,6 +248,7 @@ class Report(msgspec.Struct, kw_only=True):
     gauges: list[Gauge] = []
     active: Active = msgspec.field(default_factory=Active)
     notes: list[str] = []
+    fetches: int = 0
 
 
 def make_report(
@@ -267,10 +271,11 @@ def make_report(
         running=process_of(crawl.directory) is not None,
     )
     first = FirstPass(crawl.keyer, top)
-    stretches = [Stretch(log) for log in crawl.logs]
+    versions = Versions(crawl)
+    stretches = [Stretch(log, 0, versions.end(shard)) for shard, log in enumerate(crawl.logs)]
     for shard, stretch in enumerate(stretches):
         for position, record in stretch.read():
-            first.apply(shard, position, record)
+            first.apply(shard, position, record, versions.is_current(shard, position))
             if not first.records & 0xFFF:
                 told("reading the log", first.records)
         first.end_shard()
@@ -280,7 +285,8 @@ def make_report(
         read = 0
         for shard, stretch in enumerate(stretches):
             for position, record in stretch.read():
-                second.apply(shard, position, record)
+                if not isinstance(record, Fetched) or versions.is_current(shard, position):
+                    second.apply(shard, position, record)
                 read += 1
                 if not read & 0xFFF:
                     told("finding who links to broken pages", read)

@@ -182,7 +182,7 @@ class FirstPass:
         self._key = keyer.key
         self._top = top
         self.records = 0
-        self._pages = self._bytes = self._decoded = self._links = 0
+        self._fetches = self._pages = self._bytes = self._decoded = self._links = 0
         self._first = self._last = 0
         self._statuses, self._types, self._depths = Table(), Table(), Table()
         self._skipped, self._errors, self._robots = Table(), Table(), Table()
@@ -222,10 +222,13 @@ class FirstPass:
 
     # -- records
 
-    def apply(self, shard: int, position: int, record: Record) -> None:
+    def apply(self, shard: int, position: int, record: Record, current: bool = True) -> None:
+        """The next record; `current`: of a Fetched, whether it says what we have of its page."""
         self.records += 1
         if isinstance(record, Fetched):
-            self._fetched(shard, position, record)
+            self._note_fetch(record)
+            if current:
+                self._note_page(shard, position, record)
         elif isinstance(record, Skipped):
             self._skip(shard, position, record)
         elif isinstance(record, Deferred):
@@ -244,26 +247,34 @@ class FirstPass:
         elif isinstance(record, Configured) and record.at >= self._configured:
             self._options, self._configured = record.options, record.at
 
-    def _fetched(self, shard: int, position: int, record: Fetched) -> None:
-        url, status, size, total = record.url, record.status, record.size, record.timing.total
-        self._pages += 1
+    def _note_fetch(self, record: Fetched) -> None:
+        """What counts of every fetch, whatever came of the page since."""
+        size, total = record.size, record.timing.total
+        self._fetches += 1
         self._bytes += size
         self._decoded += record.length
-        self._links += len(record.links)
         if not self._first or record.at < self._first:
             self._first = record.at
         self._last = max(self._last, record.at)
-        self._statuses.add(str(status), size)
-        self._types.add(record.type or "unknown", size)
-        self._depths.add(str(record.depth), size)
         self._times.add(total)
         self._timeline.add(record.at, size)
-        self.duplicates += record.duplicate
-        site = self._site(site_of(url))
-        site.pages += 1
+        site = self._site(site_of(record.url))
         site.bytes += size
         site.times.add(total)
         site.slowest = max(site.slowest, total)
+        if self._waiting:
+            self._waiting.pop(record.url, None)
+
+    def _note_page(self, shard: int, position: int, record: Fetched) -> None:
+        url, status, size, total = record.url, record.status, record.size, record.timing.total
+        self._pages += 1
+        self._links += len(record.links)
+        self._statuses.add(str(status), size)
+        self._types.add(record.type or "unknown", size)
+        self._depths.add(str(record.depth), size)
+        self.duplicates += record.duplicate
+        site = self._site(site_of(url))
+        site.pages += 1
         if self._slowest.wants(total):
             self._slowest.offer(total, _page(record))
         if self._largest.wants(record.length):
@@ -272,8 +283,6 @@ class FirstPass:
             self._cut_by[record.truncated] = self._cut_by.get(record.truncated, 0) + 1
             if self._cut.wants(size):
                 self._cut.offer(size, _page(record))
-        if self._waiting:
-            self._waiting.pop(url, None)
         if status >= 400:
             site.errors += 1
             self._break(shard, position, url)
@@ -372,6 +381,7 @@ class FirstPass:
         report.seeds, report.seed_count = self._seeds, self._seed_count
         report.user_agent = str(_option(self._options, "fetch", "user_agent") or "")
         report.records, report.pages, report.links = self.records, self._pages, self._links
+        report.fetches = self._fetches
         report.bytes, report.decoded = self._bytes, self._decoded
         report.sites, report.silent_sites = self._site_count, self._silent_count
         report.median_ms = self._times.median()

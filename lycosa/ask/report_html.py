@@ -76,9 +76,10 @@ def _about(report: Report) -> str:
 
 def _numbers(report: Report) -> str:
     errors = sum(row.pages for row in report.statuses if row.name >= "400")
-    speed = report.pages / report.seconds if report.seconds else 0.0
+    speed = report.fetches / report.seconds if report.seconds else 0.0
     rows = [
         (f"{report.pages:,}", "page" if report.pages == 1 else "pages", False),
+        *([(f"{report.fetches:,}", "fetches", False)] if report.fetches != report.pages else []),
         (f"{report.sites:,}", "site" if report.sites == 1 else "sites", False),
         *([(f"{report.silent_sites:,}", "sites without a page", False)] if report.silent_sites else []),
         (_size(report.bytes), "transferred", False),

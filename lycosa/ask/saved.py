@@ -3,9 +3,9 @@
     for page in lycosa.open("crawls/example").pages():
         print(page.url, page.title, len(page.links), page.text)
 
-Pages are those of the log, each fetch once: they come shard by shard in the order of each log, or with `by_time` by
-the time of their answer. The crawl may be running; what it committed before is read. Bodies are read from the
-archive when they are asked for.
+Each page comes once, as its current fetch has it (see `versions`); with `all_fetches` every fetch comes. They come
+shard by shard in the order of each log, or with `by_time` by the time of their answer. The crawl may be running;
+what it committed before is read. Bodies are read from the archive when they are asked for.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from lycosa.ask.export import body_of
 from lycosa.ask.follower import Follower
 from lycosa.ask.reading import CrawlReader
+from lycosa.ask.versions import Versions
 from lycosa.crawl.config import Options
 from lycosa.files import DiskFiles
 from lycosa.page.text import text_of
@@ -78,10 +79,11 @@ class SavedCrawl:
         """The options that hold; None if the crawl never came so far as to log them."""
         return self._reader.options()
 
-    def pages(self, *, by_time: bool = False) -> Iterator[SavedPage]:
-        """Every page that was fetched."""
+    def pages(self, *, by_time: bool = False, all_fetches: bool = False) -> Iterator[SavedPage]:
+        """Every page that was fetched, as it is now; with `all_fetches` every fetch of it."""
+        versions = Versions(self._reader)
         for shard, position, record in self._reader.records(by_time):
-            if isinstance(record, Fetched):
+            if isinstance(record, Fetched) and (all_fetches or versions.is_current(shard, position)):
                 yield SavedPage(self._reader, shard, position, record)
 
     def records(self, *, by_time: bool = False) -> Iterator[tuple[int, int, Record]]:

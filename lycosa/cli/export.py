@@ -34,7 +34,8 @@ examples:
   lycosa export crawls/example links --to links.parquet
   lycosa export crawls/example cdxj
 
-Pages: one row for each answer. Links: source, target, kind, nofollow, text, status of the source.
+Pages: one row for each page, as it is now; with --all-fetches one for each fetch of it.
+Links: source, target, kind, nofollow, text, status of the source.
 cdxj goes to DIR/archive/index.cdxj unless --to says otherwise; pywb replays the archive with it.
 """
 
@@ -51,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--to", metavar="FILE", help="instead of standard output")
     add("--text", action="store_true", help="pages: with their main text, from the archive")
     add("--body", action="store_true", help="pages: with their decoded bodies, from the archive")
+    add("--all-fetches", action="store_true", help="every fetch of a page, not only its current one")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     if (args.text or args.body) and args.what != "pages":
         raise ConfigError("--text and --body belong to pages: lycosa export DIR pages --text")
     if args.what == "cdxj":
+        if args.all_fetches:
+            raise ConfigError("cdxj has every fetch as it is: leave --all-fetches out")
         if args.format is not None:
             raise ConfigError("cdxj is a format of its own: leave --format out")
         return _cdxj(crawl, args)
@@ -79,9 +83,11 @@ def _rows(crawl: CrawlReader, args: argparse.Namespace) -> int:
     write = export.write_jsonl if form == "jsonl" else partial(export.write_csv, columns=columns)
     with Progress("export") as told:
         if args.what == "pages":
-            rows = export.pages(crawl, text=args.text, body=args.body, told=told)
+            rows = export.pages(
+                crawl, text=args.text, body=args.body, all_fetches=args.all_fetches, told=told
+            )
         else:
-            rows = export.links(crawl, told)
+            rows = export.links(crawl, told, all_fetches=args.all_fetches)
         if to is None:
             count = write(rows, sys.stdout.buffer)
             sys.stdout.buffer.flush()

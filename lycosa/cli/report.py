@@ -139,10 +139,11 @@ def _headline(report: Report, console: Console) -> None:
     if not report.pages:
         console.print(f"{state}; nothing fetched yet ({counted(report.records, 'record')})")
         return
-    speed = report.pages / report.seconds if report.seconds else 0.0
+    speed = report.fetches / report.seconds if report.seconds else 0.0
     errors = sum(row.pages for row in report.statuses if row.name >= "400")
+    fetches = f" ({counted(report.fetches, 'fetch', 'fetches')})" if report.fetches != report.pages else ""
     console.print(
-        f"{counted(report.pages, 'page')} of {counted(report.sites, 'site')}, {show_size(report.bytes)}"
+        f"{counted(report.pages, 'page')}{fetches} of {counted(report.sites, 'site')}, {show_size(report.bytes)}"
         f" ({show_size(report.decoded)} decoded), {counted(report.links, 'link')}"
     )
     if report.silent_sites:

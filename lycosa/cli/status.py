@@ -182,6 +182,7 @@ class View:
         kinds = f" ({kinds})" if kinds else ""
         lines = [
             f"pages        {show_count(status.pages)}{kinds}, {speed:,.1f}/s in {self._run}",
+            *([f"fetches      {show_count(status.fetches)}"] if status.fetches > status.pages else []),
             f"bytes        {show_size(status.bytes)}, {counted(status.links, 'link')},"
             f" {counted(status.duplicates, 'duplicate')}",
             f"waiting      {show_count(status.pending)} pending, {show_count(status.left_behind)} left"
@@ -232,7 +233,8 @@ def _totals(crawl: CrawlReader) -> Totals:
 def _total_lines(totals: Totals) -> list[str]:
     kinds = ", ".join(f"{kind}xx {n:,}" for kind, n in sorted(totals.statuses.items()))
     lines = [
-        f"pages        {show_count(totals.fetched)}{f' ({kinds})' if kinds else ''}",
+        f"pages        {show_count(totals.pages)}{f' ({kinds})' if kinds else ''}",
+        *([f"fetches      {show_count(totals.fetched)}"] if totals.again else []),
         f"bytes        {show_size(totals.size)}, {counted(totals.links, 'link')},"
         f" {counted(totals.duplicates, 'duplicate')}",
     ]

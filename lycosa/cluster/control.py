@@ -103,6 +103,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     deferred: int = 0
     visits: int = 0
     rate: float = 0.0  # pages a second, lately
+    fetches: int = 0  # more than the pages if some were fetched again
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

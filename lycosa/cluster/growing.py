@@ -103,7 +103,7 @@ class Growing:
         """Until there is work for more."""
         while True:
             pending = [shard.frontier.pending for shard in agent.shards]
-            limit, pages = agent.options.limits.pages, agent.totals().fetched
+            limit, pages = agent.options.limits.pages, agent.totals().pages
             left = min(sum(pending), limit - pages) if limit else sum(pending)
             cpu = agent.read_meters()["agent.cpu"]
             if self._need.judge(time.monotonic(), cpu, left, sum(map(bool, pending))) and not self._paused:

@@ -267,7 +267,7 @@ class Holder:
         try:
             away = await out.resume()
             if away is None:
-                epoch, pages = held.holding.epoch, shard.totals.fetched
+                epoch, pages = held.holding.epoch, shard.totals.pages
                 await self._rations.begin(held.number, epoch, pages, lambda: shard.frontier.pending > 0)
         except (Fenced, Unavailable) as error:
             return error
@@ -342,7 +342,7 @@ class Holder:
         if held.refused or not held.holding.may_write(self._clock.monotonic()):
             await self.let_go(number)
             return
-        await self._rations.settle(number, shard.totals.fetched)
+        await self._rations.settle(number, shard.totals.pages)
         self._rations.end(number)
         turns = await self._turns.end(number, _TURNS if ending else 0.0)
         self.held.pop(number, None)

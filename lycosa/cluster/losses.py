@@ -27,17 +27,21 @@ from lycosa.engine.protocol import Stream
 from lycosa.errors import StorageError
 from lycosa.log import blocks
 from lycosa.log.reader import SEGMENT_HEAD
-from lycosa.records import Duplicates, Fetched, Lost, Record, Robots, decode
+from lycosa.records import Before, Duplicates, Fetched, Lost, Record, Robots, decode
 
 
 def lost_pages(records: Iterable[tuple[int, Record]], has: Callable[[str], bool], at: int) -> list[Lost]:
-    """What a new holder logs: the pages of these records (after the checkpoint) whose bytes are gone.
+    """What a new holder logs: the fetches of these records (after the checkpoint) whose bytes are gone.
 
-    `has`: whether an archive file can be had.
+    `has`: whether an archive file can be had. A page of which an earlier or a later fetch is valid remains one.
     """
     gone: dict[int, Lost] = {}
     known: dict[str, bool] = {}
+    valid: dict[str, int] = {}  # by URL: fetches that are, or were before these records
     for position, record in records:
+        if isinstance(record, Fetched):
+            earlier = valid.get(record.url, int(record.before is Before.PAGE))
+            valid[record.url] = earlier + 1
         if isinstance(record, Fetched) and record.stored is not None:
             name = record.stored.file
             if name not in known:
@@ -58,12 +62,17 @@ def lost_pages(records: Iterable[tuple[int, Record]], has: Callable[[str], bool]
                 )
         elif isinstance(record, Lost):
             gone.pop(record.position, None)
+            valid[record.url] = valid.get(record.url, int(record.remains) + 1) - 1
         elif isinstance(record, Duplicates):
             for late in record.positions:
                 if late in gone:
                     lost = gone[late]
                     gone[late] = msgspec.structs.replace(lost, duplicate=True)
-    return list(gone.values())
+    found = []
+    for lost in gone.values():
+        valid[lost.url] -= 1
+        found.append(msgspec.structs.replace(lost, remains=valid[lost.url] > 0))
+    return found
 
 
 def valid_ends(records: Iterable[tuple[int, Record]]) -> dict[str, int]:

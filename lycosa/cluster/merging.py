@@ -62,7 +62,18 @@ def merged(
         meters=merged_meters([part.meters for part in parts]),
     )
     counts = (
-        *("pages", "bytes", "links", "duplicates", "pending", "left_behind", "deferred", "visits", "hosts"),
+        *(
+            "pages",
+            "fetches",
+            "bytes",
+            "links",
+            "duplicates",
+            "pending",
+            "left_behind",
+            "deferred",
+            "visits",
+            "hosts",
+        ),
         "rss",
     )
     for part in parts:

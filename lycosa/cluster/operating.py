@@ -40,7 +40,7 @@ from lycosa.url.parts import host_of
 from lycosa.url.rules import Rules
 from lycosa.url.scope import Scope
 
-_SUMMED = ("pages", "bytes", "links", "duplicates", "lost", "pending", "left_behind", "deferred")
+_SUMMED = ("pages", "fetches", "bytes", "links", "duplicates", "lost", "pending", "left_behind", "deferred")
 _LISTED = ("state", "pages", "rate", "pending", "shards_total", "shards_held", "replicas", "shared")
 _REMEMBERED = 3_600.0
 """Seconds for which the status has a word for an agent that fell silent."""

@@ -158,7 +158,7 @@ class AgentProcess:
                 cursors={shard.number: shard.cursors for shard in saver.shards},
                 ends=saver.archive_ends(),
                 options=[shard.options for shard in saver.shards if shard.options],
-                fetched=self.agent.totals().fetched,
+                fetched=self.agent.totals().pages,
                 answers={shard.number: shard.answers for shard in saver.shards},
                 logs=saver.ends(),
             )

@@ -85,7 +85,8 @@ class Reporter:
             idle=committed and self._exchange.is_quiet(number) and self._agent.is_idle(shard),
             totals=Totals(
                 at=self._clock.wall(),
-                pages=totals.fetched,
+                pages=totals.pages,
+                fetches=totals.fetched,
                 bytes=totals.size,
                 links=totals.links,
                 duplicates=totals.duplicates,

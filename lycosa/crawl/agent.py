@@ -77,6 +77,7 @@ from lycosa.page.linking import Linker
 from lycosa.page.protocol import Limits as PageLimits
 from lycosa.page.registry import Parsers
 from lycosa.page.scan import ScanParser
+from lycosa.pages.packed import PackedPages
 from lycosa.records import Configured, Link, LinkKind, Links, Record, Seeded, Skipped
 from lycosa.seen.cache import CachedSeen, ScatterCache
 from lycosa.seen.memory import MemorySeen
@@ -95,6 +96,8 @@ _SEEDS = 5_000
 """Seeds in one record: a record that is left behind is read whole whenever it is come back to."""
 _HOT_SITES = 40_000
 """Sites that an agent keeps in RAM, some 400 bytes each; the others are on disk."""
+_PAGE_ROWS = 16 << 20
+"""Bytes of the page table that an agent keeps in RAM; the rest is on disk."""
 _LOW_WATER = 1_000
 """A shard with fewer pending URLs has its store answer what waits, or a small crawl would look finished."""
 _LEAST_CACHE = 1 << 10
@@ -161,6 +164,7 @@ def build(
     back_queues = -(-(options.frontier.back_queues or 3 * options.visits) // manifest.shards)
     # What is kept in RAM of tables on disk is shared out, too; a shard's least is enough to work with.
     hot_sites = max(_HOT_SITES // manifest.shards, 500)
+    page_rows = max(_PAGE_ROWS // manifest.shards, 1 << 18)
     tails = max(min(frontier_bytes // manifest.shards // 400, 1 << 14), 256)
 
     def scope_of(configured: Options) -> Scope:
@@ -208,6 +212,7 @@ def build(
             calendar=Calendar(place.within("calendar")),
             left=PackedLeftBehind(place.within("left"), tails=tails),
             sites=SiteTable(place.within("sites"), hot=hot_sites, seed=manifest.hash_seed),
+            pages=PackedPages(place.within("pages"), memory=page_rows),
             budgets=Budgets(
                 options.frontier.host_budget,
                 options.frontier.domain_budget,
@@ -780,7 +785,7 @@ class Agent:
         ranker = self._ranker
         if ranker is None or self._ranking is not None:
             return
-        pages = sum(shard.totals.fetched for shard in self.shards)
+        pages = sum(shard.totals.pages for shard in self.shards)
         if ranker.due(pages, len(self._visits), self.options.visits):
             self._ranking = asyncio.create_task(self._rank(ranker))
 
@@ -797,7 +802,7 @@ class Agent:
         """The fold of ranks has no snapshot: it is made again from the logs, while the crawl goes on."""
         ends = [(shard, shard.log.committed) for shard in self.shards]
         try:
-            await ranker.rebuild(self._slices(ends), sum(shard.totals.fetched for shard in self.shards))
+            await ranker.rebuild(self._slices(ends), sum(shard.totals.pages for shard in self.shards))
         except Exception as error:
             self._failure = self._failure or error
         finally:

@@ -153,6 +153,7 @@ class Harvester:
             noindex=said.noindex,
             duplicate=bool(found) and self._seen_content(found),
             dropped=dropped,
+            before=waiting.before,
         )
         return Crop(record, page, response)
 

@@ -1,4 +1,8 @@
-"""Limits of a run: pages, bytes, time; handed to visits as a quota, so that a limit of pages is exact."""
+"""Limits of a run: pages, bytes, time; handed to visits as a quota, so that a limit of pages is exact.
+
+A limit of pages is one of URLs: a page that is fetched once more takes nothing of it. A limit of bytes is one of
+all that is fetched.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ class RunLimits:
         self._limits = limits
         self._shards = shards
         self._clock = clock
-        self._granted = sum(shard.totals.fetched for shard in shards)
+        self._granted = sum(shard.totals.pages for shard in shards)
         self._started = clock.monotonic()
 
     def start(self) -> None:
@@ -65,7 +69,7 @@ class RunLimits:
     def reached(self) -> bool:
         """Whether the run is over."""
         limits = self._limits
-        if limits.pages and sum(shard.totals.fetched for shard in self._shards) >= limits.pages:
+        if limits.pages and sum(shard.totals.pages for shard in self._shards) >= limits.pages:
             return True
         if limits.bytes and sum(shard.totals.size for shard in self._shards) >= limits.bytes:
             return True

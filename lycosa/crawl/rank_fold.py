@@ -39,7 +39,7 @@ from lycosa.frontier.orders.ranked import HOST_BITS, host_name, is_home
 from lycosa.frontier.orders.rows import Rows, joined
 from lycosa.graph.bv import Lists
 from lycosa.graph.pagerank import pagerank
-from lycosa.records import Fetched, Links, Record, Robots, Seeded, Skipped
+from lycosa.records import Before, Fetched, Links, Record, Robots, Seeded, Skipped
 from lycosa.url.key import Keyer, Keys
 from lycosa.url.parts import host_of
 
@@ -126,7 +126,7 @@ class RankFold:
         return None
 
     def _add_page(self, record: Fetched) -> Noted:
-        self.pages += 1
+        self.pages += record.before is not Before.PAGE
         source = self._keyer.key(record.url)
         own = self._keyer.host_hash(host_of(record.url)) & HOST_BITS
         keys, hosts = self._followed(record.links)

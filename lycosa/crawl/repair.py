@@ -36,10 +36,21 @@ from lycosa.files import Files, write_whole
 from lycosa.log import blocks
 from lycosa.log.reader import Gap, segment_head, segment_name, write_gap
 from lycosa.log.salvage import Layout, layout
-from lycosa.records import Configured, Duplicates, Fetched, Received, Record, Robots, Stored, decode, encode
+from lycosa.records import (
+    Before,
+    Configured,
+    Duplicates,
+    Fetched,
+    Received,
+    Record,
+    Robots,
+    Stored,
+    decode,
+    encode,
+)
 
 ASIDE = "set-aside"
-_STATE = ("snapshots", "seen", "content", "calendar", "left", "sites")
+_STATE = ("snapshots", "seen", "content", "calendar", "left", "sites", "pages")
 _CHUNK = 1 << 20
 
 
@@ -134,7 +145,7 @@ class _Reading:
         elif isinstance(record, Configured) and (self.options is None or record.at < self.options[0]):
             self.options = (record.at, record.options)
         elif isinstance(record, Fetched | Robots):
-            self.pages += isinstance(record, Fetched)
+            self.pages += isinstance(record, Fetched) and record.before is not Before.PAGE
             self._place(record.stored)
 
     def _place(self, stored: Stored | None) -> None:

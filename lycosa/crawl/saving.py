@@ -39,9 +39,10 @@ from lycosa.log import snapshot
 from lycosa.log.log import Batch, pack
 from lycosa.log.reader import segment_name, segments
 from lycosa.log.snapshot import SnapshotWriter
+from lycosa.records import Fetched, Lost
 
 RUNNING = "running"
-_OWN_FILES = ("seen", "content", "calendar", "left", "sites")
+_OWN_FILES = ("seen", "content", "calendar", "left", "sites", "pages")
 _STEP = 8
 _RECORDS = 64
 """Pieces, and records that are delivered, between two breaths; and"""
@@ -262,7 +263,7 @@ class Saver:
                 for name in gone:
                     self._place(shard.number).remove(f"{part}/{name}")
         del named[: -snapshot.KEPT]
-        for part, table in (("calendar", shard.calendar), ("sites", shard.sites)):
+        for part, table in (("calendar", shard.calendar), ("sites", shard.sites), ("pages", shard.pages)):
             table.forget({name for _, new in named for name in new.get(part, [])})
 
     # -- recovery
@@ -354,6 +355,10 @@ class Saver:
             return 0
         for name, part_state in shard.parts.items():
             part_state.thaw(found.pieces.get(name, []))
+        if "pages" not in found.pieces:  # it is older than the page table
+            for at, record in shard.log.reader.scan(0, found.position):
+                if isinstance(record, Fetched | Lost):
+                    shard.note_page(record, at)
         return found.position
 
     # -- clean and unclean stops

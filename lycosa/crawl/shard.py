@@ -31,11 +31,14 @@ from lycosa.crawl.exchange import Outbox, unpack_hint
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals
-from lycosa.frontier import Calendar, Frontier, LeftBehind, Order, Room, Sampler
-from lycosa.frontier.sydney.left_behind import Entry
+from lycosa.frontier import Calendar, Entry, Frontier, LeftBehind, Order, Room, Sampler
 from lycosa.log.log import Log
+from lycosa.pages.plain import PlainPages
+from lycosa.pages.protocol import PageTable
+from lycosa.pages.summary import DUPLICATE, content_of, of_fetch, of_loss
 from lycosa.records import (
     NOFOLLOW,
+    Before,
     Configured,
     Deferred,
     Duplicates,
@@ -152,12 +155,13 @@ class Shard:
         scope_of: Callable[[Options], Scope],
         clock: Clock,
         sites: SiteTable | None = None,
+        pages: PageTable | None = None,
         budgets: Budgets | None = None,
         noted: Callable[[Record], None] | None = None,
         low_rank: Callable[[int], bool] | None = None,
     ) -> None:
-        """Without `sites` the table is in RAM alone, without `budgets` there are none. `noted` hears of every
-        record that is appended, before its links are given levels."""
+        """Without `sites` or `pages` that table is in RAM alone, without `budgets` there are none. `noted` hears of
+        every record that is appended, before its links are given levels."""
         self.number = number
         self.log = log
         self.seen = seen
@@ -167,6 +171,7 @@ class Shard:
         self.calendar = calendar
         self.content_store = content_store
         self.sites = SiteTable() if sites is None else sites
+        self.pages = PlainPages() if pages is None else pages
         self.budgets = Budgets(0, 0, lambda _: "") if budgets is None else budgets
         self.totals = Totals()
         self.outbox = Outbox(cache)
@@ -179,8 +184,6 @@ class Shard:
         content that was known. None: nobody would send them."""
         self.received = 0
         """In a cluster: the sequence of this shard's exchange up to which its links are in the log."""
-        self.lost: dict[str, int] = {}
-        """URLs of pages that were taken back and not yet fetched again, and the digests they had."""
         self.archive_ends: dict[str, int] = {}
         """Of each archive file that this shard's records point into: the end of the last one."""
         self.options: bytes = b""
@@ -260,10 +263,10 @@ class Shard:
             self.leave(record.url, live)
         if isinstance(record, Deferred):
             self.defer(record, live)
-        again = isinstance(record, Fetched) and self.is_again(record.url, record.digest)
+        again = isinstance(record, Fetched) and self.has_again(record)
         self.learn(record, position)
         if isinstance(record, Lost):
-            self._take_back(record)
+            self._take_back(record, position)
         if isinstance(record, Fetched) and record.digest:
             if (owner := self.content.owner(record.digest)) in self.content.stores:
                 self.content.mark(record.digest)
@@ -277,7 +280,7 @@ class Shard:
         if isinstance(record, Fetched):
             self._count_fetch(record)
             self._spend(record)
-            self.lost.pop(record.url, None)
+            self.note_page(record, position)
         elif isinstance(record, Received):
             self._note_received(record)
             if not self.log.is_doubtful(position):  # else what came before it may be lost: it is sent again
@@ -291,8 +294,6 @@ class Shard:
             self._learn_robots(record, position)
         elif isinstance(record, Configured):
             self._configure(record, position)
-        elif isinstance(record, Lost):
-            self.lost[record.url] = record.digest
 
     def _heed(self, record: Received, position: int) -> None:
         """Contents that another agent fetched: those known already are told, if somebody listens."""
@@ -304,15 +305,42 @@ class Shard:
 
     # -- what each record means
 
-    def _take_back(self, record: Lost) -> None:
-        """A page's bytes are gone: its URL is pending again."""
-        site = self.sites.get(site_of(record.url))
-        site.pages = max(site.pages - 1, 0)
-        self.admission.put([Waiting(record.url, self.keyer.key(record.url), record.depth, record.hops)])
+    def _take_back(self, record: Lost, position: int) -> None:
+        """The bytes of a fetch are gone: if they were the last of its page, its URL is pending again."""
+        if not record.remains:
+            site = self.sites.get(site_of(record.url))
+            site.pages = max(site.pages - 1, 0)
+        if self.note_page(record, position):
+            key, before = self.keyer.key(record.url), Before.PAGE if record.remains else Before.LOST
+            self.admission.put([Waiting(record.url, key, record.depth, record.hops, before=before)])
 
-    def is_again(self, url: str, digest: int) -> bool:
-        """Whether it is the content of this very URL, whose page was taken back: then it is no duplicate."""
-        return self.lost.get(url) == digest if digest else False
+    def note_page(self, record: Fetched | Lost, position: int) -> bool:
+        """Let the page table know of a fetch or a loss; False for the loss of what we have otherwise."""
+        key = self.keyer.key(record.url)
+        if isinstance(record, Fetched):
+            self.pages.note(key, of_fetch(record, position))
+            return True
+        found = self.pages.find(key)
+        had = 0 if found is None else found.position
+        # A fetch that failed has no place in the table; without any other the page is to be had all the same.
+        if had == record.position or (not record.remains and had < record.position):
+            self.pages.note(key, of_loss(record, position))
+            return True
+        return False
+
+    def has_again(self, record: Fetched) -> bool:
+        """Whether a fetch found what the last one of the same URL had found."""
+        if record.before is Before.NEVER:
+            return False
+        found = self.pages.find(self.keyer.key(record.url))
+        return found is not None and bool(found.fetches) and found.content == content_of(record)
+
+    def is_duplicate(self, record: Fetched) -> bool:
+        """Whether the content of a fetch, which is known, is known from another URL."""
+        if not self.has_again(record):
+            return True
+        found = self.pages.find(self.keyer.key(record.url))
+        return found is not None and bool(found.flags & DUPLICATE)
 
     def leave(self, url: str, live: bool) -> None:
         """The URL has had its answer: it is known, and nowhere pending."""
@@ -329,7 +357,7 @@ class Shard:
 
     def _count_fetch(self, record: Fetched) -> None:
         site = self.sites.get(site_of(record.url))
-        site.pages += 1
+        site.pages += record.before is not Before.PAGE
         site.last_ms = record.timing.total
         site.asked = True
         if (host := self.sites.peek(host_of(record.url))) is not None:
@@ -337,9 +365,10 @@ class Shard:
         self._remember_end(record.stored)
 
     def _spend(self, record: Fetched) -> None:
-        """Count a page, and the domains that it links to, in the budgets."""
+        """Count a page, at its first fetch, and the domains that it links to, in the budgets."""
         host = host_of(record.url)
-        self.budgets.note_fetch(host)
+        if record.before is Before.NEVER:
+            self.budgets.note_fetch(host)
         if self.budgets.by_domain and record.links.kinds:
             _, hosts = self.keyer.scan(record.links.urls)
             followed = self.rules.follow[np.frombuffer(record.links.kinds, np.uint8)]
@@ -444,6 +473,7 @@ class Shard:
             "shard": self,
             "totals": self.totals,
             "sites": self.sites,
+            "pages": self.pages,
             "seen": self.seen,
             "content": self.content_store,
             "frontier": self.frontier,
@@ -454,7 +484,7 @@ class Shard:
 
     def freeze(self) -> Iterator[bytes]:
         small = _Small(self.cursors, self.archive_ends, self.options, list(self.changes), self.answers)
-        small.received, small.lost = self.received, dict(self.lost)
+        small.received = self.received
         if self.admission.coming is not None:
             small.coming = [self.admission.coming[0], *self.admission.coming[1]]
         return iter([msgspec.msgpack.encode(small)])
@@ -471,7 +501,7 @@ class Shard:
             self.cursors, self.archive_ends = read.cursors, read.archive_ends
             self.changes = _changes(read.changes)
             self.answers = read.answers
-            self.received, self.lost = read.received, read.lost
+            self.received = read.received
             if read.coming:
                 queue, position, cursor = read.coming
                 self.admission.coming = queue, Entry(position, cursor)
@@ -507,7 +537,9 @@ class Shard:
             return
         key = self.keyer.key
         due = self.calendar.due(now_ms, most)
-        self.admission.put([Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt) for row in due])
+        self.admission.put(
+            [Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt, row.before) for row in due]
+        )
 
 
 class _Small(msgspec.Struct, array_like=True):
@@ -519,7 +551,7 @@ class _Small(msgspec.Struct, array_like=True):
     changes: list[Change | int]  # a number: of a version that read everything again at once
     answers: dict[int, int] = {}
     received: int = 0
-    lost: dict[str, int] = {}
+    unused: dict[str, int] = {}  # older snapshots have lost pages here
     coming: list[int] = []  # of the entry that is fetched: queue, position, cursor
 
 

@@ -34,7 +34,7 @@ class Status(msgspec.Struct, kw_only=True):
     pid: int
     state: str  # "running", or why it ended
     elapsed: float  # seconds of this run
-    pages: int  # of all runs
+    pages: int  # URLs that were fetched, in all runs
     pages_run: int
     bytes: int
     links: int
@@ -53,6 +53,7 @@ class Status(msgspec.Struct, kw_only=True):
     meters: dict[str, float]
     next_due: float = 0.0  # seconds until the first of what is deferred
     reason: str = ""  # of a run that failed: why
+    fetches: int = 0  # of all runs; more than the pages if some were fetched again
 
 
 def resident() -> int:
@@ -114,7 +115,7 @@ class Reporter:
         self._agent = agent
         self._files = StatusFiles(directory)
         self._started = time.monotonic()
-        self._pages_before = agent.totals().fetched
+        self._pages_before = agent.totals().pages
         self._limit = memory_limit()
 
     def status(self, state: str = "running") -> Status:
@@ -126,8 +127,9 @@ class Reporter:
             pid=os.getpid(),
             state=state,
             elapsed=time.monotonic() - self._started,
-            pages=totals.fetched,
-            pages_run=totals.fetched - self._pages_before,
+            pages=totals.pages,
+            pages_run=totals.pages - self._pages_before,
+            fetches=totals.fetched,
             bytes=totals.size,
             links=totals.links,
             duplicates=totals.duplicates,

@@ -1,4 +1,7 @@
-"""Totals: the crawl in numbers, as a fold; what limits are measured by and `status` shows."""
+"""Totals: the crawl in numbers, as a fold; what limits are measured by and `status` shows.
+
+Fetches are counted, and how many of them were of a URL that was a page already; the rest are pages.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from lycosa.records import Deferred, Duplicates, Fetched, Lost, Record, Robots, Skipped
+from lycosa.records import Before, Deferred, Duplicates, Fetched, Lost, Record, Robots, Skipped
 
 
 class Totals(msgspec.Struct, array_like=True):
     """Counts over one shard's log."""
 
-    fetched: int = 0
+    fetched: int = 0  # fetches; this and what follows up to `duplicates` is of all of them
     size: int = 0  # bytes of bodies as sent
     links: int = 0
     duplicates: int = 0
@@ -20,11 +23,18 @@ class Totals(msgspec.Struct, array_like=True):
     deferred: int = 0
     statuses: dict[int, int] = msgspec.field(default_factory=dict)  # by hundreds: 2, 3, 4, 5
     skipped: dict[str, int] = msgspec.field(default_factory=dict)  # by why
-    lost: int = 0  # pages taken back; no other number counts them
+    lost: int = 0  # fetches taken back; no other number counts them
+    again: int = 0  # fetches of URLs that were pages already
+
+    @property
+    def pages(self) -> int:
+        """URLs of which a fetch is valid."""
+        return self.fetched - self.again
 
     def apply(self, record: Record) -> None:
         if isinstance(record, Fetched):
             self.fetched += 1
+            self.again += record.before is Before.PAGE
             self.size += record.size
             self.links += len(record.links)
             self.duplicates += record.duplicate
@@ -41,6 +51,7 @@ class Totals(msgspec.Struct, array_like=True):
         elif isinstance(record, Lost):
             self.lost += 1
             self.fetched -= 1
+            self.again -= record.remains
             self.size -= record.size
             self.links -= record.outlinks
             self.duplicates -= record.duplicate
@@ -54,6 +65,7 @@ class Totals(msgspec.Struct, array_like=True):
         self.robots += other.robots
         self.deferred += other.deferred
         self.lost += other.lost
+        self.again += other.again
         for kind, n in other.statuses.items():
             self.statuses[kind] = self.statuses.get(kind, 0) + n
         for why, n in other.skipped.items():

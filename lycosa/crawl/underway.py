@@ -1,15 +1,15 @@
 """Pages that are being read, marked in a mapped file: a page that kills or stalls its reader is known afterwards.
 
     file := "LyRDG1\\r\\n" slot × SLOTS
-    slot := length:u16le at:i64le depth:u32le hops:u32le attempt:u32le url pad      `_SLOT` bytes; length 0: free
+    slot := length:u16le at:i64le depth:u32le hops:u32le tries:u32le url pad        `_SLOT` bytes; length 0: free
 
 A mark is set before a body is parsed and removed when its links are known. It costs a copy of the URL into memory
 that belongs to the file: no system call, and it outlives the process, however that ends. (A power cut may lose it,
 but it is no page that cuts the power.) `at` is the time of the answer, in milliseconds.
 
 At the next start `verdict` makes a record of each mark that is left. The first time the page is deferred and tried
-once more, at once, since its site did nothing wrong; the second time it is skipped. Marks are removed when those
-records are durable. A mark that is older than a record of its URL says nothing any more.
+once more, at once, since its site did nothing wrong; the second time without a fetch between it is skipped. Marks
+are removed when those records are durable. A mark that is older than a record of its URL says nothing any more.
 
 Every agent has a file of its own in the crawl's directory and looks into those of all: whoever has the shard of a
 marked URL now deals with it. A page is marked only while there is a free slot; there are far more than readers.
@@ -74,7 +74,7 @@ class Underway:
         if self._map is not None:
             url = waiting.url.encode("ascii")
             start = len(_MAGIC) + slot * _SLOT
-            data = _HEAD.pack(len(url), at, waiting.depth, waiting.hops, waiting.attempt) + url
+            data = _HEAD.pack(len(url), at, waiting.depth, waiting.hops, waiting.tries) + url
             self._map[start : start + len(data)] = data
         self._now[slot] = (waiting.url, at, threading.get_ident())
         return slot
@@ -125,17 +125,18 @@ class Underway:
 
 def verdict(mark: Mark, records: Iterable[Record], now: int) -> Deferred | Skipped | None:
     """What is to be logged of a marked page, by what the log says of its URL; None: it has its record already."""
-    url, _, depth, hops, attempt = mark.waiting
+    url, _, depth, hops, attempt, had = mark.waiting
     before = 0
     for record in records:
         if isinstance(record, Fetched | Skipped | Deferred) and record.url == url:
             if record.at >= mark.at:
                 return None
+            before = 0 if isinstance(record, Fetched) else before
             before += isinstance(record, Deferred) and record.why is Why.POISON
     if before:
         return Skipped(now, url, depth, Why.POISON, "its reader was killed or stood still, twice")
     detail = "its reader was killed or stood still: once more"
-    return Deferred(now, url, site_of(url), depth, hops, attempt + 1, Why.POISON, now, detail)
+    return Deferred(now, url, site_of(url), depth, hops, attempt + 1, Why.POISON, now, detail, had)
 
 
 def _is_set(data: mmap.mmap | bytes, slot: int) -> bool:
@@ -147,11 +148,11 @@ def _read(data: bytes, slot: int, file: Path) -> Mark | None:
     if not _is_set(data, slot):
         return None
     start = len(_MAGIC) + slot * _SLOT
-    length, at, depth, hops, attempt = _HEAD.unpack_from(data, start)
+    length, at, depth, hops, tries = _HEAD.unpack_from(data, start)
     url = data[start + _HEAD.size : start + _HEAD.size + length]
     if b"\0" in url or b"://" not in url or not url.isascii():
         return None  # the process ended while it wrote the mark
-    return Mark(file, slot, at, Waiting(url.decode("ascii"), 0, depth, hops, attempt))
+    return Mark(file, slot, at, Waiting.of_tries(url.decode("ascii"), 0, depth, hops, tries))
 
 
 def _mapped(file: Path) -> mmap.mmap:

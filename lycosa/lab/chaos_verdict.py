@@ -2,8 +2,8 @@
 
 A crawl that was disturbed must not be told from one that was not, but by its times:
 
-    log         every URL has one valid `Fetched`, or one final `Skipped`, and not both; a page whose archive bytes
-                were lost (`Lost`) has one more `Fetched` after that, which takes the place of the lost one
+    log         every URL has a valid `Fetched`, or one final `Skipped`, and not both; a URL has a second fetch only
+                if its record knows that there was a page, or, if archive bytes were lost (`Lost`), that it was one
     truth       the URLs with their final statuses are those that a correct crawler fetches
     archive     every record of every file can be read, by warcio too, with its digests; every valid `Fetched` has
                 its bytes there, of its own URL
@@ -28,7 +28,7 @@ from lycosa.errors import StorageError
 from lycosa.files import DiskFiles, Files
 from lycosa.lab.webs.accesses import AccessLog, Connection, Politeness, Violation, violations
 from lycosa.lab.webs.truth import Truth
-from lycosa.records import Fetched, Lost, Record, Skipped, Why
+from lycosa.records import Before, Fetched, Lost, Record, Skipped, Why
 
 WAKING = 2.0
 """Seconds after which a process that was woken must have closed connections that others' excuse: a machine with
@@ -50,9 +50,9 @@ class Outcome(NamedTuple):
     statuses: dict[str, int]
     """URL to final status; 0 for those asked in vain."""
     pages: list[Fetched]
-    """The valid ones."""
+    """The last valid fetch of each."""
     lost: int
-    """Pages that were taken back because their archive bytes were lost."""
+    """Fetches that were taken back because their archive bytes were lost."""
     faults: list[str]
 
 
@@ -105,29 +105,43 @@ def judge(
 
 def read_log(records: Iterable[tuple[int, int, Record]]) -> Outcome:
     """What became of every URL."""
-    pages: dict[str, tuple[int, int, Fetched]] = {}
+    pages: dict[str, list[tuple[int, int, Fetched]]] = {}
+    taken_back: set[str] = set()
     skipped: dict[str, Skipped] = {}
     faults: list[str] = []
     lost = 0
     for shard, position, record in records:
         where = f"at {position} of shard {shard}"
         if isinstance(record, Fetched):
-            if record.url in pages:
+            had = pages.setdefault(record.url, [])
+            before = Before.PAGE if had else Before.LOST if record.url in taken_back else Before.NEVER
+            if had and record.before is not before:
                 faults.append(f"committed twice: {record.url} (again {where})")
-            pages[record.url] = shard, position, record
+            elif record.before is not before:
+                faults.append(
+                    f"{record.url} is said to be {record.before.name} and was {before.name} ({where})"
+                )
+            had.append((shard, position, record))
         elif isinstance(record, Lost):
-            before = pages.pop(record.url, None)
+            had = pages.get(record.url, [])
             lost += 1
-            if before is None or before[:2] != (shard, record.position):
+            taken_back.add(record.url)
+            left = [row for row in had if row[:2] != (shard, record.position)]
+            if len(left) == len(had):
                 faults.append(f"taken back though it was not there: {record.url} ({where})")
+                left = []
+            elif record.remains != bool(left):
+                faults.append(f"taken back, and what remains is not what it says: {record.url} ({where})")
+            pages[record.url] = left
         elif isinstance(record, Skipped):
             if record.url in skipped:
                 faults.append(f"skipped twice: {record.url} (again {where})")
             skipped[record.url] = record
-    faults += [f"fetched and skipped: {url}" for url in sorted(pages.keys() & skipped.keys())]
-    statuses = {url: page.status for url, (_, _, page) in pages.items()}
+    current = {url: rows[-1][2] for url, rows in pages.items() if rows}
+    faults += [f"fetched and skipped: {url}" for url in sorted(current.keys() & skipped.keys())]
+    statuses = {url: page.status for url, page in current.items()}
     failed = {url: 0 for url, row in skipped.items() if row.why is Why.FAILED}
-    return Outcome({**failed, **statuses}, [page for _, _, page in pages.values()], lost, faults)
+    return Outcome({**failed, **statuses}, list(current.values()), lost, faults)
 
 
 # -- the archive

@@ -23,7 +23,7 @@ from lycosa.lab.chaos_events import Kind, draw
 from lycosa.lab.chaos_verdict import Pause, Verdict, impolite, judge
 from lycosa.lab.webs import Access, AccessLog, Politeness, Web, serving
 from lycosa.lab.webs.accesses import Connection
-from lycosa.records import Fetched, Lost, Record, Skipped, Why
+from lycosa.records import Before, Fetched, Lost, Record, Skipped, Why
 from tests.cluster.crawled import SMALL, WAITS, crawl
 from tests.cluster.members import until
 
@@ -96,7 +96,8 @@ def test_a_page_that_was_lost_and_fetched_again(crawled: Crawled) -> None:
         page.digest,
     )  # fmt: skip
     rest = [row for row in crawled.rows if row[2] is not page]
-    before, after = (shard, position, gone), (shard, 10**6 + 1, page)
+    again = msgspec.structs.replace(page, before=Before.LOST)
+    before, after = (shard, position, gone), (shard, 10**6 + 1, again)
     verdict = crawled.judged([*rest, before, (shard, 10**6, lost), after])
     assert verdict.faults == [] and verdict.lost == 1
     never = crawled.judged([*rest, before, (shard, 10**6, lost)]).faults
@@ -106,6 +107,19 @@ def test_a_page_that_was_lost_and_fetched_again(crawled: Crawled) -> None:
     wrong = (shard, 10**6, msgspec.structs.replace(lost, position=position + 1))
     said = crawled.judged([*rest, before, wrong, after]).faults
     assert [line.partition(":")[0] for line in said] == ["taken back though it was not there"]
+
+
+def test_a_page_that_was_looked_at_again(crawled: Crawled) -> None:
+    shard, position, page = fetch_of(crawled.rows)
+    again = msgspec.structs.replace(page, before=Before.PAGE)
+    verdict = crawled.judged([*crawled.rows, (shard, 10**6, again)])
+    assert verdict.faults == [] and verdict.pages == crawled.judged().pages
+    lost = Lost(0, page.url, page.depth, page.hops, "f", position, page.status, page.size, 0, page.digest)
+    said = crawled.judged([*crawled.rows, (shard, 10**6, again), (shard, 10**6 + 1, lost)]).faults
+    assert [line.partition(":")[0] for line in said] == ["taken back, and what remains is not what it says"]
+    rest = [row for row in crawled.rows if row[2] is not page]
+    said = crawled.judged([*rest, (shard, 10**6, again)]).faults
+    assert len(said) == 1 and "is said to be PAGE and was NEVER" in said[0]
 
 
 def test_a_page_too_few(crawled: Crawled) -> None:

@@ -39,6 +39,7 @@ from lycosa.frontier import AddressTable
 from lycosa.lab.network import Reply, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
 from lycosa.log.log import Batch, pack
 from lycosa.records import (
+    Before,
     Deferred,
     Duplicates,
     Fetched,
@@ -64,9 +65,17 @@ PATIENCE = 60.0
 """Seconds to wait for what is certain to happen, on however busy a machine."""
 
 
-def page(url: str, links: tuple[str, ...] = (), digest: int = 0, stored: Stored | None = None) -> Fetched:
+def page(
+    url: str,
+    links: tuple[str, ...] = (),
+    digest: int = 0,
+    stored: Stored | None = None,
+    before: Before = Before.NEVER,
+) -> Fetched:
     packed = Links.pack(Link(link, LinkKind.ANCHOR, False, "") for link in links)
-    return Fetched(1, url, 1, 0, 0, 200, "text/html", "", 10, 10, digest, Timing(), "", packed, stored)
+    return Fetched(
+        *(1, url, 1, 0, 0, 200, "text/html", "", 10, 10, digest, Timing(), "", packed, stored), before=before
+    )
 
 
 # -- what was lost
@@ -483,6 +492,26 @@ async def test_a_new_holder_goes_on_where_the_last_one_was(
         await node.exchange.remove(number)
 
 
+def test_a_page_with_another_valid_fetch_remains_one() -> None:
+    kept, gone = Stored("kept.warc.gz", 0, 5), Stored("gone.warc.gz", 0, 5)
+    records = [
+        (10, page("http://a/old", stored=gone, before=Before.PAGE)),  # its first is older than the checkpoint
+        (11, page("http://a/both", stored=gone)),
+        (12, page("http://a/later", stored=gone)),
+        (13, page("http://a/first", stored=kept)),
+        (14, page("http://a/both", stored=gone, before=Before.PAGE)),
+        (15, page("http://a/later", stored=kept, before=Before.PAGE)),
+        (16, page("http://a/first", stored=gone, before=Before.PAGE)),
+        (17, page("http://a/thrice", stored=gone)),
+        (18, Lost(1, "http://a/thrice", 1, 0, "gone.warc.gz", 17, 200, 10, 0, 0)),
+        (19, page("http://a/thrice", stored=gone, before=Before.LOST)),
+    ]
+    found = lost_pages(records, lambda name: name.startswith("kept"), 99)
+    assert {(lost.position, lost.remains) for lost in found} == {
+        *((10, True), (11, True), (12, True), (14, False), (16, True), (19, False)),
+    }
+
+
 # -- a page that is taken back
 
 
@@ -504,7 +533,7 @@ async def test_a_lost_page_is_pending_again_and_counts_once(
         for waiting in others:
             shard.frontier.put_back(waiting)
         assert taken is not None
-        position = shard.append(page(url, (urls[1],), digest=SHARDS * 5))
+        position = shard.append(page(url, (urls[1],), digest=SHARDS * 5, before=taken.before))
         shard.frontier.end(host, node.clock.monotonic())
         return position
 
@@ -514,7 +543,9 @@ async def test_a_lost_page_is_pending_again_and_counts_once(
     shard.append(lost)
     assert (shard.totals.fetched, shard.frontier.pending) == (before[0] - 1, before[1] + 1)
     assert shard.totals.lost == 1 and shard.totals.size == shard.totals.links == 0
-    assert shard.is_again(urls[0], SHARDS * 5) and not shard.is_again(urls[1], SHARDS * 5)
+    again = page(urls[0], digest=SHARDS * 5, before=Before.LOST)
+    other = page(urls[1], digest=SHARDS * 5)
+    assert not shard.is_duplicate(again) and shard.is_duplicate(other), "of itself nothing is a duplicate"
     await node.agent.saver.commit()
 
     def reopened() -> Shard:
@@ -525,12 +556,14 @@ async def test_a_lost_page_is_pending_again_and_counts_once(
 
     replayed = reopened()
     assert replayed.frontier.pending == shard.frontier.pending == 4
-    assert replayed.totals == shard.totals and replayed.lost == {urls[0]: SHARDS * 5}
+    assert replayed.totals == shard.totals and list(replayed.pages.items()) == list(shard.pages.items())
+    assert not replayed.is_duplicate(again) and replayed.is_duplicate(other)
     fetch(urls[0])
     await node.agent.saver.commit()
     replayed = reopened()
     assert replayed.frontier.pending == shard.frontier.pending == 3
-    assert replayed.totals == shard.totals and not replayed.lost and shard.totals.fetched == 1
+    assert replayed.totals == shard.totals and shard.totals.fetched == shard.totals.pages == 1
+    assert list(replayed.pages.items()) == list(shard.pages.items())
 
 
 # -- ending tasks

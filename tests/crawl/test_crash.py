@@ -13,18 +13,33 @@ from random import Random
 import pytest
 
 from lycosa.archive.reader import leftovers, scan
+from lycosa.crawl import agent as agents
 from lycosa.crawl.agent import Agent, End
 from lycosa.lab import virtual
 from lycosa.lab.faults import Crash, FaultyFiles
 from lycosa.lab.network import ScriptedFetcher
 from lycosa.lab.virtual import VirtualClock
 from lycosa.log.reader import LogReader
+from lycosa.pages.packed import PackedPages
+from lycosa.pages.plain import PlainPages
+from lycosa.pages.rows import ROW_BYTES
+from lycosa.pages.summary import of_fetch
 from lycosa.records import Fetched, Robots, Skipped
 from lycosa.url.domains import Domains
 from lycosa.url.parts import host_of
 from tests.crawl.scripted import OPTIONS, crawl, expected, make_agent
 
 SHARDS = 4
+
+
+@pytest.fixture(autouse=True)
+def small_page_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Page tables that go to files after a few pages, and merge them."""
+    monkeypatch.setattr(
+        agents, "PackedPages", lambda files, memory: PackedPages(files, memory=4 * ROW_BYTES, recent=3)
+    )
+
+
 # Small segments, WARC files and snapshots, so that a short crawl rotates and snapshots several times.
 BUSY = {"snapshot": {"records": 40, "seconds": 2.0}, "archive": {"rotate_bytes": 4_000}}
 
@@ -57,13 +72,12 @@ class Attempt:
         self.fetcher: ScriptedFetcher | None = None
         self.until = start
         self.end: End | None = None
-        agent: Agent | None = None
+        self.agent: Agent | None = None
 
         async def go(clock: VirtualClock) -> End:
-            nonlocal agent
             try:
-                agent, self.fetcher = make_agent(files, clock, seen={"store": store}, **BUSY)
-                return await agent.run()
+                self.agent, self.fetcher = make_agent(files, clock, seen={"store": store}, **BUSY)
+                return await self.agent.run()
             finally:
                 self.until = clock.monotonic()
 
@@ -93,6 +107,17 @@ def check_politeness(requests: list[tuple[float, float, str]]) -> None:
                 run += 1
                 assert run <= most + 1, f"more than {most} requests in one visit of {host}"
                 assert start - end < 0.02, f"{host} asked {start - end:.3f} s after a visit"
+
+
+def check_page_tables(attempt: Attempt) -> None:
+    """What the tables know is what the logs say."""
+    assert attempt.agent is not None
+    for shard in attempt.agent.shards:
+        expected = PlainPages()
+        for position, record in shard.log.reader.scan():
+            if isinstance(record, Fetched):
+                expected.note(shard.keyer.key(record.url), of_fetch(record, position))
+        assert list(shard.pages.items()) == list(expected.items())
 
 
 def steps_of_a_whole_crawl() -> int:
@@ -127,6 +152,7 @@ def check_crash(crash_at: int, random: Random) -> None:
     assert set(pages) == expected(), "the archive has every page"
     assert max(pages.values()) == 1, "and each once"
     check_politeness([*first.requests, *second.requests])
+    check_page_tables(second)
 
 
 @pytest.mark.parametrize("store", ["auto", "veuniq", "drum"])
@@ -152,6 +178,7 @@ def test_many_crashes_in_a_row(seed: int, store: str) -> None:
     assert expected() <= set(counts)
     assert max(counts.values()) == 1
     check_politeness(requests)
+    check_page_tables(attempt)
 
 
 def test_what_a_cut_commit_left_in_the_archive_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:

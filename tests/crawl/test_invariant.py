@@ -7,9 +7,11 @@ taken at any earlier position, too, and however little room there is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -38,13 +40,17 @@ from lycosa.log import snapshot
 from lycosa.log.log import Log
 from lycosa.log.reader import LogReader
 from lycosa.log.snapshot import SnapshotWriter
-from lycosa.records import Deferred, Fetched, LinkKind, Links, Received, Record, Skipped
+from lycosa.pages.packed import PackedPages
+from lycosa.pages.plain import PlainPages
+from lycosa.pages.rows import ROW_BYTES
+from lycosa.pages.summary import Summary, of_fetch, of_loss
+from lycosa.records import Before, Deferred, Fetched, LinkKind, Links, Lost, Received, Record, Skipped, Why
 from lycosa.seen.cache import ScatterCache
 from lycosa.seen.memory import MemorySeen
 from lycosa.seen.plain import PlainSeen
 from lycosa.seen.protocol import Merging
 from lycosa.url.key import Keyer
-from lycosa.url.parts import host_of
+from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
 from tests.crawl.scripted import crawl
 
@@ -108,6 +114,7 @@ class World:
             room=room,
             scope_of=self.scope_of,
             clock=clock,
+            pages=PackedPages(files.within("pages"), memory=4 * ROW_BYTES, recent=2),
         )
 
 
@@ -137,7 +144,22 @@ def state_of(shard: Shard) -> tuple[list[str], list[str], set[str]]:
     return pending, deferred, away
 
 
+def pages_of(world: World, records: list[Record]) -> list[tuple[int, Summary]]:
+    """The page table that the log says, record by record."""
+    table = PlainPages()
+    for position, record in enumerate(records):
+        if isinstance(record, Fetched):
+            table.note(world.keyer.key(record.url), of_fetch(record, position))
+        elif isinstance(record, Lost):
+            table.note(world.keyer.key(record.url), of_loss(record, position))
+    return list(table.items())
+
+
 def check(world: World, number: int, shard: Shard, records: list[Record]) -> None:
+    assert list(shard.pages.items()) == pages_of(world, records)
+    pages = {url for url, n in valid_fetches(records).items() if n}
+    assert shard.totals.pages == len(pages)
+    assert sum(site.pages for name, site in shard.sites.items()) == len(pages)
     behind = set(shard.admission.behind())
     pending, deferred, away = state_of(shard)
     done: set[str] = set()
@@ -148,6 +170,9 @@ def check(world: World, number: int, shard: Shard, records: list[Record]) -> Non
             waiting.discard(record.url)
         elif isinstance(record, Deferred) and record.url:
             waiting.add(record.url)
+            done.discard(record.url)
+        elif isinstance(record, Lost):
+            done.discard(record.url)
     assert len(pending) == len(set(pending)), "pending twice"
     assert len(deferred) == len(set(deferred)), "deferred twice"
     assert set(deferred) == waiting
@@ -165,6 +190,14 @@ def check(world: World, number: int, shard: Shard, records: list[Record]) -> Non
             assert known, f"{url} is not known"
         else:
             assert url in away, f"{url} of another shard is lost"
+
+
+def valid_fetches(records: list[Record]) -> Counter[str]:
+    """How many fetches of each URL count."""
+    counts: Counter[str] = Counter()
+    for record in records:
+        counts[getattr(record, "url", "")] += isinstance(record, Fetched) - isinstance(record, Lost)
+    return counts
 
 
 def found_links(world: World, shard: Shard, records: list[Record]) -> set[str]:
@@ -264,3 +297,56 @@ def test_a_snapshot_at_any_position_and_the_tail_replay_to_the_same(
         late.outbox.clear()
         refill_outbox(late, 0)
         check(world, number, late, records[:end])
+
+
+def with_repeats(records: list[Record], seed: int) -> list[Record]:
+    """The log as if pages were due again, some more than once, and some of what was fetched were lost."""
+    random = Random(seed)
+    found: list[Record] = []
+    pages: dict[str, tuple[int, Fetched]] = {}
+    for record in records:
+        found.append(record)
+        if isinstance(record, Fetched):
+            pages[record.url] = len(found) - 1, record
+        for url in random.sample(sorted(pages), min(len(pages), random.randrange(3))):
+            position, last = pages[url]
+            kind = random.choice(("again", "changed", "confirmed", "failed", "lost"))
+            at = last.at + random.randrange(1, 10**8)
+            before = Before.PAGE
+            if kind == "lost":
+                remains = valid_fetches(found)[url] > 1
+                what = last.status, last.size, len(last.links), last.digest, last.duplicate, remains
+                found.append(Lost(at, url, last.depth, last.hops, "f", position, *what))
+                before = Before.PAGE if remains else Before.LOST
+            else:
+                due = Deferred(at, url, site_of(url), last.depth, last.hops, 0, Why.RETRY, at, "", before)
+                found.append(due)
+            again = msgspec.structs.replace(last, at=at, before=before)
+            if kind == "changed":
+                again = msgspec.structs.replace(again, digest=random.randrange(1, 1 << 60))
+            elif kind == "confirmed":
+                again = msgspec.structs.replace(again, status=304, links=Links())
+            elif kind == "failed":
+                again = msgspec.structs.replace(again, status=500, links=Links())
+            found.append(again)
+            if kind in ("again", "changed", "lost"):
+                pages[url] = len(found) - 1, again
+    return found
+
+
+@pytest.mark.parametrize("way", [Shard.replay, replay])
+@pytest.mark.parametrize("number", range(SHARDS))
+def test_a_log_in_which_pages_are_fetched_again_replays_to_a_whole_state(
+    world: World, number: int, way: Callable[[Shard, int], int]
+) -> None:
+    records = with_repeats(world.records[number], number)
+    repeated = max(valid_fetches(records).values())
+    assert repeated > 2 or len(records) < 4, "no page was fetched again: the test shows nothing"
+    for end in range(len(records) + 1):
+        files = FaultyFiles()
+        write_log(files, records[:end])
+        shard = world.shard(number, files, packed)
+        assert way(shard, 0) == end
+        shard.outbox.clear()
+        refill_outbox(shard, 0)
+        check(world, number, shard, records[:end])

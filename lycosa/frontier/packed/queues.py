@@ -135,13 +135,14 @@ class PackedQueues:
             raise LocalError(f"{len(items)} URLs were put with {len(levels)} levels")
         if not items:
             return
-        urls, _, depths, hops, attempts = zip(*items, strict=True)
+        urls, _, depths, hops, attempts, before = zip(*items, strict=True)
+        tries = [item.tries for item in items] if any(before) else attempts
         lengths = [len(url) for url in urls]
         longest = max(lengths)
         if longest > MAX_URL:
             raise LocalError(f"a URL of {longest} bytes was put; the limit is {MAX_URL}")
         data = "".join(urls).encode("ascii")
-        numbers = np.array([*lengths, *levels, *depths, *hops, *attempts], np.int64)
+        numbers = np.array([*lengths, *levels, *depths, *hops, *tries], np.int64)
         self.make_ready(longest)
         slots = np.zeros(len(items), np.int64) if self._asked else _NO_SLOTS
         done = 0
@@ -159,11 +160,11 @@ class PackedQueues:
         """The next URL of the host's queues; levels draw with that number, -1: the lowest."""
         if self.frozen:
             self.store.reserve_freeze(1)
-        size, level, key, depth, hops, attempt, more = visit_kernels.take(self.c, slot, number, self.out)
+        size, level, key, depth, hops, tries, more = visit_kernels.take(self.c, slot, number, self.out)
         if size < 0:
             return None
         url = str(self._text[:size], "ascii")
-        return Taken(Waiting(url, key, depth, hops, attempt), level, more)
+        return Taken(Waiting.of_tries(url, key, depth, hops, tries), level, more)
 
     def drop_if_first(self, slot: int, url: str) -> int:
         """Remove a URL wherever it is the first of its level; how many were. The caller has the host settled."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
-from lycosa.cli.main import main
 from lycosa.crawl.reading import CrawlReader
 from lycosa.crawl.report import make_report
+
+from lycosa.cli.main import main
 from lycosa.engine.nats.server import Servers
 from lycosa.lab.webs import serving
 from lycosa.records import Fetched, Lost

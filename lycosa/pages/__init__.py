@@ -1,0 +1,1 @@
+"""The page table: what a shard has of each page it fetched."""

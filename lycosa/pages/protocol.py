@@ -1,0 +1,40 @@
+"""The contract of a page table.
+
+    for every key, `find` gives the summaries noted for it, joined in the order in which they were noted
+
+whatever was noted between them and however often the table was frozen and thawed. The key 0 is a key like any
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+from lycosa.pages.summary import Summary
+from lycosa.state import Durable
+
+
+class PageTable(Durable, Protocol):
+    """What a shard has of each page, by the key of its URL."""
+
+    def note(self, key: int, summary: Summary) -> None:
+        """The page was fetched, or its bytes were lost. Reads nothing from disk."""
+        ...
+
+    def find(self, key: int) -> Summary | None:
+        """All that is known of a page; None: it has not been fetched."""
+        ...
+
+    def items(self) -> Iterator[tuple[int, Summary]]:
+        """Every page in the order of keys, as of the call. Reads the whole table."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of RAM held, about."""
+        ...
+
+    def forget(self, named: Collection[str]) -> list[str]:
+        """Remove the files that are used up and that no snapshot names; the names removed."""
+        ...

@@ -1,0 +1,131 @@
+"""Summaries in columns: packed rows of 44 bytes, and joining them by the thousand.
+
+    row = key:u64 position:u40 status:u8 flags:u8 failures:u8 fetches:u16 changes:u16
+          began:u32 content:u32 first:u32 last:u32 changed:u32 still:u32            (little endian)
+
+`join` does to columns what `lycosa.pages.summary.joined` does to two summaries; the tests hold one against the
+other. A *run* of rows is in ascending order of keys and has each key once. Runs are merged in the order of their
+age, since of two summaries of a page the older is the first part.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.pages.summary import MOST_COUNT, MOST_FAILURES, MOST_SECONDS, Summary
+
+ROW = np.dtype(
+    [
+        ("key", "<u8"),
+        ("position", "<u4"),
+        ("high", "u1"),  # of the position
+        ("status", "u1"),
+        ("flags", "u1"),
+        ("failures", "u1"),
+        ("fetches", "<u2"),
+        ("changes", "<u2"),
+        ("began", "<u4"),
+        ("content", "<u4"),
+        ("first", "<u4"),
+        ("last", "<u4"),
+        ("changed", "<u4"),
+        ("still", "<u4"),
+    ]
+)
+ROW_BYTES = ROW.itemsize
+Rows = NDArray[np.void]
+
+NO_ROWS: Rows = np.empty(0, ROW)
+_OBSERVED = ("fetches", "changes", "began", "content", "first", "last", "changed", "still")
+
+
+def pack(items: Iterable[tuple[int, Summary]]) -> Rows:
+    """Rows in the order of the items."""
+    return np.array(
+        [(key, s.position & MOST_SECONDS, s.position >> 32, *s[1:]) for key, s in items],
+        ROW,
+    )
+
+
+def unpack(row: np.void) -> tuple[int, Summary]:
+    """The key and the summary of a row."""
+    key, low, high, *rest = row.item()
+    return key, Summary(high << 32 | low, *rest)
+
+
+def join(a: Rows, b: Rows) -> Rows:
+    """Row by row, the summary of the fetches of `a` and then those of `b`."""
+    out = b.copy()
+    placed = (b["position"] != 0) | (b["high"] != 0)
+    for name in ("position", "high", "flags"):
+        out[name] = np.where(placed, b[name], a[name])
+    out["status"] = np.where(b["status"] != 0, b["status"], a["status"])
+    first, second = a["fetches"] != 0, b["fetches"] != 0
+    failures = np.minimum(a["failures"].astype(np.uint32) + b["failures"], MOST_FAILURES)
+    out["failures"] = np.where(second, b["failures"], failures)
+    for name in _OBSERVED:
+        out[name] = np.where(second, b[name], a[name])
+    both = np.flatnonzero(first & second)
+    if not len(both):
+        return out
+    a, b = a[both], b[both]
+    same = a["content"] == b["began"]
+    counts = a["fetches"].astype(np.uint32) + b["fetches"]
+    changes = a["changes"].astype(np.uint32) + b["changes"] + ~same
+    gap = np.where(same, np.maximum(b["first"].astype(np.int64) - a["last"], 0), 0)
+    still = a["still"].astype(np.int64) + b["still"] + gap
+    out["fetches"][both] = np.minimum(counts, MOST_COUNT)
+    out["changes"][both] = np.minimum(changes, MOST_COUNT)
+    out["began"][both] = a["began"]
+    out["first"][both] = a["first"]
+    out["changed"][both] = np.where(same & (b["changes"] == 0), a["changed"], b["changed"])
+    out["still"][both] = np.minimum(still, MOST_SECONDS)
+    return out
+
+
+def fold(rows: Rows) -> Rows:
+    """A run of these rows; of rows with one key, those that come first are the older."""
+    rows = rows[np.argsort(rows["key"], kind="stable")]
+    while len(rows) > 1:
+        starts = np.concatenate(([True], rows["key"][1:] != rows["key"][:-1]))
+        if starts.all():
+            break
+        # Pairs within each key: the first with the second, the third with the fourth ...
+        groups = np.flatnonzero(starts)
+        turn = np.arange(len(rows)) - np.repeat(groups, np.diff(np.append(groups, len(rows))))
+        even = turn % 2 == 0
+        left = np.flatnonzero(even[:-1] & ~starts[1:])
+        rows[left] = join(rows[left], rows[left + 1])
+        rows = rows[even]
+    return rows
+
+
+def merged(older: Iterable[Rows], newer: Iterable[Rows]) -> Iterator[Rows]:
+    """Two runs, each in parts, as one run in parts."""
+    parts = (iter(older), iter(newer))
+    heads = [next(part, NO_ROWS) for part in parts]
+    while all(map(len, heads)):
+        bound = min(head["key"][-1] for head in heads)
+        cuts = [int(np.searchsorted(head["key"], bound, "right")) for head in heads]
+        yield fold(np.concatenate([head[:cut] for head, cut in zip(heads, cuts, strict=True)]))
+        heads = [
+            head[cut:] if cut < len(head) else next(part, NO_ROWS)
+            for head, cut, part in zip(heads, cuts, parts, strict=True)
+        ]
+    for head, part in zip(heads, parts, strict=True):
+        if len(head):
+            yield head
+            yield from part
+
+
+def find(rows: Rows, key: int) -> Summary | None:
+    """The summary of a key in a run."""
+    keys = rows["key"]
+    at = bisect_left(keys, key)  # not searchsorted, which would copy the keys out of the rows first
+    if at == len(keys) or keys[at] != key:
+        return None
+    return unpack(rows[at])[1]
