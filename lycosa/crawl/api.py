@@ -51,7 +51,7 @@ from lycosa.errors import ConfigError, LycosaError
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.files import DirectoryLock, DiskFiles
-from lycosa.frontier.scoring import Scorer, load_scorer
+from lycosa.frontier import Scorer, load_scorer
 from lycosa.meters import Meters
 from lycosa.records import Fetched, Link
 from lycosa.url.rules import Rules

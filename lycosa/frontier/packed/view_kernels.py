@@ -6,13 +6,8 @@ from typing import Any
 
 import numpy as np
 
-<<<<<<< HEAD:lycosa/frontier/packed/view_kernels.py
-from lycosa.compiled import njit
-from lycosa.frontier.packed.store import (
-=======
 from lycosa.compiled import Later, intrinsic, njit
 from lycosa.frontier.packed.store import (
->>>>>>> ab4c09fa567c24ae6aca0547ecd68d474fb74d96:lycosa/frontier/view_kernels.py
     ARENA,
     FRONT_HEAP,
     HEADS,
