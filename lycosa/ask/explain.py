@@ -135,9 +135,9 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
     return answer
 
 
-def _discoveries(log: Stretch, url: str) -> Iterator[Discovery]:
+def _discoveries(log: Stretch, url: str, before: int | None = None) -> Iterator[Discovery]:
     """Every record of a log, but for Received copies, that holds a link to the URL; in the log's order."""
-    for _, record in log.find(url.encode("ascii"), taken_back=True):
+    for _, record in log.find(url.encode("ascii"), taken_back=True, before=before):
         links = getattr(record, "links", None)
         if isinstance(links, Links) and not isinstance(record, Received):
             for link in links:
@@ -174,20 +174,28 @@ def _path(
         if step.source == "seed" or step.source.endswith("/robots.txt") or step.source in path[:-1]:
             break
         told(f"who linked to {step.source} first?")
-        earlier = [row for log in logs for row in _first(log, step.source, first.at, options)]
+        # It was found before it was fetched, which is when it linked here; unless clocks run apart.
+        source = step.source
+        earlier = _firsts(logs, source, options, step.at) or _firsts(logs, source, options, first.at)
         followed = [row for row in earlier if _follows(options, row)]
         step = min(followed or earlier, key=lambda row: row.at, default=None)
     return path[::-1]
 
 
-def _first(log: Stretch, url: str, before: int, options: Options) -> list[Discovery]:
-    """The first discovery of a URL in a log, and the first that was followed: the rest is not read."""
+def _firsts(logs: Sequence[Stretch], url: str, options: Options, before: int) -> list[Discovery]:
+    """Of each log the first discovery of a URL, and the first that was followed: the rest is not read."""
     found: list[Discovery] = []
-    for row in _discoveries(log, url):
-        if row.at <= before:
+    for log in logs:
+        first: Discovery | None = None
+        for row in _discoveries(log, url, before):
+            if row.at > before:
+                continue
+            first = first or row
             if _follows(options, row):
-                return [*found, row]
-            found = found or [row]
+                found.append(row)
+                break
+        if first is not None:
+            found.append(first)
     return found
 
 

@@ -128,17 +128,27 @@ class Stretch:
             if (record := self._resolved(position, row)) is not None:
                 yield position, record
 
-    def find(self, needle: bytes, *, taken_back: bool = False) -> Iterator[tuple[int, Record]]:
+    def find(
+        self, needle: bytes, *, taken_back: bool = False, before: int | None = None
+    ) -> Iterator[tuple[int, Record]]:
         """Positions and valid records whose encoding holds `needle`; blocks without it are not decoded.
 
         With `taken_back` nothing is resolved: fetches that were taken back come too. (The links that they found
-        were found all the same.)
+        were found all the same.) What was logged after the time `before` is not looked at, but for the rest of a
+        block.
         """
         end = self._end if taken_back else self.end
-        for position, row in self._log.scan_encoded(self.start, end, needle):
-            record = decoded(position, row) if taken_back else self._resolved(position, row)
-            if record is not None:
-                yield position, record
+        for head, rows in self._log.blocks(self.start, end):
+            if before is not None and decoded(head.first, rows[0]).at > before:
+                return
+            if needle not in cast(bytes, rows[0].obj):
+                continue
+            for position, row in enumerate(rows, head.first):
+                if position < self.start or (end is not None and position >= end) or needle not in bytes(row):
+                    continue
+                record = decoded(position, row) if taken_back else self._resolved(position, row)
+                if record is not None:
+                    yield position, record
 
     def _resolved(self, position: int, row: memoryview) -> Record | None:
         """The record as it holds; None if there is nothing of it to say."""

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.ask.explain import explain
 from lycosa.cli.main import main
+from lycosa.log import blocks
 from lycosa.records import Why
 from tests.crawl.made import MadeCrawl, anchors, small
 
@@ -117,3 +119,35 @@ def test_mistakes(crawl: str, tmp_path: Path, capsys: Capture) -> None:
         found = capsys.readouterr()
         assert message in found.err
         assert found.err.count("\n") == 1
+
+
+def test_the_path_reads_no_further_than_it_must(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step back is an earlier part of the log; clocks that run apart make it longer, not wrong."""
+    made = MadeCrawl(tmp_path, shards=1)
+    made.configure()
+    made.seed("http://a.test/0")
+    for number in range(200):
+        made.fetch(f"http://a.test/{number}", links=anchors(f"http://a.test/{number + 1}"), depth=number)
+        made.commit()
+    crawl = made.reader()
+    counted = 0
+    unpack = blocks.unpack
+
+    def counting(block: bytes, head: blocks.Head) -> list[memoryview] | None:
+        nonlocal counted
+        counted += 1
+        return unpack(block, head)
+
+    monkeypatch.setattr(blocks, "unpack", counting)
+    answer = explain(crawl, "http://a.test/5")
+    assert answer.path == ["seed", *(f"http://a.test/{number}" for number in range(5))]
+    assert counted < 6 * 200, "links to it, its own records, its robots.txt, the same content; and a little"
+
+    late = MadeCrawl(tmp_path / "apart", shards=1)
+    late.configure()
+    late.seed("http://a.test/0")
+    late.at -= 60_000
+    late.fetch("http://a.test/0", links=anchors("http://a.test/1"))
+    late.at += 60_000
+    late.fetch("http://a.test/1", links=anchors("http://a.test/2"))
+    assert explain(late.reader(), "http://a.test/2").path == ["seed", "http://a.test/0", "http://a.test/1"]
