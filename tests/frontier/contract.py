@@ -250,6 +250,10 @@ class FrontierContract:
         assert [item.url[-1] for _, item in drain(f)] == ["0", "1", "3", "4"]
         f.settle_withdrawn()
         assert f.pending == 0
+        f.put([waiting("http://b/1")], [0])
+        f.put([waiting("http://c/1"), waiting("http://c/2")], [0, 0])
+        assert f.hosts == 2, "each has a place of its own"
+        assert [item.url for _, item in drain(f)] == ["http://b/1", "http://c/1", "http://c/2"]
 
     def test_snapshot_restores_order_waits_and_what_was_in_flight(self) -> None:
         clock = ManualClock()

@@ -174,8 +174,10 @@ class Segments:
     def freeze(self) -> list[Segment]:
         """The segments as they are now, those that are wanted."""
         for row in list(self._segments.values()):
-            if not row.wanted and row is not self._open:  # its last write failed
+            if not row.wanted:  # also the open one: its file may go with the snapshots that name it
                 self._drop(row)
+                if row is self._open:
+                    self._open = None
         rows = [Segment(row.base, row.size, row.wanted) for row in self._segments.values() if row.wanted]
         self._named.update(row.base for row in rows)
         self._cut = {row.name: row.size for row in rows}

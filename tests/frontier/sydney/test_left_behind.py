@@ -813,3 +813,30 @@ def test_everything_ends_empty(tmp_path: Path) -> None:
         assert store.pop(named) == plain.pop(named)
     assert len(plain) == 0
     assert len(DiskFiles(tmp_path).list("")) <= 1
+
+
+def test_a_file_that_no_snapshot_names_any_more_is_not_written_to(tmp_path: Path) -> None:
+    """A snapshot names the file that is open, the next two do not since nothing in it is wanted, and it goes."""
+    files = DiskFiles(tmp_path)
+    store = PackedLeftBehind(files, tails=1)
+    named: list[list[str]] = []
+
+    def snapshot() -> None:
+        list(store.freeze())
+        store.settle()
+        named.append(store.files())
+        for name in {name for names in named for name in names} - {*named[-1], *named[-2:][0]}:
+            if files.exists(name):
+                files.remove(name)
+
+    for n in range(3):
+        store.push(5, Entry(n, 0))
+    snapshot()
+    assert named[0]
+    while store.pop(5) is not None:
+        pass
+    snapshot()
+    snapshot()
+    for n in range(10, 13):
+        store.push(5, Entry(n, 0))
+    assert [store.pop(5) for _ in range(3)] == [Entry(n, 0) for n in range(10, 13)]
