@@ -20,6 +20,7 @@ that happens is a function of the seed.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -135,6 +136,7 @@ class MemoryServers:
         self._crawls: dict[str, _Crawl] = {}
         self._travelling: set[asyncio.Task[Any]] = set()
         self._news: dict[tuple[str, str], asyncio.Event] = {}
+        self._context = contextvars.copy_context()
 
     def crawl(self, name: str) -> _Crawl:
         return self._crawls.setdefault(name, _Crawl())
@@ -150,7 +152,7 @@ class MemoryServers:
 
     def start(self, travel: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A call is on its way, and arrives whatever becomes of its sender."""
-        task = asyncio.ensure_future(travel)
+        task = asyncio.get_running_loop().create_task(travel, context=self._context)  # not of its sender's
         self._travelling.add(task)
         task.add_done_callback(self._travelling.discard)
         return task

@@ -30,6 +30,28 @@ class Reply(NamedTuple):
 Script = Callable[[Request, int], Reply | Failure]
 
 
+def answer(request: Request, reply: Reply, seconds: float) -> Response:
+    """A scripted reply as a fetcher gives it, after so many seconds."""
+    total = int(seconds * 1000)
+    lines = [f"HTTP/1.1 {reply.status} OK", *(f"{name}: {value}" for name, value in reply.headers)]
+    location = next((value for name, value in reply.headers if name.lower() == "location"), None)
+    retry = next((value for name, value in reply.headers if name.lower() == "retry-after"), None)
+    return Response(
+        url=request.url,
+        status=reply.status,
+        version="HTTP/1.1",
+        request_head=f"GET {path_of(request.url)} HTTP/1.1\r\n\r\n".encode("ascii"),
+        head=("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"),
+        body=reply.body,
+        decoded=reply.body,
+        timing=Timing(0, 0, total, total),
+        address=request.address,
+        location=location,
+        retry_after=float(retry) if retry is not None else None,
+        closed=reply.closed,
+    )
+
+
 class ScriptedFetcher:
     """Answers from a script; remembers who asked for what, and when."""
 
@@ -52,24 +74,7 @@ class ScriptedFetcher:
         reply = self._script(request, before)
         if isinstance(reply, Failure):
             return reply
-        total = int((self._clock.monotonic() - start) * 1000)
-        lines = [f"HTTP/1.1 {reply.status} OK", *(f"{name}: {value}" for name, value in reply.headers)]
-        location = next((value for name, value in reply.headers if name.lower() == "location"), None)
-        retry = next((value for name, value in reply.headers if name.lower() == "retry-after"), None)
-        return Response(
-            url=request.url,
-            status=reply.status,
-            version="HTTP/1.1",
-            request_head=f"GET {path_of(request.url)} HTTP/1.1\r\n\r\n".encode("ascii"),
-            head=("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"),
-            body=reply.body,
-            decoded=reply.body,
-            timing=Timing(0, 0, total, total),
-            address=request.address,
-            location=location,
-            retry_after=float(retry) if retry is not None else None,
-            closed=reply.closed,
-        )
+        return answer(request, reply, self._clock.monotonic() - start)
 
     async def close(self) -> None:
         """There is nothing to close."""
