@@ -488,6 +488,7 @@ def run_cluster(
     options: Mapping[str, Any] | None = None,
     network: Network | None = None,
     lease: float = 30.0,
+    log_bytes: int = 256 << 20,
     plans: Sequence[Plan] = (),
     limit: float = 30 * _DAY,
     clocks: Mapping[str, float] | None = None,
@@ -496,14 +497,15 @@ def run_cluster(
     """Crawl a web to the end with so many agents.
 
     `network`: decides the fate of every call to the engine; without one all is well. `limit`: seconds of virtual
-    time after which the run is given up (`TimeoutError`). `clocks`: how fast an agent's goes, by its name.
+    time after which the run is given up (`TimeoutError`). `log_bytes`: of a shard's tail; its segments are an
+    eighth. `clocks`: how fast an agent's goes, by its name.
     """
     loop = AgentLoop()
     storage: dict[str, bytes] = {}
 
     async def main(clock: VirtualClock) -> Ran:
         made = running(seed, web, clock, loop, network, storage)
-        await _create(made, seed, web, MemoryStorage(storage), shards, lease, options or {})
+        await _create(made, seed, web, MemoryStorage(storage), shards, lease, log_bytes, options or {})
         beside = [asyncio.ensure_future(plan(made)) for plan in plans]
         for number in range(agents):
             name = f"agent{number}"
@@ -543,6 +545,7 @@ async def _create(
     storage: Storage,
     shards: int,
     lease: float,
+    log_bytes: int,
     given: Mapping[str, Any],
 ) -> None:
     """Make the crawl, give it its seeds and set it going; as an operator does, but for what is drawn by chance."""
@@ -560,6 +563,7 @@ async def _create(
         storage="memory",
         replicas=1,
         lease=lease,
+        log_bytes=log_bytes,
     )
     await control.create(about, encode_options(options).decode(), storage, _SUFFIXES)
     await control.limit_pages(options.limits.pages)

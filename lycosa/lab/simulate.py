@@ -7,6 +7,7 @@ judged as real storms are (`chaos_verdict`, `webs.truth`, `webs.accesses`), from
 servers of the web saw on the common clock:
 
     every URL has one valid record, and they are those of the truth, with their statuses
+    no link was received more often than its sender's log has it: frames that came twice were taken once
     every valid page is in the archive, on shared storage
     nobody was asked too early, or twice at a time; the waits are those of the asker's clock
     no more pages than the limit, if there is one
@@ -23,6 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from lycosa.cluster.links import SEEDS
 from lycosa.engine.protocol import Unavailable
 from lycosa.files import scratch
 from lycosa.lab.chaos_verdict import judge
@@ -30,12 +32,12 @@ from lycosa.lab.cluster_run import CRAWL, Asked, Ran, Running, run_cluster
 from lycosa.lab.simulate_faults import APART, Troubler, draw_schedule
 from lycosa.lab.simulate_web import DrawnWeb, draw_web, rules_of
 from lycosa.lab.webs.accesses import Access, AccessLog
-from lycosa.records import encode
+from lycosa.records import Links, Received, encode
 from lycosa.url.parts import host_of, path_of
 
 LIMIT = 1_200.0
 """Virtual seconds after which a crawl of some twenty pages should be over, whatever happened in the first few."""
-_WAIT, _FACTOR, _ADDRESS, _PAGES = 1.0, 1.0, 0.5, 2
+_WAIT, _FACTOR, _ADDRESS, _PAGES = 0.6, 0.6, 0.3, 2
 
 
 class Numbers(NamedTuple):
@@ -90,8 +92,8 @@ def options_of(chance: Random, limit: int) -> dict[str, Any]:
         "public": False,
         "allow": ["127.0.0.0/8"],
         "scope": {"mode": "any"},
-        "retry": {"first": 1.0, "growth": 1.5, "most": 5.0},
-        "robots": {"first_retry": 1.0},
+        "retry": {"first": 0.5, "growth": 1.5, "most": 5.0},
+        "robots": {"first_retry": 0.5},
         "politeness": {
             "wait": _WAIT,
             "factor": _FACTOR,
@@ -114,7 +116,8 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
     chance = Random(f"{seed} cluster")
     agents = numbers.agents or chance.choice((1, 2, 2, 2, 3))
     shards = numbers.shards or chance.choice((2, 3, 3, 4))
-    lease = chance.choice((3.0, 5.0, 8.0))
+    lease = chance.choice((3.0, 3.0, 5.0))
+    log_bytes = chance.choice((8_000, 16_000, 256 << 20))
     drawn = draw_web(seed, numbers.pages)
     schedule = draw_schedule(seed, agents, lease)
     troubler = Troubler(schedule, agents, seed)
@@ -126,6 +129,7 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
         options=options_of(chance, drawn.most),
         network=schedule.network,
         lease=lease,
+        log_bytes=log_bytes,
         plans=[troubler],
         limit=LIMIT,
         clocks=schedule.clocks,
@@ -137,7 +141,7 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
     with scratch("lycosa-simulate-") as place:
         write_archives(ran.storage, place)
         verdict = judge(rows, place, log, drawn.truth, rules)
-    faults = [*_ending(ran, drawn, verdict.pages), *verdict.faults]
+    faults = [*_ending(ran, drawn, verdict.pages), *verdict.faults, *_exchanged(ran)]
     counts = Counter({kind: count for kind, count in troubler.counts.items() if count})
     counts.update({f"calls {what}": n for what, n in schedule.network.fates.items() if n})
     if any(rate != 1.0 for rate in schedule.clocks.values()):
@@ -175,6 +179,25 @@ def _ending(ran: Ran, drawn: DrawnWeb, pages: int) -> Iterator[str]:
         yield f"{pages} pages, though the limit was {drawn.most}"
     elif drawn.most and ran.state.end == "limit" and pages < drawn.most:
         yield f"{pages} pages, and the crawl says that it has reached its limit of {drawn.most}"
+
+
+def _exchanged(ran: Ran) -> Iterator[str]:
+    for receiver, rows in sorted(ran.records.items()):
+        received = Counter(
+            (record.sender, link.url)
+            for _, record in rows
+            if isinstance(record, Received)
+            for link in record.links
+        )
+        for (sender, url), count in sorted(received.items()):
+            found = sum(
+                link.url == url
+                for _, record in ran.records.get(sender, ())
+                if not isinstance(record, Received) and isinstance(getattr(record, "links", None), Links)
+                for link in record.links  # type: ignore[union-attr]
+            )
+            if sender != SEEDS and count > found:
+                yield f"shard {receiver} received {url} {count} times of shard {sender}, which has it {found} times"
 
 
 def accesses(asked: list[Asked]) -> AccessLog:

@@ -82,10 +82,10 @@ def draw_schedule(seed: int, agents: int, lease: float) -> Schedule:
     troubles = []
     for _ in range(chance.choice((0, 1, 2, 2, 3, 3, 4, 5))):
         kind = chance.choices(list(Kind), weights)[0]
-        seconds = chance.uniform(0.2, 2.2 * lease)
+        seconds = chance.uniform(0.2, 2.0 * lease)
         troubles.append(
             Trouble(
-                at=chance.uniform(0.3, 14.0),
+                at=chance.uniform(0.3, 9.0),
                 kind=kind,
                 whom=chance.randrange(12),
                 seconds=seconds,
@@ -114,6 +114,7 @@ class Troubler:
         self._network = schedule.network
         self._late = 0
         self._away = 0
+        self._filled: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self.done: list[tuple[float, str]] = []
         """What happened, and when."""
@@ -198,12 +199,14 @@ class Troubler:
         shards = len(streams) // 2
         name = (exchange_of, log_of)[trouble.steps % 2](trouble.whom % shards)
         stream = streams[name]
-        if stream.limit:
+        if name in self._filled:
             return
+        self._filled.add(name)
         self._say(trouble.kind, f"the stream {name} is full for {trouble.seconds:.1f} s")
-        stream.limit = max(stream.bytes, 1)
+        limit, stream.limit = stream.limit, max(stream.bytes, 1)
         await self._running.clock.sleep(trouble.seconds)
-        stream.limit = 0
+        stream.limit = limit
+        self._filled.discard(name)
 
     async def _agent(self, trouble: Trouble, name: str) -> None:
         running, network, kind = self._running, self._network, trouble.kind

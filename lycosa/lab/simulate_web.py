@@ -22,7 +22,7 @@ from lycosa.lab.webs.accesses import Politeness
 from lycosa.lab.webs.answers import Expected, Only
 from lycosa.lab.webs.truth import Policy, Truth
 
-DELAY = 2
+DELAY = 1
 _ROBOTS = ("none", "none", "open", "delay", "folder", "late", "elsewhere", "none")
 _PAGES = ("plain",) * 10 + ("redirect", "copy", "missing", "busy", "busy", "reset", "broken", "slow", "slow")
 _DEAD = Failure(FailureKind.CONNECT, "nobody listens")
@@ -148,12 +148,12 @@ class _Drawing:
             fails = chance.randint(1, 2)
             good, often = reply, fails
             status = chance.choice((429, 503))
-            wait = chance.choice((0, 1, 3))
+            wait = chance.choice((0, 1, 2))
             head = (("Content-Type", "text/html"), *([("Retry-After", str(wait))] if wait else []))
             failing = _RESET if kind == "reset" else Reply(b"later", status, head)
             reply = lambda before: failing if before < often else good(before)  # noqa: E731
         elif kind == "slow":
-            self.slow[url] = chance.uniform(0.5, 3.0)
+            self.slow[url] = chance.uniform(0.3, 2.0)
         if number in self.bad:
             bad = self.bad[number]
             row = Expected(url, Only.ALL, (0,), whole_site=Only.ROBOTS_UNREACHABLE)
@@ -173,7 +173,7 @@ def _says(text: str) -> Answerer:
 def draw_web(seed: int, pages: int = 0) -> DrawnWeb:
     """The web of a seed; with about so many pages, if that is said."""
     chance = Random(f"{seed} size")
-    size = pages or chance.randint(10, 22)
+    size = pages or chance.randint(8, 16)
     drawing = _Drawing(seed, size)
     drawing.draw()
     limit = chance.randint(3, max(size // 2, 4)) if chance.random() < 0.2 else 0
