@@ -154,12 +154,14 @@ class DiceNetwork:
         late = chance.random() < self.late
         there = chance.expovariate(1 / (4.0 if late else 0.002))
         unheard = client in self.deaf or chance.random() < self.unheard
-        back = None if unheard else chance.expovariate(1 / 0.002)
+        slowly = chance.random() < self.late
+        back = None if unheard else chance.expovariate(1 / (2.0 if slowly else 0.002))
         twice = chance.random() < self.twice
+        again = chance.expovariate(1 / 2.0) if twice and chance.random() < 0.5 else 0.0
         self.fates["late"] += late
         self.fates["unheard"] += unheard
         self.fates["twice"] += twice
-        return Fate(there, back, twice)
+        return Fate(there, back, twice, again)
 
 
 class _Web:

@@ -37,7 +37,7 @@ from lycosa.url.parts import host_of, path_of
 
 LIMIT = 1_200.0
 """Virtual seconds after which a crawl of some twenty pages should be over, whatever happened in the first few."""
-_WAIT, _FACTOR, _ADDRESS, _PAGES = 0.6, 0.6, 0.3, 2
+_WAIT, _FACTOR, _ADDRESS, _PAGES = 0.3, 0.3, 0.2, 2
 
 
 class Numbers(NamedTuple):
@@ -116,7 +116,7 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
     chance = Random(f"{seed} cluster")
     agents = numbers.agents or chance.choice((1, 2, 2, 2, 3))
     shards = numbers.shards or chance.choice((2, 3, 3, 4))
-    lease = chance.choice((3.0, 3.0, 5.0))
+    lease = chance.choice((3.0, 5.0, 7.0))
     log_bytes = chance.choice((8_000, 16_000, 256 << 20))
     drawn = draw_web(seed, numbers.pages)
     schedule = draw_schedule(seed, agents, lease)

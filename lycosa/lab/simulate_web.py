@@ -46,7 +46,7 @@ class _Drawing:
         self.chance = Random(f"{seed} web")
         chance = self.chance
         self.hosts = chance.randint(4, 6) if pages >= 8 else 2
-        self.addresses = chance.randint(2, self.hosts)
+        self.addresses = chance.randint(1, self.hosts)
         self.names: dict[str, str] = {}
         self.answers: dict[str, Answerer] = {}
         self.expected: list[Expected] = []
@@ -153,7 +153,7 @@ class _Drawing:
             failing = _RESET if kind == "reset" else Reply(b"later", status, head)
             reply = lambda before: failing if before < often else good(before)  # noqa: E731
         elif kind == "slow":
-            self.slow[url] = chance.uniform(0.3, 2.0)
+            self.slow[url] = chance.uniform(0.3, 4.0)
         if number in self.bad:
             bad = self.bad[number]
             row = Expected(url, Only.ALL, (0,), whole_site=Only.ROBOTS_UNREACHABLE)

@@ -79,7 +79,7 @@ DEFECTS = [
         "a new holder's sender goes on from its own log, not from the exchange's end",
         "lycosa.cluster.streaming:Outgoing.resume",
         "for way in ways:",
-        "for way in ways: way.sender.position = self._shard.log.committed\n        for way in ways:",
+        "for way in ways: way.sender.position = self._shard.log.committed\n    for way in ways:",
     ),
     Defect(
         "an address's turn is given twice",
@@ -100,10 +100,10 @@ DEFECTS = [
         "granted = hosts.claim(asked.host, now) or True",
     ),
     Defect(
-        "pages are granted twice",
-        "lycosa.cluster.control:granting",
-        "quota.limit - others",
-        "quota.limit - others // 2",
+        "a page is granted twice",
+        "lycosa.cluster.rations:Rations._get",
+        "ration.granted = await",
+        "ration.granted = 1 + await",
     ),
     Defect(
         "the end is seen in one look",
@@ -119,9 +119,9 @@ DEFECTS = [
     ),
     Defect(
         "sites are asked until the lease's very end, and nothing is cut",
-        "lycosa.cluster.lease:Holding.may_fetch",
-        "STOP_AT * self.lease.seconds",
-        "100 * self.lease.seconds",
+        "lycosa.cluster.lease:STOP_AT,CUT_AT",
+        "",
+        "1.0",
     ),
     Defect(
         "a lease is taken before its time",
@@ -179,6 +179,16 @@ def planted(defect: Defect) -> Iterator[None]:
     """With a defect in its place."""
     module_name, _, path = defect.where.partition(":")
     module = importlib.import_module(module_name)
+    if not defect.old:  # constants
+        before = {name: getattr(module, name) for name in path.split(",")}
+        for name in before:
+            setattr(module, name, float(defect.new))
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(module, name, value)
+        return
     *owners, name = path.split(".")
     owner: Any = module
     for each in owners:
