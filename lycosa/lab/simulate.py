@@ -120,7 +120,8 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
     log_bytes = chance.choice((8_000, 16_000, 256 << 20))
     drawn = draw_web(seed, numbers.pages)
     schedule = draw_schedule(seed, agents, lease)
-    troubler = Troubler(schedule, agents, seed)
+    pages = drawn.most or len(drawn.truth.must)
+    troubler = Troubler(schedule, agents, seed, pages)
     ran = run_cluster(
         seed,
         drawn.web,

@@ -48,6 +48,8 @@ class Kind(StrEnum):
 
 _OFTEN = {Kind.KILLED: 5, Kind.LEAVE: 2, Kind.CUT: 2, Kind.STOPPED: 3}
 _DISKS = ("kept", "torn", "torn", "lost")
+_PATIENCE = 30.0
+"""Seconds after which the crawl is taken to be about to end."""
 APART = 1.09
 """An agent's clock goes at most so much faster, or slower, than the common one: two are 20% apart at most."""
 
@@ -64,6 +66,8 @@ class Trouble(NamedTuple):
     disk: str = ""
     back: float = 0.0
     """Seconds until an agent that is gone comes back; 0.0: it does not, if others are there."""
+    last: bool = False
+    """Not from the beginning: from when almost all pages were asked for, when the crawl is about to end."""
 
 
 class Schedule(NamedTuple):
@@ -92,6 +96,7 @@ def draw_schedule(seed: int, agents: int, lease: float) -> Schedule:
                 steps=chance.randrange(1_000),
                 disk=chance.choice(_DISKS),
                 back=0.0 if chance.random() < 0.3 else chance.uniform(0.1, 1.5 * lease),
+                last=chance.random() < 0.35,
             )
         )
     network = DiceNetwork(seed)
@@ -107,8 +112,10 @@ def draw_schedule(seed: int, agents: int, lease: float) -> Schedule:
 class Troubler:
     """Carries a schedule out."""
 
-    def __init__(self, schedule: Schedule, agents: int, seed: int) -> None:
+    def __init__(self, schedule: Schedule, agents: int, seed: int, pages: int) -> None:
+        """`pages`: those of the web."""
         self._schedule = schedule
+        self._pages = pages
         self._next = agents
         self._chance = Random(f"{seed} mishaps")
         self._network = schedule.network
@@ -130,10 +137,7 @@ class Troubler:
         running.coming += 1
         try:
             for trouble in self._schedule.troubles:
-                await running.clock.sleep(max(trouble.at - running.clock.monotonic(), 0.0))
-                if running.servers.finished:
-                    break
-                self._tasks.append(asyncio.ensure_future(self._one(trouble)))
+                self._tasks.append(asyncio.ensure_future(self._when_due(trouble)))
             while pending := [task for task in self._tasks if not task.done()]:
                 await asyncio.wait(pending)
             if not running.members and not running.servers.finished:
@@ -162,6 +166,18 @@ class Troubler:
         self._tasks.append(asyncio.ensure_future(self._again(name, 5.0)))
 
     # -- what happens
+
+    async def _when_due(self, trouble: Trouble) -> None:
+        running = self._running
+        while trouble.last and not running.servers.finished and running.clock.monotonic() < _PATIENCE:
+            if len({row.url for row in running.asked if row.status}) >= self._pages - 1:
+                await running.clock.sleep(trouble.at / 4)
+                break
+            await running.clock.sleep(0.5)
+        else:
+            await running.clock.sleep(max(trouble.at - running.clock.monotonic(), 0.0))
+        if not running.servers.finished:
+            await self._one(trouble)
 
     async def _one(self, trouble: Trouble) -> None:
         kind = trouble.kind
