@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lycosa.clock import Clock
 from lycosa.fetch.dns import DnsFailure, DnsKind, Resolution
-from lycosa.fetch.protocol import Failure, Request, Response
+from lycosa.fetch.protocol import Failure, Fetcher, Request, Response
 from lycosa.records import Timing
 from lycosa.url.parts import path_of
 
@@ -85,10 +85,10 @@ class ScriptedFetchers:
 
     schemes = ["http", "https"]  # noqa: RUF012 - a constant of the double
 
-    def __init__(self, fetcher: ScriptedFetcher) -> None:
+    def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
 
-    def for_scheme(self, scheme: str) -> ScriptedFetcher | None:
+    def for_scheme(self, scheme: str) -> Fetcher | None:
         return self._fetcher if scheme in self.schemes else None
 
     async def close(self) -> None:

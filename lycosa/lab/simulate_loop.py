@@ -122,7 +122,7 @@ class AgentLoop(VirtualLoop):
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
     ) -> events.TimerHandle:
         timer = _OwnedTimer(when, callback, args, self, context)
@@ -130,7 +130,9 @@ class AgentLoop(VirtualLoop):
         timer._scheduled = True  # type: ignore[attr-defined]
         return timer
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> Any:
         """Do it at once, or after the time that threads take."""
         future: asyncio.Future[Any] = self.create_future()
         delay = self.threads(AGENT.get())
