@@ -1,7 +1,8 @@
-"""`lycosa lab`: experiments of the papers, on a graph of one's own.
+"""`lycosa lab`: experiments of the papers, on a graph of one's own; and clusters in trouble, simulated.
 
     lycosa lab sydney GRAPH     how long do the queues of a crawl get, under which rule? After Castillo, Nelli and
                                 Panconesi, "Crawling the Web with Limited Memory"
+    lycosa lab simulate         does a cluster stay right, whatever happens to it? `lycosa.cli.lab_simulate`
 
 GRAPH is the name of a BV graph (with or without its `.graph`), or a directory with a link graph: that of a crawl,
 after `lycosa graph build`. Nothing is fetched: a crawl of a million pages takes about a second.
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lycosa.cli import lab_simulate
 from lycosa.cli.amounts import counted
 from lycosa.cli.streams import replacing
 from lycosa.errors import ConfigError
@@ -28,21 +30,28 @@ from lycosa.files import DiskFiles, scratch
 if TYPE_CHECKING:
     from lycosa.lab.experiments.sydney import Row, Rule, Subject, Trace
 
-HELP = "experiments on a link graph: sydney, how much memory does a frontier need?"
+HELP = "experiments: sydney, how much memory does a frontier need? simulate, a cluster in trouble"
 EPILOG = """\
 examples:
   lycosa lab sydney cnr-2000                       any BV graph
   lycosa lab sydney crawl/ --plot sydney.png       the pages of a crawl, after lycosa graph build
   lycosa lab sydney cnr-2000 --t 16,4 --budget 2,10 --json
+  lycosa lab simulate --seed 7                     a cluster, a web and all that happens to them, from one number
+  lycosa lab simulate --seed 7 --trace http://h1.test/
+  lycosa lab simulate --seeds 1-100
 """
 
 _PATIENCE = 2.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=["sydney"], metavar="WHAT", help="sydney")
+    parser.add_argument("what", choices=["sydney", "simulate"], metavar="WHAT", help="sydney or simulate")
     parser.add_argument(
-        "graph", metavar="GRAPH", type=Path, help="a BV graph, or a directory with a link graph"
+        "graph",
+        metavar="GRAPH",
+        type=Path,
+        nargs="?",
+        help="sydney: a BV graph, or a directory with a link graph",
     )
     parser.add_argument(
         "--start",
@@ -72,7 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="pages less deep than this are sampled (the median depth)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the samples (0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn by chance (0)")
     parser.add_argument(
         "--repeat", type=int, default=1, metavar="N", help="crawl N times, each with samples of its own (1)"
     )
@@ -82,6 +91,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="also crawl through a real shard, and compare: minutes, not seconds",
     )
     parser.add_argument("--json", action="store_true", help="JSON, one object a line")
+    lab_simulate.configure(parser)
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.png", help="curves, as a picture (needs lycosa[lab])"
     )
@@ -118,6 +128,16 @@ class _Teller:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.what == "simulate":
+        if args.graph is not None:
+            raise ConfigError("simulate needs no graph: it draws its own web from --seed")
+        return lab_simulate.run(args)
+    if args.graph is None:
+        raise ConfigError("say which graph: a BV graph, or a directory with a link graph")
+    return _sydney(args)
+
+
+def _sydney(args: argparse.Namespace) -> int:
     from lycosa.lab.experiments.sydney import experiment, median_row, reshuffled, rules
 
     for name, value, least in (

@@ -42,9 +42,13 @@ class Courier:
         self._busy = asyncio.Lock()
 
     def has(self, name: str) -> bool:
-        """Whether the bytes of an archive file can still be had. From any thread."""
+        """Whether the bytes of an archive file can still be had. From any thread.
+
+        Of a file in doubt nobody knows: it may just be found that no log points into it, by a look at the logs that
+        was before a last append of ours arrived there. What is said here must stay true.
+        """
         growing = self._archive.growing if self._archive is not None else []
-        there = name in growing or self._files.exists(name)
+        there = name in growing or (name not in self._doubtful and self._files.exists(name))
         return there or self._storage.exists(f"{self._crawl}/archive/{name}")
 
     def waiting(self) -> int:

@@ -125,6 +125,7 @@ class Membership:
             ledger=held,
             may_ask=self._may_ask,
             segment_bytes=about.segment_bytes,
+            random=lambda size: bytes.fromhex(machine.token(size)),
         )
         self._agent = agent = build(
             files,

@@ -15,8 +15,9 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     `asyncio.wait_for` forgets a cancellation (before Python 3.12) that comes at the moment when what it waits for
     is done: a task that loops for ever would then go on, and whoever waits for its end with it.
     """
-    left = {task for task in tasks if not task.done()}
+    left = [task for task in tasks if not task.done()]  # in order: a simulation repeats it
     while left:
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=_AGAIN)
+        await asyncio.wait(left, timeout=_AGAIN)
+        left = [task for task in left if not task.done()]

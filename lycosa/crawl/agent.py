@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -185,6 +186,7 @@ def build(
             crawl=manifest.crawl,
             agent=team.name if team else "",
             info=info,
+            random=team.random if team else os.urandom,
         )
     cache = ScatterCache(options.seen.cache or _LEAST_CACHE)
     memory = seen_bytes // manifest.shards
@@ -375,12 +377,15 @@ class Team:
         ledger: Ledger | None = None,
         may_ask: Callable[[int, str], bool] | None = None,
         segment_bytes: int = SEGMENT_BYTES,
+        random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """With a `ledger`, of a cluster: the exchange then carries all links, whoever has the shards, and whoever
         holds the leases sees to snapshots. `may_ask`: whether a shard's hosts may be asked (at an address) now."""
         self.ledger = ledger
         self.may_ask = may_ask or _always
         self.segment_bytes = segment_bytes
+        self.random = random
+        """Names records of the archive."""
         self.name = name
         """Goes into the names of the agent's archive files."""
         self.owned = owned

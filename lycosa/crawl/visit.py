@@ -109,6 +109,7 @@ class Turn:
         self.last = 0.0  # seconds that the last one took
         self.crawl_delay = 0.0
         self.retry_after: float | None = None
+        self.lent = False  # another host of its address was asked since
         self.over = False  # the site has had enough, or the connection ended
         self.ready: float | None = None  # when to come back, if decided otherwise than by politeness
 
@@ -296,8 +297,8 @@ class Visitor:
             return self._skip(turn, Why.ROBOTS, f"line {judgement.line}: {judgement.rule}"[:300])
         if ruling.asked and pages_per_visit(self._options.politeness, turn.crawl_delay) <= turn.asked:
             return False  # robots.txt was this visit's only request
-        if turn.asked and fetcher.needs_address and turn.site != site:
-            return False  # robots.txt was had, and the connection with it
+        if turn.lent or (turn.asked and fetcher.needs_address and turn.site != site):
+            return False  # robots.txt was had, and the connection with it; the address rests
         return None
 
     async def _ask_robots(self, turn: Turn, url: str, fetcher: Fetcher) -> Response | Failure | None:
@@ -308,6 +309,8 @@ class Visitor:
             if turn.asked and turn.site != site_of(url):
                 self._hang_up(turn)
                 await self._clock.sleep(wait_after(self._options.politeness, 0.0, None, turn.last))
+            elif turn.lent:
+                await self._clock.sleep(self._options.politeness.address_wait)
             outcome = await self._request(turn, url, fetcher, Kind.ROBOTS)
             if self._not_asked(turn, outcome):
                 return None
@@ -342,6 +345,7 @@ class Visitor:
                     return Failure(FailureKind.REFUSED_ADDRESS, f"{host} has no address that may be asked")
                 if turn.address in allowed:  # it is this visit's turn already, and its connection's
                     borrowed = other.address = turn.address
+                    turn.lent = True
                     self._hang_up(turn)
                     await self._clock.sleep(self._options.politeness.address_wait)
                 elif await self._take_turn(other, allowed[0]) is False:
@@ -377,9 +381,13 @@ class Visitor:
         turn.asked += 1
         shard, address = turn.shard.number, turn.address
         may_send = (lambda: self._may_ask(shard, address)) if address else None
-        outcome = await fetcher.fetch(
-            Request(url, address, kind=kind, reuse=turn.site == site, may_send=may_send)
-        )
+        began = self._clock.monotonic()
+        request = Request(url, address, kind=kind, reuse=turn.site == site, may_send=may_send)
+        try:
+            outcome = await fetcher.fetch(request)
+        except asyncio.CancelledError:
+            turn.last = self._clock.monotonic() - began  # broken off: the site was kept busy all the same
+            raise
         turn.last = outcome.timing.total / 1000
         gone = isinstance(outcome, Failure) or outcome.closed or bool(outcome.truncated)
         turn.site = "" if gone else site

@@ -6,7 +6,7 @@ what becomes of each call on its way is decided by an injected `Network`:
 
     there   seconds until the call arrives and takes effect; None: it never does (lost, or cut off)
     back    seconds until the answer is heard; None: never. What was asked for has happened all the same
-    twice   the call arrives, and takes effect, two times
+    twice   the call arrives, and takes effect, two times; the second time `again` seconds after the first
 
 A call whose answer is not heard within its deadline is `Unavailable` at the deadline, by the client's own
 clock; it may take effect later than that, when nobody waits for it any more. Readings and watches ask the
@@ -20,6 +20,7 @@ that happens is a function of the seed.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -50,6 +51,10 @@ class Fate(NamedTuple):
     there: float | None = 0.0
     back: float | None = 0.0
     twice: bool = False
+    again: float = 0.0
+
+
+_AT_ONCE = Fate()
 
 
 class Network(Protocol):
@@ -135,6 +140,7 @@ class MemoryServers:
         self._crawls: dict[str, _Crawl] = {}
         self._travelling: set[asyncio.Task[Any]] = set()
         self._news: dict[tuple[str, str], asyncio.Event] = {}
+        self._context = contextvars.copy_context()
 
     def crawl(self, name: str) -> _Crawl:
         return self._crawls.setdefault(name, _Crawl())
@@ -150,7 +156,7 @@ class MemoryServers:
 
     def start(self, travel: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A call is on its way, and arrives whatever becomes of its sender."""
-        task = asyncio.ensure_future(travel)
+        task = asyncio.get_running_loop().create_task(travel, context=self._context)  # not of its sender's
         self._travelling.add(task)
         task.add_done_callback(self._travelling.discard)
         return task
@@ -180,7 +186,7 @@ class _Line:
             fate = Fate(None)
         if fate.there is None:
             return await self.silence(to, seconds)
-        if fate == (0.0, 0.0, False):
+        if fate == _AT_ONCE:
             await asyncio.sleep(0)
             return act()
         there = fate.there
@@ -188,9 +194,15 @@ class _Line:
         async def travel() -> T:
             await self.clock.sleep(there)
             answer = act()
-            if fate.twice:
+            if fate.twice and fate.again:
+                self.servers.start(once_more())
+            elif fate.twice:
                 act()
             return answer
+
+        async def once_more() -> None:
+            await self.clock.sleep(fate.again)
+            act()
 
         arriving = self.servers.start(travel())
         if fate.back is None or there + fate.back > seconds:

@@ -1,31 +1,35 @@
-"""A whole cluster in one process: members, engine, web and disks on one virtual clock, from one seed.
+"""A whole cluster in one process: members, engine, web, disks and storage on one virtual clock, from one seed.
 
-    ran = run_cluster(7, web, storage=place, agents=3)
+    ran = run_cluster(7, web, agents=3)
 
 The members are those of `lycosa agent`; what differs is what they are handed: the engine in memory, with a network
-that decides the fate of every call; a machine with a virtual clock, a disk in memory and a scripted web. Shared
-storage is a directory. What may happen to a run besides is a `Plan`: a coroutine that begins with it, and may stop
-agents, kill them (their disks keep what was promised, and no more), cut them off and start others.
+that decides the fate of every call; shared storage in memory; a machine with a clock of its own, a disk in memory
+and a scripted web. What may happen to a run besides is a `Plan`: a coroutine that begins with it, and may stop
+agents, kill them at any callback of theirs, cut them off and start others. `lycosa.lab.simulate` draws such plans
+from a seed.
 
-The same seed, web and plan give the same run.
+Servers and the web belong to nobody: a call that is on its way arrives, and a request is answered, whatever became
+of whoever sent it; a killed process's connections are closed at once. The same seed, web and plan give the same
+run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
-from weakref import WeakSet
+
+import msgspec
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.cluster.control import About, Control, State, Wanted
 from lycosa.cluster.links import send_seeds
 from lycosa.cluster.member import Member
 from lycosa.cluster.names import exchange_of, log_of
-from lycosa.cluster.storage import DirectoryStorage, ShardStorage
+from lycosa.cluster.storage import ShardStorage, Storage
 from lycosa.cluster.tail import Piece, pieces
 from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.config import Options, canonical_seeds, encode_options, read_options, with_seeds
@@ -33,10 +37,12 @@ from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.underway import Underway
 from lycosa.engine.memory import Fate, MemoryEngine, MemoryServers, Network
 from lycosa.engine.protocol import Engine, got
-from lycosa.fetch.protocol import Failure, Request, Response
+from lycosa.fetch.protocol import Failure, FailureKind, Request, Response
 from lycosa.lab import virtual
 from lycosa.lab.faults import FaultyFiles
-from lycosa.lab.network import Script, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
+from lycosa.lab.network import Reply, Script, ScriptedFetchers, ScriptedResolver, answer
+from lycosa.lab.simulate_loop import AGENT, AgentLoop
+from lycosa.lab.simulate_storage import MemoryStorage, Mishap
 from lycosa.lab.virtual import VirtualClock
 from lycosa.log.reader import LogReader
 from lycosa.records import Record
@@ -48,9 +54,8 @@ CRAWL = "simulated"
 _DAY = 86_400.0
 _SUFFIXES = b"com\nnet\norg\ntest\n"
 """The public suffixes of simulated webs; the whole list takes longer to read than a small crawl."""
-
-
-_AGENT = contextvars.ContextVar("agent", default="")
+_CONNECT = 0.01
+_NOBODY = contextvars.Context()
 
 
 class SimulatedWeb(NamedTuple):
@@ -61,6 +66,8 @@ class SimulatedWeb(NamedTuple):
     """Addresses by host."""
     seeds: Sequence[str]
     latency: float = 0.05
+    slow: Mapping[str, float] = {}
+    """Seconds that the answer for a URL takes, where it takes longer."""
 
 
 class Asked(NamedTuple):
@@ -71,6 +78,12 @@ class Asked(NamedTuple):
     end: float
     url: str
     address: str
+    status: int = 0
+    """0: no answer was given, or whoever asked did not wait for it."""
+    wait: float = 0.0
+    """Seconds that the answer told the asker to stay away."""
+    run: str = ""
+    """Which run of the agent."""
 
 
 class Ran(NamedTuple):
@@ -86,6 +99,28 @@ class Ran(NamedTuple):
     """What agents said: when, who, what."""
     state: State
     seconds: float
+    failed: list[tuple[float, str, BaseException]]
+    """Agents that ended with an error: when, who, which."""
+    finished: float
+    """When the crawl said that it was over; 0.0: it did not."""
+    storage: dict[str, bytes]
+
+
+class AgentClock:
+    """An agent's clock: its own monotonic time, faster or slower than the run's; the calendar's is everybody's."""
+
+    def __init__(self, common: VirtualClock, rate: float = 1.0) -> None:
+        self._common = common
+        self.rate = rate
+
+    def wall(self) -> float:
+        return self._common.wall()
+
+    def monotonic(self) -> float:
+        return self._common.monotonic() * self.rate
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self.rate)
 
 
 class DiceNetwork:
@@ -96,54 +131,125 @@ class DiceNetwork:
     ) -> None:
         """How often a call is lost, its answer is, it comes twice, or takes seconds instead of milliseconds."""
         self._random = Random(f"{seed} network")
-        self._lost = lost
-        self._unheard = unheard
-        self._twice = twice
-        self._late = late
+        self.lost = lost
+        self.unheard = unheard
+        self.twice = twice
+        self.late = late
         self.cut: set[str] = set()
         """Clients that nobody hears, and that hear nobody."""
+        self.deaf: set[str] = set()
+        """Clients that are heard, and hear nobody."""
+        self.halted: set[str] = set()
+        """Clients that stand still, and answer nobody."""
+        self.fates: Counter[str] = Counter()
+        """How many calls were lost, unheard, late, or came twice."""
 
     def fate(self, client: str, to: str) -> Fate:
         chance = self._random
-        if client in self.cut or chance.random() < self._lost:
+        if client in self.cut or client in self.halted:
             return Fate(None, None)
-        there = chance.expovariate(1 / (4.0 if chance.random() < self._late else 0.002))
-        back = None if chance.random() < self._unheard else chance.expovariate(1 / 0.002)
-        return Fate(there, back, chance.random() < self._twice)
+        if self.lost and chance.random() < self.lost:
+            self.fates["lost"] += 1
+            return Fate(None, None)
+        late = chance.random() < self.late
+        there = chance.expovariate(1 / (4.0 if late else 0.002))
+        unheard = client in self.deaf or chance.random() < self.unheard
+        slowly = chance.random() < self.late
+        back = None if unheard else chance.expovariate(1 / (2.0 if slowly else 0.002))
+        twice = chance.random() < self.twice
+        again = chance.expovariate(1 / 2.0) if twice and chance.random() < 0.5 else 0.0
+        self.fates["late"] += late
+        self.fates["unheard"] += unheard
+        self.fates["twice"] += twice
+        return Fate(there, back, twice, again)
 
 
-class _Line(ScriptedFetcher):
-    """An agent's way to the web, which notes what it sees there."""
+class _Web:
+    """The servers of the web: they belong to nobody, and note what they see."""
 
-    def __init__(self, web: SimulatedWeb, clock: Clock, agent: str, seen: list[Asked]) -> None:
-        super().__init__(web.script, clock, web.latency)
-        self._now = clock
+    def __init__(self, web: SimulatedWeb, clock: VirtualClock, loop: AgentLoop) -> None:
+        self.web = web
+        self.clock = clock
+        self.seen: list[Asked] = []
+        self._loop = loop
+        self._before: Counter[str] = Counter()
+        self._context = contextvars.copy_context()
+
+    def ask(self, agent: str, run: str, request: Request) -> asyncio.Task[Reply | Failure]:
+        """A request has arrived."""
+        return self._loop.create_task(self._serve(agent, run, request), context=self._context)
+
+    async def _serve(self, agent: str, run: str, request: Request) -> Reply | Failure:
+        start = self.clock.monotonic()
+        reply: Reply | Failure | None = None
+        try:
+            await self.clock.sleep(self.web.slow.get(request.url, self.web.latency))
+            before = self._before[request.url]
+            self._before[request.url] += 1
+            reply = self.web.script(request, before)
+            return reply
+        finally:
+            status = reply.status if isinstance(reply, Reply) else 0
+            wait = 0.0
+            if isinstance(reply, Reply):
+                wait = float(dict(reply.headers).get("Retry-After", 0.0))
+            end = self.clock.monotonic()
+            self.seen.append(Asked(agent, start, end, request.url, request.address, status, wait, run))
+
+
+class _Line:
+    """An agent's way to the web; `lycosa.fetch.protocol.Fetcher`."""
+
+    needs_address = True
+
+    def __init__(self, web: _Web, clock: Clock, agent: str, run: str) -> None:
+        self._web = web
+        self._clock = clock
         self._agent = agent
-        self._seen = seen
+        self._run = run
+        self._open: dict[asyncio.Task[Reply | Failure], None] = {}
         self.off = False
 
     async def fetch(self, request: Request) -> Response | Failure:
+        if request.may_send is not None and not request.may_send():
+            return Failure(FailureKind.LATE, "it may not be asked any more")
+        start = self._clock.monotonic()
+        if not request.reuse:
+            await self._clock.sleep(_CONNECT)
+            if request.may_send is not None and not request.may_send():
+                return Failure(FailureKind.LATE, "it may not be asked any more")
         if self.off:
             await asyncio.Event().wait()  # nothing comes, until whoever waits is gone
-        start = self._now.monotonic()
+        serving = self._web.ask(self._agent, self._run, request)
+        self._open[serving] = None
         try:
-            return await super().fetch(request)
+            reply = await asyncio.shield(serving)
         finally:
-            end = self._now.monotonic()
-            self._seen.append(Asked(self._agent, start, end, request.url, request.address))
+            serving.cancel()  # whoever does not wait any more closes the connection
+            self._open.pop(serving, None)
+        if isinstance(reply, Failure):
+            return reply
+        return answer(request, reply, self._clock.monotonic() - start)
+
+    def hang_up(self) -> None:
+        """The process is gone, and its connections with it."""
+        self.off = True
+        for serving in self._open:
+            serving.cancel()
+
+    async def close(self) -> None:
+        """There is nothing to close."""
 
 
 class SimulatedMachine:
     """The machine of one agent; `lycosa.cluster.machine.Machine`."""
 
-    def __init__(
-        self, web: SimulatedWeb, clock: Clock, files: FaultyFiles, name: str, seed: str, seen: list[Asked]
-    ) -> None:
+    def __init__(self, web: _Web, clock: Clock, files: FaultyFiles, name: str, run: str, seed: str) -> None:
         self.clock = clock
         self.files = files
-        self._line = _Line(web, clock, name, seen)
-        self.fetchers = ScriptedFetchers(self._line)
-        self.resolver = ScriptedResolver(web.names)
+        self.line = _Line(web, clock, name, run)
+        self.fetchers = ScriptedFetchers(self.line)
+        self.resolver = ScriptedResolver(web.web.names)
         self._random = Random(seed)
 
     async def begin(self) -> None:
@@ -158,11 +264,6 @@ class SimulatedMachine:
     def end(self) -> None:
         """There is nothing to let go."""
 
-    def stop(self, random: Random) -> FaultyFiles:
-        """The power is cut: nothing of this machine reaches the web or its disk any more. The disk then."""
-        self._line.off = True
-        return self.files.restart(random)
-
     def remove(self, directory: str) -> None:
         for name in self.files.list(directory):
             path = f"{directory}/{name}"
@@ -175,89 +276,206 @@ class SimulatedMachine:
         return self._random.randbytes(size).hex()
 
 
+class _Servers(MemoryServers):
+    """Servers that note when the crawl is over."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._state = 0
+        self.finished = 0.0
+
+    def changed(self, crawl: str, of: str) -> None:
+        super().changed(crawl, of)
+        entry = (self.crawl(crawl).keys or {}).get("state") if not of else None
+        if entry is not None and entry.revision != self._state and not self.finished:
+            self._state = entry.revision
+            if msgspec.json.decode(entry.value or b"{}", type=State).finished:
+                self.finished = self._clock.monotonic()
+
+
+class _Life:
+    """One run of one agent."""
+
+    def __init__(self, name: str, run: str, machine: SimulatedMachine, member: Member) -> None:
+        self.name = name
+        self.run = run
+        self.machine = machine
+        self.member = member
+        self.engine: MemoryEngine | None = None
+        self.task: asyncio.Task[str] | None = None
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        """All that it began and that have not ended, in order."""
+        self.dead = False
+
+
 class Running:
     """A cluster that runs: for a `Plan` to act upon."""
 
-    def __init__(self, seed: int, web: SimulatedWeb, clock: VirtualClock, network: Network | None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        web: SimulatedWeb,
+        clock: VirtualClock,
+        loop: AgentLoop,
+        network: Network | None,
+        storage: dict[str, bytes],
+    ) -> None:
         self.clock = clock
-        self.servers = MemoryServers()
-        self.asked: list[Asked] = []
+        self.loop = loop
+        self.servers = _Servers(clock)
+        self.storage = storage
         self.ends: dict[str, str] = {}
         self.told: list[tuple[float, str, str]] = []
-        self.members: dict[str, Member] = {}
-        """Those that live."""
+        self.failed: list[tuple[float, str, BaseException]] = []
+        self.mishap: Callable[[], Mishap] = lambda: Mishap.NONE
+        self.fell: Callable[[str], None] = lambda name: None
+        """Hears of agents that ended with an error."""
+        self.coming = 0
+        """Agents that will be started: the run is not over before."""
         self._seed = seed
-        self._web = web
+        self._web = _Web(web, clock, loop)
         self._network = network
         self._disks: dict[str, FaultyFiles] = {}
-        self._machines: dict[str, SimulatedMachine] = {}
-        self._engines: dict[str, MemoryEngine] = {}
-        self._tasks: dict[str, asyncio.Task[str]] = {}
-        self._all: dict[str, WeakSet[asyncio.Task[Any]]] = {}
+        self._lives: dict[str, _Life] = {}
+        self._runs: dict[str, _Life] = {}
         self._starts = 0
-        asyncio.get_running_loop().set_task_factory(self._begun)
+        self._changed = asyncio.Event()
+        loop.set_task_factory(self._begun)
 
     def _begun(self, loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> asyncio.Task[Any]:
         """Every task is known by the agent that began it."""
         task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **more)
-        self._all.setdefault(_AGENT.get(), WeakSet()).add(task)
+        context = more.get("context")
+        run = AGENT.get() if context is None else context.get(AGENT, "")
+        if run in self._runs:
+            tasks = self._runs[run].tasks
+            tasks[task] = None
+            task.add_done_callback(lambda task: tasks.pop(task, None), context=_NOBODY)
         return task
+
+    # -- agents
+
+    @property
+    def members(self) -> dict[str, Member]:
+        """The agents that run, by name."""
+        return {name: life.member for name, life in self._lives.items()}
+
+    @property
+    def asked(self) -> list[Asked]:
+        return self._web.seen
+
+    def run_of(self, name: str) -> str:
+        """What the loop knows an agent by."""
+        return self._lives[name].run
 
     def start(self, name: str, clock: Clock | None = None) -> None:
         """Begin an agent of that name, on the disk that an earlier one of the name left. `clock`: its own."""
         self._starts += 1
         clock = clock or self.clock
         files = self._disks.setdefault(name, FaultyFiles())
-        seed = f"{self._seed} {name} {self._starts}"
-        machine = SimulatedMachine(self._web, clock, files, name, seed, self.asked)
-        self._machines[name] = machine
+        run = f"{name}.{self._starts}"
+        machine = SimulatedMachine(self._web, clock, files, name, run, f"{self._seed} {run}")
 
         async def reach(agent: str) -> Engine:
-            self._engines[name] = self.engine(name, clock)
-            return self._engines[name]
+            life.engine = self.engine(name, clock)
+            return life.engine
 
         def told(text: str) -> None:
-            self.told.append((self.clock.monotonic(), name, text))
+            if not life.dead:
+                self.told.append((self.clock.monotonic(), name, text))
 
-        self.members[name] = Member(reach, machine, name=name, told=told)
-        began = _AGENT.set(name)
-        self._tasks[name] = asyncio.ensure_future(self._run(name, self.members[name]))
-        _AGENT.reset(began)
+        def storage(place: str, crawl: str, *, replicas: int = 0) -> Storage:
+            return MemoryStorage(self.storage, lambda: self.mishap())
 
-    async def _run(self, name: str, member: Member) -> str:
+        member = Member(reach, machine, storage=storage, name=name, told=told)
+        life = self._lives[name] = self._runs[run] = _Life(name, run, machine, member)
+        began = AGENT.set(run)
+        life.task = asyncio.ensure_future(self._run(life))
+        AGENT.reset(began)
+        self._changed.set()
+
+    async def _run(self, life: _Life) -> str:
         try:
-            self.ends[name] = end = await member.run()
+            self.ends[life.name] = end = await life.member.run()
             return end
+        except Exception as error:
+            if not life.dead:
+                self.failed.append((self.clock.monotonic(), life.name, error))
+                self.told.append((self.clock.monotonic(), life.name, f"ended with an error: {error!r}"))
+                _NOBODY.copy().run(self.fell, life.name)
+            return f"failed: {error}"
         finally:
-            if self.members.get(name) is member:
-                del self.members[name]
+            if not life.dead:
+                if self._lives.get(life.name) is life:
+                    del self._lives[life.name]
+                self._disks[life.name] = life.machine.files.killed()
+                self._changed.set()
 
-    async def kill(self, name: str) -> None:
-        """End an agent at whatever it waits for; its disk keeps what was promised of it.
+    def leave(self, name: str) -> None:
+        """Tell an agent to hand everything over and end."""
+        self._lives[name].member.leave()
 
-        What its tasks still do while they are ended reaches nobody: the machine is off.
+    async def kill(self, name: str, disk: str = "torn") -> None:
+        """End an agent at whatever it waits for.
+
+        `disk`: what it keeps: `kept` all that was written, `torn` what was promised and no more, `lost` nothing.
         """
-        if name in self._engines:
-            self._engines[name].vanish()
-        self._disks[name] = self._machines[name].stop(Random(f"{self._seed} disk {self._starts}"))
-        self._tasks.pop(name)
-        self.members.pop(name, None)
-        tasks = list(self._all.pop(name, ()))
+        life = self.power_off(name, disk)
+        await self.bury(life)
+
+    def power_off(self, name: str, disk: str = "torn") -> _Life:
+        """From now on an agent does nothing: the machine is off. Its tasks must still be ended (`bury`)."""
+        life = self._lives.pop(name)
+        life.dead = True
+        if life.engine is not None:
+            life.engine.vanish()
+        life.machine.line.hang_up()
+        files = life.machine.files
+        chance = Random(f"{self._seed} disk {self._starts} {disk}")
+        kept = files.restart(chance) if disk == "torn" else files.killed()
+        self._disks[name] = FaultyFiles() if disk == "lost" else kept
+        self.loop.halt(life.run)
+        self._changed.set()
+        return life
+
+    async def bury(self, life: _Life) -> None:
+        """End the tasks of an agent that is off; what they still do while they are ended reaches nobody."""
+        tasks = list(life.tasks)
+        for task in tasks:
+            task.cancel()
+        self.loop.go_on(life.run)
         await end_tasks(tasks)
         for task in tasks:
             if not task.cancelled():
                 task.exception()  # nobody else will look
+
+    def die_at(self, name: str, callbacks: int, disk: str) -> asyncio.Future[_Life]:
+        """End an agent at the n-th callback from now; when that has happened, `bury` it."""
+        died: asyncio.Future[_Life] = self.loop.create_future()
+
+        def end() -> None:
+            if name in self._lives and self._lives[name].run == run and not died.done():
+                died.set_result(self.power_off(name, disk))
+
+        run = self._lives[name].run
+        self.loop.end_at(run, callbacks, end)
+        return died
 
     def engine(self, client: str, clock: Clock | None = None) -> MemoryEngine:
         """A client of the servers."""
         return MemoryEngine(self.servers, CRAWL, clock or self.clock, client=client, network=self._network)
 
     async def over(self) -> None:
-        """Until all agents have ended; the failure of one is raised."""
-        while self._tasks:
-            done, _ = await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
-            for name in [name for name, task in self._tasks.items() if task in done]:
-                self._tasks.pop(name).result()
+        """Until all agents have ended, and none is to come."""
+        while self._lives or self.coming:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def arrived(self) -> None:
+        """One agent less is to come."""
+        self.coming -= 1
+        self._changed.set()
 
 
 Plan = Callable[[Running], Awaitable[None]]
@@ -267,53 +485,69 @@ def run_cluster(
     seed: int,
     web: SimulatedWeb,
     *,
-    storage: Path,
     agents: int = 2,
     shards: int = 4,
     options: Mapping[str, Any] | None = None,
     network: Network | None = None,
     lease: float = 30.0,
+    log_bytes: int = 256 << 20,
     plans: Sequence[Plan] = (),
     limit: float = 30 * _DAY,
+    clocks: Mapping[str, float] | None = None,
+    running: type[Running] = Running,
 ) -> Ran:
     """Crawl a web to the end with so many agents.
 
     `network`: decides the fate of every call to the engine; without one all is well. `limit`: seconds of virtual
-    time after which the run is given up (`TimeoutError`).
+    time after which the run is given up (`TimeoutError`). `log_bytes`: of a shard's tail; its segments are an
+    eighth. `clocks`: how fast an agent's goes, by its name.
     """
+    loop = AgentLoop()
+    storage: dict[str, bytes] = {}
 
     async def main(clock: VirtualClock) -> Ran:
-        running = Running(seed, web, clock, network)
-        await _create(running, seed, web, storage, shards, lease, options or {})
-        beside = [asyncio.ensure_future(plan(running)) for plan in plans]
+        made = running(seed, web, clock, loop, network, storage)
+        await _create(made, seed, web, MemoryStorage(storage), shards, lease, log_bytes, options or {})
+        beside = [asyncio.ensure_future(plan(made)) for plan in plans]
         for number in range(agents):
-            running.start(f"agent{number}")
-        async with asyncio.timeout(limit):
-            await running.over()
+            name = f"agent{number}"
+            made.start(name, AgentClock(clock, (clocks or {}).get(name, 1.0)))
+        try:
+            async with asyncio.timeout(limit):
+                await made.over()
+        except TimeoutError:
+            made.failed.append((clock.monotonic(), "", TimeoutError(f"not over after {limit:.0f} s")))
+        seconds = clock.monotonic()
         await end_tasks(beside)
         for task in beside:
             if not task.cancelled():
                 task.result()
-        plain = MemoryEngine(running.servers, CRAWL, clock, client="reader")
+        for name in list(made.members):
+            await made.kill(name)
+        plain = MemoryEngine(made.servers, CRAWL, clock, client="reader")
         return Ran(
-            records=await _logs(plain, DirectoryStorage(storage), shards),
-            asked=sorted(running.asked, key=lambda each: each.start),
-            ends=running.ends,
-            told=running.told,
+            records=await _logs(plain, MemoryStorage(storage), range(shards)),
+            asked=sorted(made.asked, key=lambda each: each.start),
+            ends=made.ends,
+            told=made.told,
             state=await Control(plain, clock).state(),
-            seconds=clock.monotonic(),
+            seconds=seconds,
+            failed=made.failed,
+            finished=made.servers.finished,
+            storage=storage,
         )
 
-    return virtual.run(main)
+    return virtual.run(main, loop=loop)
 
 
 async def _create(
     running: Running,
     seed: int,
     web: SimulatedWeb,
-    storage: Path,
+    storage: Storage,
     shards: int,
     lease: float,
+    log_bytes: int,
     given: Mapping[str, Any],
 ) -> None:
     """Make the crawl, give it its seeds and set it going; as an operator does, but for what is drawn by chance."""
@@ -328,11 +562,12 @@ async def _create(
         shards=shards,
         hash_seed=Random(f"{seed} hash").getrandbits(63),
         created=milliseconds(clock),
-        storage=str(storage),
+        storage="memory",
         replicas=1,
         lease=lease,
+        log_bytes=log_bytes,
     )
-    await control.create(about, encode_options(options).decode(), DirectoryStorage(storage), _SUFFIXES)
+    await control.create(about, encode_options(options).decode(), storage, _SUFFIXES)
     await control.limit_pages(options.limits.pages)
     splitter = Splitter(shards, Domains(_SUFFIXES), about.splitter)
     for url in urls:
@@ -342,10 +577,10 @@ async def _create(
 
 
 async def _logs(
-    engine: MemoryEngine, storage: DirectoryStorage, shards: int
+    engine: MemoryEngine, storage: Storage, shards: Iterable[int]
 ) -> dict[int, list[tuple[int, Record]]]:
     found: dict[int, list[tuple[int, Record]]] = {}
-    for shard in range(shards):
+    for shard in shards:
         tail: list[Piece] = [piece async for piece in pieces(engine.stream(log_of(shard)))]
         disk = FaultyFiles()
         ShardStorage(storage, CRAWL, shard).restore(disk, tail)

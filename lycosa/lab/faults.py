@@ -151,6 +151,14 @@ class FaultyFiles:
             survivors = {name: _Inode(_survives(inode, random)) for name, inode in names.items()}
             return FaultyFiles(_disk=_Disk(survivors, crash_at), _root=self._root)
 
+    def killed(self) -> FaultyFiles:
+        """The file system after the process was killed: all that was flushed is there, synced or not."""
+        disk = self._disk
+        with disk.lock:
+            disk.off = True
+            names = {name: _Inode(bytes(inode.data)) for name, inode in disk.names.items()}
+            return FaultyFiles(_disk=_Disk(names, None), _root=self._root)
+
     def create(self, name: str) -> Appender:
         with self._disk.lock:
             full = self._full(name)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lycosa.clock import Clock
 from lycosa.fetch.dns import DnsFailure, DnsKind, Resolution
-from lycosa.fetch.protocol import Failure, Request, Response
+from lycosa.fetch.protocol import Failure, Fetcher, Request, Response
 from lycosa.records import Timing
 from lycosa.url.parts import path_of
 
@@ -28,6 +28,28 @@ class Reply(NamedTuple):
 
 
 Script = Callable[[Request, int], Reply | Failure]
+
+
+def answer(request: Request, reply: Reply, seconds: float) -> Response:
+    """A scripted reply as a fetcher gives it, after so many seconds."""
+    total = int(seconds * 1000)
+    lines = [f"HTTP/1.1 {reply.status} OK", *(f"{name}: {value}" for name, value in reply.headers)]
+    location = next((value for name, value in reply.headers if name.lower() == "location"), None)
+    retry = next((value for name, value in reply.headers if name.lower() == "retry-after"), None)
+    return Response(
+        url=request.url,
+        status=reply.status,
+        version="HTTP/1.1",
+        request_head=f"GET {path_of(request.url)} HTTP/1.1\r\n\r\n".encode("ascii"),
+        head=("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"),
+        body=reply.body,
+        decoded=reply.body,
+        timing=Timing(0, 0, total, total),
+        address=request.address,
+        location=location,
+        retry_after=float(retry) if retry is not None else None,
+        closed=reply.closed,
+    )
 
 
 class ScriptedFetcher:
@@ -52,24 +74,7 @@ class ScriptedFetcher:
         reply = self._script(request, before)
         if isinstance(reply, Failure):
             return reply
-        total = int((self._clock.monotonic() - start) * 1000)
-        lines = [f"HTTP/1.1 {reply.status} OK", *(f"{name}: {value}" for name, value in reply.headers)]
-        location = next((value for name, value in reply.headers if name.lower() == "location"), None)
-        retry = next((value for name, value in reply.headers if name.lower() == "retry-after"), None)
-        return Response(
-            url=request.url,
-            status=reply.status,
-            version="HTTP/1.1",
-            request_head=f"GET {path_of(request.url)} HTTP/1.1\r\n\r\n".encode("ascii"),
-            head=("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"),
-            body=reply.body,
-            decoded=reply.body,
-            timing=Timing(0, 0, total, total),
-            address=request.address,
-            location=location,
-            retry_after=float(retry) if retry is not None else None,
-            closed=reply.closed,
-        )
+        return answer(request, reply, self._clock.monotonic() - start)
 
     async def close(self) -> None:
         """There is nothing to close."""
@@ -80,10 +85,10 @@ class ScriptedFetchers:
 
     schemes = ["http", "https"]  # noqa: RUF012 - a constant of the double
 
-    def __init__(self, fetcher: ScriptedFetcher) -> None:
+    def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
 
-    def for_scheme(self, scheme: str) -> ScriptedFetcher | None:
+    def for_scheme(self, scheme: str) -> Fetcher | None:
         return self._fetcher if scheme in self.schemes else None
 
     async def close(self) -> None:

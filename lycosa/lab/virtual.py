@@ -100,9 +100,11 @@ class VirtualClock:
         await asyncio.sleep(seconds)
 
 
-def run(main: Callable[[VirtualClock], Awaitable[T]], start: float = 0.0) -> T:
-    """Run `main` to its end on virtual time, beginning at `start` seconds."""
-    loop = VirtualLoop(start)
+def run(
+    main: Callable[[VirtualClock], Awaitable[T]], start: float = 0.0, loop: VirtualLoop | None = None
+) -> T:
+    """Run `main` to its end on virtual time, beginning at `start` seconds; on a loop of one's own, if given."""
+    loop = loop or VirtualLoop(start)
     try:
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(_ensure(main(VirtualClock(loop))))

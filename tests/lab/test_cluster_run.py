@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -56,11 +55,6 @@ def fetched(ran: Ran) -> Counter[str]:
     return found
 
 
-def _made(place: Path) -> Path:
-    place.mkdir()
-    return place
-
-
 def demand_polite(asked: list[Asked]) -> None:
     """No host and no address is asked by two at a time, whoever they are."""
     for key in (lambda row: host_of(row.url), lambda row: row.address):
@@ -72,8 +66,8 @@ def demand_polite(asked: list[Asked]) -> None:
                 assert two.start >= one.end, (one, two)
 
 
-def test_three_agents_crawl_a_web_to_its_end(tmp_path: Path) -> None:
-    ran = run_cluster(1, WEB, storage=tmp_path, agents=3, options=OPTIONS)
+def test_three_agents_crawl_a_web_to_its_end() -> None:
+    ran = run_cluster(1, WEB, agents=3, options=OPTIONS)
     assert fetched(ran) == Counter(PAGES)
     assert Counter(row.url for row in ran.asked if "robots" not in row.url) == Counter(PAGES), (
         "and asked once"
@@ -83,18 +77,17 @@ def test_three_agents_crawl_a_web_to_its_end(tmp_path: Path) -> None:
     demand_polite(ran.asked)
 
 
-def test_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
+def test_the_same_seed_is_the_same_run() -> None:
     runs = [
         run_cluster(
             seed,
             WEB,
-            storage=_made(tmp_path / str(n)),
             agents=2,
             options=OPTIONS,
             network=DiceNetwork(seed),
             lease=10.0,
         )
-        for n, seed in enumerate((5, 5, 6))
+        for seed in (5, 5, 6)
     ]
     assert runs[0].asked == runs[1].asked and runs[0].told == runs[1].told
     assert runs[0].asked != runs[2].asked
@@ -102,7 +95,7 @@ def test_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_agents_die_and_are_cut_off_and_nothing_is_lost_or_doubled(tmp_path: Path, seed: int) -> None:
+def test_agents_die_and_are_cut_off_and_nothing_is_lost_or_doubled(seed: int) -> None:
     network = DiceNetwork(seed)
 
     async def trouble(running: Running) -> None:
@@ -117,16 +110,14 @@ def test_agents_die_and_are_cut_off_and_nothing_is_lost_or_doubled(tmp_path: Pat
         await running.clock.sleep(chance.uniform(5.0, 25.0))
         network.cut.clear()
 
-    ran = run_cluster(
-        seed, WEB, storage=tmp_path, agents=3, options=OPTIONS, network=network, lease=10.0, plans=[trouble]
-    )
+    ran = run_cluster(seed, WEB, agents=3, options=OPTIONS, network=network, lease=10.0, plans=[trouble])
     assert fetched(ran) == Counter(PAGES)
     assert ran.state.finished
     demand_polite(ran.asked)
 
 
-def test_a_limit_of_pages_is_exact(tmp_path: Path) -> None:
+def test_a_limit_of_pages_is_exact() -> None:
     options = {**OPTIONS, "limits": {"pages": 17}}
-    ran = run_cluster(3, WEB, storage=tmp_path, agents=3, options=options, network=DiceNetwork(3), lease=10.0)
+    ran = run_cluster(3, WEB, agents=3, options=options, network=DiceNetwork(3), lease=10.0)
     assert sum(fetched(ran).values()) == 17 and ran.state.end == "limit"
     demand_polite(ran.asked)

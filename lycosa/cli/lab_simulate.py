@@ -1,0 +1,138 @@
+"""`lycosa lab simulate`: a cluster in trouble, in one process on a virtual clock, from one seed; and a verdict.
+
+    lycosa lab simulate --seed N [--agents A] [--shards S] [--pages P]      one run: what happened, what was wrong
+    lycosa lab simulate --seed N --trace URL                                what happened to a URL in it
+    lycosa lab simulate --seeds FROM-TO                                     many runs, summed up
+
+The exit code is 0 if everything was right and 1 if not; what was wrong is said with the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from lycosa.cli.amounts import counted
+from lycosa.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lycosa.lab.simulate import Numbers, Simulated
+
+_DAY = 86_400
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    given = parser.add_argument_group("simulate")
+    given.add_argument("--seeds", metavar="FROM-TO", default="", help="run all of these, and sum up")
+    given.add_argument("--agents", type=int, default=0, metavar="N", help="agents (the seed decides)")
+    given.add_argument("--shards", type=int, default=0, metavar="N", help="shards (the seed decides)")
+    given.add_argument(
+        "--pages", type=int, default=0, metavar="N", help="pages of the web, about (the seed decides)"
+    )
+    given.add_argument("--trace", metavar="URL", default="", help="tell what happened to a URL")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lycosa.lab.simulate import Numbers
+
+    for name in ("seed", "agents", "shards", "pages"):
+        if getattr(args, name) < 0:
+            raise ConfigError(f"--{name} is at least 0")
+    numbers = Numbers(args.agents, args.shards, args.pages)
+    if args.seeds:
+        if args.trace:
+            raise ConfigError("--trace tells of one run: give it with --seed, not with --seeds")
+        return _many(args, numbers, *_range(args.seeds))
+    return _one(args, numbers)
+
+
+def _range(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    if not (first.isdigit() and dash and last.isdigit() and int(first) <= int(last)):
+        raise ConfigError(f"--seeds {text!r}: write it like 1-100")
+    return int(first), int(last)
+
+
+def _one(args: argparse.Namespace, numbers: Numbers) -> int:
+    from lycosa.lab.simulate import simulate
+    from lycosa.lab.simulate_trace import traced
+
+    if args.trace:
+        simulated, lines = traced(args.seed, numbers, args.trace)
+        print(f"seed {args.seed}: {args.trace}")
+        for at, text in lines:
+            print(f"{at:10.3f} s  {text}")
+    else:
+        simulated = simulate(args.seed, numbers)
+        if not args.json:
+            for at, text in simulated.happened:
+                print(f"{at:10.3f} s  {text}")
+    if args.json:
+        print(json.dumps(_row(simulated)))
+    else:
+        print(
+            f"seed {simulated.seed}: {counted(simulated.agents, 'agent')}, {counted(simulated.shards, 'shard')}, "
+            f"{counted(simulated.pages, 'page')}, {counted(simulated.requests, 'request')}, "
+            f"{simulated.seconds:.0f} s of virtual time: {'right' if simulated.right else 'WRONG'}"
+        )
+        _complain(simulated)
+    return 0 if simulated.right else 1
+
+
+def _complain(simulated: Simulated) -> None:
+    for fault in simulated.faults:
+        print(f"  {fault}")
+    if simulated.faults:
+        print(f"  again: {simulated.numbers.command(simulated.seed)}", flush=True)
+
+
+def _row(simulated: Simulated) -> dict[str, object]:
+    return {
+        "seed": simulated.seed,
+        "right": simulated.right,
+        "faults": simulated.faults,
+        "agents": simulated.agents,
+        "shards": simulated.shards,
+        "pages": simulated.pages,
+        "requests": simulated.requests,
+        "lost": simulated.lost,
+        "seconds": round(simulated.seconds, 3),
+        "troubles": dict(simulated.counts),
+        "digest": simulated.digest,
+    }
+
+
+def _many(args: argparse.Namespace, numbers: Numbers, first: int, last: int) -> int:
+    from lycosa.lab.simulate import simulate
+
+    troubles: Counter[str] = Counter()
+    wrong: list[int] = []
+    pages = 0
+    virtual = 0.0
+    simulate(first, numbers)  # what is compiled or read once is not part of a run
+    began = time.process_time()
+    for seed in range(first, last + 1):
+        simulated = simulate(seed, numbers)
+        troubles += simulated.counts
+        pages += simulated.pages
+        virtual += simulated.seconds
+        if args.json:
+            print(json.dumps(_row(simulated)), flush=True)
+        elif not simulated.right:
+            print(f"seed {seed}: WRONG")
+            _complain(simulated)
+        if not simulated.right:
+            wrong.append(seed)
+    cpu = time.process_time() - began
+    runs = last - first + 1
+    if not args.json:
+        print(
+            f"{counted(runs, 'seed')}, {len(wrong)} wrong; {counted(pages, 'page')}, {virtual / 3600:.2f} h of "
+            f"virtual time in {cpu:.1f} s of CPU: {runs / cpu:.2f} seeds a second, "
+            f"a day in {cpu / virtual * _DAY:.0f} s"
+        )
+        print("happened: " + ", ".join(f"{kind} {count:,}" for kind, count in sorted(troubles.items())))
+    return 1 if wrong else 0

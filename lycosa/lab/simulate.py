@@ -1,0 +1,241 @@
+"""A cluster in trouble, simulated: from one number the web, the agents and all that happens to them; and a verdict.
+
+    verdict = simulate(7)               lycosa lab simulate --seed 7
+
+A run is a function of its seed (and of the numbers that were given besides): what fails once fails again. It is
+judged as real storms are (`chaos_verdict`, `webs.truth`, `webs.accesses`), from what it left and from what the
+servers of the web saw on the common clock:
+
+    every URL has one valid record, and they are those of the truth, with their statuses
+    no link was received more often than its sender's log has it: frames that came twice were taken once
+    every valid page is in the archive, on shared storage
+    nobody was asked too early, or twice at a time; the waits are those of the asker's clock
+    no more pages than the limit, if there is one
+    no agent ended with an error that was not the servers' or the storage's silence
+    the crawl said that it was over, once it was, and nobody was asked after that
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from lycosa.cluster.links import SEEDS
+from lycosa.engine.protocol import Unavailable
+from lycosa.files import scratch
+from lycosa.lab.chaos_verdict import judge
+from lycosa.lab.cluster_run import CRAWL, Asked, Ran, Running, run_cluster
+from lycosa.lab.simulate_faults import APART, Troubler, draw_schedule
+from lycosa.lab.simulate_web import DrawnWeb, draw_web, rules_of
+from lycosa.lab.webs.accesses import Access, AccessLog
+from lycosa.records import Links, Received, encode
+from lycosa.url.parts import host_of, path_of
+
+LIMIT = 1_200.0
+"""Virtual seconds after which a crawl of some twenty pages should be over, whatever happened in the first few."""
+_WAIT, _FACTOR, _ADDRESS, _PAGES = 0.6, 0.3, 0.1, 2
+
+
+class Numbers(NamedTuple):
+    """What is given besides the seed; 0: the seed decides."""
+
+    agents: int = 0
+    shards: int = 0
+    pages: int = 0
+
+    def command(self, seed: int) -> str:
+        """The command that repeats a run."""
+        more = [f" --{name} {value}" for name, value in self._asdict().items() if value]
+        return f"lycosa lab simulate --seed {seed}{''.join(more)}"
+
+
+DRAWN = Numbers()
+
+
+class Simulated(NamedTuple):
+    """What a seed came to."""
+
+    seed: int
+    numbers: Numbers
+    faults: list[str]
+    """What was wrong; nothing, if it was right."""
+    happened: list[tuple[float, str]]
+    counts: Counter[str]
+    """Troubles by kind, and calls that were lost, late, unheard and doubled."""
+    pages: int
+    requests: int
+    lost: int
+    seconds: float
+    """Virtual ones."""
+    agents: int
+    shards: int
+    ran: Ran
+    drawn: DrawnWeb
+
+    @property
+    def right(self) -> bool:
+        return not self.faults
+
+    @property
+    def digest(self) -> str:
+        """Of everything that was seen: two runs with the same one were the same run."""
+        return digest_of(self.ran)
+
+
+def options_of(chance: Random, limit: int) -> dict[str, Any]:
+    """The options of a crawl: short waits, so that little virtual time passes, and snapshots often."""
+    return {
+        "public": False,
+        "allow": ["127.0.0.0/8"],
+        "scope": {"mode": "any"},
+        "retry": {"first": 0.5, "growth": 1.5, "most": 5.0},
+        "robots": {"first_retry": 0.5},
+        "politeness": {
+            "wait": _WAIT,
+            "factor": _FACTOR,
+            "address_wait": _ADDRESS,
+            "pages_per_visit": _PAGES,
+        },
+        "commit_seconds": chance.choice((0.3, 0.9)),
+        "limits": {"pages": limit} if limit else {},
+        "snapshot": {
+            "seconds": chance.choice((2.0, 5.0, 600.0)),
+            "records": chance.choice((5, 20, 200_000)),
+            "archive_seconds": chance.choice((2.0, 10.0)),
+        },
+        "href_cache": 256,
+    }
+
+
+def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Running) -> Simulated:
+    """Draw everything from a seed, run it to its end and judge it."""
+    chance = Random(f"{seed} cluster")
+    agents = numbers.agents or chance.choice((1, 2, 2, 2, 3))
+    shards = numbers.shards or chance.choice((2, 3, 3, 4))
+    lease = chance.choice((3.0, 5.0, 7.0))
+    log_bytes = chance.choice((8_000, 16_000, 256 << 20))
+    drawn = draw_web(seed, numbers.pages)
+    schedule = draw_schedule(seed, agents, lease)
+    pages = drawn.most or len(drawn.truth.must)
+    troubler = Troubler(schedule, agents, seed, pages)
+    ran = run_cluster(
+        seed,
+        drawn.web,
+        agents=agents,
+        shards=shards,
+        options=options_of(chance, drawn.most),
+        network=schedule.network,
+        lease=lease,
+        log_bytes=log_bytes,
+        plans=[troubler],
+        limit=LIMIT,
+        clocks=schedule.clocks,
+        running=running,
+    )
+    log = accesses(ran.asked)
+    rules = rules_of(drawn, _WAIT, _FACTOR, _ADDRESS, _PAGES, APART)
+    rows = [(shard, *row) for shard, rows in sorted(ran.records.items()) for row in rows]
+    with scratch("lycosa-simulate-") as place:
+        write_archives(ran.storage, place)
+        verdict = judge(rows, place, log, drawn.truth, rules)
+    faults = [*_ending(ran, drawn, verdict.pages), *verdict.faults, *_exchanged(ran)]
+    counts = Counter({kind: count for kind, count in troubler.counts.items() if count})
+    counts.update({f"calls {what}": n for what, n in schedule.network.fates.items() if n})
+    if any(rate != 1.0 for rate in schedule.clocks.values()):
+        counts["clocks apart"] += 1
+    return Simulated(
+        seed=seed,
+        numbers=numbers,
+        faults=faults,
+        happened=troubler.done,
+        counts=counts,
+        pages=verdict.pages,
+        requests=verdict.requests,
+        lost=verdict.lost,
+        seconds=ran.seconds,
+        agents=agents,
+        shards=shards,
+        ran=ran,
+        drawn=drawn,
+    )
+
+
+def _ending(ran: Ran, drawn: DrawnWeb, pages: int) -> Iterator[str]:
+    for at, name, error in ran.failed:
+        if isinstance(error, TimeoutError):
+            yield f"the crawl was not over after {at:.0f} s"
+        elif not isinstance(error, Unavailable):
+            yield f"{name} ended with an error at {at:.3f} s: {error!r}"
+    if not ran.state.finished:
+        yield "the crawl does not say that it is over"
+    elif ran.state.end == "finished":
+        late = [row for row in ran.asked if row.start > ran.finished]
+        for row in late:
+            yield f"asked at {row.start:.3f} s, after the crawl was over ({ran.finished:.3f} s): {row.url}"
+    if drawn.most and pages > drawn.most:
+        yield f"{pages} pages, though the limit was {drawn.most}"
+    elif drawn.most and ran.state.end == "limit" and pages < drawn.most:
+        yield f"{pages} pages, and the crawl says that it has reached its limit of {drawn.most}"
+
+
+def _exchanged(ran: Ran) -> Iterator[str]:
+    for receiver, rows in sorted(ran.records.items()):
+        received = Counter(
+            (record.sender, link.url)
+            for _, record in rows
+            if isinstance(record, Received)
+            for link in record.links
+        )
+        for (sender, url), count in sorted(received.items()):
+            found = sum(
+                link.url == url
+                for _, record in ran.records.get(sender, ())
+                if not isinstance(record, Received) and isinstance(getattr(record, "links", None), Links)
+                for link in record.links  # type: ignore[union-attr]
+            )
+            if sender != SEEDS and count > found:
+                yield f"shard {receiver} received {url} {count} times of shard {sender}, which has it {found} times"
+
+
+def accesses(asked: list[Asked]) -> AccessLog:
+    """What the web saw, for the judge; every run of an agent is a connection of its own."""
+    log = AccessLog()
+    runs: dict[str, int] = {}
+    for row in asked:
+        log.add(
+            Access(
+                start=row.start,
+                end=row.end,
+                host=host_of(row.url),
+                path=path_of(row.url),
+                status=row.status,
+                connection=runs.setdefault(row.run, len(runs)),
+                peer=row.agent,
+                local=row.address,
+                wait=row.wait / APART,
+            )
+        )
+    return log
+
+
+def write_archives(storage: dict[str, bytes], place: Path) -> None:
+    """The archives of shared storage, where the judge reads them."""
+    start = f"{CRAWL}/archive/"
+    for name, data in storage.items():
+        if name.startswith(start):
+            (place / name[len(start) :]).write_bytes(data)
+
+
+def digest_of(ran: Ran) -> str:
+    """Of all that agents said, the web saw and the logs hold."""
+    seen = hashlib.sha256()
+    for row in (*ran.told, *ran.asked, *sorted(ran.ends.items()), (ran.seconds, ran.finished)):
+        seen.update(repr(tuple(row)).encode())
+    for shard, rows in sorted(ran.records.items()):
+        for position, record in rows:
+            seen.update(b"%d %d " % (shard, position) + encode(record))
+    return seen.hexdigest()

@@ -1,0 +1,162 @@
+"""An event loop on virtual time that knows whose callbacks it runs: an agent may stand still, or end at any.
+
+Every callback belongs to the agent in whose context it was made (`AGENT`), and to nobody if there is none: servers
+and the web go on whatever becomes of agents. An agent that is *halted* runs nothing; what was due meanwhile runs
+when it goes on, as after SIGSTOP. With `end_at` an agent ends instead of its n-th callback from now: at any
+`await`, not only at those that look dangerous.
+
+What an agent gives to a thread takes the time that `threads` says: before it is done, or after, when it is done and
+the agent does not know yet. The rest of the agent goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+from asyncio import events
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from lycosa.errors import LocalError
+from lycosa.lab.virtual import VirtualLoop
+
+AGENT = contextvars.ContextVar("agent", default="")
+
+
+class Delay(NamedTuple):
+    """Of a thread's work: seconds before it is done, and after that until it is known."""
+
+    before: float = 0.0
+    after: float = 0.0
+
+
+class _Owned:
+    """A callback that asks the loop whether its agent may run it."""
+
+    __slots__ = ()
+    _context: contextvars.Context
+    _loop: AgentLoop
+
+    def _run(self) -> None:
+        agent = self._context.get(AGENT, "")
+        if not agent or self._loop.admits(agent, self):  # type: ignore[arg-type]
+            super()._run()  # type: ignore[misc]
+
+
+class _OwnedHandle(_Owned, events.Handle):
+    __slots__ = ()
+
+
+class _OwnedTimer(_Owned, events.TimerHandle):
+    __slots__ = ()
+
+
+class _NoFiles:
+    """Instead of a selector: nobody has a socket here, so the operating system need not be asked."""
+
+    def __init__(self, real: Any, jump: Callable[[float], None]) -> None:
+        self._real = real
+        self._jump = jump
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        if timeout is None:
+            raise LocalError("virtual time stands still: every task waits for something that never comes")
+        if timeout > 0:
+            self._jump(timeout)
+        return []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class AgentLoop(VirtualLoop):
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._parked: dict[str, list[events.Handle]] = {}
+        self._ends: dict[str, tuple[int, Callable[[], None]]] = {}
+        self.threads: Callable[[str], Delay] = lambda agent: Delay()
+        super().__init__()
+        self._selector: Any = _NoFiles(self._selector, self._advance)
+
+    # -- whose turn it is
+
+    def admits(self, agent: str, handle: events.Handle) -> bool:
+        """Whether an agent's callback may run now; if not, it is kept."""
+        if agent in self._parked:
+            self._parked[agent].append(handle)
+            return False
+        if agent in self._ends:
+            left, end = self._ends[agent]
+            if left > 0:
+                self._ends[agent] = (left - 1, end)
+                return True
+            del self._ends[agent]
+            self.halt(agent)
+            self._parked[agent].append(handle)
+            end()
+            return False
+        return True
+
+    def halt(self, agent: str) -> None:
+        """Run nothing of an agent."""
+        self._parked.setdefault(agent, [])
+
+    def is_halted(self, agent: str) -> bool:
+        return agent in self._parked
+
+    def go_on(self, agent: str) -> None:
+        """Run it again, what was due meanwhile first."""
+        for handle in self._parked.pop(agent, []):
+            self._ready.append(handle)  # type: ignore[attr-defined]
+
+    def end_at(self, agent: str, callbacks: int, end: Callable[[], None]) -> None:
+        """Stop an agent for good after so many callbacks, and call `end` then."""
+        self._ends[agent] = (callbacks, end)
+
+    # -- the event loop
+
+    def _call_soon(self, callback: Any, args: Any, context: contextvars.Context | None) -> events.Handle:
+        handle = _OwnedHandle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
+    ) -> events.TimerHandle:
+        timer = _OwnedTimer(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> Any:
+        """Do it at once, or after the time that threads take."""
+        future: asyncio.Future[Any] = self.create_future()
+        delay = self.threads(AGENT.get())
+
+        def done(result: Any, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        def work() -> None:
+            try:
+                result, error = func(*args), None
+            except Exception as failure:
+                result, error = None, failure
+            if delay.after:
+                self.call_later(delay.after, done, result, error)
+            else:
+                done(result, error)
+
+        if delay.before:
+            self.call_later(delay.before, work)
+        else:
+            work()
+        return future

@@ -1,0 +1,114 @@
+"""Clusters in trouble, from seeds: each must come out right; the same seed is the same run; the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from lycosa.cli.main import main
+from lycosa.lab.simulate import DRAWN, Numbers, Simulated, simulate
+from lycosa.lab.simulate_faults import Kind
+from tests.lab.planted import DEFECTS, planted
+
+SEEDS = 100
+MANY = 3_000
+
+
+def demand_right(simulated: Simulated) -> None:
+    again = simulated.numbers.command(simulated.seed)
+    assert simulated.right, f"{again}\n" + "\n".join(simulated.faults)
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+def test_a_cluster_in_trouble_comes_out_right(seed: int) -> None:
+    demand_right(simulate(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("first", range(SEEDS + 1, MANY + 1, 100))
+def test_many_clusters_in_trouble_come_out_right(first: int) -> None:
+    for seed in range(first, first + 100):
+        demand_right(simulate(seed))
+
+
+def test_the_same_seed_is_the_same_run_whatever_hashes_are() -> None:
+    here = [simulate(seed).digest for seed in (7, 7, 8)]
+    assert here[0] == here[1] != here[2]
+    for hashes in ("1", "2"):
+        line = [sys.executable, "-m", "lycosa.cli.main", "lab", "simulate", "--seed", "7", "--json"]
+        done = subprocess.run(
+            line, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": hashes}
+        )
+        assert json.loads(done.stdout)["digest"] == here[0], f"PYTHONHASHSEED={hashes}"
+
+
+def test_a_trace_tells_the_way_of_a_url_and_is_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "simulate", "--seed", "7", "--trace", "http://h1.test/"]) == 0
+    said = capsys.readouterr().out
+    for word in (
+        "logs it as found on http://h",
+        "asks for it at 127.1.0.",
+        "logs it as fetched, status 200",
+        "committed as",
+    ):
+        assert word in said
+    from lycosa.lab.simulate_trace import traced
+
+    assert traced(7, DRAWN, "http://h1.test/")[0].digest == simulate(7).digest
+
+
+def test_many_seeds_are_summed_up_and_a_wrong_one_names_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["lab", "simulate", "--seeds", "3-4", "--pages", "6"]) == 0
+    said = capsys.readouterr().out
+    assert "2 seeds, 0 wrong" in said and "a day in" in said
+    defect = next(each for each in DEFECTS if each.where.endswith("lost_pages"))
+    with planted(defect._replace(old="gone: dict[int, Lost] = {}", new='raise ValueError("planted")')):
+        assert main(["lab", "simulate", "--seed", "3", "--pages", "6"]) == 1
+    said = capsys.readouterr().out
+    assert "WRONG" in said and "lycosa lab simulate --seed 3 --pages 6" in said
+
+
+def test_the_command_that_repeats_a_run_has_its_numbers() -> None:
+    assert Numbers(3, 0, 9).command(5) == "lycosa lab simulate --seed 5 --agents 3 --pages 9"
+
+
+def test_every_kind_of_trouble_comes_up_within_the_seeds_of_a_test_run() -> None:
+    from lycosa.lab.simulate_faults import draw_schedule, kinds_of
+
+    met = sum((kinds_of(draw_schedule(seed, 2, 3.0).troubles) for seed in range(1, SEEDS + 1)), kinds_of([]))
+    assert set(met) == {str(kind) for kind in Kind}
+    assert {t.disk for seed in range(1, SEEDS + 1) for t in draw_schedule(seed, 2, 3.0).troubles} == {
+        "kept",
+        "torn",
+        "lost",
+    }
+
+
+FOUND = [each for each in DEFECTS if each.seed >= 0]
+
+
+@pytest.mark.parametrize("defect", FOUND, ids=lambda each: each.name)
+def test_a_planted_defect_is_found_by_a_seed(defect: object) -> None:
+    assert isinstance(defect, type(DEFECTS[0]))
+    with planted(defect):
+        assert not simulate(defect.seed).right
+
+
+def test_at_least_twelve_planted_defects_are_known_to_be_found() -> None:
+    assert len(FOUND) >= 12
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda each: each.name)
+def test_a_planted_defect_is_found_within_300_seeds(defect: object) -> None:
+    assert isinstance(defect, type(DEFECTS[0]))
+    with planted(defect):
+        assert any(not simulate(seed).right for seed in range(1, 301))
