@@ -50,6 +50,7 @@ DEFECTS = [
         "lycosa.cluster.keeping:ShardKeeper.tidy",
         "if first < sealed and first not in self._stored:",
         "if False:",
+        3,
     ),
     Defect(
         "the exchange is purged before what it held is committed",
