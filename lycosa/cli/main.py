@@ -24,7 +24,7 @@ from lycosa.cli import streams
 from lycosa.errors import ConfigError, LocalError, LycosaError, RemoteError, StorageError
 from lycosa.version import VERSION
 
-_NOT_VERBS = {"amounts", "ending", "main", "reaching", "screen", "streams"}
+_NOT_VERBS = {"amounts", "ending", "lab_simulate", "main", "reaching", "screen", "streams"}
 _SURROUNDINGS = frozenset(
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EIO", "EROFS", "EACCES", "EPERM", "EMFILE", "ENFILE", "EFBIG")

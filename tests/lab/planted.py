@@ -77,6 +77,7 @@ DEFECTS = [
         "lycosa.cluster.links:Sender.send",
         "if refused is not None:",
         "if False:",
+        82,
     ),
     Defect(
         "a new holder's sender goes on from its own log, not from the exchange's end",
@@ -148,7 +149,7 @@ DEFECTS = [
         "silence of the tail counts as a commit",
         "lycosa.cluster.tail:Tail._send",
         "if isinstance(answer, Full):",
-        "if isinstance(answer, Unavailable): return None\n            if isinstance(answer, Full):",
+        "if isinstance(answer, Unavailable): return None\n        if isinstance(answer, Full):",
     ),
     Defect(
         "nobody looks whether the archive files of a shard's pages are still there",
