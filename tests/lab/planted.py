@@ -32,6 +32,7 @@ DEFECTS = [
         "lycosa.cluster.tail:Tail._send",
         "expected=self._last",
         "expected=None",
+        223,
     ),
     Defect(
         "a renewal counts from its answer",
@@ -150,6 +151,7 @@ DEFECTS = [
         "lycosa.cluster.tail:Tail._send",
         "if isinstance(answer, Full):",
         "if isinstance(answer, Unavailable): return None\n        if isinstance(answer, Full):",
+        49,
     ),
     Defect(
         "nobody looks whether the archive files of a shard's pages are still there",
