@@ -91,7 +91,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="also crawl through a real shard, and compare: minutes, not seconds",
     )
     parser.add_argument("--json", action="store_true", help="JSON, one object a line")
-    lab_simulate.configure(parser)
+    lab_simulate.add_options(parser)
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.png", help="curves, as a picture (needs lycosa[lab])"
     )

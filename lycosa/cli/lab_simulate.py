@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _DAY = 86_400
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     given = parser.add_argument_group("simulate")
     given.add_argument("--seeds", metavar="FROM-TO", default="", help="run all of these, and sum up")
     given.add_argument("--agents", type=int, default=0, metavar="N", help="agents (the seed decides)")

@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     import argparse
 
 _HERE = Path(__file__).parent
-_NOT_VERBS = {"__init__", "amounts", "ending", "main", "panel", "reaching", "screen", "streams"}
+_NOT_VERBS = {
+    "__init__",
+    "amounts",
+    "ending",
+    "lab_simulate",
+    "main",
+    "panel",
+    "reaching",
+    "screen",
+    "streams",
+}
 _SURROUNDINGS = frozenset(
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EIO", "EROFS", "EACCES", "EPERM", "EMFILE", "ENFILE", "EFBIG")

@@ -36,7 +36,8 @@ from lycosa.crawl.config import Options, canonical_seeds, encode_options, read_o
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.underway import Underway
 from lycosa.engine.memory import Fate, MemoryEngine, MemoryServers, Network
-from lycosa.engine.protocol import Engine, got
+from lycosa.engine.protocol import Engine, Unavailable, got
+from lycosa.errors import StorageError
 from lycosa.fetch.protocol import Failure, FailureKind, Request, Response
 from lycosa.lab import virtual
 from lycosa.lab.faults import FaultyFiles
@@ -340,6 +341,7 @@ class Running:
         self._lives: dict[str, _Life] = {}
         self._runs: dict[str, _Life] = {}
         self._starts = 0
+        self._hopeless = False
         self._changed = asyncio.Event()
         loop.set_task_factory(self._begun)
 
@@ -403,6 +405,7 @@ class Running:
             if not life.dead:
                 self.failed.append((self.clock.monotonic(), life.name, error))
                 self.told.append((self.clock.monotonic(), life.name, f"ended with an error: {error!r}"))
+                self._hopeless |= not isinstance(error, Unavailable)
                 _NOBODY.copy().run(self.fell, life.name)
             return f"failed: {error}"
         finally:
@@ -467,8 +470,8 @@ class Running:
         return MemoryEngine(self.servers, CRAWL, clock or self.clock, client=client, network=self._network)
 
     async def over(self) -> None:
-        """Until all agents have ended, and none is to come."""
-        while self._lives or self.coming:
+        """Until all agents have ended, and none is to come; or one has ended with an error that is its own."""
+        while (self._lives or self.coming) and not self._hopeless:
             self._changed.clear()
             await self._changed.wait()
 
@@ -526,7 +529,7 @@ def run_cluster(
             await made.kill(name)
         plain = MemoryEngine(made.servers, CRAWL, clock, client="reader")
         return Ran(
-            records=await _logs(plain, MemoryStorage(storage), range(shards)),
+            records=await _logs(plain, MemoryStorage(storage), range(shards), made.failed),
             asked=sorted(made.asked, key=lambda each: each.start),
             ends=made.ends,
             told=made.told,
@@ -577,12 +580,19 @@ async def _create(
 
 
 async def _logs(
-    engine: MemoryEngine, storage: Storage, shards: Iterable[int]
+    engine: MemoryEngine,
+    storage: Storage,
+    shards: Iterable[int],
+    failed: list[tuple[float, str, BaseException]],
 ) -> dict[int, list[tuple[int, Record]]]:
     found: dict[int, list[tuple[int, Record]]] = {}
     for shard in shards:
-        tail: list[Piece] = [piece async for piece in pieces(engine.stream(log_of(shard)))]
-        disk = FaultyFiles()
-        ShardStorage(storage, CRAWL, shard).restore(disk, tail)
-        found[shard] = list(LogReader(disk.within("log")).scan())
+        try:
+            tail: list[Piece] = [piece async for piece in pieces(engine.stream(log_of(shard)))]
+            disk = FaultyFiles()
+            ShardStorage(storage, CRAWL, shard).restore(disk, tail)
+            found[shard] = list(LogReader(disk.within("log")).scan())
+        except StorageError as error:
+            failed.append((0.0, f"the reader of shard {shard}'s log", error))
+            found[shard] = []
     return found

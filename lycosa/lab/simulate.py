@@ -35,7 +35,7 @@ from lycosa.lab.webs.accesses import Access, AccessLog
 from lycosa.records import Links, Received, encode
 from lycosa.url.parts import host_of, path_of
 
-LIMIT = 1_200.0
+LIMIT = 600.0
 """Virtual seconds after which a crawl of some twenty pages should be over, whatever happened in the first few."""
 _WAIT, _FACTOR, _ADDRESS, _PAGES = 0.6, 0.3, 0.1, 2
 

@@ -24,6 +24,10 @@ from lycosa.lab.virtual import VirtualLoop
 AGENT = contextvars.ContextVar("agent", default="")
 
 
+_SPINS = 200_000
+"""Rounds of the loop at one moment of virtual time, after which it is taken to be stuck."""
+
+
 class Delay(NamedTuple):
     """Of a thread's work: seconds before it is done, and after that until it is known."""
 
@@ -58,8 +62,15 @@ class _NoFiles:
     def __init__(self, real: Any, jump: Callable[[float], None]) -> None:
         self._real = real
         self._jump = jump
+        self._spins = 0
 
     def select(self, timeout: float | None = None) -> list[Any]:
+        self._spins = self._spins + 1 if timeout == 0 else 0
+        if self._spins > _SPINS:
+            self._spins = 0
+            raise LocalError(
+                "virtual time stands still: some task goes on and on without waiting for anything"
+            )
         if timeout is None:
             raise LocalError("virtual time stands still: every task waits for something that never comes")
         if timeout > 0:

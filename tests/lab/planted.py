@@ -32,6 +32,7 @@ DEFECTS = [
         "lycosa.cluster.tail:Tail._send",
         "expected=self._last",
         "expected=None",
+        223,
     ),
     Defect(
         "a renewal counts from its answer",
@@ -50,6 +51,7 @@ DEFECTS = [
         "lycosa.cluster.keeping:ShardKeeper.tidy",
         "if first < sealed and first not in self._stored:",
         "if False:",
+        3,
     ),
     Defect(
         "the exchange is purged before what it held is committed",
@@ -76,6 +78,7 @@ DEFECTS = [
         "lycosa.cluster.links:Sender.send",
         "if refused is not None:",
         "if False:",
+        82,
     ),
     Defect(
         "a new holder's sender goes on from its own log, not from the exchange's end",
@@ -147,7 +150,8 @@ DEFECTS = [
         "silence of the tail counts as a commit",
         "lycosa.cluster.tail:Tail._send",
         "if isinstance(answer, Full):",
-        "if isinstance(answer, Unavailable): return None\n            if isinstance(answer, Full):",
+        "if isinstance(answer, Unavailable): return None\n        if isinstance(answer, Full):",
+        49,
     ),
     Defect(
         "nobody looks whether the archive files of a shard's pages are still there",
