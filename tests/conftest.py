@@ -16,9 +16,13 @@ import signal
 import threading
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "lycosa"
+
+hypothesis.settings.register_profile("lycosa", deadline=None)  # a busy machine is slow, and nothing else
+hypothesis.settings.load_profile("lycosa")
 
 
 def take_signals() -> None:

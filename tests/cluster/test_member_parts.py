@@ -646,7 +646,7 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
     keeper: Any = SimpleNamespace(save=save, tidy=tidy)
     held = holder.held[0] = Held(0, Holding(Lease("a", 1, 10.0), 1, began=0.0), keeper)
     log = SimpleNamespace(end=7)
-    held.shard = SimpleNamespace(received=1, archive_ends={}, totals=SimpleNamespace(fetched=3), log=log)
+    held.shard = SimpleNamespace(received=1, archive_ends={}, totals=SimpleNamespace(pages=3), log=log)
     held.on(Event.READY)
     await holder.hand_over(0)
     if seconds < 10:

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from lycosa.clock import ManualClock
-from lycosa.frontier.orders import DepthOrder
-from lycosa.frontier.packed import PackedFrontier
+from lycosa.frontier import DepthOrder, PackedFrontier
 from lycosa.frontier.plain import PlainFrontier
 from lycosa.frontier.protocol import Frontier
 from lycosa.records import Before, Waiting

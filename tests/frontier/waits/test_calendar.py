@@ -156,7 +156,7 @@ def test_missing_short_and_damaged_files_are_told(tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(whole[:-1])
     with pytest.raises(StorageError, match=name):
         Calendar(files).thaw(pieces)
-    (tmp_path / name).write_bytes(whole[:-1] + b"\x00")
+    (tmp_path / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 0xFF]))
     damaged = Calendar(files)
     damaged.thaw(pieces)
     with pytest.raises(StorageError, match=name):
