@@ -158,7 +158,7 @@ DEFECTS = [
         "lycosa.cluster.losses:lost_pages",
         "return found",
         "return []",
-        9,
+        25,
     ),
     Defect(
         "a checkpoint is saved before the archives are on storage",
