@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from lycosa.crawl.report import make_report
 
 from lycosa.ask.reading import CrawlReader
+from lycosa.ask.report import make_report
 from lycosa.cli.main import main
 from lycosa.engine.nats.server import Servers
 from lycosa.lab.webs import serving
