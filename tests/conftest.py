@@ -38,7 +38,7 @@ def take_signals() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def give_memory_back() -> Iterator[None]:
-    """Hundreds of crawls in one process leave gigabytes of free memory in pieces, unless glibc is told to return it."""
+    """Hundreds of crawls in one process leave gigabytes of free memory unless glibc is told to return it."""
     yield
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         trim(0)
