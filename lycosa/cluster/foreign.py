@@ -9,6 +9,11 @@ over: `StorageError`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Foreign:
@@ -26,3 +31,11 @@ class Foreign:
         if place not in self.places:
             self.places[place] = what
             self._told(f"passed over: {place} {what}")
+
+    def request(self, data: bytes, kind: type[R], subject: str) -> R | None:
+        """What was asked on a subject; None if it is no such request."""
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self.note(f"the subject {subject}", "has requests that cannot be read")
+            return None

@@ -70,10 +70,8 @@ class HostKeeper:
         self._owned[shard] = hosts
 
         def answer(data: bytes) -> bytes | None:
-            try:
-                asked = msgspec.json.decode(data, type=_Request)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                self._foreign.note(f"the subject {_subject(shard)}", "has requests that cannot be read")
+            asked = self._foreign.request(data, _Request, _subject(shard))
+            if asked is None:
                 return None
             now = self._clock.monotonic()
             if asked.back:

@@ -12,8 +12,8 @@
 Two kinds of things are kept, with different rules.
 
 *Sealed segments and archives* are facts. A segment may be put here once the log's tail holds a record of a later
-segment (see `engine.tail`): its bytes are then the same for every holder there ever was, and it does not matter
-who puts it, or how often.
+segment (see `lycosa.cluster.tail`): its bytes are then the same for every holder there ever was, and it does not
+matter who puts it, or how often.
 
 *Checkpoints* are opinions of one holder: its snapshot with every file that the snapshot names. A checkpoint never
 replaces another; the one with the highest epoch, and then the highest position, counts. So a stale holder's
