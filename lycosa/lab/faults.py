@@ -144,7 +144,7 @@ class FaultyFiles:
         with disk.lock:
             disk.off = True
             names = dict(disk.durable_names)
-            for directory in {change[0] for change in disk.changes}:
+            for directory in dict.fromkeys(change[0] for change in disk.changes):
                 changes = [change for change in disk.changes if change[0] == directory]
                 for _, changed in changes[: random.randint(0, len(changes))]:
                     _apply(names, changed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from random import Random
 from typing import Any
 
 from lycosa.clock import ManualClock
@@ -17,6 +18,7 @@ from lycosa.crawl.shard import Shard
 from lycosa.crawl.splitting import Splitter
 from lycosa.files import Files
 from lycosa.frontier import AddressTable
+from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.network import Reply, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
 from lycosa.meters import Meters
 from lycosa.records import Fetched, Link, LinkKind, Links, Timing
@@ -161,6 +163,16 @@ class Nodes:
             if still == 3:
                 return
         raise AssertionError("it does not come to rest")
+
+    def power_cut(self, random: Random) -> None:
+        """The machine stops, and starts with what its disk kept. As the supervisor does, whatever was on its way is
+        removed before any agent starts: it was never synced, and the logs have it."""
+        assert isinstance(self.files, FaultyFiles)
+        self.files = self.files.restart(random)
+        exchange = self.files.within("exchange")
+        for way in exchange.list(""):
+            for name in exchange.list(way):
+                exchange.remove(f"{way}/{name}")
 
     def segments(self, sender: int, receiver: int) -> list[str]:
         return self.files.within("exchange").list(f"{sender}-{receiver}")

@@ -97,7 +97,7 @@ def test_agents_that_die_in_the_middle_of_the_pass_lose_nothing(steps: int) -> N
     nodes.mend(0)
     nodes.read(1, 2)
     nodes.commit(1)
-    nodes.files = files.restart(Random(steps))
+    nodes.power_cut(Random(steps))
     reopened(nodes)
     for number in range(AGENTS):
         nodes.commit(number)
