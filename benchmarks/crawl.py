@@ -10,6 +10,7 @@ some rounds; ratios are taken within a round and the median of the rounds is rep
 
     lycosa          the crawl: durable log, WARC, robots obeyed, no waits
     scrapy          its fastest broad-crawl settings, storing nothing, on a sample of the same pages
+    wget2, spider   compiled crawlers, where their programs can be had (see `crawl_peers`)
     floor           fetch and parse of the same pages with the same libraries, nothing else
     no log          the crawl with a log that forgets: nothing encoded, written or synced
     no archive      the crawl without WARC
@@ -34,6 +35,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from crawl_peers import peers
+from crawl_peers import run as run_peer
 from crawl_report import Setting, markdown, text
 from crawl_site import Site, site
 from crawl_worker import Result, read_urls
@@ -79,10 +82,11 @@ class Bench:
         self._urls = place / "urls"
         self._sample = place / "sample"
         self._scrapy = None if args.no_scrapy else scrapy_python(args.cache)
+        self._peers = {} if args.no_peers else {peer.name: peer for peer in peers(args.cache)}
         self.results: dict[str, list[Result]] = {}
 
     def contestants(self) -> list[str]:
-        names = ["lycosa", "scrapy", "floor", "no log", "no archive"]
+        names = ["lycosa", "scrapy", *self._peers, "floor", "no log", "no archive"]
         names += [name for name, way in TLS.items() if way in self._site.ports]
         return [name for name in names if name != "scrapy" or self._scrapy is not None]
 
@@ -90,6 +94,11 @@ class Bench:
         """One turn of one contestant."""
         into = Path(tempfile.mkdtemp(dir=self._place))
         way = TLS.get(name, "http")
+        if name in self._peers:
+            try:
+                return run_peer(self._peers[name], self._site.seeds(way), self._args.pages, into, self._core)
+            finally:
+                shutil.rmtree(into, ignore_errors=True)
         task: dict[str, Any] = {
             "kind": "floor" if name == "floor" else "lycosa",
             "seeds": self._site.seeds(way),
@@ -180,6 +189,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=6000, help="of every contestant but Scrapy (6000)")
     parser.add_argument("--scrapy-pages", type=int, default=600, help="of these, for Scrapy (600)")
     parser.add_argument("--no-scrapy", action="store_true")
+    parser.add_argument("--no-peers", action="store_true", help="without wget2 and spider")
     parser.add_argument("--quick", action="store_true", help="one round of few pages, to see that it works")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks/crawl.md")
     parser.add_argument(

@@ -77,6 +77,8 @@ def ratios(results: Results) -> list[Ratio]:
         "pages/s, lycosa : scrapy", "scrapy", lambda a, b: a.rate / b.rate, "at least 20", 20, ".1f", True
     )
     compare("CPU a page, scrapy : lycosa", "scrapy", lambda a, b: b.cpu / a.cpu, "", 0, ".1f", True)
+    for peer in ("wget2", "spider"):
+        compare(f"CPU a page, {peer} : lycosa", peer, lambda a, b: b.cpu / a.cpu, "", 0, ".2f", True)
     compare("pages/s, floor : lycosa", "floor", lambda a, b: b.rate / a.rate, "at most 3", 3, ".2f", False)
     compare("CPU a page, lycosa : floor", "floor", lambda a, b: a.cpu / b.cpu, "at most 3", 3, ".2f", False)
     compare(
