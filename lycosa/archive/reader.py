@@ -1,8 +1,8 @@
 """Reading WARC back: one exchange by its place, or a whole file record by record.
 
-Takes any bytes; damage is a `StorageError` that names the file and the place. What this room wrote is checked
-by its block digest whenever it is read. Records of other writers are read too, if each is a gzip member
-of its own.
+Takes any bytes; damage is a `StorageError` that names the file and the place. A record is checked by the CRC-32
+of its gzip member, and by its block digest if it has one, whenever it is read. Records of other writers are
+read too, if each is a gzip member of its own.
 
 A member is decompressed up to `RECORD_LIMIT`, so that a damaged or hostile file cannot fill the memory.
 """

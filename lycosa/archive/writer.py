@@ -62,6 +62,7 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     rotate_bytes: int = 1_000_000_000  # a file is at most so large, if one exchange fits
     buffer_bytes: int = 32 << 20  # stored and not yet written: at most so much
     level: int = warc.LEVEL  # ISA-L's level of compression, 0 to 3
+    block_digests: bool = False  # a second SHA-1 on every record, for readers that verify heads too
     requests: bool = True  # keep request records too
 
 
@@ -108,6 +109,7 @@ class Archive:
             raise ConfigError(f"archive level {options.level}: use 0 to 3")
         self._files = files
         self._options = options
+        self._form = warc.Form(options.level, options.block_digests)
         self._clock = clock
         self._last = f"{crawl}.{agent}" if agent else crawl
         self._own = f"-{self._last}{SUFFIX}" if agent else SUFFIX
@@ -143,10 +145,9 @@ class Archive:
         truncated: str = "",
     ) -> Stored:
         """Append a request and its response. `at`: when the fetch began, in milliseconds."""
-        level = self._options.level
         identity = self._identity()
         answer = warc.response(
-            identity, at, url, head, body, address=address, truncated=truncated, level=level
+            identity, at, url, head, body, address=address, truncated=truncated, form=self._form
         )
         return self._append(self._asked(url, at, request_head, identity, address), answer)
 
@@ -154,9 +155,9 @@ class Archive:
         self, *, url: str, at: int, media_type: str, body: bytes, truncated: str = ""
     ) -> Stored:
         """Append what came without a protocol: a file."""
-        level = self._options.level
         return self._append(
-            b"", warc.resource(self._identity(), at, url, media_type, body, truncated=truncated, level=level)
+            b"",
+            warc.resource(self._identity(), at, url, media_type, body, truncated=truncated, form=self._form),
         )
 
     def _identity(self) -> str:
@@ -166,7 +167,7 @@ class Archive:
         if not (self._options.requests and head):
             return b""
         return warc.request(
-            self._identity(), at, url, head, response=answer, address=address, level=self._options.level
+            self._identity(), at, url, head, response=answer, address=address, form=self._form
         )
 
     def _append(self, asked: bytes, answer: bytes) -> Stored:
@@ -191,7 +192,7 @@ class Archive:
         name = f"{self._options.prefix}-{stamp}-{self._serial:05d}-{self._last}{SUFFIX}"
         self._serial += 1
         file = _File(name)
-        first = warc.warcinfo(self._identity(), at, name, self._info, self._options.level)
+        first = warc.warcinfo(self._identity(), at, name, self._info, self._form)
         file.pending.append(first)
         file.size = len(first)
         self._kept += len(first)

@@ -156,6 +156,7 @@ class ArchiveKeywords(TypedDict, total=False):
     rotate_bytes: int
     buffer_bytes: int
     level: int
+    block_digests: bool
     requests: bool
 
 

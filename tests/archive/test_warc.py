@@ -44,10 +44,11 @@ def _read(member: bytes) -> Seen:
 
 
 def test_bytes_of_a_response() -> None:
-    member = warc.response(
-        ID, AT, URL, b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", b"hello", address="192.0.2.1", truncated="time"
-    )
-    assert gzip.decompress(member) == (
+    def made(form: warc.Form = warc.PLAIN) -> bytes:
+        head = b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n"
+        return warc.response(ID, AT, URL, head, b"hello", address="192.0.2.1", truncated="time", form=form)
+
+    text = (
         b"WARC/1.1\r\n"
         b"WARC-Type: response\r\n"
         b"WARC-Record-ID: <urn:uuid:00010203-0405-4607-8809-0a0b0c0d0e0f>\r\n"
@@ -57,14 +58,14 @@ def test_bytes_of_a_response() -> None:
         b"WARC-Payload-Digest: sha1:VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N\r\n"
         b"WARC-Truncated: time\r\n"
         b"Content-Type: application/http; msgtype=response\r\n"
-        b"WARC-Block-Digest: sha1:RROKHDNGGAACWGJTQGIXMZRXSP5XOPZ4\r\n"
         b"Content-Length: 35\r\n"
         b"\r\n"
         b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\nhello\r\n\r\n"
     )
-    assert member == warc.response(
-        ID, AT, URL, b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", b"hello", address="192.0.2.1", truncated="time"
-    )
+    assert gzip.decompress(made()) == text
+    assert made() == made()
+    block = b"WARC-Block-Digest: sha1:RROKHDNGGAACWGJTQGIXMZRXSP5XOPZ4\r\nContent-Length: "
+    assert gzip.decompress(made(warc.Form(block_digests=True))) == text.replace(b"Content-Length: ", block, 1)
 
 
 def test_ids_are_uuids_of_version_4() -> None:
