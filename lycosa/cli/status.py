@@ -1,16 +1,6 @@
 """`lycosa status`: how a crawl goes, or how it ended, and how to go on.
 
-A running crawl leaves a status.json every second; whether its process lives is asked of the lock. Where
-there is no status.json (it is not durable) the totals come from the snapshots and the log. With `--json`:
-
-    directory, crawl, shards    which crawl
-    state                       "running", "finished", "limit", "stopped", "failed", "killed" or "unknown"
-    process                     the number of the running process, or null
-    age                         seconds since status.json was written, or null
-    last_commit                 time of the last write to a log, or null
-    status                      the fields of `lycosa.crawl.status.Status`, or null
-    totals                      without a status: the fields of `lycosa.crawl.totals.Totals`
-    caches                      by name: asked, hits, rate
+`lycosa.ask.standing` says where that is known from, and what the document of `--json` holds.
 """
 
 from __future__ import annotations
@@ -19,14 +9,15 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lycosa.ask.reading import CrawlReader
+from lycosa.ask.standing import Standing
 from lycosa.cli.amounts import counted, show_count, show_duration, show_size, show_time
 from lycosa.cli.ending import how_to_go_on, scorer_failures
 from lycosa.cli.streams import Progress, printable
 
 if TYPE_CHECKING:
-    from lycosa.ask.reading import CrawlReader
     from lycosa.crawl.status import Status
     from lycosa.crawl.totals import Totals
 
@@ -40,10 +31,6 @@ examples:
 
 _STALE = 10.0
 """Seconds: a process that lives and has not said anything for so long is stuck, or its disk is."""
-_CACHES = {
-    "hrefs": ("url.hrefs", "url.href_hits"),
-    "seen": ("seen.probes", "seen.hits"),
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,12 +40,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lycosa.ask.reading import CrawlReader
-
     crawl = CrawlReader(args.directory)
     if args.watch:
         _watch(crawl, args.json)
-    found = View(crawl)
+    with Progress("status") as told:
+        found = View(crawl, told)
     if args.json:
         import msgspec
 
@@ -86,68 +72,17 @@ def _watch(crawl: CrawlReader, as_json: bool) -> None:
     with Screen("quiet" if as_json else choose_mode(False, False), f"lycosa · {crawl.directory}") as screen:
         while process_of(crawl.directory) is not None and screen.lost is None:
             if as_json:
-                sys.stdout.buffer.write(safe(msgspec.json.encode(View(crawl).as_plain())) + b"\n")
+                sys.stdout.buffer.write(safe(msgspec.json.encode(Standing(crawl).as_plain())) + b"\n")
                 sys.stdout.flush()
             elif (status := read_status(crawl.directory)) is not None:
                 screen.show(status)
             time.sleep(1.0)
 
 
-class View:
-    """What can be known of a crawl from outside."""
-
-    def __init__(self, crawl: CrawlReader) -> None:
-        from lycosa.ask.alive import process_of
-        from lycosa.crawl.status import read_status
-
-        self.crawl = crawl
-        self.process = process_of(crawl.directory)
-        self.status: Status | None = read_status(crawl.directory)
-        self.totals: Totals | None = None if self.status is not None else _totals(crawl)
-        self.last_commit = _last_commit(crawl)
-
-    @property
-    def state(self) -> str:
-        """One word."""
-        if self.process is not None:
-            return "running"
-        unclean = self.crawl.files.exists("running")
-        if self.status is None:
-            return "killed" if unclean else "unknown"
-        if self.status.state == "running":
-            return "killed"
-        return self.status.state
-
-    def caches(self) -> dict[str, dict[str, float]]:
-        """How often each cache was asked and had the answer."""
-        meters = self.status.meters if self.status is not None else {}
-        found = {}
-        for name, (asked, hits) in _CACHES.items():
-            if meters.get(asked):
-                rate = meters.get(hits, 0) / meters[asked]
-                found[name] = {"asked": meters[asked], "hits": meters.get(hits, 0), "rate": round(rate, 4)}
-        return found
-
-    def as_plain(self) -> dict[str, Any]:
-        import msgspec
-
-        from lycosa.ask.json_form import iso
-
-        return {
-            "directory": str(self.crawl.directory),
-            "crawl": self.crawl.manifest.crawl,
-            "shards": self.crawl.manifest.shards,
-            "state": self.state,
-            "process": self.process,
-            "age": None if self.status is None else round(max(time.time() - self.status.at, 0.0), 3),
-            "last_commit": iso(int(self.last_commit * 1000)),
-            "status": None if self.status is None else msgspec.to_builtins(self.status),
-            "totals": None if self.totals is None else msgspec.structs.asdict(self.totals),
-            "caches": self.caches(),
-        }
+class View(Standing):
+    """How a crawl stands, in words."""
 
     def lines(self, now: float) -> list[str]:
-        """For people."""
         lines = [f"{self.crawl.directory}: {self._headline(now)}"]
         if self.status is not None:
             lines += self._status_lines(self.status)
@@ -224,12 +159,6 @@ class View:
         return f"run the same command to go on (lycosa crawl ... --into {where})"
 
 
-def _totals(crawl: CrawlReader) -> Totals:
-    """The crawl in numbers, from its snapshots and logs."""
-    with Progress("status") as told:
-        return crawl.totals(told)
-
-
 def _total_lines(totals: Totals) -> list[str]:
     kinds = ", ".join(f"{kind}xx {n:,}" for kind, n in sorted(totals.statuses.items()))
     lines = [
@@ -241,18 +170,6 @@ def _total_lines(totals: Totals) -> list[str]:
     if totals.skipped:
         lines.append(f"skipped      {_pairs(totals.skipped)}")
     return lines
-
-
-def _last_commit(crawl: CrawlReader) -> float:
-    """When a log was last written to; 0 if never."""
-    segments = (crawl.directory / "shards").glob("*/log/*.seg")
-    last = 0.0
-    for path in segments:
-        try:
-            last = max(last, path.stat().st_mtime)
-        except OSError:
-            continue  # a segment may go while we look
-    return last
 
 
 def _pairs(counts: dict[str, int]) -> str:
