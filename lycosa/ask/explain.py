@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 
 from lycosa.ask.follower import Stretch
+from lycosa.ask.json_form import iso, plain
 from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.config import Options
 from lycosa.errors import ConfigError
@@ -276,3 +278,36 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
             answer.state = "pending"
             admit = options.frontier.admit
             answer.why = f"found and in scope; not yet its turn, or dropped (frontier.admit is {admit})"
+
+
+def find(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = None) -> Explanation:
+    """Explain a URL; one without a scheme as http, and if the crawl does not know that, as https."""
+    text = text.strip()
+    if not text:
+        raise ConfigError("give the URL to explain")
+    if "://" in text or text.startswith("file:"):
+        if canonicalise(text) is None:
+            raise ConfigError(f"{text!r} is not a URL that a crawl could meet")
+        return explain(crawl, text, told)
+    first = explain(crawl, f"http://{text}", told)
+    if first.state != "unknown":
+        return first
+    second = explain(crawl, f"https://{text}", told)
+    return second if second.state != "unknown" else first
+
+
+def as_plain(found: Explanation) -> dict[str, Any]:
+    """The explanation as values that JSON has."""
+    lists = {name: getattr(found, name) for name in ("fetches", "skips", "deferrals")}
+    rest = msgspec.structs.replace(found, fetches=[], skips=[], deferrals=[])
+    document: dict[str, Any] = msgspec.to_builtins(rest)
+    document["due"] = iso(found.due)
+    for name in ("first", "robots"):
+        if document[name] is not None:
+            for field in ("at", "expires"):
+                if field in document[name]:
+                    document[name][field] = iso(document[name][field])
+    for name, records in lists.items():
+        rows = [plain(found.shard, 0, record) for record in records]
+        document[name] = [{k: v for k, v in row.items() if k != "position"} for row in rows]
+    return document

@@ -38,8 +38,8 @@ def bars(title: str, rows: Sequence[tuple[str, int]], colour: Callable[[str], st
     most = max((count for _, count in shown), default=1) or 1
     lines = "".join(
         f'<div class="bar"><span class="name" title="{text(name)}">{text(short(name, 60))}</span>'
-        f'<span class="track"><i class="{colour(name) if colour else ""}"'
-        f' style="width:{100 * count / most:.1f}%"></i></span>'
+        f'<svg class="track" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="{colour(name) if colour else ""}" width="{100 * count / most:.1f}" height="1"/></svg>'
         f'<span class="count">{count:,} <small>{100 * count / total:.1f}%</small></span></div>'
         for name, count in shown
     )

@@ -10,11 +10,10 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lycosa.cli.amounts import counted, show_duration, show_size, show_time
 from lycosa.cli.streams import printable
-from lycosa.errors import ConfigError
 
 if TYPE_CHECKING:
     from lycosa.ask.explain import Explanation, RobotsView
@@ -39,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lycosa.ask.explain import find
     from lycosa.ask.reading import CrawlReader
 
     crawl = CrawlReader(args.directory)
@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import msgspec
 
+        from lycosa.ask.explain import as_plain
         from lycosa.ask.json_form import body_field, safe
 
         document = as_plain(found)
@@ -61,25 +62,6 @@ def run(args: argparse.Namespace) -> int:
             _print_robots(found, body)
         sys.stdout.flush()
     return 1 if found.state == "unknown" else 0
-
-
-def find(crawl: CrawlReader, text: str, told: Any = None) -> Explanation:
-    """Explain a URL; one without a scheme as http, and if the crawl does not know that, as https."""
-    from lycosa.ask.explain import explain
-    from lycosa.url.canonical import canonicalise
-
-    text = text.strip()
-    if not text:
-        raise ConfigError("give the URL to explain")
-    if "://" in text or text.startswith("file:"):
-        if canonicalise(text) is None:
-            raise ConfigError(f"{text!r} is not a URL that a crawl could meet")
-        return explain(crawl, text, told)
-    first = explain(crawl, f"http://{text}", told)
-    if first.state != "unknown":
-        return first
-    second = explain(crawl, f"https://{text}", told)
-    return second if second.state != "unknown" else first
 
 
 class _Told:
@@ -190,27 +172,3 @@ def _print_robots(found: Explanation, body: bytes | None) -> None:
 
 def _when(at: int) -> str:
     return show_time(at / 1000)
-
-
-# -- JSON
-
-
-def as_plain(found: Explanation) -> dict[str, Any]:
-    """The explanation as values that JSON has."""
-    import msgspec
-
-    from lycosa.ask.json_form import iso, plain
-
-    lists = {name: getattr(found, name) for name in ("fetches", "skips", "deferrals")}
-    rest = msgspec.structs.replace(found, fetches=[], skips=[], deferrals=[])
-    document: dict[str, Any] = msgspec.to_builtins(rest)
-    document["due"] = iso(found.due)
-    for name in ("first", "robots"):
-        if document[name] is not None:
-            for field in ("at", "expires"):
-                if field in document[name]:
-                    document[name][field] = iso(document[name][field])
-    for name, records in lists.items():
-        rows = [plain(found.shard, 0, record) for record in records]
-        document[name] = [{k: v for k, v in row.items() if k != "position"} for row in rows]
-    return document

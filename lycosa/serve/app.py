@@ -1,0 +1,350 @@
+"""The crawl in a browser: one application over one crawl's directory, running or not.
+
+    /               now: numbers that follow the crawl, charts, answers
+    /sites, /site   the table of sites, and one of them
+    /url            what happened to a URL: explain, and the page in the archive
+    /report         the report
+    /api/...        the same for programs, as JSON (`/openapi.json` describes it); /metrics for Prometheus
+    /events         server-sent events: the numbers of the first page, every second
+    /health         200, without a token
+
+Everything is read from the crawl's files; the process that crawls is not asked, and does not notice. What takes
+long runs in threads. Who may look is decided by `guard`, for every path but `/health`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lycosa.ask.explain import Explanation, as_plain, find
+from lycosa.ask.export import body_of
+from lycosa.ask.html_parts import text
+from lycosa.ask.json_form import iso, safe
+from lycosa.ask.reading import CrawlReader
+from lycosa.ask.report import make_report
+from lycosa.ask.report_html import render
+from lycosa.ask.report_time import read_gauges
+from lycosa.ask.standing import Standing
+from lycosa.errors import ConfigError, LycosaError
+from lycosa.serve import pages
+from lycosa.serve.description import description
+from lycosa.serve.guard import ARCHIVED, OURS, Asked, Guard, Verdict, without_token
+from lycosa.serve.metrics import TYPE, exposition
+from lycosa.serve.sites import COLUMNS, Sites
+
+T = TypeVar("T")
+
+_AT_ONCE = 100_000
+"""Records that one look at the sites reads: a second or two."""
+_SECOND = 1.0
+_SHOWN = (
+    "text/html",
+    "application/xhtml+xml",
+    "text/plain",
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+)
+"""Types of archived bodies that a browser is given; others as plain text of their first part."""
+_LARGEST = 8 << 20
+
+
+class Page(HTMLResponse):
+    """A page of ours."""
+
+
+class Json(Response):
+    """A document; characters that a terminal would act on are escaped."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return safe(msgspec.json.encode(content))
+
+
+class Crawl:
+    """The answers about one crawl, each of them made in a thread."""
+
+    def __init__(self, directory: Path) -> None:
+        self.reader = CrawlReader(directory)
+        self.name = str(directory)
+        self.sites = Sites(self.reader, directory / "serve")
+        self._reporting = threading.Lock()
+        self._report: tuple[object, str] | None = None
+
+    def standing(self) -> Standing:
+        return Standing(self.reader)
+
+    def explain(self, url: str) -> Explanation:
+        return find(self.reader, url)
+
+    def behind(self) -> bool:
+        """Read more of the log for the table of sites; whether there may be more yet."""
+        return self.sites.catch_up(_AT_ONCE) >= _AT_ONCE
+
+    def report(self) -> str:
+        """The report as a page; made anew when the logs have grown."""
+        with self._reporting:
+            end = self.reader.end()
+            if self._report is None or self._report[0] != end:
+                self._report = end, render(make_report(self.reader, at=int(time.time() * 1000)))
+            return self._report[1]
+
+    def archived(self, url: str) -> tuple[bytes, str] | None:
+        """The body of a URL's last fetch that has one, and its type."""
+        for fetch in reversed(self.explain(url).fetches):
+            if (body := body_of(self.reader, fetch)) is not None:
+                charset = f"; charset={fetch.charset}" if fetch.charset.replace("-", "").isalnum() else ""
+                kind = fetch.type if fetch.type in _SHOWN else "text/plain"
+                return body[:_LARGEST], kind + (charset if kind.startswith("text/") else "")
+        return None
+
+
+def application(directory: Path, guard: Guard) -> ASGIApp:
+    """The application; `ConfigError` if the directory holds no crawl."""
+    crawl = Crawl(directory)
+
+    def page(title: str, body: str, here: str, status: int = 200) -> Page:
+        return Page(pages.frame(title, body, here=here, crawl=crawl.name), status, headers=OURS)
+
+    async def now(_: Request) -> Response:
+        standing = await _thread(crawl.standing)
+        return page("Now", pages.now(standing, await _thread(lambda: read_gauges(directory))), "/")
+
+    async def now_part(_: Request) -> Response:
+        standing = await _thread(crawl.standing)
+        gauges = await _thread(lambda: read_gauges(directory))
+        return Page(pages.now_part(standing, gauges), headers=OURS)
+
+    async def events(request: Request) -> Response:
+        async def lines() -> AsyncIterator[bytes]:
+            while not await request.is_disconnected():
+                words = pages.shown(await _thread(crawl.standing))
+                yield b"data: " + msgspec.json.encode(words) + b"\n\n"
+                await asyncio.sleep(_SECOND)
+
+        return StreamingResponse(lines(), media_type="text/event-stream", headers=OURS)
+
+    async def sites(request: Request) -> Response:
+        query = request.query_params
+        search, sort, up, number = _table(query)
+        behind = await _thread(crawl.behind)
+        rows = await _thread(lambda: crawl.sites.page(search, sort, up=up, number=number))
+        count = await _thread(lambda: crawl.sites.count(search))
+        body = pages.sites(rows, count=count, search=search, sort=sort, up=up, page=number, behind=behind)
+        return page("Sites", body, "/sites")
+
+    async def site(request: Request) -> Response:
+        name = request.query_params.get("s", "")
+        await _thread(crawl.behind)
+        row = await _thread(lambda: crawl.sites.one(name))
+        if row is None:
+            return page(
+                "Sites", pages.problem("No such site", f"The crawl has not met {name}."), "/sites", 404
+            )
+        reasons = await _thread(lambda: crawl.sites.reasons(name))
+        robots = await _thread(lambda: crawl.sites.robots(name))
+        return page(name, pages.site(row, reasons, robots), "/sites")
+
+    async def url(request: Request) -> Response:
+        asked = request.query_params.get("u", "")
+        if not asked:
+            return page("A URL", pages.ask_url(), "/url")
+        try:
+            found = await _thread(lambda: crawl.explain(asked))
+        except ConfigError as error:
+            return page("A URL", pages.ask_url(str(error)), "/url", 404)
+        return page(found.url, pages.explanation(found), "/url")
+
+    async def archived(request: Request) -> Response:
+        asked = request.query_params.get("u", "")
+        try:
+            found = await _thread(lambda: crawl.archived(asked))
+        except LycosaError as error:
+            return PlainTextResponse(f"{error}\n", 404, headers=ARCHIVED)
+        if found is None:
+            return PlainTextResponse("The archive has no body of it.\n", 404, headers=ARCHIVED)
+        return Response(found[0], headers={**ARCHIVED, "Content-Type": found[1]})
+
+    async def report(_: Request) -> Response:
+        body = (
+            '<h1>Report</h1><p><a href="/report/page">On a page of its own</a>.'
+            " A long log takes a while to read.</p>"
+            '<iframe class="report" sandbox="" src="/report/page" title="Report"></iframe>'
+        )
+        return page("Report", body, "/report")
+
+    async def report_page(_: Request) -> Response:
+        return HTMLResponse(await _thread(crawl.report), headers=ARCHIVED)
+
+    async def api_status(_: Request) -> Response:
+        return Json((await _thread(crawl.standing)).as_plain(), headers=OURS)
+
+    async def api_history(_: Request) -> Response:
+        return Json(await _thread(lambda: read_gauges(directory)), headers=OURS)
+
+    async def api_sites(request: Request) -> Response:
+        search, sort, up, number = _table(request.query_params)
+        behind = await _thread(crawl.behind)
+        rows = await _thread(lambda: crawl.sites.page(search, sort, up=up, number=number))
+        count = await _thread(lambda: crawl.sites.count(search))
+        return Json({"count": count, "page": number, "behind": behind, "sites": rows}, headers=OURS)
+
+    async def api_site(request: Request) -> Response:
+        name = request.query_params.get("s", "")
+        await _thread(crawl.behind)
+        row = await _thread(lambda: crawl.sites.one(name))
+        if row is None:
+            return Json({"error": f"the crawl has not met {name}"}, 404, headers=OURS)
+        robots = await _thread(lambda: crawl.sites.robots(name))
+        told = (
+            None if robots is None else {"at": iso(robots.at), "status": robots.status, "delay": robots.delay}
+        )
+        reasons = dict(await _thread(lambda: crawl.sites.reasons(name)))
+        return Json({**msgspec.to_builtins(row), "reasons": reasons, "robots": told}, headers=OURS)
+
+    async def api_explain(request: Request) -> Response:
+        asked = request.query_params.get("u", "")
+        try:
+            return Json(as_plain(await _thread(lambda: crawl.explain(asked))), headers=OURS)
+        except ConfigError as error:
+            return Json({"error": str(error)}, 404, headers=OURS)
+
+    async def metrics(_: Request) -> Response:
+        return PlainTextResponse(
+            exposition(await _thread(crawl.standing)), headers={**OURS, "Content-Type": TYPE}
+        )
+
+    async def openapi(_: Request) -> Response:
+        return Json(description(), headers=OURS)
+
+    async def health(_: Request) -> Response:
+        return PlainTextResponse("ok\n", headers=OURS)
+
+    async def failed(_: Request, error: Exception) -> Response:
+        words = str(error).partition("\n")[0]
+        return page("Trouble", pages.problem("This cannot be answered", words), "", 500)
+
+    async def missing(_: Request, __: Exception) -> Response:
+        return page("Not here", pages.problem("Not here", "There is no such page."), "", 404)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        crawl.sites.close()
+
+    handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {
+        "/": now,
+        "/part/now": now_part,
+        "/events": events,
+        "/sites": sites,
+        "/site": site,
+        "/url": url,
+        "/archived": archived,
+        "/report": report,
+        "/report/page": report_page,
+        "/api/status": api_status,
+        "/api/history": api_history,
+        "/api/sites": api_sites,
+        "/api/site": api_site,
+        "/api/explain": api_explain,
+        "/metrics": metrics,
+        "/openapi.json": openapi,
+        "/health": health,
+        **{f"/static/{name}": _file(name, kind) for name, kind in _STATIC.items()},
+    }
+    routes = [Route(path, handler, methods=["GET"]) for path, handler in handlers.items()]
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={404: missing, LycosaError: failed, OSError: failed},
+    )
+    return Guarded(app, guard)
+
+
+_STATIC = {"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+
+
+def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    ours = resources.files("lycosa.serve").joinpath("static")
+    if name == "style.css":  # one look for the report and for pages
+        parts = [resources.files("lycosa.ask").joinpath("report.css"), ours.joinpath("serve.css")]
+    else:
+        parts = [ours.joinpath(name)]
+    data = b"\n".join(part.read_bytes() for part in parts)
+
+    async def answer(_: Request) -> Response:
+        return Response(data, headers={**OURS, "Content-Type": kind})
+
+    return answer
+
+
+def _table(query: Any) -> tuple[str, str, bool, int]:
+    """What a table of sites is asked for: search, column, whether upwards, page."""
+    sort = query.get("sort", "pages")
+    number = query.get("page", "0")
+    return (
+        query.get("q", "")[:200],
+        sort if sort in COLUMNS else "pages",
+        query.get("up") == "1",
+        int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0,
+    )
+
+
+async def _thread(work: Callable[[], T]) -> T:
+    return await asyncio.to_thread(work)
+
+
+class Guarded:
+    """The application behind the guard."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] != "/health":
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            query = scope["query_string"].decode("latin-1")
+            verdict = self._guard.judge(Asked(scope["method"], query, headers))
+            if verdict is not Verdict.PASS:
+                await self._refused(verdict, scope["path"], query)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _refused(self, verdict: Verdict, path: str, query: str) -> Response:
+        if verdict is Verdict.ENTER:
+            return self._entered(without_token(path, query), query)
+        if verdict is Verdict.ASK:
+            words = "This needs the token: open the link that `lycosa serve` printed.\n"
+            return PlainTextResponse(words, 401, headers={**OURS, "WWW-Authenticate": "Bearer"})
+        if verdict is Verdict.ELSEWHERE:
+            return PlainTextResponse("Another host was asked for.\n", 421, headers=OURS)
+        return PlainTextResponse("This does not come from a page of ours.\n", 403, headers=OURS)
+
+    def _entered(self, address: str, query: str) -> Response:
+        """Set the cookie and go on. By a page, and not by a redirect: a strict cookie is not sent with one that
+        began on somebody else's page."""
+        token = next(part.partition("=")[2] for part in query.split("&") if part.startswith("token="))
+        body = (
+            '<!doctype html><meta charset="utf-8"><title>lycosa</title>'
+            f'<meta http-equiv="refresh" content="0;url={text(address)}"><a href="{text(address)}">Go on</a>'
+        )
+        answer = HTMLResponse(body, headers=OURS)
+        answer.set_cookie(self._guard.cookie, token, httponly=True, samesite="strict", path="/")
+        return answer

@@ -1,0 +1,262 @@
+"""The sites of a crawl in numbers, however many: a fold over its log that lives in a SQLite file.
+
+A follower reads what is new, some records at a time; the counts and the follower's place are written in one
+transaction, so that each record is counted once, whatever is killed. The file is a cache: removed, it is made anew
+from the log. It lies in `serve/` of the crawl's directory, or in memory where that cannot be written.
+
+    site        name, pages, fetches, bytes, errors (answers of 400 and above), skipped, milliseconds of all
+                fetches, times of the first and the last, and which record is its newest robots.txt
+    reason      why URLs of a site were skipped, with counts
+    place       one row: the crawl's name, the follower's place, the number of records read
+
+SQLite answers for a million sites: an index for each column that a table can be sorted by would cost more than the
+scans (0.4 s at a million) are worth, so there is none.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lycosa.ask.follower import Follower, Place
+from lycosa.ask.reading import CrawlReader
+from lycosa.errors import StorageError
+from lycosa.records import Before, Fetched, Lost, Record, Robots, Skipped
+from lycosa.url.parts import site_of
+
+FILE = "sites-1.sqlite"
+COLUMNS = ("site", "pages", "fetches", "bytes", "errors", "skipped", "mean_ms", "last")
+"""What a table of sites can be sorted by."""
+PER_PAGE = 100
+_BATCH = 20_000
+_SCHEMA = """
+create table if not exists site (
+  site text primary key, pages int default 0, fetches int default 0, bytes int default 0,
+  errors int default 0, skipped int default 0, ms int default 0, first int default 0, last int default 0,
+  robots_shard int default -1, robots_at int default -1
+) without rowid;
+create table if not exists reason (site text, why text, count int, primary key (site, why)) without rowid;
+create table if not exists place (one int primary key check (one = 1), crawl text, places blob, records int);
+"""
+
+
+@dataclass
+class _Row:
+    pages: int = 0
+    fetches: int = 0
+    bytes: int = 0
+    errors: int = 0
+    skipped: int = 0
+    ms: int = 0
+    first: int = 1 << 60
+    last: int = 0
+    robots: tuple[int, int] = (-1, -1)
+    reasons: dict[str, int] = field(default_factory=dict)
+
+
+class SiteRow(msgspec.Struct, kw_only=True):
+    """One site."""
+
+    site: str
+    pages: int
+    fetches: int
+    bytes: int
+    errors: int
+    skipped: int
+    mean_ms: int
+    first: int
+    last: int
+
+
+class Sites:
+    """The sites of one crawl. Used by one thread at a time (it locks)."""
+
+    def __init__(self, crawl: CrawlReader, directory: Path | None) -> None:
+        """`directory`: where the file may be; None: in memory."""
+        self._crawl = crawl
+        self._lock = threading.Lock()
+        self._database = self._open(directory)
+        self._places = self._kept()
+
+    def _open(self, directory: Path | None) -> sqlite3.Connection:
+        if directory is not None:
+            try:
+                directory.mkdir(mode=0o700, exist_ok=True)
+                return _opened(directory / FILE)
+            except (OSError, sqlite3.Error):
+                with suppress(OSError, sqlite3.Error):  # damaged: it is only a cache
+                    (directory / FILE).unlink()
+                    return _opened(directory / FILE)
+        return _opened(None)
+
+    def _kept(self) -> list[Place]:
+        row = self._database.execute("select crawl, places from place").fetchone()
+        if row is not None and row[0] == self._crawl.crawl:
+            places = msgspec.json.decode(row[1], type=list[Place])
+            with suppress(StorageError):  # the log is an older copy: count anew
+                Follower(self._crawl, places)
+                return places
+        with self._database:
+            for table in ("site", "reason", "place"):
+                self._database.execute(f"delete from {table}")
+        return []
+
+    def catch_up(self, most: int = 1 << 60) -> int:
+        """Read what is new, at most about so many records; how many were read."""
+        with self._lock:
+            follower = Follower(self._crawl, self._places, settled=True)
+            rows: dict[str, _Row] = {}
+            count = held = 0
+            for shard, position, record in follower.read():
+                _apply(rows, shard, position, record)
+                count += 1
+                held += 1
+                if held >= _BATCH or count >= most:
+                    self._write(rows, follower.places, held)
+                    rows, held = {}, 0
+                    if count >= most:
+                        return count
+            self._write(rows, follower.places, held)
+            return count
+
+    def _write(self, rows: dict[str, _Row], places: list[Place], count: int) -> None:
+        with self._database as database:
+            database.executemany(
+                "insert into site values (?,?,?,?,?,?,?,?,?,?,?) on conflict (site) do update set"
+                " pages=pages+excluded.pages, fetches=fetches+excluded.fetches, bytes=bytes+excluded.bytes,"
+                " errors=errors+excluded.errors, skipped=skipped+excluded.skipped, ms=ms+excluded.ms,"
+                " first=min(first, excluded.first), last=max(last, excluded.last),"
+                " robots_shard=iif(excluded.robots_at < 0, robots_shard, excluded.robots_shard),"
+                " robots_at=iif(excluded.robots_at < 0, robots_at, excluded.robots_at)",
+                [
+                    (
+                        *(site, row.pages, row.fetches, row.bytes, row.errors, row.skipped),
+                        *(row.ms, row.first, row.last, *row.robots),
+                    )
+                    for site, row in rows.items()
+                ],
+            )
+            database.executemany(
+                "insert into reason values (?,?,?) on conflict (site, why) do update set"
+                " count=count+excluded.count",
+                [(site, why, n) for site, row in rows.items() for why, n in row.reasons.items()],
+            )
+            database.execute(
+                "insert into place values (1,?,?,?) on conflict (one) do update set crawl=excluded.crawl,"
+                " places=excluded.places, records=records+excluded.records",
+                (self._crawl.crawl, msgspec.json.encode(places), count),
+            )
+        self._places = places
+
+    # -- answers
+
+    def count(self, search: str = "") -> int:
+        """How many sites there are with these letters in their name."""
+        where, values = _where(search)
+        with self._lock:
+            found = self._database.execute(f"select count(*) from site{where}", values).fetchone()
+        return int(found[0])
+
+    def page(
+        self, search: str = "", sort: str = "pages", *, up: bool = False, number: int = 0
+    ) -> list[SiteRow]:
+        """One page of the table; an unknown column sorts by pages."""
+        column = sort if sort in COLUMNS else "pages"
+        where, values = _where(search)
+        order = f"{column} {'asc' if up else 'desc'}, site"
+        query = f"{_SELECT}{where} order by {order} limit ? offset ?"
+        with self._lock:
+            rows = self._database.execute(query, (*values, PER_PAGE, max(number, 0) * PER_PAGE)).fetchall()
+        return list(_rows(rows))
+
+    def one(self, site: str) -> SiteRow | None:
+        with self._lock:
+            rows = self._database.execute(f"{_SELECT} where site = ?", (site,)).fetchall()
+        return next(_rows(rows), None)
+
+    def reasons(self, site: str) -> list[tuple[str, int]]:
+        """Why URLs of a site were skipped, the most frequent first."""
+        query = "select why, count from reason where site = ? and count > 0 order by count desc, why"
+        with self._lock:
+            return list(self._database.execute(query, (site,)).fetchall())
+
+    def robots(self, site: str) -> Robots | None:
+        """The site's newest robots.txt."""
+        with self._lock:
+            query = "select robots_shard, robots_at from site where site = ?"
+            found = self._database.execute(query, (site,)).fetchone()
+        if found is None or found[1] < 0:
+            return None
+        record = self._crawl.logs[found[0]].read(found[1])
+        return record if isinstance(record, Robots) else None
+
+    def close(self) -> None:
+        with self._lock:
+            self._database.close()
+
+
+_SELECT = (
+    "select site, pages, fetches, bytes, errors, skipped, iif(fetches, ms / fetches, 0) as mean_ms, first, last"
+    " from site"
+)
+
+
+def _opened(path: Path | None) -> sqlite3.Connection:
+    database = sqlite3.connect(path or ":memory:", check_same_thread=False)
+    database.execute("pragma journal_mode = wal")
+    database.execute("pragma synchronous = off")  # a cache: after a power cut it is made anew if damaged
+    database.executescript(_SCHEMA)
+    database.commit()
+    return database
+
+
+def _where(search: str) -> tuple[str, tuple[str, ...]]:
+    if not search:
+        return "", ()
+    literal = search.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return " where site like ? escape '\\'", (f"%{literal}%",)
+
+
+def _rows(rows: list[tuple[Any, ...]]) -> Iterator[SiteRow]:
+    for site, pages, fetches, size, errors, skipped, mean, first, last in rows:
+        yield SiteRow(
+            site=site,
+            pages=pages,
+            fetches=fetches,
+            bytes=size,
+            errors=errors,
+            skipped=skipped,
+            mean_ms=mean,
+            first=first if fetches else 0,
+            last=last,
+        )
+
+
+def _apply(rows: dict[str, _Row], shard: int, position: int, record: Record) -> None:
+    if isinstance(record, Fetched):
+        row = rows.setdefault(site_of(record.url), _Row())
+        row.fetches += 1
+        row.pages += record.before is not Before.PAGE
+        row.bytes += record.size
+        row.errors += record.status >= 400
+        row.ms += record.timing.total
+        row.first, row.last = min(row.first, record.at), max(row.last, record.at)
+    elif isinstance(record, Lost):
+        row = rows.setdefault(site_of(record.url), _Row())
+        row.fetches -= 1
+        row.pages -= not record.remains
+        row.bytes -= record.size
+        row.errors -= record.status >= 400
+    elif isinstance(record, Skipped):
+        row = rows.setdefault(site_of(record.url), _Row())
+        row.skipped += 1
+        row.reasons[record.why] = row.reasons.get(record.why, 0) + 1
+    elif isinstance(record, Robots):
+        rows.setdefault(record.site, _Row()).robots = (shard, position)

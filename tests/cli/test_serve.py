@@ -1,0 +1,93 @@
+"""`lycosa serve`: the real command, over a real socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from lycosa.cli.main import dispatch
+from lycosa.errors import ConfigError
+from tests.crawl.made import MadeCrawl
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> MadeCrawl:
+    made = MadeCrawl(tmp_path / "crawl")
+    made.configure()
+    made.fetch("http://a.test/")
+    made.close()
+    return made
+
+
+def test_the_link_opens_the_token_is_kept_and_ctrl_c_ends_it(made: MadeCrawl, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    command = [
+        sys.executable,
+        "-m",
+        "lycosa.cli.main",
+        "serve",
+        str(made.directory),
+        "--token-file",
+        str(token),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        link = process.stdout.readline().strip()
+        assert link.endswith(f"/?token={token.read_text().strip()}") and token.stat().st_mode & 0o777 == 0o600
+        with urllib.request.urlopen(link, timeout=60) as answer:
+            assert b"Go on" in answer.read()
+        base = link.partition("/?")[0]
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{base}/api/status", timeout=60)
+        asked = urllib.request.Request(
+            f"{base}/api/sites", headers={"Authorization": f"Bearer {token.read_text().strip()}"}
+        )
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            assert [row["site"] for row in json.load(answer)["sites"]] == ["http://a.test"]
+        events = urllib.request.Request(
+            f"{base}/events", headers={"Authorization": f"Bearer {token.read_text().strip()}"}
+        )
+        with urllib.request.urlopen(events, timeout=60) as answer:
+            words = json.loads(answer.readline().removeprefix(b"data: "))
+            assert (words["state"], words["pages"]) == ("unknown", "1")
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert "Traceback" not in told
+    assert process.returncode in (0, 130)
+
+
+def refused(*args: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        from lycosa.cli import main
+
+        module = __import__("lycosa.cli.serve", fromlist=["run"])
+        module.run(main.parse("serve", list(args)))
+    return str(error.value)
+
+
+def test_mistakes_are_one_line_each(made: MadeCrawl, tmp_path: Path) -> None:
+    where = str(made.directory)
+    assert "--public" in refused(where, "--host", "0.0.0.0")
+    assert "holds no crawl" in refused(str(tmp_path))
+    assert "cannot be had" in refused(where, "--port", "99999")
+    short = tmp_path / "short"
+    short.write_text("abc")
+    assert "holds no token" in refused(where, "--token-file", str(short))
+    assert dispatch(["serve", str(tmp_path / "nothing")]) == 2
+
+
+def test_without_its_libraries_it_says_what_to_install(made: MadeCrawl) -> None:
+    code = "import sys; sys.modules['uvicorn'] = None; from lycosa.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "serve", str(made.directory)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+    assert done.returncode == 2 and "pip install 'lycosa[serve]'" in done.stderr

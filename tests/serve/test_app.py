@@ -1,0 +1,130 @@
+"""The pages and the interface for programs, asked without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from starlette.types import ASGIApp
+
+from lycosa.errors import ConfigError
+from lycosa.records import Skipped, Why
+from lycosa.serve.app import application
+from lycosa.serve.guard import Guard
+from tests.crawl.made import MadeCrawl, anchors
+from tests.serve.asking import Answer, ask
+
+TOKEN = "a-token-of-24-letters-00"
+EVIL = '"><script>alert(1)</script>'
+PAGE = "http://a.test/x?q=" + "%22%3E%3Cscript%3E"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> MadeCrawl:
+    made = MadeCrawl(tmp_path, shards=2)
+    made.configure()
+    made.seed("http://a.test/")
+    made.fetch(
+        "http://a.test/", links=anchors((PAGE, EVIL), "http://a.test/no"), body=b"<h1>hello</h1>", keep=True
+    )
+    made.fetch(PAGE, title=EVIL, body=b"<script>alert(2)</script>", keep=True)
+    made.log(Skipped(made.tick(), "http://a.test/no", 1, Why.ROBOTS, EVIL), made.shard_of("http://a.test/"))
+    made.close()
+    return made
+
+
+@pytest.fixture
+def app(made: MadeCrawl) -> ASGIApp:
+    return application(made.directory, Guard(TOKEN, frozenset({"here.test"})))
+
+
+def get(app: ASGIApp, target: str) -> Answer:
+    return asyncio.run(ask(app, target, authorization=f"Bearer {TOKEN}"))
+
+
+PATHS = (
+    *("/", "/part/now", "/sites", "/site?s=http://a.test", "/url", "/url?u=http://a.test/", "/report"),
+    *("/report/page", "/archived?u=http://a.test/", "/api/status", "/api/history", "/api/sites"),
+    *("/api/site?s=http://a.test", "/api/explain?u=a.test/", "/metrics", "/openapi.json"),
+    *("/static/style.css", "/static/page.js"),
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_path_answers_with_the_token_and_only_with_it(app: ASGIApp, path: str) -> None:
+    answer = get(app, path)
+    assert answer.status == 200 and (answer.body or path == "/part/now")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and answer.headers["x-content-type-options"] == "nosniff"
+    refused = asyncio.run(ask(app, path))
+    assert refused.status == 401 and TOKEN not in refused.text and b"hello" not in refused.body
+    assert asyncio.run(ask(app, path, host="evil.test", authorization=f"Bearer {TOKEN}")).status == 421
+
+
+def test_health_needs_no_token(app: ASGIApp) -> None:
+    assert asyncio.run(ask(app, "/health")).text == "ok\n"
+
+
+def test_the_printed_link_sets_a_cookie_that_is_taken(app: ASGIApp) -> None:
+    entered = asyncio.run(ask(app, f"/url?u=a.test&token={TOKEN}"))
+    cookie = entered.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=strict" in cookie
+    assert TOKEN not in entered.text and "0;url=/url?u=a.test" in entered.text
+    assert asyncio.run(ask(app, "/", cookie=cookie.partition(";")[0])).status == 200
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if not path.startswith(("/static", "/archived"))])
+def test_nothing_of_a_site_becomes_markup(app: ASGIApp, path: str) -> None:
+    assert "<script>alert" not in get(app, path).text
+    assert re.search(r"\son\w+=", get(app, f"/url?u={PAGE}").text) is None
+
+
+def test_hostile_questions_are_answered_with_their_text(app: ASGIApp) -> None:
+    for path in ("/url?u=", "/site?s=", "/sites?q=", "/sites?sort=", "/sites?page=", "/api/explain?u="):
+        for what in (EVIL, "%00", "%ff%fe", "'" * 300, "http://[", "%F0%9F%92%A9", "9" * 40, "-1"):
+            answer = get(app, path + what)
+            assert answer.status in (200, 404), (path, what)
+            is_page = answer.headers["content-type"].startswith("text/html")
+            assert is_page == (not path.startswith("/api"))
+            assert not is_page or "<script>alert" not in answer.text
+
+
+def test_the_archived_page_is_as_it_was_sent_and_can_do_nothing(app: ASGIApp) -> None:
+    answer = get(app, f"/archived?u={PAGE.replace('%', '%25')}")
+    assert answer.body == b"<script>alert(2)</script>"
+    assert answer.headers["content-security-policy"].startswith("sandbox;")
+    frame = get(app, f"/url?u={PAGE.replace('%', '%25')}").text
+    assert '<iframe sandbox="" src="/archived?u=' in frame
+    assert get(app, "/archived?u=http://a.test/no").status == 404
+    assert get(app, "/archived?u=").status == 404
+
+
+def test_a_url_is_explained(app: ASGIApp) -> None:
+    page = get(app, "/url?u=http://a.test/no").text
+    assert "skipped" in page and "robots" in page
+    found = msgspec.json.decode(get(app, "/api/explain?u=http://a.test/no").body)
+    assert (found["state"], found["path"]) == ("skipped", ["seed", "http://a.test/"])
+
+
+def test_the_description_has_every_path_for_programs(app: ASGIApp) -> None:
+    told = msgspec.json.decode(get(app, "/openapi.json").body)["paths"]
+    wanted = {path.partition("?")[0] for path in PATHS if path.startswith(("/api", "/metrics"))}
+    assert set(told) == {*wanted, "/health"}
+    for path, entry in told.items():
+        target = path + {"/api/site": "?s=http://a.test", "/api/explain": "?u=a.test"}.get(path, "")
+        media = next(iter(entry["get"]["responses"]["200"].get("content", {"text/plain": None})))
+        assert get(app, target).headers["content-type"].startswith(media)
+
+
+def test_what_is_not_here(app: ASGIApp) -> None:
+    assert get(app, "/nothing").status == 404
+    assert get(app, "/static/../app.py").status == 404
+    assert asyncio.run(ask(app, "/", "POST", authorization=f"Bearer {TOKEN}")).status == 405
+
+
+def test_a_directory_without_a_crawl(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no crawl"):
+        application(tmp_path, Guard(TOKEN, frozenset()))
