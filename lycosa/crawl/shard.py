@@ -51,7 +51,7 @@ from lycosa.records import (
 )
 from lycosa.seen.cache import Cache
 from lycosa.seen.protocol import Merge, Merging, Seen
-from lycosa.state import Durable
+from lycosa.state import Durable, Filed
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
@@ -433,6 +433,17 @@ class Shard:
             "calendar": self.calendar,
             "left": self.left,
             "budgets": self.budgets,
+        }
+
+    @property
+    def filed(self) -> dict[str, Filed]:
+        """Those of the parts that keep files."""
+        return {
+            "seen": self.seen,
+            "content": self.content_store,
+            "calendar": self.calendar,
+            "left": self.left,
+            "sites": self.sites,
         }
 
     def freeze(self) -> Iterator[bytes]:

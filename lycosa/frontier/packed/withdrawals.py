@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from lycosa.frontier.packed.queues import PackedQueues
+from lycosa.frontier.packed.store import FREE
 from lycosa.records import Waiting
 from lycosa.url.parts import host_of
 
@@ -67,6 +68,8 @@ class Withdrawals:
         """Take a host's URLs out of its queues, and put back those that were not withdrawn."""
         keys = self._keys[slot]
         self._forget(slot)
+        if self._queues.store.hosts[slot]["where"] == FREE:
+            return  # its URLs were taken, those withdrawn skipped, and the host was forgotten
         self._gather(slot)
         kept: list[Waiting] = []
         levels: list[int] = []

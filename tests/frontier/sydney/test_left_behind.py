@@ -813,3 +813,27 @@ def test_everything_ends_empty(tmp_path: Path) -> None:
         assert store.pop(named) == plain.pop(named)
     assert len(plain) == 0
     assert len(DiskFiles(tmp_path).list("")) <= 1
+
+
+def test_the_open_file_stays_though_nothing_in_it_is_wanted(tmp_path: Path) -> None:
+    """A snapshot names it, the next two do not, and then more is appended to it."""
+    store = PackedLeftBehind(DiskFiles(tmp_path), tails=1)
+    named: list[list[str]] = []
+
+    def snapshot() -> None:
+        list(store.freeze())
+        store.settle()
+        named.append(store.files())
+        store.keep({name for names in named[-2:] for name in names})
+
+    for n in range(3):
+        store.push(5, Entry(n, 0))
+    snapshot()
+    assert named[0]
+    while store.pop(5) is not None:
+        pass
+    snapshot()
+    snapshot()
+    for n in range(10, 13):
+        store.push(5, Entry(n, 0))
+    assert [store.pop(5) for _ in range(3)] == [Entry(n, 0) for n in range(10, 13)]
