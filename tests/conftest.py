@@ -5,7 +5,7 @@ where the environment forbids bytecode each would spend a second on compiling th
 
 Numba keeps compiled kernels beside their sources and looks only at the kernel's own file: after an edit of a
 kernel that another module's kernel calls, it would silently run the old code. So whenever any kernel
-changed since the last run, all of them are compiled anew.
+changed since the last run, all of them are compiled anew. (So it does with a layout of arrays, in a `*store.py`.)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return  # the controller has seen to it
     digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*kernels.py")):
+    for path in sorted([*PACKAGE.rglob("*kernels.py"), *PACKAGE.rglob("*store.py")]):
         digest.update(path.read_bytes())
     stamp = PACKAGE / "__pycache__" / "kernels.sha256"
     if stamp.exists() and stamp.read_text() == digest.hexdigest():

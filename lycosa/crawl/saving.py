@@ -35,6 +35,7 @@ from lycosa.crawl.replay import refill_outbox, replay
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.wholeness import Known, Missing, cursor_claims, missing, refuse
 from lycosa.files import Files, write_whole
+from lycosa.lifetimes import remove_unnamed
 from lycosa.log import snapshot
 from lycosa.log.log import Batch, pack
 from lycosa.log.reader import segment_name, segments
@@ -42,7 +43,6 @@ from lycosa.log.snapshot import SnapshotWriter
 from lycosa.records import Fetched, Lost
 
 RUNNING = "running"
-_OWN_FILES = ("seen", "content", "calendar", "left", "sites", "pages")
 _STEP = 8
 _RECORDS = 64
 """Pieces, and records that are delivered, between two breaths; and"""
@@ -213,7 +213,7 @@ class Saver:
             if named and named[-1][0] == shard.log.end:
                 continue
             parts = {name: part.freeze() for name, part in shard.parts.items()}
-            names = {name: shard.parts[name].files() for name in _OWN_FILES}
+            names = {name: part.files() for name, part in shard.filed.items()}
             frozen.append((shard, shard.log.end, parts, names))
         writers: list[SnapshotWriter] = []
         try:
@@ -245,26 +245,20 @@ class Saver:
                     since, began = 0, self._clock.monotonic()
 
     def _seal(self, writer: SnapshotWriter, shard: Shard, names: dict[str, list[str]]) -> None:
-        for name in _OWN_FILES:
-            shard.parts[name].settle()
+        for part in shard.filed.values():
+            part.settle()
         log = self._place(shard.number).within("log")
         sealed = [(first, log.size(segment_name(first))) for first in segments(log)[:-1]]
         logs = {each.number: each.log.committed for each in self.shards}
         writer.seal({"files": names, "store": self._store, "segments": sealed, "logs": logs})
 
     def _forget(self, shard: Shard, position: int, names: dict[str, list[str]]) -> None:
-        """Remove the files that only snapshots older than the last two named."""
+        """Say which files the last two snapshots name: the others may go."""
         named = self._named.setdefault(shard.number, [])
         named.append((position, names))
-        for _, old in named[: -snapshot.KEPT]:
-            for part in _OWN_FILES:
-                kept = {name for _, new in named[-snapshot.KEPT :] for name in new.get(part, [])}
-                gone = set(old.get(part, [])) - kept
-                for name in gone:
-                    self._place(shard.number).remove(f"{part}/{name}")
         del named[: -snapshot.KEPT]
-        for part, table in (("calendar", shard.calendar), ("sites", shard.sites), ("pages", shard.pages)):
-            table.forget({name for _, new in named for name in new.get(part, [])})
+        for name, part in shard.filed.items():
+            part.keep(names_in(named, name))
 
     # -- recovery
 
@@ -345,11 +339,8 @@ class Saver:
             read = snapshot.read(places, position) if found and position != found.position else found
             if read is not None and found is not None and position <= found.position:
                 kept.append((position, read.about.get("files", {})))
-        for part in _OWN_FILES:
-            named = {name for _, names in kept for name in names.get(part, [])}
-            for name in files.list(part):
-                if name not in named:
-                    files.remove(f"{part}/{name}")
+        for name in shard.filed:
+            remove_unnamed(files.within(name), names_in(kept, name))
         self._named[number] = kept
         if found is None:
             return 0
@@ -359,6 +350,8 @@ class Saver:
             for at, record in shard.log.reader.scan(0, found.position):
                 if isinstance(record, Fetched | Lost):
                     shard.note_page(record, at)
+        for name, part in shard.filed.items():
+            part.keep(names_in(kept, name))
         return found.position
 
     # -- clean and unclean stops
@@ -374,6 +367,11 @@ class Saver:
         """The stop is clean: the snapshot is sealed and nothing was asked since."""
         self._files.remove(RUNNING)
         self._files.sync_dir("")
+
+
+def names_in(snapshots: Sequence[tuple[int, dict[str, list[str]]]], part: str) -> set[str]:
+    """The files of a part that some snapshots name."""
+    return {name for _, names in snapshots for name in names.get(part, [])}
 
 
 def snapshot_claims(files: Files, number: int) -> list[Known]:

@@ -56,7 +56,7 @@ from lycosa.records import (
 )
 from lycosa.seen.cache import Cache
 from lycosa.seen.protocol import Merge, Merging, Seen
-from lycosa.state import Durable
+from lycosa.state import Durable, Filed
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
@@ -480,6 +480,18 @@ class Shard:
             "calendar": self.calendar,
             "left": self.left,
             "budgets": self.budgets,
+        }
+
+    @property
+    def filed(self) -> dict[str, Filed]:
+        """Those of the parts that keep files."""
+        return {
+            "seen": self.seen,
+            "content": self.content_store,
+            "calendar": self.calendar,
+            "left": self.left,
+            "sites": self.sites,
+            "pages": self.pages,
         }
 
     def freeze(self) -> Iterator[bytes]:
