@@ -707,7 +707,8 @@ class Agent:
         self._limits.start()
         self._cpu_before = time.process_time()
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
-        if self._blamed:  # durable before anything is read: the same page may end this process, too
+        if self._blamed or self._saver.is_behind:
+            # Durable before anything is read: a page that ended a process may end this one, too.
             await self._saver.commit()
             self._forget_blamed()
         committer = SteadyTask(self._commit_loop())
@@ -908,7 +909,7 @@ class Agent:
 
     def _idle(self) -> bool:
         """Nothing to do, now or within the horizon."""
-        if self._visits or self._merges or self._passing is not None:
+        if self._visits or self._merges or self._passing is not None or self._saver.is_behind:
             return False
         if self._team is not None and not self._team.exchange.quiet:
             return False

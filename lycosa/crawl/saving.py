@@ -29,9 +29,9 @@ from typing import Protocol
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
-from lycosa.crawl.exchange import Exchange, catch_up, delivering
+from lycosa.crawl.exchange import Exchange, delivering
 from lycosa.crawl.manifest import shard_directory
-from lycosa.crawl.replay import refill_outbox, replay
+from lycosa.crawl.replay import catch_up, replay
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.wholeness import Known, Missing, cursor_claims, missing, refuse
 from lycosa.files import Files, write_whole
@@ -82,6 +82,8 @@ class Saver:
         self._store = store
         self._clock = clock
         self._exchange = exchange
+        self._behind: dict[int, int] = {}
+        """By sender: what its log has for others before this position is delivered before anything else is."""
         self._committing = asyncio.Lock()
         self._snapshotting = asyncio.Lock()
         self._named: dict[int, list[tuple[int, dict[str, list[str]]]]] = {}
@@ -152,8 +154,15 @@ class Saver:
 
     async def _deliver(self) -> None:
         """What the commit made durable travels between the agent's shards, with breaths of the loop in between."""
+        at = milliseconds(self._clock)
+        while (number := next(iter(self._behind), None)) is not None:
+            stop, sender = self._behind[number], self.find(number)
+            if sender is not None:
+                await catch_up(sender, [each for each in self.shards if each is not sender], stop, at)
+            if self._behind.get(number) == stop:
+                del self._behind[number]
         since, began = 0, self._clock.monotonic()
-        for _ in delivering(self.shards, milliseconds(self._clock)):
+        for _ in delivering(self.shards, at):
             since += 1
             if since >= _RECORDS or self._clock.monotonic() - began >= _SLICE:
                 await asyncio.sleep(0)
@@ -317,13 +326,22 @@ class Saver:
         if self._archive is not None:
             self._archive.recover(ends)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether logs are to be read for what was on its way between shards."""
+        return bool(self._behind)
+
     def catch_up(self, running: bool = False) -> None:
-        """Deliver what was on its way between shards when the last process stopped, or when shards changed."""
+        """With the next commit deliver what was on its way between shards when the last process stopped, or when
+        shards changed. `running`: what was found since the last commit is in the outboxes, and stays there."""
         if self._ledger is not None:
             return  # whatever is on its way is the exchange's business
         if self._exchange is not None:
             self._exchange.rewind()
-        catch_up(self.shards, refill_outbox, milliseconds(self._clock), running)
+        for shard in self.shards:
+            shard.outbox.clear(shard.log.committed if running else None)
+            if shard.log.committed:
+                self._behind[shard.number] = shard.log.committed
 
     def _thaw(self, shard: Shard) -> int:
         number = shard.number
