@@ -101,6 +101,8 @@ _PAGE_ROWS = 16 << 20
 """Bytes of the page table that an agent keeps in RAM; the rest is on disk."""
 _LOW_WATER = 1_000
 """A shard with fewer pending URLs has its store answer what waits, or a small crawl would look finished."""
+_ANSWERS = 500
+"""URLs that the store has answered for that are put into the frontier between two breaths of the loop."""
 _LEAST_CACHE = 1 << 10
 """The exchange has a URL cache before it even if the stores have none."""
 
@@ -863,6 +865,10 @@ class Agent:
                     shard.seen.abandon(merge)
                     raise
                 shard.merged(merge)
+                more = True
+                while more:
+                    more = shard.admission.put_answered(_ANSWERS)
+                    await asyncio.sleep(0)
         except Exception as error:
             self._failure = self._failure or error
         finally:

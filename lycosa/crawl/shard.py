@@ -495,6 +495,7 @@ class Shard:
         }
 
     def freeze(self) -> Iterator[bytes]:
+        self.admission.put_answered()  # the first of the parts to be frozen: no other holds these URLs any more
         small = _Small(self.cursors, self.archive_ends, self.options, list(self.changes), self.answers)
         small.received = self.received
         if self.admission.coming is not None:
@@ -527,8 +528,8 @@ class Shard:
         return self.budgets.active and self.frontier.demote(host, self.budgets.class_of(host))
 
     def merged(self, merge: Merge) -> None:
-        """A merge of the store has run: what it found new goes into the frontier."""
-        self.admission.put_answered(self.seen.apply(merge))
+        """A merge of the store has run: what it found new is to be put into the frontier (`put_answered`)."""
+        self.admission.answered(self.seen.apply(merge))
 
     @property
     def is_full(self) -> bool:
