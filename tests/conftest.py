@@ -6,12 +6,16 @@ where the environment forbids bytecode each would spend a second on compiling th
 Numba keeps compiled kernels beside their sources and looks only at the kernel's own file: after an edit of a
 kernel that another module's kernel calls, it would silently run the old code. So whenever any kernel
 changed since the last run, all of them are compiled anew. (So it does with a layout of arrays, in a `*store.py`.)
+
+Frontiers check themselves (`lycosa.frontier.checking`) in the tests' own processes; not in commands that tests
+start, some of which are timed. `LYCOSA_CHECK=0` in the environment turns that off.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib
 import os
 import signal
 import threading
@@ -22,6 +26,11 @@ import hypothesis
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "lycosa"
+
+if "LYCOSA_CHECK" not in os.environ:
+    os.environ["LYCOSA_CHECK"] = "1"
+    importlib.import_module("lycosa.frontier.checking")  # it looks when it is imported
+    del os.environ["LYCOSA_CHECK"]
 
 hypothesis.settings.register_profile("lycosa", deadline=None)  # a busy machine is slow, and nothing else
 hypothesis.settings.load_profile("lycosa")

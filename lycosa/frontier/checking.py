@@ -3,8 +3,8 @@
     LYCOSA_CHECK=1      in the environment, when the program (or a run of its tests) starts
 
 What must hold is said where it is looked at, in the `check` of each store; one that does not hold raises
-`BrokenError`, which names it. A check reads everything, so a store of many elements is not checked after every
-operation, but after one in `size / SHARE`: the mode costs a bounded time per operation.
+`BrokenError`, which names it. A check reads everything, so a store is checked after one operation in `EVERY`, and
+one of many elements after one in `size / SHARE`: the mode costs a bounded time per operation. The tests run in it.
 
 Lists. Arrays of `next` numbers hold many lists at once: rows of a bucket, blocks of a queue, what is free. `lists`
 looks whether every element is in exactly one of them: each is pointed at once, by a head or by another, and from
@@ -25,7 +25,9 @@ from lycosa.errors import LocalError
 
 CHECKING = os.environ.get("LYCOSA_CHECK", "0") not in ("", "0")
 SHARE = 200
-"""Elements for which a check after every operation is not too dear."""
+"""Elements for which a check after every operation is not too dear; and"""
+EVERY = 8
+"""operations from one check to the next at least: after each one, crawls in tests took twice as long."""
 
 Numbers = NDArray[np.int64]
 
@@ -90,7 +92,7 @@ def _followed(operation: Callable[..., Any], size: Callable[[Any], int]) -> Call
     def followed(self: Any, *args: Any, **kwargs: Any) -> Any:
         answer = operation(self, *args, **kwargs)
         self.unchecked = getattr(self, "unchecked", 0) + 1
-        if self.unchecked * SHARE >= size(self):
+        if self.unchecked >= EVERY and self.unchecked * SHARE >= size(self):
             self.unchecked = 0
             self.check()
         return answer

@@ -127,17 +127,29 @@ def test_a_heap_out_of_order_is_found(frontier: PackedFrontier) -> None:
         frontier.check()
 
 
-def test_an_operation_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_operations_find_it(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
+    """After `EVERY` of them; of a large store after more."""
     monkeypatch.setattr(checking, "CHECKING", True)
 
-    class Checked(PackedFrontier):
-        pass
+    class Toy:
+        def work(self) -> None: ...
 
-    checking.checked(lambda frontier: 5 * checking.SHARE, "hold")(Checked)
-    frontier = Checked(ManualClock(), None, SEED)
+        def check(self) -> None:
+            checking.demand(False, "nothing holds")
+
+    checking.checked(lambda toy: rounds * checking.EVERY * checking.SHARE, "work")(Toy)
+    toy = Toy()
+    for _ in range(rounds * checking.EVERY - 1):
+        toy.work()
+    with pytest.raises(BrokenError, match="nothing holds"):
+        toy.work()
+
+
+def test_the_frontiers_of_tests_are_checked() -> None:
+    frontier = PackedFrontier(ManualClock(), None, SEED)
     frontier.put([waiting("http://a.example/")], [0])
     frontier._queues.fields.queued -= 1
-    for _ in range(4):  # a frontier of that size is not checked at every operation
-        frontier.hold("idle.example", 1e6)
     with pytest.raises(BrokenError, match="the number of URLs in queues is that of the hosts"):
-        frontier.hold("idle.example", 1e6)
+        for _ in range(checking.EVERY):
+            frontier.hold("idle.example", 1e6)
