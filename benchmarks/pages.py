@@ -60,7 +60,7 @@ def measure(pages: int, memory: int, place: Path) -> dict[str, object]:
             most_ram = max(most_ram, table.nbytes)
             list(table.freeze())
             table.settle()
-            table.forget([])
+            table.keep([])
 
     for number in range(pages):
         note(number)
@@ -69,7 +69,7 @@ def measure(pages: int, memory: int, place: Path) -> dict[str, object]:
     list(table.freeze())
     table.settle()
     list(table.freeze())
-    table.forget([])
+    table.keep([])
     disk = sum(run.size for run in table.runs)
     rows = sum(run.rows for run in table.runs)
     merging = files.bytes_read

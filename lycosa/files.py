@@ -24,7 +24,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -286,24 +286,6 @@ def lives(pid: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
-
-
-def settle_files(files: Files, cut: Mapping[str, int], synced: dict[str, int]) -> None:
-    """Make files durable up to the sizes of a cut, and their names; `synced` says how far each is already.
-
-    Syncing a second handle writes back the whole file, whoever wrote it, so this may run in a thread while the
-    owner of the files goes on appending.
-    """
-    stale = {name: size for name, size in cut.items() if synced.get(name, 0) < size}
-    for name in stale:
-        handle = files.append(name)
-        try:
-            handle.sync()
-        finally:
-            handle.close()
-    if stale:
-        files.sync_dir("")
-    synced.update(stale)
 
 
 class InUseError(ConfigError):

@@ -18,7 +18,7 @@ A piece is whatever the fold likes; the snapshot guards it with a checksum and k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 
@@ -29,3 +29,11 @@ class Durable(Protocol):
     def files(self) -> list[str]: ...
     def settle(self) -> None: ...
     def thaw(self, pieces: Iterable[bytes]) -> None: ...
+
+
+class Filed(Durable, Protocol):
+    """A fold that keeps files; `lycosa.lifetimes` says when they go."""
+
+    def keep(self, named: Collection[str]) -> list[str]:
+        """The kept snapshots name these files: what neither they nor the fold need is removed; its names."""
+        ...

@@ -5,12 +5,17 @@ where the environment forbids bytecode each would spend a second on compiling th
 
 Numba keeps compiled kernels beside their sources and looks only at the kernel's own file: after an edit of a
 kernel that another module's kernel calls, it would silently run the old code. So whatever was compiled before the
-last edit of any kernel is removed. (What `make setup` compiled is newer, and stays.)
+last edit of any kernel (or of a layout of arrays, in a `*store.py`) is removed. What `make setup` compiled is newer,
+and stays.
+
+Frontiers check themselves (`lycosa.frontier.checking`) in the tests' own processes; not in commands that tests
+start, some of which are timed. `LYCOSA_CHECK=0` in the environment turns that off.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import signal
 import threading
@@ -21,6 +26,11 @@ import hypothesis
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "lycosa"
+
+if "LYCOSA_CHECK" not in os.environ:
+    os.environ["LYCOSA_CHECK"] = "1"
+    importlib.import_module("lycosa.frontier.checking")  # it looks when it is imported
+    del os.environ["LYCOSA_CHECK"]
 
 hypothesis.settings.register_profile("lycosa", deadline=None)  # a busy machine is slow, and nothing else
 hypothesis.settings.load_profile("lycosa")
@@ -49,7 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYTHONPYCACHEPREFIX"] = str(PACKAGE.parent / ".pytest_cache" / "bytecode")
     if hasattr(config, "workerinput"):
         return  # the controller has seen to it
-    edited = max(path.stat().st_mtime_ns for path in PACKAGE.rglob("*kernels.py"))
+    sources = [*PACKAGE.rglob("*kernels.py"), *PACKAGE.rglob("*store.py")]
+    edited = max(path.stat().st_mtime_ns for path in sources)
     for pattern in ("*.nbi", "*.nbc"):  # an image knows by itself which sources it was made of
         for path in PACKAGE.rglob(pattern):
             if path.stat().st_mtime_ns < edited:

@@ -72,7 +72,7 @@ def name_of_image() -> str:
     for folder, folders, names in os.walk(_PACKAGE):
         folders[:] = sorted(each for each in folders if not each.startswith(("__", ".")))
         for name in sorted(names):
-            if name.endswith("kernels.py"):
+            if name.endswith(("kernels.py", "store.py")):  # these have the layouts of arrays
                 digest.update(Path(folder, name).read_bytes())
     return f"kernels-{sys.implementation.cache_tag}-{digest.hexdigest()[:20]}.image"
 

@@ -24,7 +24,8 @@ order does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -147,6 +148,7 @@ class Admission:
         self._source = ("", 0)  # the last page asked about, and its domain's hash
         self._others_next = True
         self.rules: LinkRules | None = None
+        self._answered: deque[tuple[int, bytes]] = deque()
         self.coming: tuple[int, Entry] | None = None
         """An entry that is left behind no more, and its queue: its record is being fetched from the log."""
         self.dropped = 0
@@ -365,12 +367,22 @@ class Admission:
         if items:
             self._frontier.put(items, _levels(self._order, items, sighting, told))
 
-    def put_answered(self, answers: Sequence[tuple[int, bytes]]) -> None:
-        """The store has answered: these were new. Their levels were found when they were offered."""
-        if answers:
-            rows = [_unpack(key, payload) for key, payload in answers]
+    def answered(self, answers: Iterable[tuple[int, bytes]]) -> None:
+        """The store has answered: these are new, and are to be put into the frontier."""
+        self._answered.extend(answers)
+
+    def put_answered(self, most: int | None = None) -> bool:
+        """Put some of what was answered (all of it) into the frontier; whether there is more.
+
+        Their levels were found when they were offered. A merge may answer for tens of thousands at once, more than
+        the loop has time for.
+        """
+        count = len(self._answered) if most is None else min(most, len(self._answered))
+        rows = [_unpack(*self._answered.popleft()) for _ in range(count)]
+        if rows:
             self._frontier.put([item for item, _ in rows], [level for _, level in rows])
         self.tell_room()
+        return bool(self._answered)
 
     def _sighting(self, found: Found, rows: Sequence[int]) -> Sighting | None:
         if not self._order.sighted or not found.source:
@@ -382,7 +394,8 @@ class Admission:
     def tell_room(self) -> None:
         """Say how much memory this shard's frontier has now, answers awaited included."""
         held = self._frontier.nbytes if self._room.is_tight else None
-        self._room.tell(self._number, self._frontier.used + PER_URL * self._seen.waiting, held)
+        awaited = self._seen.waiting + len(self._answered)
+        self._room.tell(self._number, self._frontier.used + PER_URL * awaited, held)
 
     # -- coming back
 

@@ -101,6 +101,8 @@ _PAGE_ROWS = 16 << 20
 """Bytes of the page table that an agent keeps in RAM; the rest is on disk."""
 _LOW_WATER = 1_000
 """A shard with fewer pending URLs has its store answer what waits, or a small crawl would look finished."""
+_ANSWERS = 500
+"""URLs that the store has answered for that are put into the frontier between two breaths of the loop."""
 _LEAST_CACHE = 1 << 10
 """The exchange has a URL cache before it even if the stores have none."""
 
@@ -707,7 +709,8 @@ class Agent:
         self._limits.start()
         self._cpu_before = time.process_time()
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
-        if self._blamed:  # durable before anything is read: the same page may end this process, too
+        if self._blamed or self._saver.is_behind:
+            # Durable before anything is read: a page that ended a process may end this one, too.
             await self._saver.commit()
             self._forget_blamed()
         committer = SteadyTask(self._commit_loop())
@@ -862,6 +865,10 @@ class Agent:
                     shard.seen.abandon(merge)
                     raise
                 shard.merged(merge)
+                more = True
+                while more:
+                    more = shard.admission.put_answered(_ANSWERS)
+                    await asyncio.sleep(0)
         except Exception as error:
             self._failure = self._failure or error
         finally:
@@ -908,7 +915,7 @@ class Agent:
 
     def _idle(self) -> bool:
         """Nothing to do, now or within the horizon."""
-        if self._visits or self._merges or self._passing is not None:
+        if self._visits or self._merges or self._passing is not None or self._saver.is_behind:
             return False
         if self._team is not None and not self._team.exchange.quiet:
             return False

@@ -19,7 +19,7 @@ due (`Heartbeats`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -255,29 +255,3 @@ def receiving(
         last = sequence if part is parts[-1] else 0
         receiver.append(Received(at, sender, end, links, depths, hops, digests, asked, hints, last))
         yield
-
-
-def catch_up(
-    shards: Sequence[Shard], refill: Callable[[Shard, int], int], at: int, running: bool = False
-) -> int:
-    """After recovery: deliver what senders logged behind receivers' cursors; records looked at.
-
-    `refill` puts what a shard's log has for others from a position on into its outbox. When the crawl is
-    `running`, what was found since the last commit stays there.
-    """
-    looked = 0
-    for sender in shards:
-        sender.outbox.clear(sender.log.committed if running else None)
-        others = [receiver for receiver in shards if receiver is not sender]
-        if not others:
-            continue
-        start = min(receiver.cursors.get(sender.number, 0) for receiver in others)
-        looked += refill(sender, start)
-        for receiver in others:
-            cursor = receiver.cursors.get(sender.number, 0)
-            rows = [
-                row for row in sender.outbox.take(receiver.number, sender.log.committed) if row[0] >= cursor
-            ]
-            if rows:
-                receive(receiver, sender.number, sender.log.committed, rows, at)
-    return looked

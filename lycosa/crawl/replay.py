@@ -16,13 +16,13 @@ plain way. Where the scope changes, links before it are judged by the old one or
 again after recovery (`rescoping`), from where the pass was at the snapshot.
 
 Links for other shards are read back from the log (`LinkPass`) by whoever delivers them: at a start, from the
-receivers' cursors; while the crawl runs, for a receiver that could not be sent to.
+receivers' cursors (`catch_up`, within an agent); while the crawl runs, for a receiver that could not be sent to.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.crawl.admission import Found, found_in
-from lycosa.crawl.exchange import Row
+from lycosa.crawl.exchange import Row, receiving
 from lycosa.crawl.shard import Shard
 from lycosa.files import Files
 from lycosa.log.log_pass import RECORDS, LogPass
@@ -163,18 +163,6 @@ class LinkPass:
                     yield record
 
 
-def refill_outbox(shard: Shard, start: int) -> int:
-    """Put the links for other shards that the log has from `start` on into the outbox; records read."""
-    batch = _Batch(shard, others=True)
-    count, reading = 0, LinkPass(shard.log.reader.files, start)
-    while rows := reading.take(shard.log.committed):
-        for position, record in rows:
-            batch.add_links_of(record, position)
-        count += len(rows)
-    batch.offer()
-    return count
-
-
 class ReadBack(NamedTuple):
     """What a part of a shard's log has for others, by their number."""
 
@@ -194,12 +182,12 @@ def read_back(
     """
     found = ReadBack({}, {})
 
-    def keep(_: Keys, leaving: list[tuple[int, Row]]) -> None:
+    def keep(leaving: list[tuple[int, Row]]) -> None:
         for owner, row in leaving:
             if owner in owners:
                 found.rows.setdefault(owner, []).append(row)
 
-    batch = _Batch(shard, others=True, send=keep)
+    batch = _Batch(shard, keep)
     for at, record in records:
         batch.add_links_of(record, at)
         # Who was known to be a duplicate when it was fetched need not be asked about.
@@ -218,19 +206,32 @@ async def read_back_apart(shard: Shard, reading: LinkPass, stop: int, owners: Co
     return await asyncio.to_thread(lambda: read_back(shard, reading.take(stop), owners))
 
 
-class _Batch:
-    """Links of many records, offered at once: the shard's own to its store, or those of others to its outbox."""
+async def catch_up(sender: Shard, receivers: Sequence[Shard], stop: int, at: int) -> int:
+    """Deliver what a shard's log has before `stop` for others, from their cursors on; records read.
 
-    def __init__(
-        self,
-        shard: Shard,
-        *,
-        others: bool = False,
-        send: Callable[[Keys, list[tuple[int, Row]]], None] | None = None,
-    ) -> None:
+    In slices, each with the cursors that it ends at: one that was cut short goes on from there. Nothing that was
+    found later may be delivered before it has ended.
+    """
+    number = sender.number
+    cursors = {receiver.number: receiver.cursors.get(number, 0) for receiver in receivers}
+    reading = LinkPass(sender.log.reader.files, min(cursors.values(), default=stop))
+    start = reading.position
+    while reading.position < stop:
+        found = await read_back_apart(sender, reading, stop, cursors)
+        for receiver in receivers:
+            rows = found.rows.get(receiver.number, [])
+            rows = [row for row in rows if row.at >= cursors[receiver.number]]
+            for _ in receiving(receiver, number, reading.position, rows, at) if rows else ():
+                await asyncio.sleep(0)
+    return max(stop - start, 0)
+
+
+class _Batch:
+    """Links of many records, offered at once: the shard's own to its store, or those of others to `send`."""
+
+    def __init__(self, shard: Shard, send: Callable[[list[tuple[int, Row]]], None] | None = None) -> None:
         self._shard = shard
-        self._others = others
-        self._send = send or shard.outbox.add
+        self._send = send
         self.digests: list[int] = []
         self._clear()
 
@@ -260,7 +261,7 @@ class _Batch:
             kinds = b"".join([found.links.kinds for found in self._found])
             keys, hosts = shard.keyer.scan(text)
             wanted = shard.rules.follow[np.frombuffer(kinds, np.uint8)]
-            if not self._others:
+            if self._send is None:
                 wanted &= ~shard.store.certain(keys)
             rows = np.flatnonzero(wanted)
             # Of a URL that is met several times in the batch only the first meeting can be new.
@@ -275,11 +276,11 @@ class _Batch:
     ) -> None:
         shard = self._shard
         owners = self._owners(urls, hosts, rows)
-        chosen = (owners != shard.number) if self._others else (owners == shard.number)
+        chosen = (owners == shard.number) if self._send is None else (owners != shard.number)
         rows, owners = rows[chosen], owners[chosen]
         ends = np.cumsum([len(found.links) for found in self._found])
         sources = np.searchsorted(ends, rows, side="right")
-        if not self._others and not shard.admission.fits(len(rows)):
+        if self._send is None and not shard.admission.fits(len(rows)):
             for source in np.unique(sources).tolist():  # one by one: some will be left behind
                 shard.admission.offer(self._found[source], self._positions[source], foreign=False)
             return
@@ -298,15 +299,15 @@ class _Batch:
             if hops > max_hops or not inside(url, found.depth):
                 continue
             kept.append(row)
-            if self._others:
+            if self._send is not None:
                 hint = shard.admission.hint(found, row - first, Waiting(url, key, found.depth, hops))
                 leaving.append(
                     (owner, Row(self._positions[source], url, kinds[row], found.depth, hops, hint))
                 )
             else:
                 items.append(Waiting(url, key, found.depth, hops))
-        if leaving:
-            self._send(keys[kept], leaving)
+        if self._send is not None:
+            self._send(leaving)
         elif items:
             shard.admission.offer_items(shard.store, keys[kept], items)
             shard.admission.tell_room()

@@ -29,12 +29,13 @@ from typing import Protocol
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
-from lycosa.crawl.exchange import Exchange, catch_up, delivering
+from lycosa.crawl.exchange import Exchange, delivering
 from lycosa.crawl.manifest import shard_directory
-from lycosa.crawl.replay import refill_outbox, replay
+from lycosa.crawl.replay import catch_up, replay
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.wholeness import Known, Missing, cursor_claims, missing, refuse
 from lycosa.files import Files, write_whole
+from lycosa.lifetimes import remove_unnamed
 from lycosa.log import snapshot
 from lycosa.log.log import Batch, pack
 from lycosa.log.reader import segment_name, segments
@@ -42,7 +43,6 @@ from lycosa.log.snapshot import SnapshotWriter
 from lycosa.records import Fetched, Lost
 
 RUNNING = "running"
-_OWN_FILES = ("seen", "content", "calendar", "left", "sites", "pages")
 _STEP = 8
 _RECORDS = 64
 """Pieces, and records that are delivered, between two breaths; and"""
@@ -82,6 +82,8 @@ class Saver:
         self._store = store
         self._clock = clock
         self._exchange = exchange
+        self._behind: dict[int, int] = {}
+        """By sender: what its log has for others before this position is delivered before anything else is."""
         self._committing = asyncio.Lock()
         self._snapshotting = asyncio.Lock()
         self._named: dict[int, list[tuple[int, dict[str, list[str]]]]] = {}
@@ -152,8 +154,15 @@ class Saver:
 
     async def _deliver(self) -> None:
         """What the commit made durable travels between the agent's shards, with breaths of the loop in between."""
+        at = milliseconds(self._clock)
+        while (number := next(iter(self._behind), None)) is not None:
+            stop, sender = self._behind[number], self.find(number)
+            if sender is not None:
+                await catch_up(sender, [each for each in self.shards if each is not sender], stop, at)
+            if self._behind.get(number) == stop:
+                del self._behind[number]
         since, began = 0, self._clock.monotonic()
-        for _ in delivering(self.shards, milliseconds(self._clock)):
+        for _ in delivering(self.shards, at):
             since += 1
             if since >= _RECORDS or self._clock.monotonic() - began >= _SLICE:
                 await asyncio.sleep(0)
@@ -213,7 +222,7 @@ class Saver:
             if named and named[-1][0] == shard.log.end:
                 continue
             parts = {name: part.freeze() for name, part in shard.parts.items()}
-            names = {name: shard.parts[name].files() for name in _OWN_FILES}
+            names = {name: part.files() for name, part in shard.filed.items()}
             frozen.append((shard, shard.log.end, parts, names))
         writers: list[SnapshotWriter] = []
         try:
@@ -245,26 +254,20 @@ class Saver:
                     since, began = 0, self._clock.monotonic()
 
     def _seal(self, writer: SnapshotWriter, shard: Shard, names: dict[str, list[str]]) -> None:
-        for name in _OWN_FILES:
-            shard.parts[name].settle()
+        for part in shard.filed.values():
+            part.settle()
         log = self._place(shard.number).within("log")
         sealed = [(first, log.size(segment_name(first))) for first in segments(log)[:-1]]
         logs = {each.number: each.log.committed for each in self.shards}
         writer.seal({"files": names, "store": self._store, "segments": sealed, "logs": logs})
 
     def _forget(self, shard: Shard, position: int, names: dict[str, list[str]]) -> None:
-        """Remove the files that only snapshots older than the last two named."""
+        """Say which files the last two snapshots name: the others may go."""
         named = self._named.setdefault(shard.number, [])
         named.append((position, names))
-        for _, old in named[: -snapshot.KEPT]:
-            for part in _OWN_FILES:
-                kept = {name for _, new in named[-snapshot.KEPT :] for name in new.get(part, [])}
-                gone = set(old.get(part, [])) - kept
-                for name in gone:
-                    self._place(shard.number).remove(f"{part}/{name}")
         del named[: -snapshot.KEPT]
-        for part, table in (("calendar", shard.calendar), ("sites", shard.sites), ("pages", shard.pages)):
-            table.forget({name for _, new in named for name in new.get(part, [])})
+        for name, part in shard.filed.items():
+            part.keep(names_in(named, name))
 
     # -- recovery
 
@@ -323,13 +326,22 @@ class Saver:
         if self._archive is not None:
             self._archive.recover(ends)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether logs are to be read for what was on its way between shards."""
+        return bool(self._behind)
+
     def catch_up(self, running: bool = False) -> None:
-        """Deliver what was on its way between shards when the last process stopped, or when shards changed."""
+        """With the next commit deliver what was on its way between shards when the last process stopped, or when
+        shards changed. `running`: what was found since the last commit is in the outboxes, and stays there."""
         if self._ledger is not None:
             return  # whatever is on its way is the exchange's business
         if self._exchange is not None:
             self._exchange.rewind()
-        catch_up(self.shards, refill_outbox, milliseconds(self._clock), running)
+        for shard in self.shards:
+            shard.outbox.clear(shard.log.committed if running else None)
+            if shard.log.committed:
+                self._behind[shard.number] = shard.log.committed
 
     def _thaw(self, shard: Shard) -> int:
         number = shard.number
@@ -345,11 +357,8 @@ class Saver:
             read = snapshot.read(places, position) if found and position != found.position else found
             if read is not None and found is not None and position <= found.position:
                 kept.append((position, read.about.get("files", {})))
-        for part in _OWN_FILES:
-            named = {name for _, names in kept for name in names.get(part, [])}
-            for name in files.list(part):
-                if name not in named:
-                    files.remove(f"{part}/{name}")
+        for name in shard.filed:
+            remove_unnamed(files.within(name), names_in(kept, name))
         self._named[number] = kept
         if found is None:
             return 0
@@ -359,6 +368,8 @@ class Saver:
             for at, record in shard.log.reader.scan(0, found.position):
                 if isinstance(record, Fetched | Lost):
                     shard.note_page(record, at)
+        for name, part in shard.filed.items():
+            part.keep(names_in(kept, name))
         return found.position
 
     # -- clean and unclean stops
@@ -374,6 +385,11 @@ class Saver:
         """The stop is clean: the snapshot is sealed and nothing was asked since."""
         self._files.remove(RUNNING)
         self._files.sync_dir("")
+
+
+def names_in(snapshots: Sequence[tuple[int, dict[str, list[str]]]], part: str) -> set[str]:
+    """The files of a part that some snapshots name."""
+    return {name for _, names in snapshots for name in names.get(part, [])}
 
 
 def snapshot_claims(files: Files, number: int) -> list[Known]:

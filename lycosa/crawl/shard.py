@@ -56,7 +56,7 @@ from lycosa.records import (
 )
 from lycosa.seen.cache import Cache
 from lycosa.seen.protocol import Merge, Merging, Seen
-from lycosa.state import Durable
+from lycosa.state import Durable, Filed
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
@@ -482,7 +482,20 @@ class Shard:
             "budgets": self.budgets,
         }
 
+    @property
+    def filed(self) -> dict[str, Filed]:
+        """Those of the parts that keep files."""
+        return {
+            "seen": self.seen,
+            "content": self.content_store,
+            "calendar": self.calendar,
+            "left": self.left,
+            "sites": self.sites,
+            "pages": self.pages,
+        }
+
     def freeze(self) -> Iterator[bytes]:
+        self.admission.put_answered()  # the first of the parts to be frozen: no other holds these URLs any more
         small = _Small(self.cursors, self.archive_ends, self.options, list(self.changes), self.answers)
         small.received = self.received
         if self.admission.coming is not None:
@@ -515,8 +528,8 @@ class Shard:
         return self.budgets.active and self.frontier.demote(host, self.budgets.class_of(host))
 
     def merged(self, merge: Merge) -> None:
-        """A merge of the store has run: what it found new goes into the frontier."""
-        self.admission.put_answered(self.seen.apply(merge))
+        """A merge of the store has run: what it found new is to be put into the frontier (`put_answered`)."""
+        self.admission.answered(self.seen.apply(merge))
 
     @property
     def is_full(self) -> bool:

@@ -38,7 +38,8 @@ from xxhash import xxh64_intdigest
 from lycosa.crawl import site_kernels as kernels
 from lycosa.crawl.site_index import Index, Words
 from lycosa.errors import StorageError
-from lycosa.files import Files, settle_files
+from lycosa.files import Files
+from lycosa.lifetimes import FileSet
 
 MAGIC = b"LySIT1\r\n"
 NONE = 0
@@ -125,9 +126,7 @@ class SiteFiles:
         self._frames = 0
         self._debt = 0  # bytes to be read by the collection of garbage
         self._collected = 0  # of the first file: how far its frames were looked at; 0: not begun
-        self._retired: set[str] = set()
-        self._cut: dict[str, int] = {}
-        self._synced: dict[str, int] = {}
+        self._held = FileSet(files)
         self.still = False
         """While set nothing is moved: a snapshot is being written that knows places."""
 
@@ -166,7 +165,9 @@ class SiteFiles:
         number = -1
         while (span := next((s for s in self._spans if s.number > number), None)) is not None:
             number, at = span.number, len(MAGIC)
-            while at < span.stop:
+            while (
+                at < span.stop and number in self._by_number
+            ):  # else it was collected: its entries come later
                 data, hashes, places, _, used = self._frames_at(span, at, CHUNK)
                 start = at
                 at += used
@@ -181,16 +182,16 @@ class SiteFiles:
         """The files with what counts of them now; they hold it, though not yet durably."""
         self._flush()
         spans = [Span(span.number, span.stop, span.frames) for span in self._spans]
-        self._cut = {span.name: span.stop for span in spans}
+        self._held.cut({span.name: span.stop for span in spans})
         return spans
 
     def files(self) -> list[str]:
         """The files of the last cut."""
-        return sorted(self._cut)
+        return self._held.names()
 
     def settle(self) -> None:
         """Make the files of the last cut durable; may run in a thread."""
-        settle_files(self._files, dict(self._cut), self._synced)
+        self._held.settle()
 
     def open(self, spans: list[Span]) -> None:
         """Have the entries of a cut again."""
@@ -211,16 +212,11 @@ class SiteFiles:
                 raise self._damaged(span.name, at)
             self._frames += frames
             self._add_span(span)
-        self._cut = {span.name: span.stop for span in spans}
+        self._held.thawed({span.name: span.stop for span in spans})
 
-    def forget(self, named: Collection[str]) -> list[str]:
-        """Remove the files that are used up and that no snapshot names; the names removed."""
-        gone = sorted(self._retired - set(named) - set(self._cut))
-        for name in gone:
-            self._files.remove(name)
-            self._retired.discard(name)
-            self._synced.pop(name, None)
-        return gone
+    def keep(self, named: Collection[str]) -> list[str]:
+        """See `lycosa.lifetimes`."""
+        return self._held.keep(named)
 
     # -- inside
 
@@ -270,6 +266,7 @@ class SiteFiles:
         span = self._spans[-1]
         written = span.stop - len(self._buffer)
         handle = self._files.append(span.name) if written else self._files.create(span.name)
+        self._held.use(span.name)
         try:
             if handle.size != written:
                 # A write failed before, and left a part of itself.
@@ -354,5 +351,5 @@ class SiteFiles:
             self._spans.popleft()
             del self._by_number[span.number]
             self._frames -= span.frames
-            self._retired.add(span.name)
+            self._held.drop(span.name)
             self._collected = 0

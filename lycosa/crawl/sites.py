@@ -244,9 +244,8 @@ class SiteTable:
         if self._store is not None:
             self._store.settle()
 
-    def forget(self, named: Collection[str]) -> list[str]:
-        """Remove the files that are used up and that no snapshot names; the names removed."""
-        return [] if self._store is None else self._store.forget(named)
+    def keep(self, named: Collection[str]) -> list[str]:
+        return [] if self._store is None else self._store.keep(named)
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         iterator = iter(pieces)

@@ -7,6 +7,9 @@
     sydney    how many of a page's new links enter          fill of the memory, what was left behind
     waits     how long hosts, addresses and URLs wait       politeness, retries, the calendar
 
+`fields.py` and `checking.py` are for stores of packed arrays: names for the numbers that kernels share with Python,
+and a mode in which every operation is followed by a look at all that must hold.
+
 Imports go one way: `packed` and `plain` know `orders`; `sydney` and `waits` know none of the others. What a crawl
 is put together from is imported from here, by name; each name is loaded when it is first asked for, so that
 whoever wants the options alone does not load the kernels. Constants and kernels are imported from their module.

@@ -18,7 +18,8 @@ Runs never change, so a freeze is a list of them:
     head     = [version, [[file, rows]*]]       MessagePack, the oldest file first
     piece    = row*                             what is in RAM, the oldest first
 
-After a thaw writing goes on with files of new names. A file that was merged away goes when no snapshot names it.
+After a thaw writing goes on with files of new names. When a file goes that was
+merged away, `lycosa.lifetimes` says.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ import msgspec
 import numpy as np
 
 from lycosa.errors import StorageError
-from lycosa.files import Files, settle_files
+from lycosa.files import Files
+from lycosa.lifetimes import FileSet
 from lycosa.pages.rows import NO_ROWS, ROW, ROW_BYTES, Rows, find, fold, merged, pack, unpack
 from lycosa.pages.runs import Run, write
 from lycosa.pages.summary import Summary, joined
@@ -56,11 +58,10 @@ class PackedPages:
         self._sealed: list[Rows] = []
         self._runs: list[Run] = []
         self._number = -1  # of the last file; -1: not known yet
-        self._cut: dict[str, int] = {}
-        self._synced: dict[str, int] = {}
-        self._retired: set[str] = set()
+        self._held = FileSet(files)
+        self._merged: list[str] = []  # files that were merged away, and may still be read at this moment
         self._lock = threading.Lock()
-        """Of the runs, the numbers and what is retired, which `settle` changes in its thread."""
+        """Of the runs, the numbers, the set of files and what was merged, which `settle` changes in its thread."""
         self._merging = threading.Lock()
 
     # -- the contract
@@ -121,6 +122,7 @@ class PackedPages:
         if sum(map(len, sealed)) * ROW_BYTES > self._memory:
             run = write(self._files, self._next_name(), [fold(np.concatenate(sealed))])
             with self._lock:
+                self._held.use(run.name)
                 self._runs = [*self._runs, run]
             self._sealed = []
 
@@ -143,15 +145,17 @@ class PackedPages:
             new = write(self._files, self._next_name(), merged(older.read(), newer.read()))
             with self._lock:
                 at = self._runs.index(older)  # meanwhile younger ones may have come
+                self._held.use(new.name)
                 self._runs = [*self._runs[:at], new, *self._runs[at + 2 :]]
-                self._retired.update((older.name, newer.name))
+                self._merged += (older.name, newer.name)
 
     # -- Durable
 
     def freeze(self) -> Iterator[bytes]:
         self._seal()
-        runs = self._runs
-        self._cut = {run.name: run.size for run in runs}
+        with self._lock:
+            runs = self._runs
+            self._held.cut({run.name: run.size for run in runs})
         head = msgspec.msgpack.encode((VERSION, [(run.name, run.rows) for run in runs]))
         return self._pieces(head, self._sealed)
 
@@ -163,10 +167,10 @@ class PackedPages:
                 yield rows[at : at + PIECE_ROWS].tobytes()
 
     def files(self) -> list[str]:
-        return sorted(self._cut)
+        return self._held.names()
 
     def settle(self) -> None:
-        settle_files(self._files, dict(self._cut), self._synced)
+        self._held.settle()
         if self._merging.acquire(blocking=False):  # else a snapshot that was given up is still at it
             try:
                 self._merge()
@@ -192,15 +196,13 @@ class PackedPages:
                     f"page file {run.name} has {size} bytes, but the snapshot needs {run.size}: restore it, or "
                     "remove the crawl's snapshots to have the log read anew"
                 )
-        self._cut = {run.name: run.size for run in self._runs}
+        self._held.thawed({run.name: run.size for run in self._runs})
         rows = fold(np.concatenate([NO_ROWS, *(np.frombuffer(piece, ROW) for piece in iterator)]))
         self._sealed = [rows] if len(rows) else []
 
-    def forget(self, named: Collection[str]) -> list[str]:
+    def keep(self, named: Collection[str]) -> list[str]:
         with self._lock:
-            gone = sorted(self._retired - set(named) - set(self._cut))
-            self._retired.difference_update(gone)
-        for name in gone:
-            self._files.remove(name)
-            self._synced.pop(name, None)
-        return gone
+            for name in self._merged:
+                self._held.drop(name)
+            self._merged = []
+            return self._held.keep(named)

@@ -50,5 +50,5 @@ class PlainPages:
         for piece in pieces:
             self._rows.update(msgspec.msgpack.decode(piece, type=list[tuple[int, Summary]]))
 
-    def forget(self, named: Collection[str]) -> list[str]:
+    def keep(self, named: Collection[str]) -> list[str]:
         return []

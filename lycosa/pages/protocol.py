@@ -8,14 +8,14 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from lycosa.pages.summary import Summary
-from lycosa.state import Durable
+from lycosa.state import Filed
 
 
-class PageTable(Durable, Protocol):
+class PageTable(Filed, Protocol):
     """What a shard has of each page, by the key of its URL."""
 
     def note(self, key: int, summary: Summary) -> None:
@@ -33,8 +33,4 @@ class PageTable(Durable, Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes of RAM held, about."""
-        ...
-
-    def forget(self, named: Collection[str]) -> list[str]:
-        """Remove the files that are used up and that no snapshot names; the names removed."""
         ...

@@ -23,7 +23,7 @@ A snapshot holds the state, which ranges have moved, and the pieces of the store
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from lycosa.errors import LocalError
 from lycosa.files import Files
+from lycosa.lifetimes import FileSet
 from lycosa.seen import repository
 from lycosa.seen.memory import MemorySeen, Table
 from lycosa.seen.protocol import Answer, Keys, Merge
@@ -72,13 +73,12 @@ class AutoSeen:
         self._memory_limit = memory
         self._split = split
         self.state = MEMORY
-        self._memory: MemorySeen | None = MemorySeen(files)
+        self._held = FileSet(files)
+        self._memory: MemorySeen | None = MemorySeen(files, held=self._held)
         self._disk: VeuniqSeen | None = None
         self._moved: set[int] = set()
         self._lows: list[int] = []
         self._move: Move | None = None
-        self._frozen: list[str] = []
-        self._to_settle: list[MemorySeen | VeuniqSeen] = []
 
     # -- the contract
 
@@ -172,8 +172,7 @@ class AutoSeen:
             self._disk.adopt(merge.index, merge.made)
         self._moved.add(merge.index)
         if len(self._moved) == len(self._lows):
-            for name in self._table_store().retire():
-                self._files.remove(name)
+            self._table_store().retire()
             self._memory = None
             self.state = DISK
             self._disk.grant(self._memory_limit)
@@ -190,18 +189,19 @@ class AutoSeen:
     def freeze(self) -> Iterator[bytes]:
         memory = list(self._memory.freeze()) if self._memory is not None else []
         disk = self._disk.freeze() if self._disk is not None else iter(())
-        # Kept apart, since the table may be gone by the time that its file is to be settled.
-        self._to_settle = [store for store in (self._memory, self._disk) if store is not None]
-        self._frozen = [name for store in self._to_settle for name in store.files()]
+        if self._memory is None:
+            self._held.cut({}, "memory")
         head = msgspec.msgpack.encode((self.state, sorted(self._moved), self._lows, len(memory)))
         return itertools.chain((head, *memory), disk)
 
     def files(self) -> list[str]:
-        return list(self._frozen)
+        return self._held.names()
 
     def settle(self) -> None:
-        for store in self._to_settle:
-            store.settle()
+        self._held.settle()
+
+    def keep(self, named: Collection[str]) -> list[str]:
+        return self._held.keep(named)
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         rows = iter(pieces)
@@ -216,7 +216,9 @@ class AutoSeen:
             self._memory = None
         if self.state != MEMORY:
             share = self._memory_limit if self._memory is None else self._memory_limit // 4
-            self._disk = VeuniqSeen(self._files, memory=share, split=self._split, lows=self._lows)
+            self._disk = VeuniqSeen(
+                self._files, memory=share, split=self._split, lows=self._lows, held=self._held
+            )
             self._disk.thaw(rows)
 
     def close(self) -> None:
@@ -239,7 +241,7 @@ class AutoSeen:
         cuts = sample[np.arange(1, ranges) * len(sample) // ranges] if len(sample) else sample
         self._lows = sorted({0, *cuts.tolist()})
         self._disk = VeuniqSeen(
-            self._files, memory=self._memory_limit // 4, split=self._split, lows=self._lows
+            self._files, memory=self._memory_limit // 4, split=self._split, lows=self._lows, held=self._held
         )
         self._moved = set()
         self.state = MOVING

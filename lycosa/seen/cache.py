@@ -23,7 +23,7 @@ Caches start cold; a snapshot never holds one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -319,6 +319,9 @@ class CachedSeen:
 
     def settle(self) -> None:
         self._store.settle()
+
+    def keep(self, named: Collection[str]) -> list[str]:
+        return self._store.keep(named)
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         self._cache.clear()

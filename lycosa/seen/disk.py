@@ -23,15 +23,15 @@ Durability. Files are written once under names that only grow, and are named by 
             [lowest key, waiting files, whether a buffer follows]
     buffer  one piece for each bucket that has one: a block of a waiting file
 
-A file that a merge made needless is removed at once if no snapshot ever named it; else it stays
-until whoever keeps the snapshots removes it. After `thaw` no file of the past is appended to.
+A file that a merge made needless is removed by the next merge, unless a snapshot needs it (`lycosa.lifetimes`).
+After `thaw` no file of the past is appended to.
 """
 
 from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from lycosa.errors import LocalError
 from lycosa.files import Files
+from lycosa.lifetimes import FileSet
 from lycosa.seen import merge_kernels as kernels
 from lycosa.seen import waiting
 from lycosa.seen.merging import RECORD_BYTES, MergeRun
@@ -48,6 +49,8 @@ from lycosa.seen.repository import Repository
 from lycosa.seen.waiting import KIND_SHIFT, Buffer, Source
 
 _PREFIXES = ("repo-", "wait-")
+_STORE = "disk"
+"""What its cuts are called in a set of files that it shares."""
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
 _SMALLEST_BLOCK = 1 << 12
 _LARGEST_BLOCK = 1 << 18
@@ -94,7 +97,15 @@ class Planned(MergeRun):
 class DiskSeen(ABC):
     """The common part; a store derives from it and says what to merge next."""
 
-    def __init__(self, files: Files, lows: Sequence[Sequence[int]], memory: int, split: int = 0) -> None:
+    def __init__(
+        self,
+        files: Files,
+        lows: Sequence[Sequence[int]],
+        memory: int,
+        split: int = 0,
+        held: FileSet | None = None,
+    ) -> None:
+        """`held`: the set of files of a store that this one is a part of."""
         self._files = files
         self._memory = memory
         self._split = split
@@ -105,10 +116,7 @@ class DiskSeen(ABC):
         self._asked = 0
         self._buffered = 0
         self._garbage: list[str] = []
-        self._named: set[str] = set()  # files that some snapshot names
-        self._frozen: list[str] = []
-        self._unsynced: set[str] = set()
-        self._to_sync: list[str] = []
+        self._held = FileSet(files) if held is None else held
         self._planned: Planned | None = None
         self.bytes_read = 0
         self.bytes_written = 0
@@ -231,6 +239,8 @@ class DiskSeen(ABC):
                 self._discard(source.name)
         if planned.old is not None:
             self._discard(planned.old.name)
+        for _, part in planned.parts:
+            self._held.use(part.name)
         self.bytes_read += planned.bytes_read
         self.bytes_written += planned.bytes_written
         if len(planned.parts) == 1:
@@ -279,45 +289,36 @@ class DiskSeen(ABC):
             buffer.ask(kind, [key], [next(payloads)])
 
     def _discard(self, name: str) -> None:
-        self._unsynced.discard(name)
-        if name not in self._named:
-            self._garbage.append(name)
+        if self._held.retire(name):
+            self._garbage.append(name)  # removed in the thread of the next merge
 
     # -- durability
 
     def freeze(self) -> Iterator[bytes]:
-        shelves, buffers, names = [], [], []
+        shelves, buffers = [], []
+        sizes: dict[str, int] = {}
         for shelf in self._shelves:
             buckets = []
             for bucket in shelf.buckets:
                 buckets.append((bucket.low, list(bucket.sources), bool(bucket.buffer.keys)))
-                names += [source.name for source in bucket.sources]
+                sizes.update((source.name, source.length) for source in bucket.sources)
                 if bucket.buffer.keys:
                     buffers.append(bucket.buffer.encode())
             shelves.append((shelf.repository, buckets))
             if shelf.repository is not None:
-                names.append(shelf.repository.name)
-        self._frozen = names
-        self._named.update(names)
-        self._unsynced.update(self._to_sync)  # what a settle that failed has left
-        self._to_sync = sorted(self._unsynced.intersection(names))
-        self._unsynced.difference_update(self._to_sync)
+                sizes[shelf.repository.name] = 0  # its builder has synced it
+        self._held.cut(sizes, _STORE)
         number = next(self._numbers)  # skipped, not peeked at: a merge may be taking names in its thread
         return iter((msgspec.msgpack.encode((number, shelves)), *buffers))
 
     def files(self) -> list[str]:
-        return list(self._frozen)
+        return self._held.names()
 
     def settle(self) -> None:
-        for name in self._to_sync:
-            out = self._files.append(name)
-            try:
-                out.sync()
-            finally:
-                out.close()
-        self._to_sync = []
-        if self._frozen:
-            self._files.sync_dir("")
+        self._held.settle()
+
+    def keep(self, named: Collection[str]) -> list[str]:
+        return self._held.keep(named)
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         rows = iter(pieces)
@@ -326,16 +327,16 @@ class DiskSeen(ABC):
             type=tuple[int, list[tuple[Repository | None, list[tuple[int, list[Source], bool]]]]],
         )
         self._shelves = []
-        self._named = set()
+        sizes: dict[str, int] = {}
         for repository, buckets in shelves:
             shelf = Shelf(repository, [])
             self._shelves.append(shelf)
             if repository is not None:
-                self._named.add(repository.name)
+                sizes[repository.name] = 0
             for low, sources, buffered in buckets:
                 bucket = Bucket(low)
                 bucket.sources = sources
-                self._named.update(source.name for source in sources)
+                sizes.update((source.name, source.length) for source in sources)
                 if buffered:
                     keys, whats, payloads = waiting.parse(next(rows), "in the snapshot")
                     buffer = bucket.buffer
@@ -343,7 +344,7 @@ class DiskSeen(ABC):
                     buffer.asked = sum(what >> KIND_SHIFT != kernels.MARK for what in whats)
                     buffer.nbytes = 150 * len(keys) + sum(map(len, payloads))
                 shelf.buckets.append(bucket)
-        self._frozen = sorted(self._named)
+        self._held.thawed(sizes, _STORE)
         self._number(number)
         self._lay_out()
         self._buffered = sum(bucket.buffer.nbytes for bucket in self._buckets)
@@ -360,6 +361,7 @@ class DiskSeen(ABC):
         if self._shelves[index].repository is not None:
             raise LocalError(f"the range {index} has a repository already")
         self._shelves[index].repository = repository
+        self._held.use(repository.name)
 
     def new_name(self) -> str:
         """A name for a repository, never used before."""
@@ -437,4 +439,4 @@ class DiskSeen(ABC):
         bucket.buffer = Buffer()
         self._buffered -= buffer.nbytes
         self.bytes_written += source.length - last.length
-        self._unsynced.add(source.name)
+        self._held.use(source.name)

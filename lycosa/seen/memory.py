@@ -22,7 +22,7 @@ that created it, so the prefix that an older snapshot counts on never changes.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from lycosa.errors import LocalError, StorageError
 from lycosa.files import Appender, Files
+from lycosa.lifetimes import FileSet
 from lycosa.seen import key_file
 from lycosa.seen import memory_kernels as kernels
 from lycosa.seen.protocol import Answer, Keys, Merge
@@ -122,10 +123,22 @@ def _room(size: int) -> NDArray[np.uint8]:
     return np.frombuffer(mapping, np.uint8)
 
 
+_STORE = "memory"
+"""What its cuts are called in a set of files that it shares."""
+
+
 class MemorySeen:
     """The store `memory`."""
 
-    def __init__(self, files: Files, *, prefix: str = "keys-", block_keys: int = key_file.BLOCK_KEYS) -> None:
+    def __init__(
+        self,
+        files: Files,
+        *,
+        prefix: str = "keys-",
+        block_keys: int = key_file.BLOCK_KEYS,
+        held: FileSet | None = None,
+    ) -> None:
+        """`held`: the set of files of a store that this one is a part of."""
         self._files = files
         self._prefix = prefix
         self._table = Table()
@@ -136,9 +149,7 @@ class MemorySeen:
         self._out: Appender | None = None
         self._sealed: list[tuple[str, int]] = []  # files written by earlier processes
         self._name = ""
-        self._frozen: list[str] = []
-        self._to_sync: list[str] = []
-        self._ever: set[str] = set()  # named by some snapshot
+        self._held = FileSet(files) if held is None else held
 
     # -- the contract
 
@@ -195,26 +206,19 @@ class MemorySeen:
         if self._out is not None:
             self._out.flush()
             named.append((self._name, self._out.size))
-            self._to_sync = [self._name]
-        self._frozen = [name for name, _ in named]
-        self._ever.update(self._frozen)
+        self._held.cut(dict(named), _STORE)
         head = msgspec.msgpack.encode([named, self._count])
         tail = self._buffer[: self._buffered].astype("<u8").tobytes()
         return iter((head, tail))
 
     def files(self) -> list[str]:
-        return list(self._frozen)
+        return self._held.names()
 
     def settle(self) -> None:
-        # Through a handle of its own: the store may have let go of the file since the freeze.
-        for name in self._to_sync:
-            out = self._files.append(name)
-            try:
-                out.sync()
-            finally:
-                out.close()
-        if self._frozen:
-            self._files.sync_dir("")
+        self._held.settle()
+
+    def keep(self, named: Collection[str]) -> list[str]:
+        return self._held.keep(named)
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         parts = list(pieces)
@@ -228,6 +232,7 @@ class MemorySeen:
                     part = keys[at : at + len(sink)]
                     self._count += self._table.insert(part, 0, scratch, 0, sink, 0)[1]
         self._sealed = named
+        self._held.thawed(dict(named), _STORE)
         self._insert(np.frombuffer(b"".join(parts[1:]), "<u8").astype(np.uint64))
         if self._count != count:
             raise StorageError(
@@ -235,12 +240,12 @@ class MemorySeen:
                 f" snapshot counted {count}: restore them, or start the crawl anew"
             )
 
-    def retire(self) -> list[str]:
-        """End the use of this store; its files that no snapshot named, which may go at once."""
+    def retire(self) -> None:
+        """End the use of this store, and of its files."""
         self.close()
-        unnamed = [] if self._name in self._ever or not self._name else [self._name]
+        for name in [name for name, _ in self._sealed] + [self._name] * bool(self._name):
+            self._held.drop(name)
         self._table = Table()
-        return unnamed
 
     def close(self) -> None:
         """Let go of the file; what the last snapshot does not name is lost, as after a crash."""
@@ -269,6 +274,7 @@ class MemorySeen:
         if self._out is None:
             self._name = free_name(self._files, self._prefix)
             self._out = key_file.create(self._files, self._name)
+            self._held.use(self._name)
         self._out.write(key_file.block(self._buffer[: self._buffered]))
         self._buffered = 0
 

@@ -6,7 +6,7 @@ Some hundred bytes a URL, and a snapshot that holds every key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,9 @@ class PlainSeen:
 
     def settle(self) -> None:
         pass
+
+    def keep(self, named: Collection[str]) -> list[str]:
+        return []
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:

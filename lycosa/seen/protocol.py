@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.state import Durable
+from lycosa.state import Filed
 
 Keys = NDArray[np.uint64]
 
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
     """To be answered by a later `merge` (the store has kept their payloads)."""
 
 
-class Seen(Durable, Protocol):
+class Seen(Filed, Protocol):
     """A uniqueness store; the module's docstring is its contract."""
 
     def certain(self, keys: Keys) -> NDArray[np.bool_]:

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 
 from lycosa.errors import ConfigError
 from lycosa.files import Files
+from lycosa.lifetimes import FileSet
 from lycosa.seen.disk import DiskSeen, Shelf
 from lycosa.seen.drum import equal_ranges
 from lycosa.seen.repository import BLOCK_KEYS
@@ -47,13 +48,14 @@ class VeuniqSeen(DiskSeen):
         repositories: int = 0,
         turns: bool = False,
         lows: Sequence[int] = (),
+        held: FileSet | None = None,
     ) -> None:
         if not 0 <= repositories <= 1 << 16:
             raise ConfigError(f"veuniq takes at most 65536 repositories, not {repositories}")
         if split < 2:
             raise ConfigError(f"a repository can be split at 2 keys or more, not at {split}")
         lows = lows or equal_ranges(repositories or 1)
-        super().__init__(files, [[low] for low in lows], memory, 0 if repositories else split)
+        super().__init__(files, [[low] for low in lows], memory, 0 if repositories else split, held)
         self._turns = turns
         self._turn = 0
 

@@ -184,6 +184,30 @@ async def test_the_courier_brings_what_is_good_for_something(tmp_path: Path) -> 
     assert not courier.has(gone.file), "of that file nothing was valid"
 
 
+async def test_a_file_that_is_being_judged_worthless_does_not_count_as_had(tmp_path: Path) -> None:
+    """A last append of ours reaches the tail after the courier has looked at the logs: whoever takes the shard and
+    asks for the page's bytes meanwhile would go on with a page whose file is removed a moment later."""
+    archive, files = archive_in(tmp_path)
+    (tmp_path / "shared").mkdir()
+    looked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def valid() -> Mapping[str, int]:
+        looked.set()
+        await go_on.wait()
+        return {}  # as the logs were at the look
+
+    courier = Courier(archive, files, DirectoryStorage(tmp_path / "shared"), "web", valid)
+    page = store(archive, "http://a/1")
+    await courier.doubt_all()
+    bringing = asyncio.create_task(courier.bring())
+    await looked.wait()
+    there, had = files.exists(page.file), courier.has(page.file)
+    go_on.set()
+    await bringing
+    assert there and not files.exists(page.file)
+    assert not had, "the log keeps a page whose bytes are nowhere"
+
+
 async def test_archives_go_to_storage_every_so_often_or_when_there_is_much() -> None:
     clock, done, waiting = ManualClock(), list[str](), [0]
     limits = SnapshotOptions(seconds=100.0, archive_seconds=30.0, archive_bytes=1_000)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from lycosa.clock import ManualClock
+from lycosa.crawl.admission import Admission
 from lycosa.fetch.protocol import Failure, Request
 from lycosa.lab import virtual
 from lycosa.lab.faults import Crash, FaultyFiles
@@ -221,3 +223,34 @@ def test_a_record_left_behind_is_read_in_a_thread_and_survives_in_a_snapshot() -
     assert caught > 5 and not read
     crawl(files, 1000.0, answer=hub, **options)
     assert fetched(files) == Counter(truth())
+
+
+def test_what_a_merge_answered_is_put_in_slices_and_a_snapshot_in_between_has_all_of_it() -> None:
+    """A large merge answers for more URLs than the loop may be held for."""
+    shard = make_agent(FaultyFiles(), ManualClock(), seeds=[])[0].shards[0]
+    urls = [f"http://{HOSTS[0]}/p{n}" for n in range(10)]
+    shard.admission.answered((shard.keyer.key(url), f"1 0 2 {url}".encode()) for url in urls)
+    assert shard.admission.put_answered(3) and shard.frontier.pending == 3
+    assert shard.admission.put_answered(3) and shard.frontier.pending == 6
+    pieces = {name: list(part.freeze()) for name, part in shard.parts.items()}
+    again = make_agent(FaultyFiles(), ManualClock(), seeds=[])[0].shards[0]
+    again.frontier.thaw(pieces["frontier"])
+    assert again.frontier.pending == 10
+    assert not shard.admission.put_answered(3) and shard.frontier.pending == 10
+
+
+def test_the_loop_is_not_held_for_all_that_a_merge_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    files, sizes = FaultyFiles(), list[int]()
+    monkeypatch.setattr("lycosa.crawl.agent._ANSWERS", 3)
+    put = Admission.put_answered
+
+    def noted(self: Admission, most: int | None = None) -> bool:
+        before = self._frontier.pending
+        more = put(self, most)
+        sizes.append(self._frontier.pending - before)
+        return more
+
+    monkeypatch.setattr(Admission, "put_answered", noted)
+    crawl(files, answer=hub, seen={"store": "veuniq"})
+    assert fetched(files) == Counter(truth())
+    assert max(sizes) == 3

@@ -19,7 +19,7 @@ from lycosa.clock import Clock, ManualClock
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options
-from lycosa.crawl.replay import refill_outbox, replay
+from lycosa.crawl.replay import LinkPass, read_back, replay
 from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
@@ -223,6 +223,13 @@ def found_links(world: World, shard: Shard, records: list[Record]) -> set[str]:
 LITTLE = [FrontierOptions(admit="sample", sample=1), FrontierOptions(memory=1 << 12)]
 
 
+def refill(shard: Shard) -> None:
+    """As recovery does: what is on its way is found from the cursors."""
+    reading = LinkPass(shard.log.reader.files)
+    found = read_back(shard, reading.take(shard.log.committed, 1 << 30), range(SHARDS))
+    shard.outbox._rows = found.rows
+
+
 @pytest.mark.parametrize("way", [Shard.replay, replay])
 @pytest.mark.parametrize("room", LITTLE)
 @pytest.mark.parametrize("number", range(SHARDS))
@@ -239,7 +246,7 @@ def test_with_little_room_what_does_not_enter_is_behind_a_cursor(
         assert way(shard, 0) == end
         left += len(shard.left)
         shard.outbox.clear()
-        refill_outbox(shard, 0)
+        refill(shard)
         check(world, number, shard, records[:end])
     pages = any(isinstance(row, Fetched) for row in records)
     assert left > 0 or not pages, "nothing was ever left behind: the test shows nothing"
@@ -258,7 +265,7 @@ def test_every_prefix_of_the_log_replays_to_a_whole_state(
         shard = world.shard(number, files, make)
         assert way(shard, 0) == end
         shard.outbox.clear()
-        refill_outbox(shard, 0)  # as recovery does: what is on its way is found from the cursors
+        refill(shard)
         check(world, number, shard, records[:end])
 
 
@@ -295,7 +302,7 @@ def test_a_snapshot_at_any_position_and_the_tail_replay_to_the_same(
             part.thaw(found.pieces.get(name, []))
         assert way(late, start) == end - start
         late.outbox.clear()
-        refill_outbox(late, 0)
+        refill(late)
         check(world, number, late, records[:end])
 
 
@@ -348,5 +355,5 @@ def test_a_log_in_which_pages_are_fetched_again_replays_to_a_whole_state(
         shard = world.shard(number, files, packed)
         assert way(shard, 0) == end
         shard.outbox.clear()
-        refill_outbox(shard, 0)
+        refill(shard)
         check(world, number, shard, records[:end])

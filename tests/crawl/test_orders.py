@@ -13,7 +13,6 @@ from lycosa.clock import ManualClock
 from lycosa.crawl.agent import build
 from lycosa.crawl.config import read_options
 from lycosa.errors import ConfigError
-from lycosa.frontier.packed.store import BACK
 from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.network import ScriptedFetcher, ScriptedFetchers, ScriptedResolver
 from lycosa.log.reader import LogReader
@@ -167,6 +166,6 @@ def test_back_queues_are_those_of_the_whole_crawl(given: int, shards: int, each:
         agent = build(
             FaultyFiles(), options, shards=shards, fetchers=fetchers, resolver=ScriptedResolver(TABLE)
         )
-        return [int(shard.frontier._queues.store.c[BACK]) for shard in agent.shards]
+        return [shard.frontier._queues.fields.back_queues for shard in agent.shards]
 
     assert asyncio.run(open_agent()) == [each] * shards

@@ -264,7 +264,7 @@ class Machine(RuleBasedStateMachine):
             for name in set(named) - kept:
                 self.files.remove(name)
         del self.sealed[:-2]
-        self.table.forget(kept)
+        self.table.keep(kept)
         self.pieces = None
 
     @rule(seed=st.integers(0, 1000), power=st.booleans(), older=st.booleans())
@@ -324,7 +324,7 @@ def test_a_crash_at_every_step_of_a_history() -> None:
                 got = list(pieces)
                 table.settle()
                 sealed.append((got, names, cut))
-                table.forget({name for _, named, _ in sealed[-2:] for name in named})
+                table.keep({name for _, named, _ in sealed[-2:] for name in named})
 
     whole = FaultyFiles()
     history(whole, [])
@@ -351,7 +351,7 @@ def test_garbage_is_collected_and_files_go(tmp_path: Path) -> None:
     most = 0
     for n in range(3_000):
         table.get(NAMES[n % len(NAMES)]).pages += 1
-        table.forget([])
+        table.keep([])
         most = max(most, sum(files.size(name) for name in files.list("")))
     live = sum(len(frame(0, name.encode(), msgspec.msgpack.encode(site))) for name, site in table.items())
     # As much garbage as is live, half as much again, and the constants: few frames, open file, buffer.
@@ -371,13 +371,13 @@ def test_files_that_a_snapshot_names_stay(tmp_path: Path) -> None:
     assert len(named) > 1
     for n in range(300):
         table.get(f"h{n % 30}").pages += 1
-    assert table.forget(named) != named
+    assert table.keep(named) != named
     assert set(named) <= set(files.list(""))
     again = SiteTable(files, hot=2)
     again.thaw(pieces)
     assert {site.pages for _, site in again.items()} == {1}
     list(table.freeze())
-    assert set(named) <= set(table.forget([]))  # the newer cut needs none of them
+    assert set(named) <= set(table.keep([]))  # the newer cut needs none of them
 
 
 @pytest.mark.usefixtures("tiny")

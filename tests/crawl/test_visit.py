@@ -477,6 +477,22 @@ def test_a_fetch_that_ends_soon_is_waited_for() -> None:
     assert 6.0 <= ran.until < 6.5
 
 
+def test_the_time_of_a_request_that_was_broken_off_counts_for_the_wait() -> None:
+    """A shard's visits are cut when its lease is near its end: the site was kept busy all the same."""
+    cut: list[float] = []
+
+    async def break_off(agent: Agent, clock: Clock) -> None:
+        await clock.sleep(3.0)
+        for shard in agent.shards:
+            await agent.cut_visits(shard.number)
+        cut.append(clock.monotonic())
+
+    politeness = {"wait": 1.0, "pages_per_visit": 1, "factor": 10.0, "max_wait": 60.0}
+    ran = crawl(FaultyFiles(), many(0), [ROOT], latency=4.0, politeness=politeness, during=break_off)
+    assert ran.times("a.test")[0][0] >= cut[0] + 30 - 1e-3, "ten times the three seconds"
+    assert len(ran.fetched) == 1
+
+
 # -- one connection a visit
 
 

@@ -121,14 +121,14 @@ def test_ram_is_bounded_and_files_are_few(tmp_path: Path) -> None:
         most = max(most, table.nbytes - sum(run.nbytes for run in table.runs))
         list(table.freeze())
         table.settle()
-        table.forget([])
+        table.keep([])
         assert len(table.runs) <= 3, "1,000 pages, of which some 400 are in RAM"
     assert most <= 500 * 50 + 450 * ROW_BYTES
     assert sum(run.rows for run in table.runs) <= 2_000, (
         "a page that is fetched again takes no more room for long"
     )
     list(table.freeze())
-    table.forget([])
+    table.keep([])
     assert {path.name for path in tmp_path.iterdir()} == {run.name for run in table.runs}
 
 
@@ -306,7 +306,7 @@ class Machine(RuleBasedStateMachine):
         self.table.settle()
         self.saved = [*self.saved[-1:], (pieces, names, list(self.twin.freeze()))]
         named = {name for _, names, _ in self.saved for name in names}
-        self.table.forget(named)
+        self.table.keep(named)
 
     @rule()
     def crash(self) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 
 from lycosa.compiled import njit
 from lycosa.frontier.orders.order import Ranking
-from lycosa.frontier.packed.store import RANKING
-from lycosa.frontier.packed.view_kernels import hosts_of, names_of, queues_of
+from lycosa.frontier.packed.view_kernels import fields_of, hosts_of, names_of, queues_of
 from lycosa.url.key_kernels import mix, xxh64
 
 _LENGTH, _LEVEL, _BIASED = int(Ranking.LENGTH), int(Ranking.LEVEL), int(Ranking.BIASED)
@@ -51,8 +50,9 @@ def lowest_level(c: Any, slot: Any) -> Any:
 @njit(cache=True, nogil=True)
 def rank_again(c: Any, slot: Any) -> Any:
     """Have the rank of a host right, unless the order is to be asked; whether it is another than before."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
-    ranking = c[RANKING]
+    ranking = f.ranking
     before = hosts[slot].rank
     queued = np.int64(hosts[slot].queued) + np.int64(hosts[slot].back)
     if ranking == _LENGTH:

@@ -10,35 +10,59 @@ from lycosa.compiled import njit
 from lycosa.frontier.packed.host_kernels import is_active, settle_host, touch
 from lycosa.frontier.packed.queue_kernels import has_room, new_block, queue_of
 from lycosa.frontier.packed.store import (
-    ACTIVE,
     BLOCK,
+    D_LENGTH,
+    D_NAME,
+    D_PLACE,
+    D_QUEUES,
+    D_READY,
+    D_TIER,
     FIXED,
     FREE,
     GROUP,
-    LONGEST,
     META,
     NO,
     PER_QUEUE,
-    QUEUED,
-    SIDE,
+    Q_COUNT,
+    Q_END_AT,
+    Q_END_BLOCK,
+    Q_HEAD_AT,
+    Q_HEAD_BLOCK,
+    Q_LEVEL,
+    Q_SKIP,
     TAIL,
     WINDOW,
 )
 from lycosa.frontier.packed.table_kernels import find_or_add
-from lycosa.frontier.packed.view_kernels import arena_of, hosts_of, links_of, names_of, queues_of, side_of
+from lycosa.frontier.packed.view_kernels import (
+    arena_of,
+    fields_of,
+    hosts_of,
+    links_of,
+    names_of,
+    queues_of,
+    side_of,
+)
 
 UNSOUND, LOADED, NO_ROOM = range(3)
 _PLACES = 2.0**53
+
+# What the state of `emit` holds: the next slot to look at, and the one to stop at; the next word of `side`; the
+# descriptor of the queue being written (-1: none), queues left of its host, and the cursor in it.
+NEXT_SLOT, LAST_SLOT, NEXT_WORD, WRITING, QUEUES_LEFT, AT_BLOCK, AT_BYTE, EMIT_STATES = range(8)
+
+# That of `load`: the host and the queue being read (-1: none); words and bytes that are done; bytes of URLs and of
+# a name for which there must be room.
+SLOT, ROW, WORDS, BYTES, NEED_TEXT, NEED_NAME, LOAD_STATES = range(7)
 
 
 @njit(cache=True, nogil=True)
 def emit(c: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
     """Fill `words` and `out` with as much of the cut as fits; how many of each, (0, 0) at its end.
 
-    `state` says how far the freeze has come: [0] the next slot to look at, [1] slots at the cut, [2] the
-    next word of `side`, [3] the descriptor of the queue being written (-1: none), [4] queues left of its
-    host, [5] block, [6] offset.
+    `state` says how far the freeze has come.
     """
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     names = names_of(c)
     arena = arena_of(c)
@@ -47,67 +71,67 @@ def emit(c: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
     w = np.int64(0)
     n = np.int64(0)
     while w + 8 <= len(words):
-        if state[3] >= 0:  # in the middle of a queue, at the cursor
-            word = state[3]
-            end_block, end_at = np.int64(side[word + 5]), np.int64(side[word + 6])
+        if state[WRITING] >= 0:  # in the middle of a queue, at the cursor
+            word = state[WRITING]
+            end_block, end_at = np.int64(side[word + Q_END_BLOCK]), np.int64(side[word + Q_END_AT])
             start = n
             while n + BLOCK <= len(out):
-                block, at = state[5], state[6]
+                block, at = state[AT_BLOCK], state[AT_BYTE]
                 last = block == end_block
                 stop = end_at if last else BLOCK
                 for i in range(at, stop):
                     out[n] = arena[block * BLOCK + i]
                     n += 1
                 if last:
-                    state[3] = -1
+                    state[WRITING] = -1
                     break
-                state[5] = links[block]
-                state[6] = 0
+                state[AT_BLOCK] = links[block]
+                state[AT_BYTE] = 0
             words[w] = 2
             words[w + 1] = n - start
             w += 2
-            if state[3] >= 0:
+            if state[WRITING] >= 0:
                 break  # `out` is full
-        elif state[4] > 0:  # the next queue of the host
-            word = state[2]
+        elif state[QUEUES_LEFT] > 0:  # the next queue of the host
+            word = state[NEXT_WORD]
             words[w] = 1
-            words[w + 1] = side[word]
-            words[w + 2] = side[word + 1]
-            words[w + 3] = side[word + 2]
+            words[w + 1] = side[word + Q_LEVEL]
+            words[w + 2] = side[word + Q_COUNT]
+            words[w + 3] = side[word + Q_SKIP]
             w += 4
-            state[3] = word
-            state[5] = np.int64(side[word + 3])
-            state[6] = np.int64(side[word + 4])
-            state[4] -= 1
-            state[2] += PER_QUEUE
-        elif state[2] < c[SIDE]:  # the next host that has its descriptor
-            word = state[2]
-            length = np.int64(side[word + 3])
+            state[WRITING] = word
+            state[AT_BLOCK] = np.int64(side[word + Q_HEAD_BLOCK])
+            state[AT_BYTE] = np.int64(side[word + Q_HEAD_AT])
+            state[QUEUES_LEFT] -= 1
+            state[NEXT_WORD] += PER_QUEUE
+        elif state[NEXT_WORD] < f.side_words:  # the next host that has its descriptor
+            word = state[NEXT_WORD]
+            length = np.int64(side[word + D_LENGTH])
             if n + length > len(out):
                 break
-            at = np.int64(side[word + 2])
+            at = np.int64(side[word + D_NAME])
             for i in range(length):
                 out[n] = names[at + i]
                 n += 1
             words[w] = 0
-            words[w + 1] = max(side[word] - now, 0.0)
-            words[w + 2] = side[word + 1]
+            words[w + 1] = max(side[word + D_READY] - now, 0.0)
+            words[w + 2] = side[word + D_PLACE]
             words[w + 3] = length
-            words[w + 4] = side[word + 4]
+            words[w + 4] = side[word + D_TIER]
             w += 5
-            state[4] = np.int64(side[word + 5])
-            state[2] += FIXED
+            state[QUEUES_LEFT] = np.int64(side[word + D_QUEUES])
+            state[NEXT_WORD] += FIXED
         else:
-            state[2] = 0
-            c[SIDE] = 0
-            while state[0] < state[1]:
-                slot = state[0]
-                state[0] += 1
+            state[NEXT_WORD] = 0
+            f.side_words = 0
+            while state[NEXT_SLOT] < state[LAST_SLOT]:
+                slot = state[NEXT_SLOT]
+                state[NEXT_SLOT] += 1
                 if hosts[slot].where != FREE:
                     touch(c, slot)
-                    if c[SIDE]:
+                    if f.side_words:
                         break
-            if c[SIDE] == 0:
+            if f.side_words == 0:
                 break
     return w, n
 
@@ -116,15 +140,15 @@ def emit(c: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
 def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
     """Add what `emit` wrote: LOADED, or UNSOUND, or NO_ROOM: then make room and call again.
 
-    `state`: [0] the host, [1] the queue being read, [2] how many words and [3] bytes are done, [4] bytes of URLs
-    and [5] of a name for which there must be room. Hosts are left NOWHERE with their old places.
+    `state` says how far it has come. Hosts are left NOWHERE with their old places.
     """
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     queues = queues_of(c)
     arena = arena_of(c)
     links = links_of(c)
-    while state[2] < len(words):
-        w, n = state[2], state[3]
+    while state[WORDS] < len(words):
+        w, n = state[WORDS], state[BYTES]
         kind = words[w]
         if kind == 0 and w + 5 <= len(words):
             length = np.int64(words[w + 3])
@@ -135,7 +159,7 @@ def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
             for i in range(n, n + length):
                 if data[i] > 127:
                     return UNSOUND
-            state[4], state[5] = 0, length
+            state[NEED_TEXT], state[NEED_NAME] = 0, length
             if not has_room(c, NO, length):
                 return NO_ROOM
             slot = find_or_add(c, data, n, n + length)
@@ -144,39 +168,39 @@ def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
             hosts[slot].ready = now + words[w + 1]
             hosts[slot].place = np.int64(words[w + 2])
             hosts[slot].tier = np.int64(words[w + 4])
-            state[0], state[1] = slot, -1
-            state[2], state[3] = w + 5, n + length
+            state[SLOT], state[ROW] = slot, -1
+            state[WORDS], state[BYTES] = w + 5, n + length
         elif kind == 1 and w + 4 <= len(words):
             if (
-                state[0] < 0
+                state[SLOT] < 0
                 or not (0 <= words[w + 1] < 256)
                 or not (1 <= words[w + 2] < 1 << 31)
                 or not (0 <= words[w + 3] < GROUP)
             ):
                 return UNSOUND
-            state[4], state[5] = 0, 0
+            state[NEED_TEXT], state[NEED_NAME] = 0, 0
             if not has_room(c, NO, NO):
                 return NO_ROOM
-            q = queue_of(c, state[0], np.int64(words[w + 1]))
+            q = queue_of(c, state[SLOT], np.int64(words[w + 1]))
             if queues[q].count:
                 return UNSOUND  # the host has it already
             queues[q].count = np.int64(words[w + 2])
             queues[q].skip = np.int64(words[w + 3])
             queues[q].tail_count = GROUP  # the next entry starts a group
-            if not is_active(c, state[0]):
-                c[ACTIVE] += 1
-            hosts[state[0]].queued += queues[q].count
-            c[QUEUED] += np.int64(queues[q].count)
-            state[1] = q
-            state[2] = w + 4
+            if not is_active(c, state[SLOT]):
+                f.active += 1
+            hosts[state[SLOT]].queued += queues[q].count
+            f.queued += np.int64(queues[q].count)
+            state[ROW] = q
+            state[WORDS] = w + 4
         elif kind == 2 and w + 2 <= len(words):
             length = np.int64(words[w + 1])
-            if state[1] < 0 or length < 0 or n + length > len(data):
+            if state[ROW] < 0 or length < 0 or n + length > len(data):
                 return UNSOUND
-            state[4], state[5] = length, 0
+            state[NEED_TEXT], state[NEED_NAME] = length, 0
             if not has_room(c, length, NO):
                 return NO_ROOM
-            q = state[1]
+            q = state[ROW]
             block, at = np.int64(queues[q].end_block), np.int64(queues[q].end_at)
             for i in range(length):
                 if at == BLOCK:
@@ -187,10 +211,10 @@ def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
                 at += 1
             queues[q].end_block = block
             queues[q].end_at = at
-            state[2], state[3] = w + 2, n + length
+            state[WORDS], state[BYTES] = w + 2, n + length
         else:
             return UNSOUND
-    return LOADED if state[3] == len(data) else UNSOUND
+    return LOADED if state[BYTES] == len(data) else UNSOUND
 
 
 @njit(cache=True, nogil=True)
@@ -235,7 +259,7 @@ def _skip(c: Any, q: Any, block: Any, at: Any, n: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _is_sound(c: Any, q: Any, lens: Any, limit: Any) -> Any:
+def is_sound(c: Any, q: Any, lens: Any, limit: Any) -> Any:
     """Whether the bytes of a queue are the entries it is said to have, none too long for the buffers."""
     queues = queues_of(c)
     arena = arena_of(c)
@@ -289,6 +313,7 @@ def _is_sound(c: Any, q: Any, lens: Any, limit: Any) -> Any:
 @njit(cache=True, nogil=True)
 def settle_all(c: Any, order: Any, now: Any) -> Any:
     """Give the hosts of a thawed frontier their places, in that order; False if a queue is not sound."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     queues = queues_of(c)
     lens = np.zeros(GROUP, np.int64)
@@ -296,7 +321,7 @@ def settle_all(c: Any, order: Any, now: Any) -> Any:
         slot = np.int64(order[i])
         q = np.int64(hosts[slot].queue)
         while q >= 0:
-            if not _is_sound(c, q, lens, c[LONGEST] - np.int64(hosts[slot].length)):
+            if not is_sound(c, q, lens, f.longest - np.int64(hosts[slot].length)):
                 return False
             q = np.int64(queues[q].next)
     for i in range(len(order)):

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from lycosa.frontier.packed import freeze_kernels
-from lycosa.frontier.packed.store import HOSTS, Store
+from lycosa.frontier.packed.store import Store
 from lycosa.records import Waiting
 
 VERSION = 2
@@ -49,7 +49,9 @@ class Freeze:
         self._now = now
         self._over: Callable[[], None] | None = over
         self._head: Head | None = Head(VERSION, store.longest)
-        self._state = np.array([0, store.c[HOSTS], 0, -1, 0, 0, 0], np.int64)
+        self._state = np.zeros(freeze_kernels.EMIT_STATES, np.int64)
+        self._state[freeze_kernels.LAST_SLOT] = store.fields.slots
+        self._state[freeze_kernels.WRITING] = -1
         self._words = np.zeros(PIECE // 16, np.float64)
         self._out = np.zeros(PIECE, np.uint8)
 

@@ -23,13 +23,13 @@ import numpy as np
 
 from lycosa.clock import Clock
 from lycosa.errors import LocalError, StorageError
+from lycosa.frontier.checking import checked
 from lycosa.frontier.orders.order import DepthOrder, Order, winner
-from lycosa.frontier.packed import freeze_kernels, host_kernels, table_kernels
+from lycosa.frontier.packed import checking, freeze_kernels, host_kernels, table_kernels
 from lycosa.frontier.packed.freezing import COUNT, VERSION, Freeze, Fronts, Head, with_last
 from lycosa.frontier.packed.outside import PER_URL, Flown
 from lycosa.frontier.packed.queues import MAX_URL, NEVER, PackedQueues
 from lycosa.frontier.packed.relevelling import Relevelling
-from lycosa.frontier.packed.store import ACTIVE, EPOCH, FROZEN, HOSTS, QUEUED, SIDE
 from lycosa.frontier.packed.withdrawals import Withdrawals
 from lycosa.frontier.protocol import Levels
 from lycosa.records import Waiting
@@ -40,6 +40,11 @@ __all__ = ["MAX_URL", "PackedFrontier"]
 _PER_VISIT = 200
 
 
+@checked(
+    lambda frontier: frontier.pending + frontier._queues.fields.live,
+    "put", "put_back", "begin", "claim", "take", "done", "end", "hold", "demote", "withdraw",
+    "settle_withdrawn", "freeze", "thaw",
+)  # fmt: skip
 class PackedFrontier:
     """The frontier for large crawls; see the module's docstring and `lycosa.frontier.protocol`."""
 
@@ -204,9 +209,13 @@ class PackedFrontier:
 
     # -- counts
 
+    def check(self) -> None:
+        """Raise `BrokenError` if something does not hold that must (`checking.py`); it reads everything."""
+        checking.check(self._queues, self._begun.values())
+
     @property
     def pending(self) -> int:
-        return int(self._queues.c[QUEUED]) + len(self._outside)
+        return self._queues.fields.queued + len(self._outside)
 
     @property
     def in_flight(self) -> int:
@@ -214,7 +223,7 @@ class PackedFrontier:
 
     @property
     def hosts(self) -> int:
-        return int(self._queues.c[ACTIVE])
+        return self._queues.fields.active
 
     @property
     def nbytes(self) -> int:
@@ -238,9 +247,9 @@ class PackedFrontier:
         fronts: Fronts = {}
         for flown in self._outside.rows():
             fronts.setdefault(queues.name(flown.slot), []).append((flown.level, flown.waiting))
-        queues.c[EPOCH] += 1
-        queues.c[FROZEN] = 1
-        queues.c[SIDE] = 0
+        queues.fields.epoch += 1
+        queues.fields.frozen = 1
+        queues.fields.side_words = 0
         queues.frozen = True
         return Freeze(queues.store, fronts, self._clock.monotonic(), queues.end_freeze)
 
@@ -252,7 +261,7 @@ class PackedFrontier:
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         queues = self._queues
-        if queues.c[HOSTS]:
+        if queues.fields.slots:
             raise LocalError("only a fresh frontier can be thawed")
         now = self._clock.monotonic()
         queues.now = max(queues.now, now)
@@ -278,7 +287,8 @@ class PackedFrontier:
         if not 0 <= head.longest <= MAX_URL:
             raise ValueError(f"a longest URL of {head.longest} bytes")
         queues.make_ready(head.longest)
-        state = np.array([-1, -1, 0, 0, 0, 0], np.int64)
+        state = np.zeros(freeze_kernels.LOAD_STATES, np.int64)
+        state[[freeze_kernels.SLOT, freeze_kernels.ROW]] = -1
         for piece, last in pieces:
             if last:
                 self._load_fronts(piece)
@@ -288,9 +298,11 @@ class PackedFrontier:
                 raise ValueError(f"a piece of {n} words")
             words = np.frombuffer(piece, np.float64, n, COUNT.size)
             data = piece[COUNT.size + 8 * n :]
-            state[2:4] = 0
+            state[[freeze_kernels.WORDS, freeze_kernels.BYTES]] = 0
             while (how := freeze_kernels.load(queues.c, words, data, state, now)) == freeze_kernels.NO_ROOM:
-                queues.store.make_room(int(state[4]), int(state[5]))
+                queues.store.make_room(
+                    int(state[freeze_kernels.NEED_TEXT]), int(state[freeze_kernels.NEED_NAME])
+                )
             if how == freeze_kernels.UNSOUND:
                 raise ValueError("a piece is not sound")
         raise ValueError("its last piece is missing")

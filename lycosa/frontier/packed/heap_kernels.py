@@ -17,7 +17,7 @@ import numpy as np
 
 from lycosa.compiled import njit
 from lycosa.frontier.packed.store import FRONT, IDLE, NOWHERE, READY, TIME
-from lycosa.frontier.packed.view_kernels import front_of, hosts_of, idle_of, ready_of, time_of
+from lycosa.frontier.packed.view_kernels import fields_of, front_of, hosts_of, idle_of, ready_of, time_of
 
 
 @njit(cache=True, nogil=True)
@@ -71,9 +71,10 @@ def _up(c: Any, which: Any, heap: Any, i: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _down(c: Any, which: Any, heap: Any, i: Any) -> None:
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     slot = heap[i]
-    n = c[which]
+    n = f.heaps[which]
     while True:
         child = 2 * i + 1
         if child >= n:
@@ -92,17 +93,19 @@ def _down(c: Any, which: Any, heap: Any, i: Any) -> None:
 @njit(cache=True, nogil=True)
 def first(c: Any, which: Any) -> Any:
     """The host at the top of a heap; -1 if it is empty."""
-    return np.int64(_heap(c, which)[0]) if c[which] > 0 else np.int64(-1)
+    f = fields_of(c)[0]
+    return np.int64(_heap(c, which)[0]) if f.heaps[which] > 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
 def enter(c: Any, which: Any, slot: Any) -> None:
     """Into a heap; it is in none."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     heap = _heap(c, which)
-    i = c[which]
+    i = f.heaps[which]
     heap[i] = slot
-    c[which] += 1
+    f.heaps[which] += 1
     hosts[slot].where = which
     _up(c, which, heap, i)
 
@@ -110,6 +113,7 @@ def enter(c: Any, which: Any, slot: Any) -> None:
 @njit(cache=True, nogil=True)
 def leave(c: Any, slot: Any) -> None:
     """Out of whichever heap it is in."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     which = np.int64(hosts[slot].where)
     hosts[slot].where = NOWHERE
@@ -117,8 +121,8 @@ def leave(c: Any, slot: Any) -> None:
         return
     heap = _heap(c, which)
     i = np.int64(hosts[slot].pos)
-    c[which] -= 1
-    n = c[which]
+    f.heaps[which] -= 1
+    n = f.heaps[which]
     if i < n:
         heap[i] = heap[n]
         _down(c, which, heap, _up(c, which, heap, i))

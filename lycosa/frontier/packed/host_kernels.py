@@ -25,28 +25,32 @@ from lycosa.compiled import njit
 from lycosa.frontier.packed.draw_kernels import rank_again
 from lycosa.frontier.packed.heap_kernels import enter, first, is_better, leave, moved
 from lycosa.frontier.packed.store import (
-    ACTIVE,
-    BACK,
     BEGUN,
-    EPOCH,
+    D_LENGTH,
+    D_NAME,
+    D_PLACE,
+    D_QUEUES,
+    D_READY,
+    D_TIER,
     FIXED,
     FRONT,
-    FROZEN,
     IDLE,
-    IN_FRONT,
-    IN_READY,
     NO,
     NOWHERE,
     PER_QUEUE,
-    PLACES,
-    PLAYING,
+    Q_COUNT,
+    Q_END_AT,
+    Q_END_BLOCK,
+    Q_HEAD_AT,
+    Q_HEAD_BLOCK,
+    Q_LEVEL,
+    Q_SKIP,
     READY,
-    SIDE,
     TIME,
     YES,
 )
 from lycosa.frontier.packed.table_kernels import digest_of, find, forget
-from lycosa.frontier.packed.view_kernels import hosts_of, names_of, queues_of, side_of
+from lycosa.frontier.packed.view_kernels import fields_of, hosts_of, names_of, queues_of, side_of
 
 # -- where a host waits
 
@@ -54,41 +58,43 @@ from lycosa.frontier.packed.view_kernels import hosts_of, names_of, queues_of, s
 @njit(cache=True, nogil=True)
 def touch(c: Any, slot: Any) -> None:
     """Write the descriptor of a host that is about to change, if a freeze still needs it."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     queues = queues_of(c)
     side = side_of(c)
-    if not c[FROZEN] or np.int64(hosts[slot].epoch) == c[EPOCH]:
+    if not f.frozen or np.int64(hosts[slot].epoch) == f.epoch:
         return
-    hosts[slot].epoch = c[EPOCH]
-    at = c[SIDE]
-    side[at] = hosts[slot].ready
-    side[at + 1] = hosts[slot].place
-    side[at + 2] = hosts[slot].name
-    side[at + 3] = hosts[slot].length
-    side[at + 4] = hosts[slot].tier
+    hosts[slot].epoch = f.epoch
+    at = f.side_words
+    side[at + D_READY] = hosts[slot].ready
+    side[at + D_PLACE] = hosts[slot].place
+    side[at + D_NAME] = hosts[slot].name
+    side[at + D_LENGTH] = hosts[slot].length
+    side[at + D_TIER] = hosts[slot].tier
     n = 0
     q = np.int64(hosts[slot].queue)
     word = at + FIXED
     while q >= 0:
         row = queues[q]
-        side[word] = row.level
-        side[word + 1] = row.count
-        side[word + 2] = row.skip
-        side[word + 3] = row.head_block
-        side[word + 4] = row.head_at
-        side[word + 5] = row.end_block
-        side[word + 6] = row.end_at
+        side[word + Q_LEVEL] = row.level
+        side[word + Q_COUNT] = row.count
+        side[word + Q_SKIP] = row.skip
+        side[word + Q_HEAD_BLOCK] = row.head_block
+        side[word + Q_HEAD_AT] = row.head_at
+        side[word + Q_END_BLOCK] = row.end_block
+        side[word + Q_END_AT] = row.end_at
         word += PER_QUEUE
         n += 1
         q = np.int64(row.next)
-    side[at + 5] = n
-    c[SIDE] = word
+    side[at + D_QUEUES] = n
+    f.side_words = word
 
 
 @njit(cache=True, nogil=True)
 def _play(c: Any, slot: Any, playing: Any) -> None:
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
-    c[PLAYING] += playing - np.int64(hosts[slot].playing)
+    f.playing += playing - np.int64(hosts[slot].playing)
     hosts[slot].playing = playing
 
 
@@ -107,6 +113,7 @@ def _wait(c: Any, now: Any, slot: Any) -> None:
 @njit(cache=True, nogil=True)
 def settle_host(c: Any, now: Any, slot: Any) -> None:
     """Have a host that was changed where it belongs, or forget it. (`PlainFrontier._settle`.)"""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     where = hosts[slot].where
     if where == BEGUN:
@@ -120,9 +127,9 @@ def settle_host(c: Any, now: Any, slot: Any) -> None:
             renew(c, now, slot)
             leave(c, slot)
             hosts[slot].ready = max(hosts[slot].ready, now)
-            hosts[slot].place = c[PLACES]
-            c[PLACES] += 1
-            if c[BACK] == 0:
+            hosts[slot].place = f.places
+            f.places += 1
+            if f.back_queues == 0:
                 _play(c, slot, YES)
             _wait(c, now, slot)
         return
@@ -153,12 +160,13 @@ def is_active(c: Any, slot: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _outside(c: Any, slot: Any, flying: Any, back: Any, back_level: Any) -> None:
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     was = is_active(c, slot)
     hosts[slot].flying = flying
     hosts[slot].back = back
     hosts[slot].back_level = back_level
-    c[ACTIVE] += np.int64(is_active(c, slot)) - np.int64(was)
+    f.active += np.int64(is_active(c, slot)) - np.int64(was)
 
 
 @njit(cache=True, nogil=True)
@@ -248,6 +256,7 @@ def _begin(c: Any, slot: Any) -> None:
 @njit(cache=True, nogil=True)
 def begin(c: Any, now: Any, out: Any) -> Any:
     """Begin a visit of the best host that is ready: its slot, and its name's length in `out`; -1: none is."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     names = names_of(c)
     for _ in range(8):  # idle hosts go a few at a time: each call adds at most one
@@ -257,7 +266,7 @@ def begin(c: Any, now: Any, out: Any) -> Any:
         touch(c, slot)
         settle_host(c, now, slot)
     pass_to(c, now)
-    while c[IN_FRONT] > 0 and (c[PLAYING] < c[BACK] or c[IN_READY] == 0):
+    while f.heaps[FRONT] > 0 and (f.playing < f.back_queues or f.heaps[READY] == 0):
         slot = first(c, FRONT)
         leave(c, slot)
         _play(c, slot, YES)
@@ -288,14 +297,15 @@ def claim(c: Any, now: Any, slot: Any) -> Any:
 @njit(cache=True, nogil=True)
 def end(c: Any, now: Any, slot: Any, ready: Any, flying: Any, back: Any, back_level: Any) -> None:
     """The visit of a host is over. Its rank is right, if the order is to be asked."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     touch(c, slot)
     _outside(c, slot, flying, back, back_level)
     hosts[slot].where = NOWHERE
     hosts[slot].ready = max(hosts[slot].ready, ready)
-    if c[BACK] > 0 and (hosts[slot].queued > 0 or back > 0):
+    if f.back_queues > 0 and (hosts[slot].queued > 0 or back > 0):
         rank_again(c, slot)
-        if c[PLAYING] > c[BACK] or (c[IN_FRONT] > 0 and is_better(c, first(c, FRONT), slot)):
+        if f.playing > f.back_queues or (f.heaps[FRONT] > 0 and is_better(c, first(c, FRONT), slot)):
             _play(c, slot, NO)
     settle_host(c, now, slot)
 

@@ -31,29 +31,10 @@ import numpy as np
 
 from lycosa.compiled import njit
 from lycosa.frontier.orders.order import LEVELS
-from lycosa.frontier.packed.store import (
-    BLOCK,
-    BLOCKS,
-    FIXED,
-    FREE_BLOCK,
-    FREE_BLOCKS,
-    FREE_QUEUE,
-    FREE_QUEUES,
-    FROZEN,
-    GROUP,
-    LIMBO,
-    LIVE,
-    META,
-    NAMES,
-    NUMBERS,
-    PER_QUEUE,
-    QUEUES,
-    SIDE,
-    TAIL,
-    WINDOW,
-)
+from lycosa.frontier.packed.store import BLOCK, FIXED, GROUP, META, NUMBERS, PER_QUEUE, TAIL, WINDOW
 from lycosa.frontier.packed.view_kernels import (
     arena_of,
+    fields_of,
     hosts_of,
     limbo_of,
     links_of,
@@ -71,28 +52,30 @@ DEPTH, HOPS, ATTEMPT = 2 * GROUP, 2 * GROUP + 1, 2 * GROUP + 2
 @njit(cache=True, nogil=True)
 def has_room(c: Any, text: Any, name: Any) -> Any:
     """Whether one more URL fits, on a host and level of its own at worst (`Store.make_room`)."""
-    if c[LIVE] + 1 > len(hosts_of(c)) or c[NAMES] + name > len(names_of(c)):
+    f = fields_of(c)[0]
+    if f.live + 1 > len(hosts_of(c)) or f.name_bytes + name > len(names_of(c)):
         return False
-    if c[QUEUES] - c[FREE_QUEUES] + 1 > len(queues_of(c)):
+    if f.queues - f.free_queues + 1 > len(queues_of(c)):
         return False
-    if c[BLOCKS] - c[FREE_BLOCKS] + (text + NUMBERS) // BLOCK + 2 > len(links_of(c)):
+    if f.blocks - f.free_blocks + (text + NUMBERS) // BLOCK + 2 > len(links_of(c)):
         return False
-    if not c[FROZEN]:
+    if not f.frozen:
         return True
-    words = PER_QUEUE * min(c[QUEUES], LEVELS) + FIXED
-    return c[SIDE] + words <= len(side_of(c)) and 2 * (c[LIMBO] + 1) <= len(limbo_of(c))
+    words = PER_QUEUE * min(f.queues, LEVELS) + FIXED
+    return f.side_words + words <= len(side_of(c)) and 2 * (f.limbo_pairs + 1) <= len(limbo_of(c))
 
 
 @njit(cache=True, nogil=True)
 def new_block(c: Any) -> Any:
+    f = fields_of(c)[0]
     links = links_of(c)
-    block = c[FREE_BLOCK]
+    block = f.free_block
     if block >= 0:
-        c[FREE_BLOCK] = links[block]
-        c[FREE_BLOCKS] -= 1
+        f.free_block = links[block]
+        f.free_blocks -= 1
     else:
-        block = c[BLOCKS]
-        c[BLOCKS] += 1
+        block = f.blocks
+        f.blocks += 1
     links[block] = -1
     return block
 
@@ -100,31 +83,33 @@ def new_block(c: Any) -> Any:
 @njit(cache=True, nogil=True)
 def free_chain(c: Any, first: Any, last: Any) -> None:
     """Free the blocks from `first` to `last`, or keep them apart while a freeze may need them."""
+    f = fields_of(c)[0]
     links = links_of(c)
     limbo = limbo_of(c)
-    if c[FROZEN]:
-        limbo[2 * c[LIMBO]] = first
-        limbo[2 * c[LIMBO] + 1] = last
-        c[LIMBO] += 1
+    if f.frozen:
+        limbo[2 * f.limbo_pairs] = first
+        limbo[2 * f.limbo_pairs + 1] = last
+        f.limbo_pairs += 1
         return
     n = 1
     block = first
     while block != last:
         block = links[block]
         n += 1
-    links[last] = c[FREE_BLOCK]
-    c[FREE_BLOCK] = first
-    c[FREE_BLOCKS] += n
+    links[last] = f.free_block
+    f.free_block = first
+    f.free_blocks += n
 
 
 @njit(cache=True, nogil=True)
 def free_limbo(c: Any) -> None:
     """The freeze is over."""
+    f = fields_of(c)[0]
     limbo = limbo_of(c)
-    c[FROZEN] = 0
-    for i in range(c[LIMBO]):
+    f.frozen = 0
+    for i in range(f.limbo_pairs):
         free_chain(c, np.int64(limbo[2 * i]), np.int64(limbo[2 * i + 1]))
-    c[LIMBO] = 0
+    f.limbo_pairs = 0
 
 
 @njit(cache=True, nogil=True)
@@ -362,6 +347,7 @@ def drop_head(c: Any, q: Any, block: Any, at: Any) -> None:
 @njit(cache=True, nogil=True)
 def queue_of(c: Any, slot: Any, level: Any) -> Any:
     """The host's queue of that level, made if need be."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     queues = queues_of(c)
     before = np.int64(-1)
@@ -371,13 +357,13 @@ def queue_of(c: Any, slot: Any, level: Any) -> Any:
         q = np.int64(queues[q].next)
     if q >= 0 and queues[q].level == level:
         return q
-    fresh = c[FREE_QUEUE]
+    fresh = f.free_queue
     if fresh >= 0:
-        c[FREE_QUEUE] = queues[fresh].next
-        c[FREE_QUEUES] -= 1
+        f.free_queue = queues[fresh].next
+        f.free_queues -= 1
     else:
-        fresh = c[QUEUES]
-        c[QUEUES] += 1
+        fresh = f.queues
+        f.queues += 1
     block = new_block(c)
     queues[fresh].next = q
     queues[fresh].count = 0
@@ -400,7 +386,8 @@ def queue_of(c: Any, slot: Any, level: Any) -> Any:
 @njit(cache=True, nogil=True)
 def free_queue(c: Any, q: Any) -> None:
     """Free the row of a queue that is empty and in no list."""
+    f = fields_of(c)[0]
     queues = queues_of(c)
-    queues[q].next = c[FREE_QUEUE]
-    c[FREE_QUEUE] = q
-    c[FREE_QUEUES] += 1
+    queues[q].next = f.free_queue
+    f.free_queue = q
+    f.free_queues += 1

@@ -14,7 +14,7 @@ from lycosa.errors import LocalError
 from lycosa.frontier.orders.order import LEVELS, Order, Ranking
 from lycosa.frontier.packed import host_kernels, queue_kernels, table_kernels, visit_kernels
 from lycosa.frontier.packed.outside import Outside
-from lycosa.frontier.packed.store import FREE, FROZEN, GARBAGE, NAMES, READY, SIDE, Store
+from lycosa.frontier.packed.store import FREE, READY, Store
 from lycosa.records import Waiting
 from lycosa.url.parts import host_of
 
@@ -39,6 +39,7 @@ class PackedQueues:
         self.order = order
         self.store = Store(seed, int(order.ranking), back_queues)
         self.c = self.store.c
+        self.fields = self.store.fields
         self.outside = Outside()
         self.now = NEVER
         """The latest time that the frontier was told."""
@@ -195,15 +196,15 @@ class PackedQueues:
         """The freeze is over, finished or abandoned."""
         self.frozen = False
         queue_kernels.free_limbo(self.c)
-        self.c[SIDE] = 0
+        self.fields.side_words = 0
         self.store.end_freeze()
         self.compact_names()
 
     def compact_names(self) -> None:
-        c = self.c
-        if c[GARBAGE] > _LEAST_GARBAGE and c[GARBAGE] * 2 > c[NAMES] and not c[FROZEN]:
-            fresh = np.zeros(int(c[NAMES] - c[GARBAGE]), np.uint8)
-            table_kernels.compact_names(c, fresh)
+        f = self.fields
+        if f.garbage > _LEAST_GARBAGE and f.garbage * 2 > f.name_bytes and not f.frozen:
+            fresh = np.zeros(f.name_bytes - f.garbage, np.uint8)
+            table_kernels.compact_names(self.c, fresh)
             self.store.replace_names(fresh)
 
     @property

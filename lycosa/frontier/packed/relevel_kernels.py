@@ -30,8 +30,8 @@ from lycosa.frontier.packed.queue_kernels import (
     queue_of,
     read_head,
 )
-from lycosa.frontier.packed.store import FREE, GROUP, LONGEST, MOVING, MOVING_QUEUE, NO, RANKING
-from lycosa.frontier.packed.view_kernels import hosts_of, queues_of, texts_of
+from lycosa.frontier.packed.store import FREE, GROUP, NO
+from lycosa.frontier.packed.view_kernels import fields_of, hosts_of, queues_of, texts_of
 from lycosa.frontier.packed.visit_kernels import key_of, write_url
 
 PAUSED, DONE, NO_ROOM, OUTSIDE, ASK = range(5)
@@ -77,8 +77,9 @@ def _gather(
     c: Any, chunk: Any, keys: Any, levels: Any, other: Any, by_host: Any, limit: Any, out: Any
 ) -> Any:
     """Take URLs off the first queue that is left, at most `limit`, into the chunk; how many."""
+    f = fields_of(c)[0]
     queues = queues_of(c)
-    slot, q = c[MOVING], c[MOVING_QUEUE]
+    slot, q = f.moving, f.moving_queue
     old = np.int64(queues[q].level)
     m = top = np.int64(0)
     k, block, at = read_head(c, chunk.texts, chunk.spans, q)
@@ -99,10 +100,10 @@ def _gather(
         m += 1
         drop_head(c, q, block, at)
         if queues[q].count == 0:
-            c[MOVING_QUEUE] = queues[q].next
+            f.moving_queue = queues[q].next
             free_queue(c, q)
             return m
-        if m == limit or top + c[LONGEST] > len(chunk.data):
+        if m == limit or top + f.longest > len(chunk.data):
             return m
         k = np.int64(queues[q].skip)
         if k == 0:  # its blocks before may be gone
@@ -127,8 +128,9 @@ def _sort(chunk: Any, m: Any) -> None:
 @njit(cache=True, nogil=True)
 def _scatter(c: Any, state: Any, chunk: Any) -> Any:
     """Append the chunk to the host's new queues; False if there is no room for the next of it."""
+    f = fields_of(c)[0]
     texts = texts_of(c)
-    slot = c[MOVING]
+    slot = f.moving
     loaded = np.int64(-1)
     while state[NEXT] < state[COUNT]:
         i = np.int64(chunk.order[state[NEXT]])
@@ -153,6 +155,7 @@ def _scatter(c: Any, state: Any, chunk: Any) -> Any:
 @njit(cache=True, nogil=True)
 def _detach(c: Any, state: Any) -> Any:
     """Have the next host that has URLs at hand; False if there was none among the rows looked at."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     stop = min(state[END], state[CURSOR] + _ROWS)
     while state[CURSOR] < stop:
@@ -160,8 +163,8 @@ def _detach(c: Any, state: Any) -> Any:
         state[CURSOR] += 1
         host = hosts[slot]
         if host.where != FREE and (host.queue >= 0 or host.back > 0 or host.flying > 0):
-            c[MOVING] = slot
-            c[MOVING_QUEUE] = host.queue
+            f.moving = slot
+            f.moving_queue = host.queue
             hosts[slot].queue = -1
             return True
     return False
@@ -182,24 +185,25 @@ def move(
     out: Any,
 ) -> Any:
     """Move URLs to their new levels until `limit` are, of the host at hand only if `one`; why it stopped."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     while True:
         if state[NEXT] < state[COUNT]:
             if not _scatter(c, state, chunk):
                 return NO_ROOM
-            settle_host(c, now, c[MOVING])
-            if c[RANKING] == _ASKED:
+            settle_host(c, now, f.moving)
+            if f.ranking == _ASKED:
                 return ASK
-        if c[MOVING] >= 0 and c[MOVING_QUEUE] < 0:
-            c[MOVING] = -1
-        if one and c[MOVING] < 0:
+        if f.moving >= 0 and f.moving_queue < 0:
+            f.moving = -1
+        if one and f.moving < 0:
             return DONE
         if state[MOVED] >= limit:
             return PAUSED
-        if c[MOVING] < 0:
+        if f.moving < 0:
             if not _detach(c, state):
                 return DONE if state[CURSOR] >= state[END] else PAUSED
-            if hosts[c[MOVING]].back > 0 or hosts[c[MOVING]].flying > 0:
+            if hosts[f.moving].back > 0 or hosts[f.moving].flying > 0:
                 return OUTSIDE
             continue
         most = min(limit - state[MOVED], len(chunk.ends))

@@ -26,7 +26,7 @@ from lycosa.frontier.packed.relevel_kernels import (
     STATES,
     Chunk,
 )
-from lycosa.frontier.packed.store import HOSTS, MOVING, SPANS, WINDOW
+from lycosa.frontier.packed.store import SPANS, WINDOW
 from lycosa.frontier.protocol import STEP, Levels
 
 _CHUNK = 1 << 15
@@ -46,17 +46,17 @@ class Relevelling:
         self._other = levels.other
         self._by_host = levels.by_host
         self._state = np.zeros(STATES, np.int64)
-        self._state[END] = queues.c[HOSTS]
+        self._state[END] = queues.fields.slots
         self._chunk = _new_chunk(0)
         self._longest = -1
 
     @property
     def is_over(self) -> bool:
-        return bool(self._state[CURSOR] >= self._state[END] and self._queues.c[MOVING] < 0)
+        return bool(self._state[CURSOR] >= self._state[END] and self._queues.fields.moving < 0)
 
     def is_at_hand(self, slot: int) -> bool:
         """Whether URLs of that host wait aside."""
-        return bool(self._queues.c[MOVING] == slot)
+        return self._queues.fields.moving == slot
 
     def step(self) -> int:
         """Move some URLs; how many."""
@@ -69,7 +69,7 @@ class Relevelling:
 
     def finish(self, slot: int | None = None) -> None:
         """If that host (or any, if none is named) is at hand, move the rest of its URLs."""
-        if self._queues.c[MOVING] >= 0 and (slot is None or self.is_at_hand(slot)):
+        if self._queues.fields.moving >= 0 and (slot is None or self.is_at_hand(slot)):
             self._move(_ALL, one=True)
 
     def _move(self, limit: int, *, one: bool) -> int:
@@ -83,7 +83,7 @@ class Relevelling:
                 *(queues.c, state, self._chunk, self._keys, self._levels, self._other, self._by_host),
                 *(limit, one, queues.now, queues.out),
             )
-            slot = int(queues.c[MOVING])
+            slot = queues.fields.moving
             if why == NO_ROOM:
                 queues.store.make_room(int(state[NEED]), 0)
             elif why == OUTSIDE:
@@ -96,7 +96,7 @@ class Relevelling:
 
     def _level(self, key: int, old: int) -> int:
         if self._by_host:
-            slot = int(self._queues.c[MOVING])
+            slot = self._queues.fields.moving
             key = key & _HIGH_16 | int(self._queues.store.hosts[slot]["hash"])
         at = int(np.searchsorted(self._keys, np.uint64(key)))
         if at < len(self._keys) and int(self._keys[at]) == key:

@@ -7,9 +7,10 @@
     side    descriptors of hosts, for a freeze   limbo   blocks to be freed when it is over
     texts   the texts of one group, decoded, and behind them the one being appended; `spans` says where
 
-Kernels are handed one array of int64, `c`: the counters below, and for each array its address and its length.
-(Handing over all the arrays costs ten times as much as a typical kernel does, and a call within kernels that
-hands them on costs as much as decoding a URL.) `view_kernels.py` makes arrays of them again.
+Kernels are handed one array of int64, `c`, whose fields have names (`StoreFields`, `FIELDS`): numbers, and for each
+array its address and its length. (Handing over all the arrays costs ten times as much as a typical kernel does, and
+a call within kernels that hands them on costs as much as decoding a URL.) `view_kernels.py` makes arrays of them
+again. `checking.py` says what must hold of it all, and looks whether it does.
 
 Arrays grow in place (`ndarray.resize` is a `realloc`, which moves pages and not bytes), by a sixteenth, at most
 16 MiB at once: neither time nor memory jumps. Only `Store` resizes them, and it keeps `c` right; whoever held a
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lycosa.frontier.fields import Fields
 from lycosa.frontier.orders.order import LEVELS
 
 BLOCK = 64
@@ -81,48 +83,43 @@ FRONT, TIME, READY, IDLE = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
 NOWHERE, BEGUN, FREE = 4, 5, 6
 NO, YES = np.int64(0), np.int64(1)
 
-# Counters, by index into `c`.
-(
-    IN_FRONT,  # hosts in each heap: the number of the heap is the index
-    IN_TIME,
-    IN_READY,
-    IN_IDLE,
-    BLOCKS,  # blocks ever used
-    FREE_BLOCK,  # head of the chain of free ones, -1 if none
-    FREE_BLOCKS,
-    QUEUES,  # rows ever used
-    FREE_QUEUE,
-    FREE_QUEUES,
-    HOSTS,  # slots ever used
-    FREE_HOST,
-    LIVE,  # slots in use
-    ACTIVE,  # hosts with URLs, those in flight included
-    PLAYING,  # hosts in play
-    BACK,  # back queues; 0: every host with URLs is in play
-    RANKING,  # how hosts rank
-    QUEUED,  # URLs in queues
-    BUCKETS,  # of the host table
-    PLACES,
-    NAMES,  # bytes of names
-    GARBAGE,  # bytes of names of hosts that are gone
-    EPOCH,  # number of the freeze under way or last done
-    FROZEN,  # 1 while one is under way
-    SIDE,  # words of descriptors written
-    LIMBO,  # pairs of blocks that are free when the freeze is over
-    LONGEST,  # bytes of the longest URL so far
-    MOVING,  # the host whose URLs are being given levels anew, -1 if none
-    MOVING_QUEUE,  # its first queue that is not done
-    SEED,  # of the hashes
-    COUNTERS,
-) = range(31)
 
-# Behind them, of each array, the address and the length.
-(HOST_ROWS, QUEUE_ROWS, HEADS, NAME_BYTES, FRONT_HEAP, TIME_HEAP, READY_HEAP, IDLE_HEAP) = range(
-    COUNTERS, COUNTERS + 16, 2
-)
-(ARENA, LINKS, SIDE_WORDS, LIMBO_PAIRS, TEXTS, SPANS_AT) = range(COUNTERS + 16, COUNTERS + 28, 2)
+class StoreFields(Fields):
+    """The numbers of a store, in their order in `c`."""
 
-ARRAYS: list[tuple[str, Any, int]] = [  # in that order: name, type, elements by which it grows at least
+    in_front: int  # hosts in each heap; kernels have the four as `heaps`, by the number of the heap
+    in_time: int
+    in_ready: int
+    in_idle: int
+    blocks: int  # blocks ever used
+    free_block: int  # head of the chain of free ones, -1 if none
+    free_blocks: int
+    queues: int  # rows ever used
+    free_queue: int
+    free_queues: int
+    slots: int  # slots of hosts ever used
+    free_host: int
+    live: int  # slots in use
+    active: int  # hosts with URLs, those in flight included
+    playing: int  # hosts in play
+    back_queues: int  # 0: every host with URLs is in play
+    ranking: int  # how hosts rank
+    queued: int  # URLs in queues
+    buckets: int  # of the host table
+    places: int
+    name_bytes: int
+    garbage: int  # bytes of names of hosts that are gone
+    epoch: int  # number of the freeze under way or last done
+    frozen: int  # 1 while one is under way
+    side_words: int  # words of descriptors written
+    limbo_pairs: int  # pairs of blocks that are free when the freeze is over
+    longest: int  # bytes of the longest URL so far
+    moving: int  # the host whose URLs are being given levels anew, -1 if none
+    moving_queue: int  # its first queue that is not done
+    seed: int  # of the hashes
+
+
+ARRAYS: list[tuple[str, Any, int]] = [  # name, type, elements by which it grows at least
     ("hosts", HOST, 8),
     ("queues", QUEUE, 16),
     ("heads", np.int32, 8),
@@ -139,14 +136,19 @@ ARRAYS: list[tuple[str, Any, int]] = [  # in that order: name, type, elements by
     ("spans", np.int64, 1),
 ]
 HEAPS = ("front", "time", "ready", "idle")
+FIELDS = np.dtype(
+    [("heaps", np.int64, len(HEAPS))]
+    + [(name, np.int64) for name in StoreFields.NAMES[len(HEAPS) :]]
+    + [(f"{name}_{what}", np.int64) for name, _, _ in ARRAYS for what in ("at", "length")]
+)
+"""What kernels see in `c`: the numbers, then the address and the length of each array."""
 SPANS = 2 * GROUP + 3
 """Elements of `spans`: where each text of the group starts, how long it is, and depth, hops and attempt of
 the entry decoded last."""
 
-FIXED = 6
-PER_QUEUE = 7
-"""Words of a descriptor: ready, place, name, length, class, number of queues; then for each of these level,
-count, skip, and the cursors of its head and its end."""
+# Words of a descriptor: of the host, then of each of its queues.
+D_READY, D_PLACE, D_NAME, D_LENGTH, D_TIER, D_QUEUES, FIXED = range(7)
+Q_LEVEL, Q_COUNT, Q_SKIP, Q_HEAD_BLOCK, Q_HEAD_AT, Q_END_BLOCK, Q_END_AT, PER_QUEUE = range(8)
 
 NUMBERS = 40
 """Bytes of the numbers around a text, at most."""
@@ -159,14 +161,15 @@ class Store:
 
     def __init__(self, seed: int, ranking: int, back_queues: int) -> None:
         """`seed` keys the hashes."""
-        self.c = np.zeros(COUNTERS + 2 * len(ARRAYS), np.int64)
+        self.c = np.zeros(FIELDS.itemsize // 8, np.int64)
+        self.fields = StoreFields(self.c)
         self._arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, kind) for name, kind, _ in ARRAYS}
-        self._number = {name: COUNTERS + 2 * n for n, (name, _, _) in enumerate(ARRAYS)}
+        self._number = {name: len(StoreFields.NAMES) + 2 * n for n, (name, _, _) in enumerate(ARRAYS)}
         self._step = {name: step for name, _, step in ARRAYS}
-        c = self.c
-        c[[FREE_BLOCK, FREE_QUEUE, FREE_HOST, MOVING, MOVING_QUEUE]] = -1
-        c[BUCKETS], c[RANKING], c[BACK] = 1, ranking, back_queues
-        c[SEED] = np.uint64(seed & (1 << 64) - 1).astype(np.int64)
+        f = self.fields
+        f.free_block = f.free_queue = f.free_host = f.moving = f.moving_queue = -1
+        f.buckets, f.ranking, f.back_queues = 1, ranking, back_queues
+        f.seed = int(np.uint64(seed & (1 << 64) - 1).astype(np.int64))
         for name in self._number:
             self.resize(name, 0)
         self.resize("heads", 1)
@@ -182,14 +185,18 @@ class Store:
     @property
     def longest(self) -> int:
         """Bytes of the longest URL so far."""
-        return int(self.c[LONGEST])
+        return self.fields.longest
+
+    def array(self, name: str) -> NDArray[Any]:
+        """An array, by its name in `ARRAYS`. Not to be kept either."""
+        return self._arrays[name]
 
     def rows(self) -> NDArray[Any]:
-        """Those of them that were ever used."""
-        return self.hosts[: int(self.c[HOSTS])]
+        """Those of the rows of hosts that were ever used."""
+        return self.hosts[: self.fields.slots]
 
     def name(self, slot: int) -> NDArray[np.uint8]:
-        """The name of a host. Not to be kept either."""
+        """The name of a host. Not to be kept."""
         row = self.hosts[slot]
         at = int(row["name"])
         return self._arrays["names"][at : at + int(row["length"])]
@@ -214,8 +221,8 @@ class Store:
 
     def make_ready(self, size: int) -> None:
         """Be ready to decode URLs of that length."""
-        if size > self.c[LONGEST]:
-            self.c[LONGEST] = size
+        if size > self.fields.longest:
+            self.fields.longest = size
             self.resize("texts", max(WINDOW, size) + size)
 
     def make_room(self, text: int, name: int) -> None:
@@ -223,32 +230,32 @@ class Store:
 
         The same numbers as `queue_kernels.has_room`.
         """
-        c = self.c
+        f = self.fields
         self.reserve_hosts(1, name)
-        self.grow("queues", int(c[QUEUES] - c[FREE_QUEUES]) + 1)
-        blocks = int(c[BLOCKS] - c[FREE_BLOCKS]) + (text + NUMBERS) // BLOCK + 2
+        self.grow("queues", f.queues - f.free_queues + 1)
+        blocks = f.blocks - f.free_blocks + (text + NUMBERS) // BLOCK + 2
         if blocks > self.length("links"):
             self.grow("arena", blocks * BLOCK)
             self.resize("links", self.length("arena") // BLOCK)
-        if c[FROZEN]:
+        if f.frozen:
             self.reserve_freeze(2)  # twice the worst case, so that the kernel does not stop at every host
 
     def reserve_hosts(self, hosts: int, names: int) -> None:
         """Room for so many more hosts, with so many bytes of names."""
-        c = self.c
-        if c[LIVE] + hosts > self.length("hosts"):
-            self.grow("hosts", int(c[LIVE]) + hosts)
+        f = self.fields
+        if f.live + hosts > self.length("hosts"):
+            self.grow("hosts", f.live + hosts)
             for heap in HEAPS:
                 self.resize(heap, self.length("hosts"))
             self.resize("heads", self.length("hosts") + 1)  # buckets: as many as hosts, and one at first
-        self.grow("names", int(c[NAMES]) + names)
+        self.grow("names", f.name_bytes + names)
 
     def reserve_freeze(self, hosts: int) -> None:
         """Room for what a freeze needs when so many hosts with queues, and ten without, are touched."""
-        c = self.c
-        queues = min(int(c[QUEUES]), LEVELS)
-        self.grow("side", int(c[SIDE]) + hosts * PER_QUEUE * queues + (hosts + 10) * FIXED)
-        self.grow("limbo", 2 * (int(c[LIMBO]) + queues + 1))
+        f = self.fields
+        queues = min(f.queues, LEVELS)
+        self.grow("side", f.side_words + hosts * PER_QUEUE * queues + (hosts + 10) * FIXED)
+        self.grow("limbo", 2 * (f.limbo_pairs + queues + 1))
 
     def end_freeze(self) -> None:
         """Give back what a freeze needed."""
@@ -267,8 +274,7 @@ class Store:
     @property
     def used(self) -> int:
         """Bytes in use: rows, blocks and names that are somebody's, and what is always there."""
-        c = self.c.tolist()
-        used = c[LIVE] * _PER_HOST + c[NAMES] - c[GARBAGE] + (c[QUEUES] - c[FREE_QUEUES]) * QUEUE.itemsize
-        used += (c[BLOCKS] - c[FREE_BLOCKS]) * (BLOCK + 4) + 8 * (c[SIDE] + c[LIMBO])
-        used += c[self._number["texts"] + 1] + 8 * (SPANS + len(c))
-        return int(used)
+        f = self.fields
+        used = f.live * _PER_HOST + f.name_bytes - f.garbage + (f.queues - f.free_queues) * QUEUE.itemsize
+        used += (f.blocks - f.free_blocks) * (BLOCK + 4) + 8 * (f.side_words + f.limbo_pairs)
+        return used + self.length("texts") + 8 * (SPANS + len(self.c))

@@ -13,20 +13,8 @@ from typing import Any
 import numpy as np
 
 from lycosa.compiled import njit
-from lycosa.frontier.packed.store import (
-    BUCKETS,
-    EPOCH,
-    FREE,
-    FREE_HOST,
-    GARBAGE,
-    HOSTS,
-    LIVE,
-    NAMES,
-    NO,
-    NOWHERE,
-    SEED,
-)
-from lycosa.frontier.packed.view_kernels import heads_of, hosts_of, names_of
+from lycosa.frontier.packed.store import FREE, NO, NOWHERE
+from lycosa.frontier.packed.view_kernels import fields_of, heads_of, hosts_of, names_of
 from lycosa.url.key_kernels import xxh64
 
 _MASK_32 = np.uint64(0xFFFFFFFF)
@@ -34,11 +22,12 @@ _MASK_32 = np.uint64(0xFFFFFFFF)
 
 @njit(cache=True, nogil=True)
 def _bucket(c: Any, digest: Any) -> Any:
+    f = fields_of(c)[0]
     size = np.int64(1)
-    while size < c[BUCKETS]:
+    while size < f.buckets:
         size <<= 1
     bucket = np.int64(digest) & (size - 1)
-    if bucket >= c[BUCKETS]:
+    if bucket >= f.buckets:
         bucket &= (size >> 1) - 1
     return bucket
 
@@ -46,7 +35,8 @@ def _bucket(c: Any, digest: Any) -> Any:
 @njit(cache=True, nogil=True)
 def digest_of(c: Any, data: Any, start: Any, end: Any) -> Any:
     """32 bits of the host's hash, low ones: keys have the top 16."""
-    return np.int64(xxh64(data, start, end, np.uint64(c[SEED])) & _MASK_32)
+    f = fields_of(c)[0]
+    return np.int64(xxh64(data, start, end, np.uint64(f.seed)) & _MASK_32)
 
 
 @njit(cache=True, nogil=True)
@@ -70,14 +60,15 @@ def find(c: Any, data: Any, start: Any, end: Any, digest: Any) -> Any:
 @njit(cache=True, nogil=True)
 def _split(c: Any) -> None:
     """One more bucket, which takes its share of the one it splits."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     heads = heads_of(c)
-    fresh = c[BUCKETS]
+    fresh = f.buckets
     half = np.int64(1)
     while half * 2 <= fresh:
         half <<= 1
     old = fresh - half
-    c[BUCKETS] += 1
+    f.buckets += 1
     slot = np.int64(heads[old])
     heads[old] = -1
     heads[fresh] = -1
@@ -92,6 +83,7 @@ def _split(c: Any) -> None:
 @njit(cache=True, nogil=True)
 def find_or_add(c: Any, data: Any, start: Any, end: Any) -> Any:
     """The slot of a host, made if need be: there is room for it."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     heads = heads_of(c)
     names = names_of(c)
@@ -99,26 +91,26 @@ def find_or_add(c: Any, data: Any, start: Any, end: Any) -> Any:
     slot = find(c, data, start, end, digest)
     if slot >= 0:
         return slot
-    if c[LIVE] >= c[BUCKETS]:
+    if f.live >= f.buckets:
         _split(c)
-    slot = c[FREE_HOST]
+    slot = f.free_host
     if slot >= 0:
-        c[FREE_HOST] = hosts[slot].chain
+        f.free_host = hosts[slot].chain
     else:
-        slot = c[HOSTS]
-        c[HOSTS] += 1
-    c[LIVE] += 1
+        slot = f.slots
+        f.slots += 1
+    f.live += 1
     bucket = _bucket(c, digest)
     hosts[slot].ready = -np.inf
     hosts[slot].place = -1
     hosts[slot].rank = 0.0
-    hosts[slot].name = c[NAMES]
+    hosts[slot].name = f.name_bytes
     hosts[slot].hash = digest
     hosts[slot].chain = heads[bucket]
     hosts[slot].queue = -1
     hosts[slot].queued = 0
     hosts[slot].pos = -1
-    hosts[slot].epoch = c[EPOCH]  # it was not there at the last freeze
+    hosts[slot].epoch = f.epoch  # it was not there at the last freeze
     hosts[slot].back = 0
     hosts[slot].length = end - start
     hosts[slot].back_level = 0
@@ -128,13 +120,14 @@ def find_or_add(c: Any, data: Any, start: Any, end: Any) -> Any:
     hosts[slot].playing = 0
     heads[bucket] = slot
     for i in range(end - start):
-        names[c[NAMES] + i] = data[start + i]
-    c[NAMES] += end - start
+        names[f.name_bytes + i] = data[start + i]
+    f.name_bytes += end - start
     return slot
 
 
 @njit(cache=True, nogil=True)
 def forget(c: Any, slot: Any) -> None:
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     heads = heads_of(c)
     bucket = _bucket(c, np.int64(hosts[slot].hash))
@@ -146,27 +139,28 @@ def forget(c: Any, slot: Any) -> None:
             at = np.int64(hosts[at].chain)
         hosts[at].chain = hosts[slot].chain
     hosts[slot].where = FREE
-    hosts[slot].chain = c[FREE_HOST]
-    c[FREE_HOST] = slot
-    c[LIVE] -= 1
-    c[GARBAGE] += np.int64(hosts[slot].length)
+    hosts[slot].chain = f.free_host
+    f.free_host = slot
+    f.live -= 1
+    f.garbage += np.int64(hosts[slot].length)
 
 
 @njit(cache=True, nogil=True)
 def compact_names(c: Any, fresh: Any) -> None:
     """Copy the names that are in use to `fresh`."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     names = names_of(c)
     top = np.int64(0)
-    for slot in range(c[HOSTS]):
+    for slot in range(f.slots):
         if hosts[slot].where != FREE:
             at = np.int64(hosts[slot].name)
             hosts[slot].name = top
             for i in range(np.int64(hosts[slot].length)):
                 fresh[top + i] = names[at + i]
             top += np.int64(hosts[slot].length)
-    c[NAMES] = top
-    c[GARBAGE] = 0
+    f.name_bytes = top
+    f.garbage = 0
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""The arrays of a `Store`, for kernels: made of the addresses and lengths in its `c`."""
+"""The fields and the arrays of a `Store`, for kernels: made of the words in its `c`."""
 
 from __future__ import annotations
 
@@ -6,108 +6,98 @@ from typing import Any
 
 import numpy as np
 
-from lycosa.compiled import Later, intrinsic, njit
-from lycosa.frontier.packed.store import (
-    ARENA,
-    FRONT_HEAP,
-    HEADS,
-    HOST,
-    HOST_ROWS,
-    IDLE_HEAP,
-    LIMBO_PAIRS,
-    LINKS,
-    NAME_BYTES,
-    QUEUE,
-    QUEUE_ROWS,
-    READY_HEAP,
-    SIDE_WORDS,
-    SPANS_AT,
-    TEXTS,
-    TIME_HEAP,
-)
+from lycosa.compiled import Later, njit
+from lycosa.frontier.field_kernels import pointer, start
+from lycosa.frontier.packed.store import FIELDS, HOST, QUEUE
 
 carray: Any = Later("numba", "carray")
-types: Any = Later("numba", "types")
-cgutils: Any = Later("numba.core.cgutils")
 
 
-def _as_pointer(typing_context: Any, address: Any) -> Any:
-    """An address as a pointer."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-    return types.voidptr(address), generate
-
-
-_pointer: Any = intrinsic(_as_pointer)
+@njit(cache=True, nogil=True, forceinline=True)
+def fields_of(c: Any) -> Any:
+    """The named fields: `fields_of(c)[0]` is their record."""
+    return carray(start(c), (1,), FIELDS)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def hosts_of(c: Any) -> Any:
-    return carray(_pointer(c[HOST_ROWS]), (c[HOST_ROWS + 1],), HOST)
+    f = fields_of(c)[0]
+    return carray(pointer(f.hosts_at), (f.hosts_length,), HOST)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def queues_of(c: Any) -> Any:
-    return carray(_pointer(c[QUEUE_ROWS]), (c[QUEUE_ROWS + 1],), QUEUE)
+    f = fields_of(c)[0]
+    return carray(pointer(f.queues_at), (f.queues_length,), QUEUE)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def heads_of(c: Any) -> Any:
-    return carray(_pointer(c[HEADS]), (c[HEADS + 1],), np.int32)
+    f = fields_of(c)[0]
+    return carray(pointer(f.heads_at), (f.heads_length,), np.int32)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def names_of(c: Any) -> Any:
-    return carray(_pointer(c[NAME_BYTES]), (c[NAME_BYTES + 1],), np.uint8)
+    f = fields_of(c)[0]
+    return carray(pointer(f.names_at), (f.names_length,), np.uint8)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def front_of(c: Any) -> Any:
-    return carray(_pointer(c[FRONT_HEAP]), (c[FRONT_HEAP + 1],), np.int32)
+    f = fields_of(c)[0]
+    return carray(pointer(f.front_at), (f.front_length,), np.int32)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def time_of(c: Any) -> Any:
-    return carray(_pointer(c[TIME_HEAP]), (c[TIME_HEAP + 1],), np.int32)
+    f = fields_of(c)[0]
+    return carray(pointer(f.time_at), (f.time_length,), np.int32)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def ready_of(c: Any) -> Any:
-    return carray(_pointer(c[READY_HEAP]), (c[READY_HEAP + 1],), np.int32)
+    f = fields_of(c)[0]
+    return carray(pointer(f.ready_at), (f.ready_length,), np.int32)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def idle_of(c: Any) -> Any:
-    return carray(_pointer(c[IDLE_HEAP]), (c[IDLE_HEAP + 1],), np.int32)
+    f = fields_of(c)[0]
+    return carray(pointer(f.idle_at), (f.idle_length,), np.int32)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def arena_of(c: Any) -> Any:
-    return carray(_pointer(c[ARENA]), (c[ARENA + 1],), np.uint8)
+    f = fields_of(c)[0]
+    return carray(pointer(f.arena_at), (f.arena_length,), np.uint8)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def links_of(c: Any) -> Any:
-    return carray(_pointer(c[LINKS]), (c[LINKS + 1],), np.int32)
+    f = fields_of(c)[0]
+    return carray(pointer(f.links_at), (f.links_length,), np.int32)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def side_of(c: Any) -> Any:
-    return carray(_pointer(c[SIDE_WORDS]), (c[SIDE_WORDS + 1],), np.float64)
+    f = fields_of(c)[0]
+    return carray(pointer(f.side_at), (f.side_length,), np.float64)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def limbo_of(c: Any) -> Any:
-    return carray(_pointer(c[LIMBO_PAIRS]), (c[LIMBO_PAIRS + 1],), np.int32)
+    f = fields_of(c)[0]
+    return carray(pointer(f.limbo_at), (f.limbo_length,), np.int32)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def texts_of(c: Any) -> Any:
-    return carray(_pointer(c[TEXTS]), (c[TEXTS + 1],), np.uint8)
+    f = fields_of(c)[0]
+    return carray(pointer(f.texts_at), (f.texts_length,), np.uint8)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def spans_of(c: Any) -> Any:
-    return carray(_pointer(c[SPANS_AT]), (c[SPANS_AT + 1],), np.int64)
+    f = fields_of(c)[0]
+    return carray(pointer(f.spans_at), (f.spans_length,), np.int64)

@@ -23,9 +23,9 @@ from lycosa.frontier.packed.queue_kernels import (
     queue_of,
     read_head,
 )
-from lycosa.frontier.packed.store import ACTIVE, GROUP, NO, QUEUED, SEED
+from lycosa.frontier.packed.store import GROUP, NO
 from lycosa.frontier.packed.table_kernels import find_or_add
-from lycosa.frontier.packed.view_kernels import hosts_of, names_of, queues_of, spans_of, texts_of
+from lycosa.frontier.packed.view_kernels import fields_of, hosts_of, names_of, queues_of, spans_of, texts_of
 from lycosa.url.key_kernels import xxh64
 
 _LOW_48 = np.uint64((1 << 48) - 1)
@@ -70,6 +70,7 @@ def put(c: Any, data: Any, numbers: Any, i: Any, now: Any, slots: Any) -> Any:
     Returns how many are done: all, or those before the one for which there is no room; -1, and none is, if a
     number is out of bounds. `slots` has room for the host of each, or is empty.
     """
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     texts = texts_of(c)
     count = len(numbers) // 5
@@ -95,7 +96,7 @@ def put(c: Any, data: Any, numbers: Any, i: Any, now: Any, slots: Any) -> Any:
             slot = find_or_add(c, data, a, z)
             touch(c, slot)
             if not is_active(c, slot):
-                c[ACTIVE] += 1
+                f.active += 1
         q = queue_of(c, slot, numbers[count + i])
         if q != loaded:
             load_tail(c, q)
@@ -109,7 +110,7 @@ def put(c: Any, data: Any, numbers: Any, i: Any, now: Any, slots: Any) -> Any:
             n += 1
         append(c, q, n - text, numbers[2 * count + i], numbers[3 * count + i], numbers[4 * count + i])
         hosts[slot].queued += 1
-        c[QUEUED] += 1
+        f.queued += 1
         if len(slots):
             slots[i] = slot
         start = end
@@ -142,7 +143,8 @@ def write_url(c: Any, slot: Any, texts: Any, base: Any, n: Any, out: Any) -> Any
 @njit(cache=True, nogil=True)
 def key_of(c: Any, data: Any, n: Any) -> Any:
     """`lycosa.url.key.Keyer.key` of the URL data[:n]."""
-    seed = np.uint64(c[SEED])
+    f = fields_of(c)[0]
+    seed = np.uint64(f.seed)
     a, z = host_span(data, NO, n)
     start: Any = NO
     return (xxh64(data, a, z, seed) & _HIGH_16) | (xxh64(data, start, n, seed) & _LOW_48)
@@ -165,11 +167,12 @@ def levels_of(c: Any, slot: Any, levels: Any) -> Any:
 @njit(cache=True, nogil=True)
 def _drop(c: Any, slot: Any, before: Any, q: Any, block: Any, at: Any) -> None:
     """Remove the first URL of a queue; `before` is the host's queue before it, or -1."""
+    f = fields_of(c)[0]
     hosts = hosts_of(c)
     queues = queues_of(c)
     drop_head(c, q, block, at)
     hosts[slot].queued -= 1
-    c[QUEUED] -= 1
+    f.queued -= 1
     if queues[q].count == 0:
         if before >= 0:
             queues[before].next = queues[q].next

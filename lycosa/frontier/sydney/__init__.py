@@ -4,7 +4,7 @@
     left_behind.py     the contract of a store of left-behind records
     left_plain.py      the readable one, for tests
     left_packed.py     the one that crawls, in append-only files; `left_segments.py` has these, `left_store.py` the
-                       arrays, `left_kernels.py` what is done to them
+                       arrays, `left_kernels.py` what is done to them, `left_checking.py` what must hold of them
 
 Used by `lycosa.crawl.admission`. Guarantees: an entry pushed comes out once, those of a queue in the order in which
 they came; RAM is bounded by the number of queues and by the limit of tails; nothing of the paper's modes is lost

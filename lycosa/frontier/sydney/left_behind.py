@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from lycosa.state import Durable
+from lycosa.state import Filed
 
 OTHERS = 0
 
@@ -27,7 +27,7 @@ class Entry(NamedTuple):
     cursor: int
 
 
-class LeftBehind(Durable, Protocol):
+class LeftBehind(Filed, Protocol):
     """FIFO queues of entries, by number.
 
     Guarantees: what was pushed comes out of `pop` of its queue exactly once, oldest first; a snapshot holds

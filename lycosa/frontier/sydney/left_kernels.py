@@ -1,10 +1,10 @@
 """Kernels of the store of left-behind entries: the table of queues, the pool of tails, blocks to be written.
 
 `left_store.py` has the arrays. Rows are dense and in the order of the round: row 0 is OTHERS, which is always
-there; those from 1 up to NEXT were named in this round, or came in it; those from NEXT up to QUEUES are owed. A row
-that comes goes to NEXT, one that goes is filled from the ends of the two parts, so the array can shrink with the
-number of queues. Rows are found by their mixed number through a linear-hash table (Litwin, VLDB 1980) that grows
-and shrinks by one bucket at a time.
+there; those from 1 up to `next_row` were named in this round, or came in it; those from there up to `queues` are
+owed. A row that comes goes to `next_row`, one that goes is filled from the ends of the two parts, so the array can
+shrink with the number of queues. Rows are found by their mixed number through a linear-hash table (Litwin, VLDB
+1980) that grows and shrinks by one bucket at a time.
 """
 
 from __future__ import annotations
@@ -14,22 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.compiled import njit
-from lycosa.frontier.sydney.left_store import (
-    BLOCK,
-    BUCKETS,
-    ENTRIES,
-    ENTRY_WORDS,
-    FREE,
-    HEAD_WORDS,
-    NEXT,
-    POOLED,
-    QUEUES,
-    STRETCH,
-    TAILS,
-    TOP,
-)
+from lycosa.compiled import Later, njit
+from lycosa.frontier.field_kernels import start
+from lycosa.frontier.sydney.left_store import BLOCK, ENTRY_WORDS, FIELDS, HEAD_WORDS, STRETCH
 from lycosa.url.key_kernels import mix
+
+carray: Any = Later("numba", "carray")
 
 DONE, SPILL, ROOM = range(3)
 """What `push` answers: it is in; the pool must be written first; some array must grow first."""
@@ -90,16 +80,23 @@ def unsound(words: Any, queue: Any) -> Any:
     return -1
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def fields_of(c: Any) -> Any:
+    """The named fields: `fields_of(s.c)[0]` is their record."""
+    return carray(start(c), (1,), FIELDS)
+
+
 # -- the table
 
 
 @njit(cache=True, nogil=True)
 def _bucket(s: Any, queue: Any) -> Any:
+    f = fields_of(s.c)[0]
     size = np.int64(1)
-    while size < s.c[BUCKETS]:
+    while size < f.buckets:
         size <<= 1
     bucket = np.int64(mix(queue)) & (size - 1)
-    if bucket >= s.c[BUCKETS]:
+    if bucket >= f.buckets:
         bucket &= (size >> 1) - 1
     return bucket
 
@@ -138,8 +135,9 @@ def _move(s: Any, slot: Any, to: Any) -> None:
 @njit(cache=True, nogil=True)
 def _resize_table(s: Any) -> None:
     """One more bucket, or one less: it and its half share their rows anew."""
-    queues = s.c[QUEUES] - 1
-    buckets = s.c[BUCKETS]
+    f = fields_of(s.c)[0]
+    queues = f.queues - 1
+    buckets = f.buckets
     if queues > buckets:
         edge, fresh = buckets, buckets + 1
     elif buckets > 1 and 2 * queues < buckets:
@@ -154,7 +152,7 @@ def _resize_table(s: Any) -> None:
     s.heads[edge - half] = -1
     if fresh > edge:
         s.heads[edge] = -1
-    s.c[BUCKETS] = fresh
+    f.buckets = fresh
     for slot in (first, second):
         while slot >= 0:
             after = np.int64(s.rows[slot].link)
@@ -167,11 +165,12 @@ def _resize_table(s: Any) -> None:
 @njit(cache=True, nogil=True)
 def _add(s: Any, queue: Any) -> Any:
     """A row for a queue that has none; there is room."""
-    slot = s.c[NEXT]
-    if slot < s.c[QUEUES]:
-        _move(s, slot, s.c[QUEUES])
-    s.c[QUEUES] += 1
-    s.c[NEXT] += 1
+    f = fields_of(s.c)[0]
+    slot = f.next_row
+    if slot < f.queues:
+        _move(s, slot, f.queues)
+    f.queues += 1
+    f.next_row += 1
     bucket = _bucket(s, queue)
     s.rows[slot].queue = queue
     s.rows[slot].link = s.heads[bucket]
@@ -187,22 +186,23 @@ def _add(s: Any, queue: Any) -> Any:
 @njit(cache=True, nogil=True)
 def _took(s: Any, slot: Any) -> Any:
     """An entry of a row is gone; its row too if it was the last. Says whether arrays are far too large."""
-    s.c[ENTRIES] -= 1
+    f = fields_of(s.c)[0]
+    f.entries -= 1
     s.rows[slot].count -= 1
     if s.rows[slot].count > 0 or slot == 0:
         return False
     _point(s, slot, np.int64(s.rows[slot].link))
-    if slot < s.c[NEXT]:
-        s.c[NEXT] -= 1
-        if slot < s.c[NEXT]:
-            _move(s, s.c[NEXT], slot)
-        slot = s.c[NEXT]
-    s.c[QUEUES] -= 1
-    if slot < s.c[QUEUES]:
-        _move(s, s.c[QUEUES], slot)
+    if slot < f.next_row:
+        f.next_row -= 1
+        if slot < f.next_row:
+            _move(s, f.next_row, slot)
+        slot = f.next_row
+    f.queues -= 1
+    if slot < f.queues:
+        _move(s, f.queues, slot)
     _resize_table(s)  # twice, since it may have two buckets for each queue
     _resize_table(s)
-    return len(s.rows) > 2 * s.c[QUEUES] + 1024
+    return len(s.rows) > 2 * f.queues + 1024
 
 
 # -- entries
@@ -211,23 +211,24 @@ def _took(s: Any, slot: Any) -> Any:
 @njit(cache=True, nogil=True)
 def push(s: Any, queue: Any, position: Any, cursor: Any) -> Any:
     """An entry at the end of a queue; DONE, or what is to be done first."""
-    if s.c[POOLED] >= s.c[TAILS]:
+    f = fields_of(s.c)[0]
+    if f.pooled >= f.tails:
         return SPILL
     slot = _find(s, queue)
-    if slot < 0 and (s.c[QUEUES] >= len(s.rows) or s.c[BUCKETS] >= len(s.heads)):
+    if slot < 0 and (f.queues >= len(s.rows) or f.buckets >= len(s.heads)):
         return ROOM
-    if s.c[FREE] < 0 and s.c[TOP] >= len(s.pool):
+    if f.free < 0 and f.top >= len(s.pool):
         return ROOM
     if slot < 0:
         slot = _add(s, queue)
-    i = s.c[FREE]
+    i = f.free
     if i >= 0:
-        s.c[FREE] = s.pool[i].next
+        f.free = s.pool[i].next
     else:
-        i = s.c[TOP]
-        s.c[TOP] += 1
-    s.c[POOLED] += 1
-    s.c[ENTRIES] += 1
+        i = f.top
+        f.top += 1
+    f.pooled += 1
+    f.entries += 1
     last = np.int64(s.rows[slot].tail)
     s.pool[i].position = position
     s.pool[i].cursor = cursor
@@ -252,6 +253,7 @@ def pop(s: Any, queue: Any) -> Any:
     (NOTHING, -, -); (GOT or GOT_TRIM, position, cursor); (RUN, its address, row): read it and call `advance`;
     (CHAIN, row, blocks): make a run of the oldest stretch, call `set_run`, ask again.
     """
+    f = fields_of(s.c)[0]
     slot = _find(s, queue)
     if slot < 0 or s.rows[slot].count == 0:
         return NOTHING, np.int64(0), np.int64(0)
@@ -267,10 +269,10 @@ def pop(s: Any, queue: Any) -> Any:
         s.pool[last].next = s.pool[i].next
         s.pool[last].size -= 1
     position, cursor = np.int64(s.pool[i].position), np.int64(s.pool[i].cursor)
-    s.pool[i].next = s.c[FREE]
+    s.pool[i].next = f.free
     s.pool[i].size = 0
-    s.c[FREE] = i
-    s.c[POOLED] -= 1
+    f.free = i
+    f.pooled -= 1
     return (GOT_TRIM if _took(s, slot) else GOT), position, cursor
 
 
@@ -314,12 +316,13 @@ def count(s: Any, queue: Any) -> Any:
 @njit(cache=True, nogil=True)
 def next_queue(s: Any) -> Any:
     """The queue whose turn it is; 0: there is none."""
-    if s.c[QUEUES] == 1:
+    f = fields_of(s.c)[0]
+    if f.queues == 1:
         return np.uint64(0)
-    if s.c[NEXT] >= s.c[QUEUES]:
-        s.c[NEXT] = 1
-    s.c[NEXT] += 1
-    return s.rows[s.c[NEXT] - 1].queue
+    if f.next_row >= f.queues:
+        f.next_row = 1
+    f.next_row += 1
+    return s.rows[f.next_row - 1].queue
 
 
 # -- to files and snapshots
@@ -355,8 +358,9 @@ def spill(s: Any, out: Any, base: Any, commit: Any) -> Any:
 
     Writes the words and changes nothing; with `commit`, once they are in a file, empties the pool.
     """
+    f = fields_of(s.c)[0]
     w = np.int64(0)
-    for last in range(s.c[TOP]):
+    for last in range(f.top):
         todo = np.int64(s.pool[last].size)
         if todo == 0:
             continue
@@ -380,17 +384,18 @@ def spill(s: Any, out: Any, base: Any, commit: Any) -> Any:
             s.rows[slot].chain, s.rows[slot].chain_top = chain & _LOW, chain >> 32
             s.rows[slot].anchor, s.rows[slot].anchor_top = anchor & _LOW, anchor >> 32
     if commit:
-        s.c[TOP] = 0
-        s.c[FREE] = -1
-        s.c[POOLED] = 0
+        f.top = 0
+        f.free = -1
+        f.pooled = 0
     return w
 
 
 @njit(cache=True, nogil=True)
 def tails(s: Any, out: Any) -> None:
     """The entries of the pool, those of a queue in order, into an array of `TAIL`."""
+    f = fields_of(s.c)[0]
     n = 0
-    for last in range(s.c[TOP]):
+    for last in range(f.top):
         i = np.int64(last)
         for _ in range(s.pool[last].size):
             i = np.int64(s.pool[i].next)
@@ -403,6 +408,7 @@ def tails(s: Any, out: Any) -> None:
 @njit(cache=True, nogil=True)
 def load(s: Any, saved: Any) -> Any:
     """Rows of a snapshot after those that are there; False if one is there twice. There is room."""
+    f = fields_of(s.c)[0]
     for i in range(len(saved)):
         queue = saved[i].queue
         slot = _find(s, queue)
@@ -418,5 +424,5 @@ def load(s: Any, saved: Any) -> Any:
         s.rows[slot].anchor, s.rows[slot].anchor_top = address & _LOW, address >> 32
         s.rows[slot].count = saved[i].count
         s.rows[slot].blocks = saved[i].blocks
-        s.c[ENTRIES] += np.int64(saved[i].count)
+        f.entries += np.int64(saved[i].count)
     return True

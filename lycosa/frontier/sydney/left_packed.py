@@ -40,7 +40,7 @@ are mostly used up. Disk, not RAM, is what that costs.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import google_crc32c
@@ -50,11 +50,13 @@ from numpy.typing import NDArray
 
 from lycosa.errors import StorageError
 from lycosa.files import Files
+from lycosa.frontier.checking import checked
+from lycosa.frontier.sydney import left_checking
 from lycosa.frontier.sydney import left_kernels as kernels
 from lycosa.frontier.sydney import left_store as store
 from lycosa.frontier.sydney.left_behind import Entry
 from lycosa.frontier.sydney.left_segments import LAST, Segment, Segments
-from lycosa.frontier.sydney.left_store import BLOCK, ENTRIES, NEXT, POOLED, QUEUES, SAVED, STRETCH, TAIL, TOP
+from lycosa.frontier.sydney.left_store import BLOCK, SAVED, STRETCH, TAIL
 
 VERSION = 1
 ROWS_OF_PIECE = 5000
@@ -80,6 +82,9 @@ class Head(msgspec.Struct, array_like=True):
     segments: list[Segment]
 
 
+@checked(
+    lambda left: left._s.fields.queues + left._s.fields.top, "push", "pop", "next_queue", "clear", "thaw"
+)
 class PackedLeftBehind:
     """The store of a crawl; see the module's docstring."""
 
@@ -94,6 +99,9 @@ class PackedLeftBehind:
     # -- in and out
 
     def push(self, queue: int, entry: Entry) -> None:
+        self._push(queue, entry)
+
+    def _push(self, queue: int, entry: Entry) -> None:
         position, cursor = entry
         if not (0 <= position < 1 << 63 and 0 <= cursor < 1 << 32):
             raise ValueError(f"{entry} is out of range")
@@ -151,8 +159,12 @@ class PackedLeftBehind:
         self._s = store.new_store(self._tails)
         self._segments.clear()
 
+    def check(self) -> None:
+        """Raise `BrokenError` if something does not hold that must (`left_checking.py`); it reads all of RAM."""
+        left_checking.check(self._s, self._segments)
+
     def __len__(self) -> int:
-        return int(self._s.c[ENTRIES])
+        return self._s.fields.entries
 
     @property
     def nbytes(self) -> int:
@@ -163,7 +175,7 @@ class PackedLeftBehind:
 
     def _spill(self) -> None:
         """Write every tail."""
-        entries = int(self._s.c[POOLED])
+        entries = self._s.fields.pooled
         out = np.empty(entries * (store.HEAD_WORDS + store.ENTRY_WORDS), np.uint32)
         base = self._segments.end
         words = kernels.spill(self._s, out, base, False)
@@ -231,10 +243,11 @@ class PackedLeftBehind:
     # -- snapshots
 
     def freeze(self) -> Iterator[bytes]:
-        c = self._s.c
         rows, tails = self._rows_now(), self._tails_now()
         segments = self._segments.freeze()
-        head = Head(VERSION, len(rows), len(tails), len(self), int(c[NEXT]), self._segments.end, segments)
+        head = Head(
+            VERSION, len(rows), len(tails), len(self), self._s.fields.next_row, self._segments.end, segments
+        )
         return _pieces(head, rows, tails)
 
     def files(self) -> list[str]:
@@ -242,6 +255,9 @@ class PackedLeftBehind:
 
     def settle(self) -> None:
         self._segments.settle()
+
+    def keep(self, named: Collection[str]) -> list[str]:
+        return self._segments.keep(named)
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         iterator = iter(pieces)
@@ -266,32 +282,32 @@ class PackedLeftBehind:
             sound = (chained >= part["blocks"]) & ((chained > 0) == (part["blocks"] > 0)) & (addresses < LAST)
             if not sound.all() or not kernels.load(s, part):
                 raise StorageError(_DAMAGED)
-        if read != head.rows or read != s.c[QUEUES] or not 1 <= head.next <= read:
+        if read != head.rows or read != s.fields.queues or not 1 <= head.next <= read:
             raise StorageError(_DAMAGED)
-        s.c[NEXT] = head.next
+        s.fields.next_row = head.next
         wanted = sum(segment.wanted for segment in head.segments)
-        if wanted != s.c[ENTRIES]:
+        if wanted != s.fields.entries:
             raise StorageError(_DAMAGED)
         for piece in iterator:
             for queue, position, cursor in _parsed(piece, TAIL).tolist():
                 if position < 0:
                     raise StorageError(_DAMAGED)
-                self.push(queue, Entry(position, cursor))
+                self._push(queue, Entry(position, cursor))
         empty = bool((s.rows["count"][1:read] == 0).any())
-        if empty or read != s.c[QUEUES] or not len(self) == head.entries == wanted + head.tails:
+        if empty or read != s.fields.queues or not len(self) == head.entries == wanted + head.tails:
             raise StorageError(_DAMAGED)
 
     def _rows_now(self) -> NDArray[Any]:
         """A copy of the rows, their counts without the tails."""
         s = self._s
-        rows: NDArray[Any] = s.rows[: int(s.c[QUEUES])].copy()
-        last = s.pool[: int(s.c[TOP])]
+        rows: NDArray[Any] = s.rows[: s.fields.queues].copy()
+        last = s.pool[: s.fields.top]
         last = last[last["size"] > 0]
         rows["count"][last["row"]] -= last["size"].astype(np.uint32)
         return rows
 
     def _tails_now(self) -> NDArray[Any]:
-        out = np.empty(int(self._s.c[POOLED]), TAIL)
+        out = np.empty(self._s.fields.pooled, TAIL)
         kernels.tails(self._s, out)
         return out
 

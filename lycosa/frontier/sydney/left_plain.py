@@ -8,7 +8,7 @@ It has no files and is not for crawls: RAM grows with the entries.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -68,6 +68,9 @@ class PlainLeftBehind:
         return iter([msgspec.msgpack.encode((queues, list(self._owed)))])
 
     def files(self) -> list[str]:
+        return []
+
+    def keep(self, named: Collection[str]) -> list[str]:
         return []
 
     def settle(self) -> None:

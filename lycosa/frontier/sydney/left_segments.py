@@ -6,8 +6,8 @@ grow, and none is written twice: what was appended to a file after a snapshot, a
 that no address leads to, and a thawed store begins a new segment. Every write is a multiple of 16 bytes long,
 so that an entry never lies across two pages.
 
-Each segment knows how many entries of it are still wanted. With the last one it goes: from the disk at once if
-no snapshot ever named it; else whoever keeps the snapshots removes it, and it is merely not named any more.
+Each segment knows how many entries of it are still wanted. With the last one it goes, as soon as no snapshot
+needs it (`lycosa.lifetimes`).
 
 Pages of segments that were read are kept, a few, for all queues together.
 """
@@ -15,12 +15,14 @@ Pages of segments that were read are kept, a few, for all queues together.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from lycosa.errors import LocalError, StorageError
-from lycosa.files import Bytes, Files, settle_files
+from lycosa.files import Bytes, Files
+from lycosa.frontier.checking import demand
+from lycosa.lifetimes import FileSet
 
 PAGE = 4096
 PAGES = 16
@@ -54,9 +56,7 @@ class Segments:
         self._segments: dict[int, Segment] = {}
         self._bases: list[int] = []  # the keys, ascending
         self._open: Segment | None = None  # the one that is appended to
-        self._named: set[int] = set()  # those that a snapshot names
-        self._cut: dict[str, int] = {}  # the files of the last freeze, with their sizes
-        self._synced: dict[str, int] = {}
+        self._held = FileSet(files)
         self._pages: dict[tuple[int, int], bytes] = {}  # the longest unused first
         self.end = 0
         """The address of the next byte appended."""
@@ -77,6 +77,7 @@ class Segments:
         if segment is None:
             segment = Segment(self.end, 0, 0)
             out = self._files.create(segment.name)
+            self._held.use(segment.name)
         else:
             out = self._files.append(segment.name)
         try:
@@ -103,11 +104,7 @@ class Segments:
     def _drop(self, segment: Segment) -> None:
         del self._segments[segment.base]
         self._bases.remove(segment.base)
-        if segment.base in self._named:
-            self._named.remove(segment.base)
-        else:
-            self._files.remove(segment.name)
-        self._synced.pop(segment.name, None)
+        self._held.drop(segment.name)
 
     def clear(self) -> None:
         """Want nothing any more."""
@@ -169,25 +166,47 @@ class Segments:
             "shard's snapshots, so that its log is read anew"
         )
 
+    # -- checking
+
+    def has(self, address: int) -> bool:
+        """Whether a segment has that address."""
+        index = bisect_right(self._bases, address) - 1
+        return index >= 0 and address < self._bases[index] + self._segments[self._bases[index]].size
+
+    @property
+    def wanted(self) -> int:
+        """Entries still wanted, in all segments."""
+        return sum(segment.wanted for segment in self._segments.values())
+
+    def check(self) -> None:
+        """Raise `BrokenError` unless segments lie one after the other."""
+        demand(self._bases == sorted(self._segments), "files: segments are by their addresses")
+        end = 0
+        for base in self._bases:
+            demand(base >= end, "files: segments lie apart", base)
+            demand(self._segments[base].wanted >= 0, "files: none is wanted less than not at all", base)
+            end = base + self._segments[base].size
+        demand(end <= self.end, "files: no segment lies beyond the end")
+
     # -- snapshots
 
     def freeze(self) -> list[Segment]:
         """The segments as they are now, those that are wanted."""
         for row in list(self._segments.values()):
-            if not row.wanted:  # also the open one: its file may go with the snapshots that name it
+            if not row.wanted and row is not self._open:  # its last write failed
                 self._drop(row)
-                if row is self._open:
-                    self._open = None
         rows = [Segment(row.base, row.size, row.wanted) for row in self._segments.values() if row.wanted]
-        self._named.update(row.base for row in rows)
-        self._cut = {row.name: row.size for row in rows}
+        self._held.cut({row.name: row.size for row in rows})
         return rows
 
     def files(self) -> list[str]:
-        return sorted(self._cut)
+        return self._held.names()
 
     def settle(self) -> None:
-        settle_files(self._files, dict(self._cut), self._synced)
+        self._held.settle()
+
+    def keep(self, named: Collection[str]) -> list[str]:
+        return self._held.keep(named)
 
     def thaw(self, rows: Iterable[Segment], end: int) -> None:
         """Go on from a freeze, in a store that has no segments yet."""
@@ -202,9 +221,7 @@ class Segments:
             self._bases.append(row.base)
             self.end = row.base + row.size
         self.end = end
-        self._named = set(self._bases)
-        self._cut = {row.name: row.size for row in self._segments.values()}
-        self._synced = dict(self._cut)
+        self._held.thawed({row.name: row.size for row in self._segments.values()})
 
     @property
     def nbytes(self) -> int:

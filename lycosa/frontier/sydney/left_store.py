@@ -1,7 +1,7 @@
 """The memory of the store of left-behind entries: flat arrays, which kernels read and change in place.
 
     rows    a row per queue that has entries, dense      heads   the table of queues, by bucket
-    pool    entries that are in no file yet              c       counters
+    pool    entries that are in no file yet              c       numbers, with names
 
 A queue is a row (`ROW`, 46 bytes; 4 more in the table). Its entries are, oldest first:
 
@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lycosa.frontier.fields import Fields
 
 ROW = np.dtype(
     [
@@ -63,18 +65,22 @@ SAVED = np.dtype(
 TAIL = np.dtype([("queue", "<u8"), ("position", "<i8"), ("cursor", "<u4")])
 """An entry of a tail as a snapshot has it."""
 
-# Counters, by index into one array of int64.
-(
-    QUEUES,  # rows
-    NEXT,  # the row that the round names next
-    BUCKETS,
-    ENTRIES,  # in all queues
-    TAILS,  # entries the pool may have
-    POOLED,  # entries in it
-    TOP,  # places of it ever used since the last spill
-    FREE,  # head of the list of free places below TOP, -1 if there is none
-    COUNTERS,
-) = range(9)
+
+class LeftFields(Fields):
+    """The numbers of a store, in their order in `c`."""
+
+    queues: int  # rows
+    next_row: int  # the row that the round names next
+    buckets: int
+    entries: int  # in all queues
+    tails: int  # entries the pool may have
+    pooled: int  # entries in it
+    top: int  # places of it ever used since the last spill
+    free: int  # head of the list of free places below `top`, -1 if there is none
+
+
+FIELDS = np.dtype([(name, np.int64) for name in LeftFields.NAMES])
+"""What kernels see in `c`."""
 
 HEAD_WORDS = 8
 ENTRY_WORDS = 4
@@ -92,6 +98,10 @@ class Store(NamedTuple):
     pool: NDArray[Any]
     c: NDArray[np.int64]
 
+    @property
+    def fields(self) -> LeftFields:
+        return LeftFields(self.c)
+
 
 def grow(array: NDArray[Any], need: int) -> None:
     """Make room for `need` elements at least, by an eighth, at most 16 MiB at once."""
@@ -103,10 +113,11 @@ def grow(array: NDArray[Any], need: int) -> None:
 
 def new_store(tails: int) -> Store:
     """An empty store, whose pool takes so many entries."""
-    c = np.zeros(COUNTERS, np.int64)
-    c[[QUEUES, NEXT, BUCKETS]] = 1
-    c[TAILS] = tails
-    c[FREE] = -1
+    c = np.zeros(len(LeftFields.NAMES), np.int64)
+    f = LeftFields(c)
+    f.queues = f.next_row = f.buckets = 1
+    f.tails = tails
+    f.free = -1
     rows = np.zeros(1, ROW)
     rows["tail"] = -1
     return Store(rows, np.full(1, -1, np.int32), np.zeros(0, WAITING), c)
@@ -114,13 +125,13 @@ def new_store(tails: int) -> Store:
 
 def make_room(s: Store, queues: int = 1) -> None:
     """Room for so many more queues, and for one more entry."""
-    grow(s.rows, int(s.c[QUEUES]) + queues)
-    grow(s.heads, int(s.c[BUCKETS]) + queues)
-    grow(s.pool, int(s.c[TOP]) + 1)
+    grow(s.rows, s.fields.queues + queues)
+    grow(s.heads, s.fields.buckets + queues)
+    grow(s.pool, s.fields.top + 1)
 
 
 def trim(s: Store) -> None:
     """Give back what was needed for queues that are gone."""
-    n = int(s.c[QUEUES])
+    n = s.fields.queues
     s.rows.resize(n + n // 8 + 64, refcheck=False)
-    s.heads.resize(max(int(s.c[BUCKETS]), n + n // 8 + 64), refcheck=False)
+    s.heads.resize(max(s.fields.buckets, n + n // 8 + 64), refcheck=False)

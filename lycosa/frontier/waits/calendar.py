@@ -26,7 +26,7 @@ Guarantees:
 - an entry that was added comes out of `due` exactly once, at a time no earlier than its due time, unless
   it was withdrawn after it was added;
 - a recovered calendar holds what it held at the freeze;
-- no file is removed before `forget` is told which ones snapshots still name.
+- no file is removed that a snapshot may name (`lycosa.lifetimes`).
 
 Withdrawing is for replay. The log says that a URL was fetched; if the snapshot's calendar still holds it,
 it must not come out. Finding it in a file would mean reading them all, once per URL: so names are gathered,
@@ -47,7 +47,8 @@ from typing import NamedTuple
 import msgspec
 
 from lycosa.errors import StorageError
-from lycosa.files import Files, settle_files
+from lycosa.files import Files
+from lycosa.lifetimes import FileSet
 from lycosa.records import Deferred
 
 VERSION = 1
@@ -129,6 +130,7 @@ class Calendar:
         if bucket * 1000 < 1:
             raise ValueError("a bucket is at least a millisecond wide")
         self._files = files
+        self._held = FileSet(files)
         self._bucket_ms = int(bucket * 1000)
         self._buffer_limit = buffer
         self._reached = 0  # everything due before this is in `_near`
@@ -139,13 +141,10 @@ class Calendar:
         self._buffered = 0
         self._starts: list[tuple[int, int, str]] = []  # heap: when the time of each bucket comes
         self._reading = False  # whether the first of them is being read
-        self._retired: set[str] = set()
         self._len = 0
         self._next_seq = 0
         self._dropped: set[int] = set()
         self._withdrawn: dict[str, int] = {}  # name -> entries of smaller seq are dropped
-        self._cut: dict[str, int] = {}  # the files of the last freeze, with their ends
-        self._synced: dict[str, int] = {}
 
     # -- in and out
 
@@ -230,15 +229,15 @@ class Calendar:
             sorted(self._dropped),
             dict(self._withdrawn),
         )
-        self._cut = {name: span.stop for name, span in spans.items()}
+        self._held.cut({name: span.stop for name, span in spans.items()})
         ram = list(self._in_ram())  # references to what never changes: the entries themselves are shared
         return _pieces(head, ram)
 
     def files(self) -> list[str]:
-        return sorted(self._cut)
+        return self._held.names()
 
     def settle(self) -> None:
-        settle_files(self._files, dict(self._cut), self._synced)
+        self._held.settle()
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         iterator = iter(pieces)
@@ -262,7 +261,7 @@ class Calendar:
             if size > span.stop:
                 self._files.truncate(name, span.stop)
             self._span(name, span)
-        self._cut = {name: span.stop for name, span in head.spans.items()}
+        self._held.thawed({name: span.stop for name, span in head.spans.items()})
         for piece in iterator:
             rows, stop = unframe(piece)
             if stop != len(piece):
@@ -272,14 +271,8 @@ class Calendar:
         self._len = len(self._near) + sum(span.entries for span in self._spans.values())
         self._len -= len(self._dropped)
 
-    def forget(self, named: Collection[str]) -> list[str]:
-        """Remove the files that are used up and that no snapshot names; the names removed."""
-        gone = sorted(self._retired - set(named) - set(self._cut))
-        for name in gone:
-            self._files.remove(name)
-            self._retired.discard(name)
-            self._synced.pop(name, None)
-        return gone
+    def keep(self, named: Collection[str]) -> list[str]:
+        return self._held.keep(named)
 
     # -- buckets
 
@@ -343,7 +336,7 @@ class Calendar:
                 del self._spans[name]
                 self._reading = False
                 if span.stop:
-                    self._retired.add(name)
+                    self._held.drop(name)
         else:
             if budget > 0:  # no bucket before the next one is left, so the one of `now_ms` is in RAM
                 this = now_ms - now_ms % self._bucket_ms
@@ -370,6 +363,7 @@ class Calendar:
         for name in list(self._buffers):
             span = self._spans[name]
             handle = self._files.append(name) if span.stop else self._files.create(name)
+            self._held.use(name)
             try:
                 if handle.size != span.stop:
                     # A write failed before, and left a part of itself.

@@ -16,7 +16,7 @@ from lycosa.clock import ManualClock
 from lycosa.frontier.orders.order import BiasedOrder, DepthOrder, LengthOrder, Order, Ranking, draw
 from lycosa.frontier.packed import draw_kernels
 from lycosa.frontier.packed.frontier import PackedFrontier
-from lycosa.frontier.packed.store import FREE, HOSTS
+from lycosa.frontier.packed.store import FREE
 from lycosa.frontier.plain import PlainFrontier
 from lycosa.frontier.protocol import Levels
 from lycosa.records import Waiting
@@ -59,7 +59,7 @@ class FollowingFrontier(PlainFrontier):
 
     def _to_relevel(self) -> Iterator[Any]:
         queues = self.packed._queues
-        for slot in range(int(queues.c[HOSTS])):
+        for slot in range(queues.fields.slots):
             if queues.store.hosts[slot]["where"] != FREE and (host := self._hosts.get(queues.name(slot))):
                 yield host
 
