@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from lycosa.compiled import njit
-from lycosa.content.names import (
+from lycosa.content.name_kernels import (
     IS_INLINE,
     IS_LEFT_OUT,
     IS_RAW,

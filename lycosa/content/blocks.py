@@ -10,6 +10,7 @@ import html
 from typing import Any, Final
 
 import numpy as np
+import turbohtml.detect  # noqa: F401 (registers the codecs whatwg-*)
 
 from lycosa.content import block_kernels as kernels
 from lycosa.content.block_kernels import COLUMNS, END, ROW, START
@@ -19,16 +20,25 @@ BODY: Final = 10 << 20
 """Bytes of a page that are read."""
 
 
+def decode(data: bytes, charset: str) -> str:
+    """The text of some bytes; never raises. Charsets are those of the web, as are their decoders; others are
+    UTF-8."""
+    name = charset.strip().lower()
+    if name not in ("utf-8", ""):
+        try:
+            return data.decode(f"whatwg-{name}", "replace").removeprefix("\ufeff")
+        except LookupError:
+            pass
+    return data.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
 def octets(page: str | bytes, charset: str = "utf-8") -> bytes:
     """A page as UTF-8, which is what the kernels read."""
-    if isinstance(page, str):
-        return page.encode("utf-8", "replace")[:BODY]
-    if charset.lower().replace("_", "-") in ("utf-8", "utf8", "us-ascii", "ascii", ""):
-        return page[:BODY]
-    try:
-        return page[:BODY].decode(charset, "replace").encode("utf-8", "replace")
-    except LookupError:
-        return page[:BODY]
+    if isinstance(page, bytes):
+        if charset.strip().lower() in ("utf-8", "us-ascii", ""):
+            return page[:BODY].removeprefix(b"\xef\xbb\xbf")
+        page = decode(page[:BODY], charset)
+    return page.encode("utf-8", "replace")[:BODY]
 
 
 class Blocks:

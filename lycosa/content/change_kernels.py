@@ -18,7 +18,7 @@ from lycosa.content.block_kernels import (
     START,
     WORDS,
 )
-from lycosa.content.names import MARKS, hash_of
+from lycosa.content.name_kernels import MARKS, hash_of
 
 _TIMES = (
     "january february march april may june july august september october november december jan feb mar apr jun "

@@ -7,6 +7,9 @@ letter, in lower case.
 
 Names and words are known by their 64-bit FNV-1a hash. A stray word of the same hash would set a mark that means
 nothing there, which is what many real words do.
+
+There is no kernel here, but tables that are compiled into kernels; the name of the module says so to whoever
+must compile anew after an edit.
 """
 
 from __future__ import annotations
@@ -29,12 +32,13 @@ VOID = "base basefont bgsound br col embed frame hr img input keygen link meta p
 RAW = "script style textarea title xmp iframe noembed noframes"
 """Elements whose content is text up to their end tag, and no text of the page."""
 
-LEFT_OUT = "noscript svg math template select datalist canvas audio video object applet"
-"""Elements that are left out with all that is in them, if they have an end tag."""
+LEFT_OUT = "svg math template select datalist canvas audio video object applet"
+"""Elements that are left out with all that is in them, if they have an end tag. `noscript` is not one of them:
+there are forums whose threads are nowhere else."""
 
 MARKED = (
     "nav footer header aside main article section form table td th ul ol li dl dd pre blockquote figure figcaption "
-    "button details h1 h2 h3 p fieldset"
+    "button details h1 h2 h3 p fieldset noscript"
 )
 """Elements whose name is a mark of its own, in the order of the bits; h4 to h6 are h3."""
 
