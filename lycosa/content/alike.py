@@ -1,0 +1,287 @@
+"""Which earlier pages are like this one, and how much? An index of sketches with a memory limit.
+
+Each page is a *row*: its key, its simhash and its 128 bins (144 bytes, in the file `rows`, in the order of
+coming). Rows are found by *entries*, 64 bits each: a 32-bit hash above, the number of the row below. A page has
+one entry for each of its 42 bands (see `sketches`), by which pages that are like it find it, and one for its
+key, by which it is found to be removed.
+
+Entries are first kept in memory, in a hash table; when that has used up the limit, they are sorted into a *run*:
+
+    run     = entry:u64 *          ascending
+    fences  = hash:u32 *           in memory: the hash of every 512th entry
+
+so that a band is looked up with one read of 4 KB in each run. Four runs of about a size become one.
+
+A page that is removed, or added again, loses its bit among the *live* rows; its entries go when runs are merged. An
+answer is checked against the rows, so that a wrong join of hashes costs a read and is never in an answer.
+
+`save` makes everything durable and gives it a name: `manifest.json`, the last file written. An index that is
+opened is what it was when it was last saved; whoever adds from a log adds from there on. Cost: 490 bytes a page
+on disk.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from lycosa.content import alike_kernels as kernels
+from lycosa.content.sketches import BANDS, Sketch, similarities
+from lycosa.files import Files, write_whole
+
+ROW: Final = np.dtype([("key", "<u8"), ("simhash", "<u8"), ("least", "u1", 128)])
+FENCE: Final = 512
+FAN: Final = 4
+_EACH = BANDS + 1
+_COST = _EACH * 20 + ROW.itemsize
+"""Bytes of memory of a page that is not in a run yet."""
+_SLICE = 1 << 19
+"""Entries that are merged at a time."""
+
+
+class Alike(msgspec.Struct, frozen=True, gc=False):
+    """A page that is like the one that was asked for."""
+
+    key: int
+    similarity: float
+    """Estimated Jaccard similarity of their shingles."""
+    distance: int
+    """Bits in which their simhashes differ."""
+
+
+class _Run:
+    """A sorted file of entries."""
+
+    def __init__(self, files: Files, name: str, count: int) -> None:
+        self.files, self.name, self.count = files, name, count
+        self._fences: Any = None
+
+    @property
+    def fences(self) -> Any:
+        if self._fences is None:
+            parts = []
+            for at in range(0, self.count, _SLICE):
+                entries = self.slice(at, min(self.count, at + _SLICE))
+                parts.append((entries[::FENCE] >> np.uint64(32)).astype(np.uint32))
+            self._fences = np.concatenate(parts) if parts else np.zeros(0, np.uint32)
+        return self._fences
+
+    def slice(self, start: int, end: int) -> Any:
+        return np.frombuffer(self.files.read_at(self.name, 8 * start, 8 * (end - start)), "<u8")
+
+    def rows_of(self, hashes: Any) -> list[Any]:
+        """The numbers of rows that have an entry of one of these hashes."""
+        found = []
+        fences = self.fences
+        firsts = np.searchsorted(fences, hashes, "left") - 1
+        lasts = np.searchsorted(fences, hashes, "right")
+        for value, first, last in zip(hashes, np.maximum(firsts, 0), lasts, strict=True):
+            # A hash that fills whole blocks belongs to a page that is everywhere: a few blocks of it are enough.
+            last = min(int(last), int(first) + 4)
+            block = self.slice(int(first) * FENCE, min(self.count, last * FENCE))
+            low, high = np.searchsorted(
+                block, [np.uint64(value) << np.uint64(32), (np.uint64(value) + np.uint64(1)) << np.uint64(32)]
+            )
+            if high > low:
+                found.append(block[low:high] & np.uint64(0xFFFFFFFF))
+        return found
+
+
+class AlikeIndex:
+    """An index of sketches in a directory; `memory` bytes of entries and rows are kept before they go to disk."""
+
+    def __init__(self, files: Files, memory: int = 32 << 20) -> None:
+        self._files = files
+        self._room = max(16, memory // _COST)
+        self._runs: list[_Run] = []
+        self._sealed = 0
+        """Rows that are in the file."""
+        self._live = np.zeros(1024, np.bool_)
+        self._made = 0
+        self._clear()
+        if files.exists("manifest.json"):
+            said = msgspec.json.decode(files.read("manifest.json"))
+            self._runs = [_Run(files, name, count) for name, count in said["runs"]]
+            self._sealed, self._made = said["rows"], said["made"]
+            bits = np.frombuffer(files.read(said["live"]), np.uint8)
+            self._live = np.unpackbits(bits).astype(np.bool_)
+            files.truncate("rows", self._sealed * ROW.itemsize)
+            kept = {"manifest.json", "rows", said["live"], *(run.name for run in self._runs)}
+            for name in files.list(""):
+                if name not in kept:
+                    files.remove(name)
+        else:
+            files.create("rows").close()
+
+    def _clear(self) -> None:
+        slots = 1 << (self._room * _EACH).bit_length()
+        self._entries = np.empty(self._room * _EACH, np.uint64)
+        self._nexts = np.empty(self._room * _EACH, np.int32)
+        self._heads = np.full(slots, -1, np.int32)
+        self._tail = np.empty(self._room, ROW)
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Pages that are in it."""
+        return int(np.count_nonzero(self._live[: self._sealed + self._count]))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        fences = sum(0 if run._fences is None else run._fences.nbytes for run in self._runs)
+        parts = (self._entries, self._nexts, self._heads, self._tail, self._live)
+        return fences + sum(part.nbytes for part in parts)
+
+    def add(self, key: int, sketch: Sketch) -> None:
+        """Add a page, or what it is now. A page without words is not in the index."""
+        self.remove(key)
+        if not sketch.least:
+            return
+        if self._count == self._room:
+            self._seal()
+        number = self._sealed + self._count
+        if number >= len(self._live):
+            self._live = np.concatenate([self._live, np.zeros(len(self._live), np.bool_)])
+        row = self._tail[self._count]
+        row["key"], row["simhash"] = key, sketch.simhash
+        row["least"] = np.frombuffer(sketch.least, np.uint8)
+        hashes = np.append(_hashes(sketch), _key_hash(key)).astype(np.uint64)
+        kernels.put(
+            self._entries,
+            self._nexts,
+            self._heads,
+            self._count * _EACH,
+            hashes << np.uint64(32) | np.uint64(number),
+        )
+        self._count += 1
+        self._live[number] = True
+
+    def remove(self, key: int) -> bool:
+        """Forget a page; whether it was there."""
+        numbers = self._candidates(np.array([_key_hash(key)], np.uint64))
+        rows = self._rows(numbers)
+        mine = numbers[rows["key"] == np.uint64(key)]
+        self._live[mine] = False
+        return len(mine) > 0
+
+    def find(self, sketch: Sketch, least: float = 0.8, most: int = 20) -> list[Alike]:
+        """Up to `most` pages whose similarity is estimated at `least` or more, the most alike first."""
+        if not sketch.least:
+            return []
+        numbers = self._candidates(_hashes(sketch))
+        rows = self._rows(numbers)
+        like = similarities(sketch.least, rows["least"])
+        found = [
+            Alike(int(rows["key"][n]), float(like[n]), (int(rows["simhash"][n]) ^ sketch.simhash).bit_count())
+            for n in np.nonzero(like >= least)[0]
+        ]
+        return sorted(found, key=lambda one: (-one.similarity, one.distance, one.key))[:most]
+
+    def _candidates(self, hashes: Any) -> Any:
+        """The numbers of live rows that have an entry of one of these hashes."""
+        near = np.empty(4096, np.uint64)
+        count = kernels.get(self._entries, self._nexts, self._heads, hashes << np.uint64(32), near)
+        parts = [near[:count]]
+        for run in self._runs:
+            parts += run.rows_of(hashes)
+        numbers = np.unique(np.concatenate(parts)).astype(np.int64)
+        return numbers[self._live[numbers]]
+
+    def _rows(self, numbers: Any) -> Any:
+        rows = np.empty(len(numbers), ROW)
+        for n, number in enumerate(numbers.tolist()):
+            if number >= self._sealed:
+                rows[n] = self._tail[number - self._sealed]
+            else:
+                data = self._files.read_at("rows", number * ROW.itemsize, ROW.itemsize)
+                rows[n] = np.frombuffer(data, ROW)[0]
+        return rows
+
+    # -- files
+
+    def _seal(self) -> None:
+        """What is in memory becomes a run."""
+        if self._count == 0:
+            return
+        entries = np.sort(self._entries[: self._count * _EACH])
+        self._runs.append(self._write([entries[self._live[entries & np.uint64(0xFFFFFFFF)]]]))
+        out = self._files.append("rows")
+        out.write(self._tail[: self._count].tobytes())
+        out.sync()
+        out.close()
+        self._sealed += self._count
+        self._clear()
+        while len(self._runs) >= FAN and self._runs[-FAN].count <= FAN * self._runs[-1].count:
+            self._merge(self._runs[-FAN:])
+
+    def _write(self, parts: Any) -> _Run:
+        self._made += 1
+        name = f"run-{self._made:06d}"
+        out = self._files.create(name)
+        count = 0
+        for part in parts:
+            out.write(part.astype("<u8").tobytes())
+            count += len(part)
+        out.sync()
+        out.close()
+        return _Run(self._files, name, count)
+
+    def _merge(self, runs: list[_Run]) -> None:
+        """Several runs become one, a range of hashes after the other."""
+        pieces = max(1, -(-sum(run.count for run in runs) // _SLICE))
+        edges = [(piece << 32) // pieces for piece in range(pieces + 1)]
+
+        def merged() -> Any:
+            for low, high in pairwise(edges):
+                parts = []
+                for run in runs:
+                    first = max(0, int(np.searchsorted(run.fences, low, "left")) - 1) * FENCE
+                    last = min(run.count, int(np.searchsorted(run.fences, high, "left")) * FENCE)
+                    part = run.slice(first, last)
+                    parts.append(part[(part >> np.uint64(32) >= low) & (part >> np.uint64(32) < high)])
+                entries = np.sort(np.concatenate(parts))
+                yield entries[self._live[entries & np.uint64(0xFFFFFFFF)]]
+
+        whole = self._write(merged())
+        self._runs = [run for run in self._runs if run not in runs] + [whole]
+
+    def save(self) -> None:
+        """Make all that was added durable."""
+        self._seal()
+        before = self._files.read("manifest.json") if self._files.exists("manifest.json") else b""
+        self._made += 1
+        live = f"live-{self._made:06d}"
+        write_whole(self._files, live, np.packbits(self._live).tobytes())
+        said = {
+            "rows": self._sealed,
+            "made": self._made,
+            "live": live,
+            "runs": [[run.name, run.count] for run in self._runs],
+        }
+        write_whole(self._files, "manifest.json", msgspec.json.encode(said))
+        if before:
+            old = msgspec.json.decode(before)
+            kept = {run.name for run in self._runs}
+            for name in [old["live"], *(name for name, _ in old["runs"])]:
+                if name not in kept:
+                    self._files.remove(name)
+
+
+def _hashes(sketch: Sketch) -> Any:
+    """32 bits for each band, its number mixed in."""
+    bands = np.array(sketch.bands, np.uint64) ^ np.arange(BANDS, dtype=np.uint64) << np.uint64(32)
+    return _short(bands)
+
+
+def _key_hash(key: int) -> int:
+    return int(_short(np.array([key ^ 0x5DEECE66D], np.uint64))[0])
+
+
+def _short(values: Any) -> Any:
+    with np.errstate(over="ignore"):
+        values = (values ^ values >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        values = (values ^ values >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return values >> np.uint64(32)
