@@ -4,13 +4,14 @@
 shard's own goes into a score, so a page's score does not depend on who is beside it; it is computed here, in one
 order, in 64 bits.
 
-**Candidates.** A shard scores its matches with the global idf (by boost) and with its own average lengths. Let a be
-the global average of a field, a' the shard's. Then tf/(tf + K) with K = k1(1 − b + b·length/average) changes by a
-factor between 1 and a/a', whatever tf and length, so a page's exact score lies between its score there times
-`low` and times `high`, the least and the greatest of 1 and a/a' over the fields asked. Exact scores (from tf and
-length, read by `ShardReader.occurrences`) are computed for candidates only, best first, until the k-th exact
-score is above `high` times anything that was not looked at; if a shard's list ends before that, more of it is
-asked for. The result is the true top k, ties by id; `_SLACK` covers the rounding of tantivy's 32-bit scores.
+**Candidates.** A shard scores its matches with the global idf (by boost), its own average lengths and tantivy's
+k1 and b. Between its tf/(tf + K'), K' = k1'(1 − b' + b'·length/average'), and ours lies a factor (tf + K')/(tf +
+K), which is between 1 and K'/K whatever tf is; and K'/K is between its values for no length and for endless
+length. So a page's exact score lies between its score there times `low` and times `high`, the least and the
+greatest of 1 and these two values over the fields asked. Exact scores (from tf and length, read by
+`ShardReader.occurrences`) are computed for candidates only, best first, until the k-th exact score is above
+`high` times anything that was not looked at; if a shard's list ends before that, more of it is asked for. The
+result is the true top k, ties by id; `_SLACK` covers the rounding of tantivy's 32-bit scores.
 
 **Static score.** A page's rank r, in [0, 1], multiplies its score by 1 + w·r (w: `rank_weight`); unseen pages are
 taken to have r = 1.
@@ -24,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lycosa.index.plan import MOST_EXPANDED, All, AnyOf, Condition, Plan, Weights, languages_of, plan
 from lycosa.index.query import Dates, Filter, Query
@@ -54,8 +56,10 @@ class Ranked(NamedTuple):
 class Statistics:
     """The numbers of all shards together."""
 
-    def __init__(self, readers: Sequence[ShardReader]) -> None:
+    def __init__(self, readers: Sequence[ShardReader], k1: float, b: float) -> None:
         self._readers = readers
+        self.k1 = k1
+        self.b = b
         parts = [reader.totals for reader in readers]
         languages: dict[str, int] = {}
         for part in parts:
@@ -71,6 +75,17 @@ class Statistics:
     def average(self, field: str) -> float:
         return max(self.totals.terms[field], 1) / max(self.totals.pages, 1)
 
+    def norm(self, field: str, length: NDArray[np.float64]) -> NDArray[np.float64]:
+        """BM25's K."""
+        made: NDArray[np.float64] = self.k1 * (1 - self.b + self.b * length / self.average(field))
+        return made
+
+    def bounds(self, field: str, average: float) -> tuple[float, float]:
+        """K of tantivy, with a shard's average, over K of ours: for no length, and for endless length."""
+        return K1 * (1 - B) / (self.k1 * (1 - self.b)), K1 * B * self.average(field) / (
+            self.k1 * self.b * average
+        )
+
     def df(self, field: str, term: str) -> int:
         found = self._known.get((field, term))
         if found is None:
@@ -85,7 +100,7 @@ class Statistics:
 
     def weight(self, clause: Clause) -> float:
         """What a clause gives at most."""
-        return clause.boost * (K1 + 1) * sum(self.idf(clause.field, term) for term in clause.terms)
+        return clause.boost * (self.k1 + 1) * sum(self.idf(clause.field, term) for term in clause.terms)
 
 
 class Broker:
@@ -102,7 +117,7 @@ class Broker:
     ) -> None:
         self.readers = readers
         self.weights = weights or Weights()
-        self.statistics = Statistics(readers)
+        self.statistics = Statistics(readers, self.weights.k1, self.weights.b)
         self.language = language
         self._ranks = ranks
         self._rank_weight = rank_weight
@@ -190,7 +205,7 @@ class Broker:
         total = np.zeros(len(hits))
         found = self.readers[shard].occurrences(plan.scored, hits)
         for clause, weight, (tf, length) in zip(plan.scored, weights, found, strict=True):
-            norm = K1 * (1 - B + B * length / self.statistics.average(clause.field))
+            norm = self.statistics.norm(clause.field, length)
             total += weight * tf / (tf + norm)
         return [float(value) for value in total]
 
@@ -248,7 +263,9 @@ class _Candidates:
         self._reader = reader = broker.readers[shard]
         self._query = broker.scoring(reader, plan, weights)
         fields = {clause.field for clause in plan.scored} & set(reader.averages)
-        ratios = [1.0, *(broker.statistics.average(field) / reader.averages[field] for field in fields)]
+        ratios = [1.0]
+        for field in fields:
+            ratios += broker.statistics.bounds(field, reader.averages[field])
         self._low, self._high = min(ratios) * (1 - _SLACK), max(ratios) * (1 + _SLACK)
         self._asked = 0
         self._factors: dict[int, float] = {}

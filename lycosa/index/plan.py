@@ -11,6 +11,9 @@ where it occurs, whatever the conditions around it.
 Words are stemmed as the index stems: for each language that has at least a hundredth of the pages (or that
 `lang:` asks for) the word's term in that language is a clause. Nearly always that is one term.
 
+Function words (the, of, which) are left out of a query that has others, unless they are asked for by a plus, in a
+phrase or in a place.
+
 A prefix, or a word with `~`, stands for terms of the vocabulary, found in all shards and the same for each: those
 in the most pages, `MOST_EXPANDED` of them.
 """
@@ -23,8 +26,8 @@ import msgspec
 
 from lycosa.index.query import Dates, Filter, Group, Node, Phrase, Query, Word
 from lycosa.index.reader import Clause
-from lycosa.index.schema import address_terms
-from lycosa.index.words import STEMMED, base_language, fold, is_unspaced, runs_of, terms_of
+from lycosa.index.schema import TEXTS, address_terms
+from lycosa.index.words import STEMMED, base_language, fold, is_function_word, is_unspaced, runs_of, terms_of
 
 MOST_EXPANDED = 30
 Expand = Callable[[str, str, int], list[str]]
@@ -32,13 +35,15 @@ Expand = Callable[[str, str, int], list[str]]
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """What an occurrence in each field counts."""
+    """What an occurrence in each field counts, and BM25's constants (k1 > 0, 0 < b < 1)."""
 
     body: float = 1.0
     title: float = 0.4
     headings: float = 0.1
     anchors: float = 0.4
     address: float = 0.1
+    k1: float = 1.2
+    b: float = 0.75
 
 
 class AnyOf(msgspec.Struct, frozen=True):
@@ -70,8 +75,10 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class _Planner:
-    def __init__(self, languages: Sequence[str], weights: Weights, expand: Expand) -> None:
+    def __init__(self, languages: Sequence[str], weights: Weights, expand: Expand, keep: bool) -> None:
+        """`keep`: function words count, too."""
         self._languages = languages
+        self._keep = keep
         self._weights = weights
         self._expand = expand
         self.clauses: dict[Clause, int] = {}
@@ -87,7 +94,7 @@ class _Planner:
     def _fields(self, place: str) -> list[tuple[str, float]]:
         if place:
             return [(place, 1.0)]
-        return [(name, getattr(self._weights, name)) for name in Weights.__struct_fields__]
+        return [(name, getattr(self._weights, name)) for name in TEXTS]
 
     def _terms(self, text: str, place: str) -> list[list[str]]:
         """The terms of a text, in each language that is asked; lists that are different."""
@@ -124,6 +131,11 @@ class _Planner:
             return parts[0] if parts else None
         return All(must=tuple(parts))
 
+    def _says_nothing(self, word: Word) -> bool:
+        if word.place or word.prefix or word.distance:
+            return False
+        return all(is_function_word(word.text, language) for language in self._languages)
+
     def _expanded(self, node: Word, negative: bool) -> Condition | None:
         field = node.place or "body"
         starts = [fold(node.text)]
@@ -158,6 +170,8 @@ class _Planner:
         must = [found for part in group.must if (found := self.node(part, negative)) is not None]
         should: list[Condition] = []
         for part in group.should:
+            if isinstance(part, Word) and not self._keep and self._says_nothing(part):
+                continue
             found = self.node(part, negative)
             # A plain word of several terms (e-mail) may match by any of them.
             if isinstance(found, All) and isinstance(part, Word):
@@ -183,8 +197,11 @@ def languages_of(query: Query, counts: dict[str, int], default: str) -> list[str
 
 def plan(query: Query, languages: Sequence[str], weights: Weights, expand: Expand) -> Plan:
     """The plan of a query."""
-    planner = _Planner(languages, weights, expand)
+    planner = _Planner(languages, weights, expand, keep=False)
     condition = planner.group(query.tree)
+    if not planner.positive:
+        planner = _Planner(languages, weights, expand, keep=True)
+        condition = planner.group(query.tree)
     # Scored clauses first, in the order in which they were met: sums are the same wherever they are made.
     order = sorted(planner.clauses.values(), key=lambda number: (number not in planner.positive, number))
     moved = {number: at for at, number in enumerate(order)}

@@ -54,6 +54,17 @@ STEMMED = {
 }
 """Languages that have a stemmer."""
 
+_CLOSED = """
+    i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
+    it its itself they them their theirs themselves what which who whom whose this that these those am is are was
+    were be been being have has had having do does did doing would should could can may might must shall will ought
+    a an the and but if or because as until while of at by for with about against between into through during before
+    after above below to from up down in out on off over under again further then once here there when where why how
+    all any both each few more most other some such no nor not only own same so than too very
+"""
+_ENGLISH = frozenset(_CLOSED.split())
+"""The closed classes of words, after Snowball's list. (tantivy's list for English is shorter.)"""
+
 _MARKS = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963"
     "\u0980-\u0dff\u0e30-\u0e4e\u0eb0-\u0ece\u0f71-\u0f84\u102b-\u103e\u17b4-\u17d3\u3099\u309a"
@@ -92,6 +103,24 @@ def _stemmer(language: str) -> Any:
         return None
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
     return builder.filter(tantivy.Filter.stemmer(name)).build()
+
+
+@lru_cache(maxsize=32)
+def _stops(language: str) -> Any:
+    try:
+        builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
+        return builder.filter(tantivy.Filter.stopword(STEMMED[language])).build()
+    except (KeyError, ValueError):  # there is no list for it
+        return None
+
+
+def is_function_word(word: str, language: str) -> bool:
+    """Whether a word (the, of, which) says nothing of what a text is about."""
+    word = word.lower()
+    if language == "en":
+        return word in _ENGLISH
+    stops = _stops(language)
+    return stops is not None and not stops.analyze(word)
 
 
 class _Memo(dict[str, str]):

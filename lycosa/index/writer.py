@@ -101,6 +101,7 @@ class ShardWriter:
 
     def _write(self) -> Any:
         if self._writer is None:
+            self._clear()
             try:
                 self._writer = self._index.writer(self._heap, 1)
             except ValueError as error:
@@ -108,6 +109,21 @@ class ShardWriter:
                     f"the index in {self._path} cannot be written ({error}): another `lycosa index` may be at work"
                 ) from None
         return self._writer
+
+    def _clear(self) -> None:
+        """Remove lists of deletions that no commit names: a process that was killed left them.
+
+        tantivy does not, and fails when the next process comes to the same number of operations, which names them.
+        """
+        meta = msgspec.json.decode((self._path / "meta.json").read_bytes())
+        named = {
+            f"{segment['segment_id'].replace('-', '')}.{segment['deletes']['opstamp']}.del"
+            for segment in meta["segments"]
+            if segment.get("deletes")
+        }
+        for path in self._path.glob("*.del"):
+            if path.name not in named:
+                path.unlink()
 
     @property
     def due(self) -> bool:

@@ -64,6 +64,10 @@ def search(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ("", set()),
         ('"', set()),
         ("zzz", set()),
+        ("the spider", {1, 2, 3}),
+        ("+the spider", {1, 3}),
+        ("the", {1, 3}),
+        ('"in packs"', {3}),
     ],
 )
 def test_what_matches(search: Search, query: str, found: set[int]) -> None:
