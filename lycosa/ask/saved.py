@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lycosa.ask.export import body_of
 from lycosa.ask.follower import Follower
@@ -22,6 +23,9 @@ from lycosa.crawl.config import Options
 from lycosa.files import DiskFiles
 from lycosa.page.text import text_of
 from lycosa.records import Fetched, Link, Record
+
+if TYPE_CHECKING:
+    from lycosa.index.search import Answer, Search
 
 
 class SavedPage:
@@ -97,6 +101,21 @@ class SavedCrawl:
         """
         path = Path(place)
         return Follower.kept(self._reader, DiskFiles(path.parent), path.name)
+
+    def search(self, query: str, **asked: Any) -> Answer:
+        """Search its index (made by `lycosa index`); `lycosa.index.search.Asked` has what may be asked for.
+
+        for result in lycosa.open("crawls/example").search("wolf spider", count=20).results: ...
+        """
+        from lycosa.index.search import Asked
+
+        return self._search.search(query, Asked(**asked))
+
+    @cached_property
+    def _search(self) -> Search:
+        from lycosa.ask.searching import opened
+
+        return opened(self._reader)
 
     def __repr__(self) -> str:
         return f"<crawl in {self.directory}>"

@@ -1,0 +1,256 @@
+"""The search index of a crawl: a follower of its log that keeps one index a shard, in DIR/index.
+
+    with Indexing(crawl) as indexing:
+        indexing.round()            everything that is committed and not indexed yet
+
+**What becomes of a fetch.** A page that was fetched well (2xx), may be indexed (no `noindex`) and has text is in
+the index once, as its last such fetch has it. An answer that says that there is no page any more (4xx, 3xx), or
+`noindex`, takes it out; one that says nothing of it (304, 5xx, 408, 425, 429) changes nothing, and neither does a
+fetch of the same content. A fetch that is taken back (`Lost`) takes its version out, and the one before it comes
+back if there is one.
+
+**Copies.** A page whose content was fetched before at another URL becomes a *copy*: a document without text that is
+named with its original. When no shard has the original any more, the copy becomes a page. That is looked for at the
+end of a round, and over all copies in the first round of a process, so a kill in between loses nothing.
+
+**The place.** Each shard's index holds its own place in the shard's log, committed with the pages
+(`lycosa.index.writer`). After a kill the next round goes on from there, and what comes twice replaces itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import msgspec
+
+from lycosa.ask.export import body_of
+from lycosa.ask.follower import Follower, Place, Stretch
+from lycosa.ask.indexed_text import INDEXED, read_text
+from lycosa.ask.reading import CrawlReader
+from lycosa.errors import StorageError
+from lycosa.files import DirectoryLock
+from lycosa.index.schema import MOST_TEXT, Page
+from lycosa.index.writer import ShardWriter
+from lycosa.page.fingerprint import sketch
+from lycosa.pages.summary import is_failure
+from lycosa.records import Duplicates, Fetched, Lost
+from lycosa.url.parts import host_of
+
+DIRECTORY = "index"
+Told = Callable[[str, int], None]
+
+
+def shard_path(directory: Path, shard: int) -> Path:
+    """Where the index of a shard is."""
+    return directory / DIRECTORY / f"shard-{shard:02d}"
+
+
+class Round(msgspec.Struct):
+    """What a round did."""
+
+    records: int = 0
+    pages: int = 0
+    """Pages put into the index, new or in the place of an older version."""
+    copies: int = 0
+    removed: int = 0
+
+
+class Indexing:
+    """Keeps the index of a crawl. One at a time: it holds a lock in DIR/index."""
+
+    def __init__(
+        self, crawl: CrawlReader, *, language: str = "en", rebuild: bool = False, told: Told = lambda *_: None
+    ) -> None:
+        self._crawl = crawl
+        self._told = told
+        root = crawl.directory / DIRECTORY
+        self._lock = DirectoryLock(root)
+        try:
+            if rebuild:
+                for old in root.glob("shard-*"):
+                    shutil.rmtree(old)
+            self._writers = [
+                ShardWriter(shard_path(crawl.directory, shard), crawl.crawl, language)
+                for shard in range(crawl.manifest.shards)
+            ]
+        except BaseException:
+            self._lock.release()
+            raise
+        self._suspects: set[int] | None = None  # None: every copy is looked at
+        self.done = Round()
+
+    def __enter__(self) -> Indexing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            for writer in self._writers:
+                writer.close()
+        finally:
+            self._lock.release()
+
+    def round(self) -> Round:
+        """Index what is new; returns what was done. What an exception interrupts is done again next time."""
+        self.done = done = Round()
+        suspects: set[int] = set()
+        places = [Place(*writer.marker.place) for writer in self._writers]
+        follower = Follower(self._crawl, places, settled=True)
+        last: int | None = None
+        for shard, position, record in follower.read():
+            if last is not None and shard != last:
+                self._commit(last, follower)
+            last = shard
+            writer = self._writers[shard]
+            if isinstance(record, Fetched):
+                self._fetched(writer, position, record, suspects)
+            elif isinstance(record, Lost):
+                self._lost(writer, shard, record, suspects)
+            elif isinstance(record, Duplicates):
+                self._late(writer, shard, record, suspects)
+            done.records += 1
+            if not done.records & 0x3F:
+                self._told("indexing", done.records)
+            if writer.due:
+                self._commit(shard, follower)
+        for shard in range(len(self._writers)):
+            self._commit(shard, follower)
+        self._promote(suspects)
+        return done
+
+    def _commit(self, shard: int, follower: Follower) -> None:
+        writer = self._writers[shard]
+        place = follower.places[shard]
+        now = [place.start, place.next, place.end]
+        if writer.dirty or now != writer.marker.place:
+            writer.commit(now)
+
+    # -- records
+
+    def _fetched(self, writer: ShardWriter, position: int, record: Fetched, suspects: set[int]) -> None:
+        if record.status == 304 or is_failure(record.status):
+            return
+        identity = self._crawl.keyer.key(record.url)
+        before = writer.find(identity)
+        if not 200 <= record.status < 300 or record.noindex or record.type not in INDEXED:
+            if before is not None:
+                writer.remove(identity)
+                suspects.add(before.digest)
+                self.done.removed += 1
+            return
+        if before is not None and before.digest == record.digest and record.digest:
+            return
+        if before is not None:
+            suspects.add(before.digest)
+        copy = record.duplicate and bool(record.digest)
+        writer.put(self._page(identity, position, record, copy=copy))
+        if copy:
+            suspects.add(record.digest)
+            self.done.copies += 1
+        else:
+            self.done.pages += 1
+
+    def _page(self, identity: int, position: int, record: Fetched, *, copy: bool) -> Page:
+        known = Page(
+            identity,
+            record.url,
+            host_of(record.url),
+            at=record.at,
+            modified=_time(record.modified),
+            depth=record.depth,
+            digest=record.digest,
+            position=position,
+            type=record.type,
+            copy=copy,
+        )
+        if copy:
+            return known
+        try:
+            body = body_of(self._crawl, record)
+        except StorageError:
+            body = None  # what the archive has lost is found by its title and address
+        read = read_text(body or b"", record)
+        text = read.text[:MOST_TEXT]
+        return msgspec.structs.replace(
+            known,
+            title=read.title,
+            headings=read.headings,
+            text=text,
+            language=read.language,
+            sketch=sketch(text) if text else 0,
+        )
+
+    def _lost(self, writer: ShardWriter, shard: int, record: Lost, suspects: set[int]) -> None:
+        identity = self._crawl.keyer.key(record.url)
+        before = writer.find(identity)
+        if before is None or before.position != record.position:
+            return
+        writer.remove(identity)
+        suspects.add(before.digest)
+        self.done.removed += 1
+        if record.remains:
+            found = Stretch(self._crawl.logs[shard]).find(record.url.encode())
+            for position, other in found:
+                if isinstance(other, Fetched) and other.url == record.url:
+                    self._fetched(writer, position, other, suspects)
+
+    def _late(self, writer: ShardWriter, shard: int, record: Duplicates, suspects: set[int]) -> None:
+        for position in record.positions:
+            fetched = self._record(shard, position)
+            if fetched is None:
+                continue
+            before = writer.find(self._crawl.keyer.key(fetched.url))
+            if before is not None and before.position == position and not before.copy and before.digest:
+                writer.put(self._page(before.id, position, fetched, copy=True))
+                suspects.add(before.digest)
+                self.done.copies += 1
+
+    def _record(self, shard: int, position: int) -> Fetched | None:
+        for _, record in self._crawl.logs[shard].scan(position, position + 1):
+            return record if isinstance(record, Fetched) else None
+        return None
+
+    # -- copies whose original is gone
+
+    def _promote(self, suspects: set[int]) -> None:
+        everything, self._suspects = self._suspects is None, set()
+        wanted = (
+            {copy.digest for writer in self._writers for copy in writer.copies()} if everything else suspects
+        )
+        changed: set[int] = set()
+        for count, digest in enumerate(sorted(wanted - {0}), 1):
+            self._told("looking at copies", count)
+            documents = [
+                (shard, page)
+                for shard, writer in enumerate(self._writers)
+                for page in writer.with_digest(digest)
+            ]
+            if not documents or not all(page.copy for _, page in documents):
+                continue
+            shard, page = min(documents, key=lambda row: (row[1].at, row[1].id))
+            record = self._record(shard, page.position)
+            if record is not None:
+                self._writers[shard].put(self._page(page.id, page.position, record, copy=False))
+                self.done.pages += 1
+                changed.add(shard)
+        for shard in changed:
+            self._writers[shard].commit(self._writers[shard].marker.place)
+
+
+def _time(text: str) -> int:
+    """Last-Modified in milliseconds; 0 if it says none."""
+    if not text:
+        return 0
+    try:
+        return max(0, round(parsedate_to_datetime(text).timestamp() * 1000))
+    except (ValueError, TypeError, OverflowError, OSError):
+        return 0
+
+
+def indexed(directory: Path, shards: int) -> Iterator[int]:
+    """The shards that have an index."""
+    for shard in range(shards):
+        if (shard_path(directory, shard) / "meta.json").exists():
+            yield shard

@@ -1,0 +1,67 @@
+"""`lycosa index`: make a crawl searchable, or bring its index up to date."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from lycosa.cli.amounts import counted
+from lycosa.cli.streams import Progress
+from lycosa.errors import ConfigError
+
+HELP = "make the pages of a crawl searchable, or bring the index up to date"
+EPILOG = """\
+examples:
+  lycosa index crawls/example                 everything that was fetched since the last time
+  lycosa index crawls/example --follow        keep up with a running crawl; ends when the crawl does
+  lycosa index crawls/example --rebuild       from the beginning
+
+The index is in DIR/index. It may be interrupted or killed at any time: the same command goes on.
+"""
+
+_PAUSE = 5.0
+"""Seconds between rounds of --follow."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("directory", type=Path, metavar="DIR", help="the crawl's directory")
+    add("--follow", action="store_true", help="go on as long as the crawl runs")
+    add("--rebuild", action="store_true", help="throw the index away and begin anew")
+    add("--language", default="en", metavar="CODE", help="of pages that do not say theirs (en)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lycosa.ask.indexing import Indexing
+    from lycosa.ask.reading import CrawlReader
+    from lycosa.index.words import STEMMED
+
+    if args.language not in STEMMED:
+        raise ConfigError(f"--language {args.language}: there is a stemmer for {', '.join(sorted(STEMMED))}")
+    crawl = CrawlReader(args.directory)
+    pages = copies = removed = 0
+    begun = time.monotonic()
+    with (
+        Progress("index") as told,
+        Indexing(crawl, language=args.language, rebuild=args.rebuild, told=told) as indexing,
+    ):
+        while True:
+            running = crawl.is_running()
+            done = indexing.round()
+            pages, copies, removed = pages + done.pages, copies + done.copies, removed + done.removed
+            if not args.follow or not running:
+                break
+            if done.pages or done.removed:
+                print(f"lycosa index: {counted(pages, 'page')} so far", file=sys.stderr, flush=True)
+            time.sleep(_PAUSE)
+    seconds = time.monotonic() - begun
+    print(
+        f"indexed {counted(pages, 'page')} in {seconds:.1f} s"
+        + (f", {counted(copies, 'copy', 'copies')}" if copies else "")
+        + (f", took {counted(removed, 'page')} out" if removed else "")
+        + f"; try: lycosa search {args.directory} WORDS",
+        file=sys.stderr,
+    )
+    return 0

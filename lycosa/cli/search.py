@@ -1,0 +1,167 @@
+"""`lycosa search`: ask the index of a crawl. Exit code 1: nothing was found."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lycosa.cli.amounts import counted
+from lycosa.cli.streams import announced, printable
+from lycosa.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lycosa.index.search import Answer, Result
+
+HELP = "search the pages of a crawl that was indexed"
+EPILOG = """\
+examples:
+  lycosa search crawls/example wolf spider
+  lycosa search crawls/example '"wolf spider" -tarantula site:example.org/animals/'
+  lycosa search crawls/example 'lycos* OR spyder~' --count 20 --json
+  lycosa search crawls/example --like https://example.org/spiders.html
+
+a query: words; "a phrase"; +must -not; a AND b, a OR b, (groups); begin*; nearly~; site: intitle: inurl:
+inanchor: inheading: type: lang: before:2024-05-01 after:2024. Make the index with `lycosa index DIR`.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("directory", type=Path, metavar="DIR", help="the crawl's directory")
+    add("words", nargs="*", metavar="QUERY", help="what to search for")
+    add("--count", type=int, default=10, metavar="N", help="how many results (10)")
+    add("--skip", type=int, default=0, metavar="N", help="results to pass over")
+    add("--per-host", type=int, default=0, metavar="N", help="at most so many of a host (any number)")
+    add("--no-fold", action="store_true", help="show copies of a page as results of their own")
+    add("--expand", action="store_true", help="add words of the best results to the query")
+    add("--rank-weight", type=float, default=0.2, metavar="W", help="what the pages' rank counts (0.2)")
+    add("--like", metavar="URL", help="pages like this one, instead of a query")
+    add("--json", action="store_true", help="one JSON object a line: the answer, then its results")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lycosa.ask.reading import CrawlReader
+    from lycosa.ask.searching import opened
+    from lycosa.index.search import Asked
+
+    if args.count < 1 or args.skip < 0 or args.per_host < 0 or args.rank_weight < 0:
+        raise ConfigError("--count takes 1 or more; --skip, --per-host and --rank-weight 0 or more")
+    text = " ".join(args.words)
+    if bool(text.strip()) == bool(args.like):
+        raise ConfigError("usage: lycosa search DIR QUERY, or lycosa search DIR --like URL")
+    crawl = CrawlReader(args.directory)
+    asked = Asked(
+        count=args.count,
+        skip=args.skip,
+        per_host=args.per_host,
+        fold=not args.no_fold,
+        expand=args.expand,
+        rank_weight=args.rank_weight,
+    )
+    with announced("search", "searching"):
+        search = opened(crawl)
+        if args.like:
+            answer = _like(search, args.like, asked)
+        else:
+            answer = search.search(text, asked)
+    if args.json:
+        _print_json(answer)
+    else:
+        _print(answer, args.skip)
+    return 0 if answer.results else 1
+
+
+def _like(search: object, url: str, asked: object) -> Answer:
+    from lycosa.index.search import Asked, Search
+    from lycosa.url.canonical import canonicalise
+
+    assert isinstance(search, Search) and isinstance(asked, Asked)
+    canonical = canonicalise(url)
+    found = search.like(canonical, asked) if canonical is not None else None
+    if found is None:
+        raise ConfigError(f"{url} is no page of the index")
+    return found
+
+
+def _print_json(answer: Answer) -> None:
+    import msgspec
+
+    from lycosa.ask.json_form import iso, safe
+
+    head = {
+        "query": answer.query,
+        "total": answer.total,
+        "pages": answer.pages,
+        "milliseconds": round(answer.milliseconds, 3),
+        "suggestion": answer.suggestion,
+        "notes": answer.notes,
+        "missing": answer.missing,
+    }
+    print(safe(msgspec.json.encode(head)).decode())
+    for result in answer.results:
+        row = msgspec.to_builtins(result)
+        row |= {"date": iso(result.date), "at": iso(result.at), "id": f"{result.id:016x}"}
+        print(safe(msgspec.json.encode(row)).decode())
+
+
+def _print(answer: Answer, skipped: int) -> None:
+    bold = sys.stdout.isatty()
+    for note in answer.notes:
+        print(f"lycosa search: {printable(note)}", file=sys.stderr)
+    if answer.missing:
+        shards = ", ".join(map(str, answer.missing))
+        print(
+            f"lycosa search: no index of shard {shards}: run `lycosa index` to have all pages",
+            file=sys.stderr,
+        )
+    for number, result in enumerate(answer.results, skipped + 1):
+        for line in _lines(number, result, bold):
+            print(line)
+        print()
+    if answer.suggestion:
+        print(f"Did you mean: {printable(answer.suggestion)}")
+    found = counted(answer.total, "page") + (" matches" if answer.total == 1 else " match")
+    print(f"{found} of {answer.pages:,} ({answer.milliseconds:.0f} ms)", file=sys.stderr)
+
+
+def _lines(number: int, result: Result, bold: bool) -> list[str]:
+    import datetime
+
+    title = printable(" ".join(result.title.split()) or result.url)
+    day = datetime.datetime.fromtimestamp(result.date / 1000, datetime.UTC).strftime("%Y-%m-%d")
+    facts = [
+        day,
+        result.language,
+        "" if result.type == "text/html" else result.type,
+        f"score {result.score:.2f}",
+    ]
+    lines = [
+        f"{number:>2}. {_strong(title, bold)}",
+        f"    {printable(result.url)}",
+        f"    {_marked(result, bold)}",
+        f"    {_dim(' · '.join(filter(None, facts)), bold)}",
+    ]
+    if result.others:
+        more = f" and {len(result.others) - 2} more" if len(result.others) > 2 else ""
+        lines.append(f"    {_dim('also at ' + ', '.join(map(printable, result.others[:2])) + more, bold)}")
+    return [line for line in lines if line.strip()]
+
+
+def _strong(text: str, bold: bool) -> str:
+    return f"\x1b[1m{text}\x1b[0m" if bold else text
+
+
+def _dim(text: str, bold: bool) -> str:
+    return f"\x1b[2m{text}\x1b[0m" if bold else text
+
+
+def _marked(result: Result, bold: bool) -> str:
+    parts = []
+    at = 0
+    for start, end in result.snippet.marks:
+        parts.append(printable(result.snippet.text[at:start]))
+        parts.append(_strong(printable(result.snippet.text[start:end]), bold))
+        at = end
+    return "".join([*parts, printable(result.snippet.text[at:])])

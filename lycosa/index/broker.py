@@ -1,0 +1,331 @@
+"""The broker: asks all shards, and answers as one index would that has all their pages.
+
+**Statistics** are summed over the shards: pages, terms of each field, how many pages have a term. Nothing of a
+shard's own goes into a score, so a page's score does not depend on who is beside it; it is computed here, in one
+order, in 64 bits.
+
+**Candidates.** A shard scores its matches with the global idf (by boost), its own average lengths and tantivy's
+k1 and b. Between its tf/(tf + K'), K' = k1'(1 − b' + b'·length/average'), and ours lies a factor (tf + K')/(tf +
+K), which is between 1 and K'/K whatever tf is; and K'/K is between its values for no length and for endless
+length. So a page's exact score lies between its score there times `low` and times `high`, the least and the
+greatest of 1 and these two values over the fields asked. Exact scores (from tf and length, read by
+`ShardReader.occurrences`) are computed for candidates only, best first, until the k-th exact score is above
+`high` times anything that was not looked at; if a shard's list ends before that, more of it is asked for. The
+result is the true top k, ties by id; `_SLACK` covers the rounding of tantivy's 32-bit scores.
+
+**Static score.** A page's rank r, in [0, 1], multiplies its score by 1 + w·r (w: `rank_weight`); unseen pages are
+taken to have r = 1.
+
+A query without words to score (`site:example.org`) gives its pages newest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.index.plan import MOST_EXPANDED, All, AnyOf, Condition, Plan, Weights, languages_of, plan
+from lycosa.index.query import Dates, Filter, Query
+from lycosa.index.reader import K1, B, Clause, Hit, Must, MustNot, ShardReader, Should, Totals, idf
+from lycosa.index.schema import TEXTS, Page
+
+_SLACK = 1e-4
+_VOCABULARY = 20_000
+"""Terms of a shard's vocabulary that are looked at for a prefix or a misspelled word."""
+
+Ranks = Callable[[Sequence[int]], Sequence[float]]
+"""Static ranks of documents by their ids, each in [0, 1]."""
+
+
+def no_ranks(ids: Sequence[int]) -> Sequence[float]:
+    return [0.0] * len(ids)
+
+
+class Ranked(NamedTuple):
+    """A document of an answer."""
+
+    score: float
+    id: int
+    shard: int
+    address: Any
+
+
+class Statistics:
+    """The numbers of all shards together."""
+
+    def __init__(self, readers: Sequence[ShardReader], k1: float, b: float) -> None:
+        self._readers = readers
+        self.k1 = k1
+        self.b = b
+        parts = [reader.totals for reader in readers]
+        languages: dict[str, int] = {}
+        for part in parts:
+            for name, count in part.languages.items():
+                languages[name] = languages.get(name, 0) + count
+        self.totals = Totals(
+            sum(part.pages for part in parts),
+            {name: sum(part.terms[name] for part in parts) for name in TEXTS},
+            languages,
+        )
+        self._known: dict[tuple[str, str], int] = {}
+
+    def average(self, field: str) -> float:
+        return max(self.totals.terms[field], 1) / max(self.totals.pages, 1)
+
+    def norm(self, field: str, length: NDArray[np.float64]) -> NDArray[np.float64]:
+        """BM25's K."""
+        made: NDArray[np.float64] = self.k1 * (1 - self.b + self.b * length / self.average(field))
+        return made
+
+    def bounds(self, field: str, average: float) -> tuple[float, float]:
+        """K of tantivy, with a shard's average, over K of ours: for no length, and for endless length."""
+        return K1 * (1 - B) / (self.k1 * (1 - self.b)), K1 * B * self.average(field) / (
+            self.k1 * self.b * average
+        )
+
+    def df(self, field: str, term: str) -> int:
+        found = self._known.get((field, term))
+        if found is None:
+            found = self._known[field, term] = sum(reader.df(field, term) for reader in self._readers)
+        return found
+
+    def idf(self, field: str, term: str) -> float:
+        count = self.df(field, term)
+        if field != "body":
+            count = max(count, self.df("body", term))
+        return idf(self.totals.pages, count)
+
+    def weight(self, clause: Clause) -> float:
+        """What a clause gives at most."""
+        return clause.boost * (self.k1 + 1) * sum(self.idf(clause.field, term) for term in clause.terms)
+
+
+class Broker:
+    """Shards as one index. As they were when it was made; make another to see newer commits."""
+
+    def __init__(
+        self,
+        readers: Sequence[ShardReader],
+        *,
+        weights: Weights | None = None,
+        ranks: Ranks = no_ranks,
+        rank_weight: float = 0.0,
+        language: str = "en",
+    ) -> None:
+        self.readers = readers
+        self.weights = weights or Weights()
+        self.statistics = Statistics(readers, self.weights.k1, self.weights.b)
+        self.language = language
+        self._ranks = ranks
+        self._rank_weight = rank_weight
+
+    def languages(self, query: Query) -> list[str]:
+        return languages_of(query, self.statistics.totals.languages, self.language)
+
+    def plan(self, query: Query) -> Plan:
+        return plan(query, self.languages(query), self.weights, self.expand)
+
+    # -- the vocabulary
+
+    def expand(self, field: str, start: str, distance: int) -> list[str]:
+        """Terms that begin with `start`, or that are at most `distance` letters from it; the most frequent."""
+        if not start:
+            return []
+        prefix = start[:1] if distance else start
+        found = {term for reader in self.readers for term in reader.vocabulary(field, prefix, _VOCABULARY)}
+        if distance:
+            found = {term for term in found if within(term, start, distance)}
+        counted = sorted((-self.statistics.df(field, term), term) for term in found)
+        return [term for count, term in counted if count][:MOST_EXPANDED]
+
+    # -- ranking
+
+    def count(self, plan: Plan) -> int:
+        """How many documents match."""
+        return sum(reader.count(self._matching(reader, plan)) for reader in self.readers)
+
+    def top(self, plan: Plan, most: int) -> list[Ranked]:
+        """The best `most`, exactly."""
+        if not plan.scored:
+            return self._newest(plan, most)
+        weights = [self.statistics.weight(clause) for clause in plan.scored]
+        depth = max(2 * most, 20)
+        lists = [_Candidates(self, number, plan, weights) for number in range(len(self.readers))]
+        while True:
+            rows: list[tuple[float, float, Hit]] = []
+            unseen = 0.0
+            for candidates in lists:
+                candidates.ask(depth)
+                rows += candidates.rows
+                unseen = max(unseen, candidates.unseen)
+            floor = sorted((row[1] for row in rows), reverse=True)[most - 1 : most]
+            found = []
+            for candidates in lists:
+                found += candidates.exact(floor[0] if floor else 0.0)
+            found.sort(key=lambda row: (-row.score, row.id))
+            found = found[:most]
+            if not unseen or (len(found) == most and found[-1].score > unseen):
+                return found
+            depth *= 4
+
+    def _newest(self, plan: Plan, most: int) -> list[Ranked]:
+        depth = max(2 * most, 20)
+        while True:
+            rows: list[Ranked] = []
+            unseen: float | None = None
+            for number, reader in enumerate(self.readers):
+                hits = reader.newest(self._matching(reader, plan), depth)
+                rows += [Ranked(hit.score, hit.id, number, hit.address) for hit in hits]
+                if len(hits) == depth:
+                    last = hits[-1].score
+                    unseen = last if unseen is None else max(unseen, last)
+            rows.sort(key=lambda row: (-row.score, row.id))
+            rows = rows[:most]
+            if unseen is None or (len(rows) == most and rows[-1].score > unseen):
+                return [row._replace(score=0.0) for row in rows]
+            depth *= 4
+
+    def rank_factors(self, ids: Sequence[int]) -> list[float]:
+        if not self._rank_weight:
+            return [1.0] * len(ids)
+        return [1.0 + self._rank_weight * rank for rank in self._ranks(ids)]
+
+    def rank_of(self, identity: int) -> float:
+        return self._ranks([identity])[0]
+
+    @property
+    def most_factor(self) -> float:
+        return 1.0 + self._rank_weight
+
+    def score(self, plan: Plan, weights: Sequence[float], shard: int, hits: Sequence[Hit]) -> list[float]:
+        """The exact scores, without the rank's factor."""
+        total = np.zeros(len(hits))
+        found = self.readers[shard].occurrences(plan.scored, hits)
+        for clause, weight, (tf, length) in zip(plan.scored, weights, found, strict=True):
+            norm = self.statistics.norm(clause.field, length)
+            total += weight * tf / (tf + norm)
+        return [float(value) for value in total]
+
+    # -- queries of a shard
+
+    def _matching(self, reader: ShardReader, plan: Plan) -> Any:
+        """What matches, unscored."""
+        return self._condition(reader, plan.condition, (*plan.scored, *plan.unscored))
+
+    def scoring(self, reader: ShardReader, plan: Plan, weights: Sequence[float]) -> Any:
+        """What matches, scored by the clauses; None if nothing can match here."""
+        made = [reader.clause(clause, weight) for clause, weight in zip(plan.scored, weights, strict=True)]
+        parts = [(Should, query) for query in made if query is not None]
+        if plan.simple:
+            return _boolean(parts) if parts else None
+        return _boolean([(Must, self._matching(reader, plan)), *parts])
+
+    def _condition(self, reader: ShardReader, condition: Condition, clauses: Sequence[Clause]) -> Any:
+        if isinstance(condition, AnyOf):
+            return _boolean([(Should, reader.matching(clauses[number])) for number in condition.clauses])
+        if not isinstance(condition, All):
+            return reader.filter(condition)
+        parts = [(Must, self._condition(reader, part, clauses)) for part in condition.must]
+        should = [(Should, self._condition(reader, part, clauses)) for part in condition.should]
+        # Filters alone leave it to the words what matches; without words, all the others than what must not.
+        if should and all(isinstance(part, Filter | Dates) for part in condition.must):
+            parts.append((Must, _boolean(should)))
+        elif not parts:
+            parts.append((Must, reader.everything()))
+        parts += [(MustNot, self._condition(reader, part, clauses)) for part in condition.never]
+        return _boolean(parts)
+
+    def page(self, row: Ranked) -> Page:
+        return self.readers[row.shard].page(row.address)
+
+    def columns(self, name: str, rows: Sequence[Ranked]) -> list[int]:
+        """The values of a column for each row."""
+        values: dict[int, int] = {}
+        for number, reader in enumerate(self.readers):
+            own = [row for row in rows if row.shard == number]
+            if own:
+                found = reader.column(name, [row.address for row in own])
+                values |= {row.id: value for row, value in zip(own, found, strict=True)}
+        return [values[row.id] for row in rows]
+
+
+class _Candidates:
+    """The best of one shard by its own scores, with bounds on the exact ones."""
+
+    def __init__(self, broker: Broker, shard: int, plan: Plan, weights: Sequence[float]) -> None:
+        self.shard = shard
+        self._broker = broker
+        self._plan = plan
+        self._weights = weights
+        self._reader = reader = broker.readers[shard]
+        self._query = broker.scoring(reader, plan, weights)
+        fields = {clause.field for clause in plan.scored} & set(reader.averages)
+        ratios = [1.0]
+        for field in fields:
+            ratios += broker.statistics.bounds(field, reader.averages[field])
+        self._low, self._high = min(ratios) * (1 - _SLACK), max(ratios) * (1 + _SLACK)
+        self._asked = 0
+        self._factors: dict[int, float] = {}
+        self._exact: dict[int, float] = {}
+        self.rows: list[tuple[float, float, Hit]] = []
+        self.unseen = 0.0
+        """The most that a document which is not among the rows can have."""
+
+    def ask(self, depth: int) -> None:
+        """Have the best `depth`."""
+        if self._query is None or (self._asked and not self.unseen):
+            return
+        hits = self._reader.top(self._query, depth)
+        factors = self._broker.rank_factors([hit.id for hit in hits])
+        self._factors = {hit.id: factor for hit, factor in zip(hits, factors, strict=True)}
+        self.rows = [
+            (hit.score * self._high * factor, hit.score * self._low * factor, hit)
+            for hit, factor in zip(hits, factors, strict=True)
+        ]
+        self._asked = depth
+        self.unseen = hits[-1].score * self._high * self._broker.most_factor if len(hits) == depth else 0.0
+
+    def exact(self, least: float) -> list[Ranked]:
+        """Those whose exact score may be as much as `least`, with that score."""
+        wanted = [hit for most, _, hit in self.rows if most >= least]
+        new = [hit for hit in wanted if hit.id not in self._exact]
+        scores = self._broker.score(self._plan, self._weights, self.shard, new) if new else []
+        for hit, score in zip(new, scores, strict=True):
+            self._exact[hit.id] = score * self._factors[hit.id]
+        return [Ranked(self._exact[hit.id], hit.id, self.shard, hit.address) for hit in wanted]
+
+
+def _boolean(parts: Sequence[tuple[Any, Any]]) -> Any:
+    from tantivy import Query as Made
+
+    if len(parts) == 1 and parts[0][0] is not MustNot:
+        return parts[0][1]
+    return Made.boolean_query(list(parts)) if parts else Made.empty_query()
+
+
+def within(word: str, other: str, most: int) -> bool:
+    """Whether one word becomes the other by at most `most` letters added, dropped, changed or swapped."""
+    if abs(len(word) - len(other)) > most:
+        return False
+    if word == other:
+        return True
+    start = 0
+    while start < min(len(word), len(other)) and word[start] == other[start]:
+        start += 1
+    a, b = word[start:], other[start:]
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, letter in enumerate(a, 1):
+        new = [i]
+        for j, target in enumerate(b, 1):
+            cost = min(row[j] + 1, new[j - 1] + 1, row[j - 1] + (letter != target))
+            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == target:
+                cost = min(cost, before[j - 2] + 1)
+            new.append(cost)
+        if min(new) > most and (not before or min(row) > most):
+            return False
+        before, row = row, new
+    return row[-1] <= most

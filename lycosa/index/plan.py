@@ -1,0 +1,228 @@
+"""From a query's tree to clauses (what is scored) and to conditions (what must match), the same for every shard.
+
+A word is looked for in all text fields; the score of a page is the sum over clauses
+
+    score = Σ  boost · weight(field) · idf · (k1 + 1) · tf / (tf + k1 · (1 − b + b · length / average))
+
+with idf, of a term, by how many pages have it in their body (or in the field, if more): a word that is rare in
+titles only is not rare. A word that the query has twice counts twice. Every clause that is not under a minus counts
+where it occurs, whatever the conditions around it.
+
+Words are stemmed as the index stems: for each language that has at least a hundredth of the pages (or that
+`lang:` asks for) the word's term in that language is a clause. Nearly always that is one term.
+
+Function words (the, of, which) are left out of a query that has others, unless they are asked for by a plus, in a
+phrase or in a place.
+
+A prefix, or a word with `~`, stands for terms of the vocabulary, found in all shards and the same for each: those
+in the most pages, `MOST_EXPANDED` of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from lycosa.index.query import Dates, Filter, Group, Node, Phrase, Query, Word
+from lycosa.index.reader import Clause
+from lycosa.index.schema import TEXTS, address_terms
+from lycosa.index.words import STEMMED, base_language, fold, is_function_word, is_unspaced, runs_of, terms_of
+
+MOST_EXPANDED = 30
+Expand = Callable[[str, str, int], list[str]]
+"""(field, start of a term, or term; distance, 0 for a prefix) to terms."""
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """What an occurrence in each field counts, and BM25's constants (k1 > 0, 0 < b < 1)."""
+
+    body: float = 1.0
+    title: float = 0.4
+    headings: float = 0.1
+    anchors: float = 0.4
+    address: float = 0.1
+    k1: float = 1.2
+    b: float = 0.75
+
+
+class AnyOf(msgspec.Struct, frozen=True):
+    """A condition: at least one of these clauses, by their numbers."""
+
+    clauses: tuple[int, ...]
+
+
+class All(msgspec.Struct, frozen=True):
+    """A condition: all of `must`, none of `never`, one of `should` unless other words must match."""
+
+    must: tuple[Condition, ...] = ()
+    should: tuple[Condition, ...] = ()
+    never: tuple[Condition, ...] = ()
+
+
+Condition = AnyOf | All | Filter | Dates
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is asked of every shard."""
+
+    scored: tuple[Clause, ...]
+    unscored: tuple[Clause, ...]
+    """Clauses under a minus. Conditions number them after the scored ones."""
+    condition: All
+    simple: bool
+    """Any scored clause suffices: the condition need not be asked for."""
+
+
+class _Planner:
+    def __init__(self, languages: Sequence[str], weights: Weights, expand: Expand, keep: bool) -> None:
+        """`keep`: function words count, too."""
+        self._languages = languages
+        self._keep = keep
+        self._weights = weights
+        self._expand = expand
+        self.clauses: dict[Clause, int] = {}
+        self.positive: dict[int, int] = {}
+        """Clauses that are scored, and how often the query has them."""
+
+    def _add(self, clause: Clause, negative: bool) -> int:
+        number = self.clauses.setdefault(clause, len(self.clauses))
+        if not negative:
+            self.positive[number] = self.positive.get(number, 0) + 1
+        return number
+
+    def _fields(self, place: str) -> list[tuple[str, float]]:
+        if place:
+            return [(place, 1.0)]
+        return [(name, getattr(self._weights, name)) for name in TEXTS]
+
+    def _terms(self, text: str, place: str) -> list[list[str]]:
+        """The terms of a text, in each language that is asked; lists that are different."""
+        if place == "address":
+            return [address_terms(f"x://{text}").split()]
+        found: list[list[str]] = []
+        for language in self._languages:
+            terms = terms_of(text, language).split()
+            if terms and terms not in found:
+                found.append(terms)
+        return found
+
+    def word(self, node: Word, negative: bool) -> Condition | None:
+        if node.prefix or node.distance:
+            return self._expanded(node, negative)
+        runs = runs_of(node.text)
+        parts: list[Condition] = []
+        for run in runs:
+            if len(run) == 1 and is_unspaced(run):  # part of the pairs that begin with it
+                found = self._expanded(Word(run, node.place, prefix=True), negative)
+                if found is not None:
+                    parts.append(found)
+                continue
+            each: dict[int, list[int]] = {}
+            for terms in self._terms(run, node.place):
+                for at, term in enumerate(terms):
+                    for field, weight in self._fields(node.place):
+                        if weight:
+                            each.setdefault(at, []).append(
+                                self._add(Clause(field, (term,), weight), negative)
+                            )
+            parts += [AnyOf(tuple(dict.fromkeys(numbers))) for numbers in each.values()]
+        if len(parts) <= 1:
+            return parts[0] if parts else None
+        return All(must=tuple(parts))
+
+    def _says_nothing(self, word: Word) -> bool:
+        if word.place or word.prefix or word.distance:
+            return False
+        return all(is_function_word(word.text, language) for language in self._languages)
+
+    def _expanded(self, node: Word, negative: bool) -> Condition | None:
+        field = node.place or "body"
+        starts = [fold(node.text)]
+        if node.distance:
+            starts = [terms[0] for terms in self._terms(node.text, node.place) if len(terms) == 1]
+        numbers = [
+            self._add(Clause(field, (term,)), negative)
+            for start in dict.fromkeys(starts)
+            for term in self._expand(field, start, node.distance)
+        ]
+        return AnyOf(tuple(dict.fromkeys(numbers)))
+
+    def phrase(self, node: Phrase, negative: bool) -> Condition | None:
+        numbers = [
+            self._add(Clause(field, tuple(terms), weight, node.slop if len(terms) > 1 else 0), negative)
+            for terms in self._terms(node.text, node.place)
+            for field, weight in self._fields(node.place)
+            if weight
+        ]
+        return AnyOf(tuple(dict.fromkeys(numbers))) if numbers else None
+
+    def node(self, node: Node, negative: bool) -> Condition | None:
+        if isinstance(node, Word):
+            return self.word(node, negative)
+        if isinstance(node, Phrase):
+            return self.phrase(node, negative)
+        if isinstance(node, Group):
+            return self.group(node, negative)
+        return node
+
+    def group(self, group: Group, negative: bool = False) -> All:
+        must = [found for part in group.must if (found := self.node(part, negative)) is not None]
+        should: list[Condition] = []
+        for part in group.should:
+            if isinstance(part, Word) and not self._keep and self._says_nothing(part):
+                continue
+            found = self.node(part, negative)
+            # A plain word of several terms (e-mail) may match by any of them.
+            if isinstance(found, All) and isinstance(part, Word):
+                should += found.must
+            elif found is not None:
+                should.append(found)
+        never = [found for part in group.never if (found := self.node(part, True)) is not None]
+        return All(tuple(must), tuple(should), tuple(never))
+
+
+def languages_of(query: Query, counts: dict[str, int], default: str) -> list[str]:
+    """The languages in which the words of a query are stemmed."""
+    asked = [base_language(language) for language in query.languages]
+    if any(language in STEMMED for language in asked):
+        return [language for language in asked if language in STEMMED]
+    total = sum(counts.values())
+    known = {language: count for language, count in counts.items() if language in STEMMED}
+    known[default] = known.get(default, 0) + counts.get("", 0)
+    chosen = [name for name, count in known.items() if count * 100 >= max(total, 1)]
+    chosen.sort(key=lambda name: (-known[name], name))
+    return chosen or [default]
+
+
+def plan(query: Query, languages: Sequence[str], weights: Weights, expand: Expand) -> Plan:
+    """The plan of a query."""
+    planner = _Planner(languages, weights, expand, keep=False)
+    condition = planner.group(query.tree)
+    if not planner.positive:
+        planner = _Planner(languages, weights, expand, keep=True)
+        condition = planner.group(query.tree)
+    # Scored clauses first, in the order in which they were met: sums are the same wherever they are made.
+    order = sorted(planner.clauses.values(), key=lambda number: (number not in planner.positive, number))
+    moved = {number: at for at, number in enumerate(order)}
+    by_number = list(planner.clauses)
+    scored = tuple(
+        by_number[number]._replace(boost=by_number[number].boost * planner.positive[number])
+        for number in order
+        if number in planner.positive
+    )
+    unscored = tuple(by_number[number] for number in order if number not in planner.positive)
+    condition = _renumbered(condition, moved)
+    simple = (
+        not condition.must and not condition.never and all(isinstance(c, AnyOf) for c in condition.should)
+    )
+    return Plan(scored, unscored, condition, simple and bool(condition.should))
+
+
+def _renumbered(condition: All, moved: dict[int, int]) -> All:
+    def each(part: Condition) -> Condition:
+        if isinstance(part, AnyOf):
+            return AnyOf(tuple(moved[number] for number in part.clauses))
+        return _renumbered(part, moved) if isinstance(part, All) else part
+
+    return All(*(tuple(map(each, parts)) for parts in (condition.must, condition.should, condition.never)))

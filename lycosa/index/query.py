@@ -1,0 +1,229 @@
+"""The query language: text becomes a tree. Takes any input and never raises; what it cannot use it says in `notes`.
+
+    query   := part*                          any of the parts may match; more and rarer ones rank higher
+    part    := chain ( 'OR' chain )*          the same as chains side by side
+    chain   := item ( 'AND' item )*           all of them must match
+    item    := ['+' | '-' | 'NOT'] atom       + must match, - and NOT must not
+    atom    := word | word'*' | word'~'[1|2]  a word, what begins so, what is spelled nearly so
+             | '"' words '"' ['~' slop]       these words in a row, with up to `slop` others between
+             | '(' query ')'
+             | name ':' atom
+
+    site:example.org  site:example.org/docs/   that host and those below it; that part of it
+    intitle: inurl: inanchor: inheading:       a word or phrase in that place (required)
+    type:pdf type:text/html lang:de            (required)
+    before:2024 after:2024-05-01               by the day it was modified, or else fetched (required)
+
+AND, OR and NOT count in capitals. At most `MOST_WORDS` words, groups `MOST_DEPTH` deep.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+MOST_CHARACTERS = 20_000
+MOST_WORDS = 500
+MOST_DEPTH = 20
+
+PLACES = {"intitle": "title", "inurl": "address", "inanchor": "anchors", "inheading": "headings"}
+FILTERS = ("site", "type", "lang", "before", "after")
+
+_TOKEN = re.compile(
+    r"""(?P<sign>[+-](?=[^\s)+-]))?(?P<name>(?:site|type|lang|before|after|intitle|inurl|inanchor|inheading):)?"""
+    r"""(?:"(?P<phrase>[^"]*)"?(?:~(?P<slop>[0-9]{1,2}))?|(?P<open>\()|(?P<close>\))|(?P<word>[^\s()"]+))""",
+    re.IGNORECASE,
+)
+_FUZZY = re.compile(r"~([12])?$")
+_DAY = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?")
+
+
+class Word(msgspec.Struct, frozen=True):
+    """A word; what begins with it (`prefix`); what is at most `distance` letters from it."""
+
+    text: str
+    place: str = ""
+    prefix: bool = False
+    distance: int = 0
+
+
+class Phrase(msgspec.Struct, frozen=True):
+    """Words in a row."""
+
+    text: str
+    place: str = ""
+    slop: int = 0
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """What a page must be, whatever its words."""
+
+    name: str
+    value: str
+
+
+class Dates(msgspec.Struct, frozen=True):
+    """Pages of a time, in milliseconds: `start` included, `end` not; 0 leaves a side open."""
+
+    start: int = 0
+    end: int = 0
+
+
+class Group(msgspec.Struct, frozen=True):
+    """All of `must`, none of `never`, and at least one of `should` unless a word must match."""
+
+    must: tuple[Node, ...] = ()
+    should: tuple[Node, ...] = ()
+    never: tuple[Node, ...] = ()
+
+
+Node = Word | Phrase | Filter | Dates | Group
+
+
+class Query(msgspec.Struct, frozen=True):
+    """A query, read."""
+
+    text: str
+    tree: Group
+    notes: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    """What `lang:` asks for."""
+
+    @property
+    def words(self) -> list[str]:
+        """The plain words, in order: what a reader sees highlighted, and what may be misspelled."""
+        return list(_words(self.tree))
+
+
+def _words(node: Node) -> Sequence[str]:
+    if isinstance(node, Word | Phrase):
+        return [node.text]
+    if isinstance(node, Group):
+        return [word for part in (*node.must, *node.should) for word in _words(part)]
+    return []
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.notes: list[str] = []
+        self.languages: list[str] = []
+        if len(text) > MOST_CHARACTERS:
+            text = text[:MOST_CHARACTERS]
+            self.notes.append(f"only the first {MOST_CHARACTERS:,} characters were read")
+        self._tokens = list(_TOKEN.finditer(text.replace("“", '"').replace("”", '"').replace("\x00", " ")))
+        self._at = 0
+        self._words = 0
+
+    def group(self, depth: int = 0) -> Group:
+        """Up to the closing parenthesis, or the end."""
+        must: list[Node] = []
+        should: list[Node] = []
+        never: list[Node] = []
+        chain: list[Node] = []
+        joined = negative = False
+
+        def end_chain() -> None:
+            if len(chain) > 1:
+                should.append(Group(must=tuple(chain)))
+            elif chain:
+                should.append(chain[0])
+            chain.clear()
+
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            self._at += 1
+            if token["close"]:
+                if depth:
+                    break
+                continue
+            word = token["word"]
+            if word in ("AND", "OR", "NOT") and not token["name"] and not token["sign"]:
+                joined = word == "AND" and bool(chain) if word != "NOT" else joined
+                negative = word == "NOT"
+                continue
+            node = self._atom(token, depth)
+            if node is None:
+                joined = negative = False
+                continue
+            if negative or token["sign"] == "-":
+                never.append(node)
+            elif joined:
+                chain.append(node)
+            elif (
+                token["sign"] == "+"
+                or isinstance(node, Filter | Dates)
+                or (token["name"] and not token["open"])
+            ):
+                must.append(node)
+            else:
+                end_chain()
+                chain.append(node)
+            joined = negative = False
+        end_chain()
+        return Group(tuple(must), tuple(should), tuple(never))
+
+    def _atom(self, token: re.Match[str], depth: int) -> Node | None:
+        name = (token["name"] or "").lower().removesuffix(":")
+        if token["open"]:
+            if depth >= MOST_DEPTH:
+                return None
+            inside = self.group(depth + 1)
+            return inside if inside.must or inside.should or inside.never else None
+        phrase = token["phrase"]
+        value = token["word"] if phrase is None else phrase
+        if name in FILTERS:
+            return self._filter(name, value.strip())
+        self._words += len(value.split())
+        if self._words > MOST_WORDS:
+            if self._words - len(value.split()) <= MOST_WORDS:
+                self.notes.append(f"only the first {MOST_WORDS} words were read")
+            return None
+        place = PLACES.get(name, "")
+        if phrase is not None:
+            return Phrase(phrase, place, int(token["slop"] or 0)) if phrase.strip() else None
+        if (fuzzy := _FUZZY.search(value)) is not None and len(value) > fuzzy.end() - fuzzy.start():
+            return Word(value[: fuzzy.start()], place, distance=int(fuzzy[1] or 1))
+        if value.endswith("*") and value.strip("*"):
+            return Word(value.rstrip("*"), place, prefix=True)
+        return Word(value, place)
+
+    def _filter(self, name: str, value: str) -> Node | None:
+        if not value:
+            self.notes.append(f"{name}: has no value")
+            return None
+        if name in ("before", "after"):
+            day = day_of(value)
+            if day is None:
+                self.notes.append(f"{name}:{value} is no date: write it like 2024, 2024-05 or 2024-05-01")
+                return None
+            return Dates(end=day) if name == "before" else Dates(start=day)
+        value = value.lower()
+        if name == "lang":
+            self.languages.append(value)
+        if name == "site":
+            value = value.removeprefix("https://").removeprefix("http://").lstrip(".")
+            host, slash, path = value.partition("/")
+            value = f"{host}/{path.strip('/')}/" if slash and path.strip("/") else host
+        return Filter(name, value)
+
+
+def day_of(text: str) -> int | None:
+    """The beginning of a day, month or year, UTC, in milliseconds; None if it is none."""
+    found = _DAY.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        day = datetime.datetime(int(found[1]), int(found[2] or 1), int(found[3] or 1), tzinfo=datetime.UTC)
+    except ValueError:
+        return None
+    return round(day.timestamp() * 1000)
+
+
+def parse(text: str) -> Query:
+    """The tree of a query; never raises."""
+    reader = _Reader(text)
+    tree = reader.group()
+    return Query(text, tree, tuple(reader.notes), tuple(reader.languages))

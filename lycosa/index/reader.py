@@ -1,0 +1,319 @@
+"""One shard's index, for searching: statistics, candidates, and what is needed to score them exactly.
+
+tantivy finds what matches and scores it with the shard's own statistics. A broker wants scores by the statistics of
+all shards. What makes that possible:
+
+- `df` counts live documents (tantivy's own count includes deleted ones until their segment is merged), and the
+  lengths of fields are summed over live documents by their columns. So these numbers do not depend on merges.
+- tantivy's own N and average lengths, which do include deleted documents, are read from its explanation of the
+  marker, which has one known term in each field. With them the score that it will give a term is known (BM25, k1 =
+  1.2, b = 0.75), and a boost makes its idf the global one.
+- `occurrences` says how often a clause occurs in a document, and how long the field is (rounded as tantivy keeps
+  lengths, in one byte): with these, a score can be computed anew with the global average. For a few documents it
+  reads tantivy's explanation. For many it has tantivy score all matches of the clause, and solves for tf.
+- `top` scores every match. tantivy's usual search skips blocks by their best score, computed with the averages of
+  the time of writing; across segments that is approximate. Weighting by a column switches the skipping off; the
+  column is 0, and tantivy's factor for it is log2(2 + 0) = 1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import tantivy
+from numpy.typing import NDArray
+
+from lycosa.errors import ConfigError, StorageError
+from lycosa.index.query import Dates, Filter
+from lycosa.index.schema import MARK, TEXTS, VERSION, Page, decode_page
+from lycosa.index.words import STEMMED
+from lycosa.index.writer import Marker, marker_of, opened
+
+K1 = 1.2
+B = 0.75
+"""tantivy's constants."""
+
+_EXPLAINED = 25
+"""Explaining a document costs as much as scoring so many matches."""
+_SURE = 500
+"""Up to this tf, solving 32-bit scores for it is exact."""
+_FOUND = re.compile(r'"value": ([0-9.eE+-]+),\s*"description": "(freq|dl), ')
+Must, Should, MustNot = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
+
+
+class Clause(NamedTuple):
+    """A term, or terms in a row, in a field; `boost` is the query's and the field's weight."""
+
+    field: str
+    terms: tuple[str, ...]
+    boost: float = 1.0
+    slop: int = 0
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """What a shard counts: live pages, terms in each field, pages by language."""
+
+    pages: int
+    terms: dict[str, int]
+    languages: dict[str, int]
+
+
+class Hit(NamedTuple):
+    """A candidate: tantivy's score, where it is, and its id."""
+
+    score: float
+    address: Any
+    id: int
+
+
+class Occurrences(NamedTuple):
+    """How often a clause occurs in each of some documents (0: not at all), and the length of its field there."""
+
+    tf: NDArray[np.float64]
+    length: NDArray[np.float64]
+
+    @staticmethod
+    def none(count: int) -> Occurrences:
+        return Occurrences(np.zeros(count), np.zeros(count))
+
+
+def _length_table() -> NDArray[np.int64]:
+    """The lengths that tantivy's byte can say (as Lucene's SmallFloat): exact up to 40, then 8 in each doubling."""
+    values = list(range(24))
+    for code in range(256 - 24):
+        shift = (code >> 3) - 1
+        values.append(24 + (code & 7 if shift < 0 else ((code & 7) | 8) << shift))
+    return np.array(values, np.int64)
+
+
+LENGTHS = _length_table()
+
+
+def idf(documents: int, containing: int) -> float:
+    """BM25's, as tantivy has it."""
+    return math.log(1.0 + (documents - containing + 0.5) / (containing + 0.5))
+
+
+class ShardReader:
+    """The index of one shard, as of its last commit; `reload` looks for a newer one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not tantivy.Index.exists(str(path)):
+            raise ConfigError(f"{path} holds no index: run `lycosa index DIR` first")
+        self._index = self._opened()
+        self.schema = self._index.schema
+        self._stamp: object = None
+        self.reload()
+
+    def _opened(self) -> Any:
+        for attempt in range(20):  # a merge may end between reading what there is and opening it
+            try:
+                return opened(self.path)
+            except StorageError:
+                if attempt == 19:
+                    raise
+                time.sleep(0.05)
+        raise AssertionError
+
+    def _now(self) -> object:
+        found = (self.path / "meta.json").stat()
+        return found.st_mtime_ns, found.st_ino
+
+    def reload(self) -> bool:
+        """Whether there was a newer commit; it is what is searched from now on."""
+        stamp = self._now()
+        if stamp == self._stamp:
+            return False
+        self._index.reload()
+        self.searcher = self._index.searcher()
+        self._stamp = stamp
+        found = marker_of(self.searcher, self.schema)
+        if found is not None and found.version != VERSION:
+            raise StorageError(f"the index in {self.path} has another layout: run `lycosa index --rebuild`")
+        self.marker: Marker | None = found
+        self._pages = tantivy.Query.term_query(self.schema, "kind", "page", "basic")
+        self._df = lru_cache(maxsize=20_000)(self._count)
+        self._local()
+        self.totals = self._total()
+        return True
+
+    def _total(self) -> Totals:
+        if not self.searcher.num_docs:
+            return Totals(0, dict.fromkeys(TEXTS, 0), {})
+        sums = self.searcher.aggregate(self._pages, {name: {"sum": {"field": f"n_{name}"}} for name in TEXTS})
+        languages = {}
+        for code in ("", *sorted(STEMMED)):
+            if self.searcher.doc_freq("lang", code):
+                languages[code] = self._count("lang", code)
+        return Totals(
+            self.searcher.search(self._pages, 1).count,
+            {name: round(sums[name]["value"] or 0) for name in TEXTS},
+            languages,
+        )
+
+    def _local(self) -> None:
+        """tantivy's own N and average lengths."""
+        self._documents = 0
+        self.averages: dict[str, float] = {}
+        for name in TEXTS:
+            query = tantivy.Query.term_query(self.schema, name, MARK)
+            hits = self.searcher.search(query, 1, count=False).hits
+            if not hits:
+                continue
+            told = json.loads(query.explain(self.searcher, hits[0][1]).to_json())
+            counts, lengths = told["details"][1]["details"], told["details"][2]["details"]
+            self._documents = round(counts[1]["value"])
+            self.averages[name] = lengths[4]["value"]
+
+    def _count(self, field: str, term: str) -> int:
+        if not self.searcher.doc_freq(field, term):
+            return 0
+        return int(self.searcher.search(tantivy.Query.term_query(self.schema, field, term, "basic"), 1).count)
+
+    def df(self, field: str, term: str) -> int:
+        """How many live pages have the term in the field."""
+        return self._df(field, term)
+
+    def vocabulary(self, field: str, prefix: str, most: int) -> list[str]:
+        """Terms that begin so (of deleted documents, too), at most so many, in order."""
+        return [
+            term for term, _ in self.searcher.terms_with_prefix(field, prefix, limit=most) if term != MARK
+        ]
+
+    # -- queries
+
+    def clause(self, clause: Clause, weight: float) -> Any:
+        """A query whose score is `weight` times the saturation of the clause; None if nothing has it here."""
+        field = clause.field
+        if not all(self.searcher.doc_freq(field, term) for term in clause.terms):
+            return None
+        return tantivy.Query.boost_query(self._plain(clause), weight / self._local_weight(clause))
+
+    def _local_weight(self, clause: Clause) -> float:
+        """What tantivy's score of the clause is at most."""
+        own = [self.searcher.doc_freq(clause.field, term) for term in clause.terms]
+        return sum(idf(self._documents, count) for count in own) * (K1 + 1)
+
+    def _plain(self, clause: Clause) -> Any:
+        if len(clause.terms) == 1:
+            return tantivy.Query.term_query(self.schema, clause.field, clause.terms[0])
+        return tantivy.Query.phrase_query(self.schema, clause.field, list(clause.terms), clause.slop)
+
+    def matching(self, clause: Clause) -> Any:
+        """A query that matches the clause and scores nothing."""
+        return tantivy.Query.const_score_query(self._plain(clause), 0.0)
+
+    def filter(self, node: Filter | Dates) -> Any:
+        """A query for what a page must be."""
+        if isinstance(node, Dates):
+            made = tantivy.Query.range_query(
+                self.schema,
+                "date",
+                tantivy.FieldType.Integer,
+                lower_bound=node.start or None,
+                upper_bound=node.end - 1 if node.end else None,
+            )
+        else:
+            made = tantivy.Query.term_query(self.schema, node.name, node.value, "basic")
+        return tantivy.Query.const_score_query(made, 0.0)
+
+    def everything(self) -> Any:
+        """A query for all pages, which scores nothing."""
+        return tantivy.Query.const_score_query(self._pages, 0.0)
+
+    def count(self, query: Any) -> int:
+        return int(self.searcher.search(query, 1).count)
+
+    def top(self, query: Any, most: int) -> list[Hit]:
+        """The best by tantivy's score, exactly."""
+        return self._hits(self.searcher.search(query, most, count=False, weight_by_field="zero").hits)
+
+    def newest(self, query: Any, most: int) -> list[Hit]:
+        """The newest; the date is the score."""
+        return self._hits(self.searcher.search(query, most, count=False, order_by_field="date").hits)
+
+    def _hits(self, found: Sequence[tuple[float, Any]]) -> list[Hit]:
+        addresses = [address for _, address in found]
+        ids = self.searcher.fast_field_values("id", addresses) if addresses else []
+        return [
+            Hit(score, address, identity)
+            for (score, address), identity in zip(found, ids, strict=True)
+            if identity is not None
+        ]
+
+    def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]:
+        """For each clause and each document how often the one occurs in the other, and how long the field is."""
+        lengths: dict[str, NDArray[np.float64]] = {}
+        found = []
+        for clause in clauses:
+            matches = min((self.searcher.doc_freq(clause.field, term) for term in clause.terms), default=0)
+            if not matches:
+                found.append(Occurrences.none(len(hits)))
+            elif matches > len(hits) * _EXPLAINED:
+                found.append(self._explained(clause, hits))
+            else:
+                if clause.field not in lengths:
+                    lengths[clause.field] = self._lengths(clause.field, hits)
+                found.append(self._solved(clause, hits, matches, lengths[clause.field]))
+        return found
+
+    def _explained(self, clause: Clause, hits: Sequence[Hit]) -> Occurrences:
+        query = self._plain(clause)
+        made = Occurrences.none(len(hits))
+        for at, hit in enumerate(hits):
+            try:
+                told = query.explain(self.searcher, hit.address).to_json()
+            except ValueError:
+                continue
+            values = {name: round(float(value)) for value, name in _FOUND.findall(told)}
+            made.tf[at], made.length[at] = values["freq"], values["dl"]
+        return made
+
+    def _solved(
+        self, clause: Clause, hits: Sequence[Hit], matches: int, lengths: NDArray[np.float64]
+    ) -> Occurrences:
+        """tf from the score of the clause by itself: score = w * tf / (tf + norm)."""
+        made = Occurrences(np.zeros(len(hits)), lengths.copy())
+        rows = self.searcher.search(self._plain(clause), matches, count=False, weight_by_field="zero").hits
+        if not rows:
+            return made
+        numbers = self.searcher.fast_field_values("id", [address for _, address in rows])
+        scores = dict(zip(numbers, (score for score, _ in rows), strict=True))
+        score = np.array([scores.get(hit.id, 0.0) for hit in hits])
+        weight = self._local_weight(clause)
+        norm = K1 * (1 - B + B * lengths / self.averages[clause.field])
+        tf = norm * score / np.maximum(weight - score, weight * 1e-7)
+        made.tf[:] = np.rint(tf)
+        for at in np.flatnonzero(tf > _SURE).tolist():
+            one = self._explained(clause, [hits[at]])
+            made.tf[at], made.length[at] = one.tf[0], one.length[0]
+        return made
+
+    def _lengths(self, field: str, hits: Sequence[Hit]) -> NDArray[np.float64]:
+        exact = np.array(self.column(f"n_{field}", [hit.address for hit in hits]), np.int64)
+        return LENGTHS[np.searchsorted(LENGTHS, exact, side="right") - 1].astype(np.float64)
+
+    # -- documents
+
+    def page(self, address: Any) -> Page:
+        """What the index keeps of a document."""
+        return decode_page(self.searcher.doc(address).get_first("data"))
+
+    def column(self, name: str, addresses: list[Any]) -> list[int]:
+        """The values of a column."""
+        return [int(value or 0) for value in self.searcher.fast_field_values(name, addresses)]
+
+    def with_term(self, field: str, value: str | int, most: int = 100) -> list[Page]:
+        """Documents by an exact value of `url`, `key` or `digest`."""
+        query = tantivy.Query.term_query(self.schema, field, value, "basic")
+        return [self.page(address) for _, address in self.searcher.search(query, most, count=False).hits]

@@ -1,0 +1,251 @@
+"""An answer to a query: results in order, copies folded, snippets, and what the reader may have meant.
+
+    searcher = Search(readers)
+    answer = searcher.search("wolf spider site:example.org", Asked(count=10))
+
+**Folding.** A page whose content (digest) is that of a better one, or whose text is nearly the same (sketches
+that differ in at most `NEAR` bits), is not a result of its own: it is named with the better one. So are the
+copies that the index keeps without text. **At most n of a host**: pages beyond are passed over. Either way more
+of the ranking is read until there are enough results or no more pages.
+
+**Suggestion.** If a word of the query is in no page, or in hardly any beside a word that is spelled nearly the
+same, the query with that word in its place is suggested.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from lycosa.index.broker import Broker, Ranked, Ranks, no_ranks
+from lycosa.index.expand import Expansion, like, rm3
+from lycosa.index.plan import Plan, Weights
+from lycosa.index.query import Query, parse
+from lycosa.index.reader import ShardReader
+from lycosa.index.schema import Page
+from lycosa.index.snippets import Snippet, finder, snippet
+from lycosa.index.suggest import suggestion
+
+NEAR = 3
+"""Bits in which the sketches of near copies differ at most."""
+_DEEPEST = 20_000
+"""Documents of the ranking that are read at most for one answer."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """How to search."""
+
+    count: int = 10
+    skip: int = 0
+    """Results before the first that is wanted."""
+    per_host: int = 0
+    """At most so many results of a host; 0 for any number."""
+    fold: bool = True
+    """Whether copies are folded into one result."""
+    expand: bool = False
+    """Whether the query is expanded by its first results (RM3)."""
+    rank_weight: float = 0.2
+    """How much the static rank counts: a page of rank 1 has its score times 1 + this."""
+    weights: Weights = Weights()
+    expansion: Expansion = Expansion()
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A page that matches."""
+
+    url: str
+    title: str
+    score: float
+    snippet: Snippet
+    host: str
+    language: str
+    type: str
+    date: int
+    at: int
+    depth: int
+    rank: float
+    id: int
+    others: tuple[str, ...] = ()
+    """Other URLs with the same or nearly the same content."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What was found."""
+
+    query: str
+    total: int
+    """Documents that match, before folding."""
+    results: tuple[Result, ...]
+    pages: int
+    """Pages in the index."""
+    milliseconds: float
+    suggestion: str = ""
+    notes: tuple[str, ...] = ()
+    missing: tuple[int, ...] = ()
+    """Shards that could not be asked."""
+
+
+class Search:
+    """Searches shards as one index."""
+
+    def __init__(
+        self,
+        readers: Sequence[ShardReader],
+        *,
+        ranks: Ranks = no_ranks,
+        language: str = "en",
+        missing: Sequence[int] = (),
+    ) -> None:
+        self._readers = readers
+        self._ranks = ranks
+        self._language = language
+        self._missing = tuple(missing)
+        self._made: tuple[object, Broker] | None = None
+
+    def broker(self, asked: Asked) -> Broker:
+        """The broker of the newest commits."""
+        newer = [reader.reload() for reader in self._readers]
+        key = asked.weights, asked.rank_weight
+        if self._made is None or any(newer) or self._made[0] != key:
+            made = Broker(
+                self._readers,
+                weights=asked.weights,
+                ranks=self._ranks,
+                rank_weight=0.0 if self._ranks is no_ranks else asked.rank_weight,
+                language=self._language,
+            )
+            self._made = key, made
+        return self._made[1]
+
+    def search(self, text: str, asked: Asked | None = None) -> Answer:
+        """The answer to a query; takes any text."""
+        asked = asked or Asked()
+        begun = time.perf_counter()
+        broker = self.broker(asked)
+        query = parse(text)
+        plan = broker.plan(query)
+        if asked.expand:
+            plan = rm3(broker, plan, asked.expansion)
+        return self._answer(broker, query, plan, asked, begun)
+
+    def like(self, url: str, asked: Asked | None = None) -> Answer | None:
+        """Pages like that of a URL; None if the index has no such page."""
+        asked = asked or Asked()
+        begun = time.perf_counter()
+        broker = self.broker(asked)
+        for reader in self._readers:
+            for page in reader.with_term("url", url):
+                if not page.copy:
+                    plan = like(broker, page)
+                    return self._answer(broker, parse(""), plan, asked, begun, but=page)
+        return None
+
+    def page(self, url: str) -> Page | None:
+        """What the index keeps of a URL."""
+        self.broker(Asked())
+        for reader in self._readers:
+            for page in reader.with_term("url", url):
+                return page
+        return None
+
+    def _answer(
+        self, broker: Broker, query: Query, plan: Plan, asked: Asked, begun: float, but: Page | None = None
+    ) -> Answer:
+        empty = not plan.scored and not plan.condition.must and not plan.condition.never
+        chosen = [] if empty else self._chosen(broker, plan, asked, but)
+        total = 0 if empty else broker.count(plan)
+        terms = {term for clause in plan.scored for term in clause.terms}
+        if asked.expand:  # what was asked for is marked, not what was added
+            terms = {term for clause in broker.plan(query).scored for term in clause.terms}
+        found = finder(terms)
+        results = []
+        for row, others in chosen[asked.skip :]:
+            page = broker.page(row)
+            shown = snippet(page.text, terms, page.language or self._language, found, page.title)
+            copies = [copy.url for copy in self._copies(page)]
+            results.append(
+                Result(
+                    page.url,
+                    page.title,
+                    row.score,
+                    shown,
+                    page.host,
+                    page.language,
+                    page.type,
+                    page.date,
+                    page.at,
+                    page.depth,
+                    broker.rank_of(row.id),
+                    page.id,
+                    tuple(dict.fromkeys([*others, *copies])),
+                )
+            )
+        meant = suggestion(broker, query) if not empty and but is None else ""
+        return Answer(
+            query.text,
+            total,
+            tuple(results),
+            broker.statistics.totals.pages,
+            (time.perf_counter() - begun) * 1000,
+            meant,
+            query.notes,
+            self._missing,
+        )
+
+    def _copies(self, page: Page) -> list[Page]:
+        if not page.digest:
+            return []
+        found = [copy for reader in self._readers for copy in reader.with_term("digest", page.digest, 20)]
+        return [copy for copy in found if copy.id != page.id and copy.copy]
+
+    def _chosen(
+        self, broker: Broker, plan: Plan, asked: Asked, but: Page | None
+    ) -> list[tuple[Ranked, list[str]]]:
+        """The rows of the results, each with the URLs that are folded into it."""
+        wanted = asked.skip + asked.count
+        depth = wanted + 5 if not (asked.per_host or but) else 4 * wanted
+        while True:
+            rows = broker.top(plan, depth)
+            ended = len(rows) < depth or depth >= _DEEPEST
+            chosen = self._folded(broker, rows, asked, but)
+            if ended or len(chosen) >= wanted:
+                return chosen[:wanted]
+            depth *= 4
+
+    def _folded(
+        self, broker: Broker, rows: Sequence[Ranked], asked: Asked, but: Page | None
+    ) -> list[tuple[Ranked, list[str]]]:
+        if not rows:
+            return []
+        digests, sketches = broker.columns("digest", rows), broker.columns("sketch", rows)
+        chosen: list[tuple[Ranked, list[str]]] = []
+        kept: list[tuple[int, int]] = []
+        if but is not None:
+            kept.append((but.digest, but.sketch))
+            chosen.append((Ranked(0.0, but.id, -1, None), []))
+        hosts: dict[str, int] = {}
+        for row, digest, sketch in zip(rows, digests, sketches, strict=True):
+            if but is not None and row.id == but.id:
+                continue
+            if asked.fold and (at := _same(kept, digest, sketch)) is not None:
+                others = chosen[at][1]
+                if len(others) < 20:
+                    others.append(broker.page(row).url)
+                continue
+            if asked.per_host:
+                host = broker.page(row).host
+                hosts[host] = hosts.get(host, 0) + 1
+                if hosts[host] > asked.per_host:
+                    continue
+            chosen.append((row, []))
+            kept.append((digest, sketch))
+        return chosen[1:] if but is not None else chosen
+
+
+def _same(kept: Sequence[tuple[int, int]], digest: int, sketch: int) -> int | None:
+    for at, (other, near) in enumerate(kept):
+        if (digest and digest == other) or (sketch and near and (sketch ^ near).bit_count() <= NEAR):
+            return at
+    return None

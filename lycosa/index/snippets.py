@@ -1,0 +1,130 @@
+"""Snippets: the part of a page's text that says why it was found, with the words that were asked for marked.
+
+A text is searched once, by one regular expression for how the terms begin; only what it finds is stemmed and
+compared. The best stretch is the one with the most different terms, then the most occurrences, then the first. A
+page that was found by its title, address or anchors alone shows how its text begins.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+
+import msgspec
+
+from lycosa.index.words import is_unspaced, terms_of
+
+WIDTH = 240
+"""Characters of a snippet, about."""
+_SEARCHED = 60_000
+"""Characters of a text that are looked through."""
+_BEGIN = 3
+_MOST_HITS = 500
+
+
+def _plain(code: int) -> str:
+    letter = chr(code)
+    base = unicodedata.normalize("NFKD", letter)[0].lower()
+    return base if len(base) == 1 else letter
+
+
+_BASE = {
+    code: base
+    for first, last in ((0xC0, 0x250), (0x370, 0x530), (0x1E00, 0x2000))
+    for code in range(first, last)
+    if (base := _plain(code)) != chr(code)
+}
+"""Letters without their accents, one for one, so that places stay what they are."""
+
+
+class Snippet(msgspec.Struct, frozen=True):
+    """A stretch of text and the places in it to mark, as pairs of start and end."""
+
+    text: str
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+def finder(terms: Collection[str]) -> re.Pattern[str] | None:
+    """What finds words that may be one of the terms, in a text in lower case."""
+    spaced = sorted({re.escape(term[:_BEGIN]) for term in terms if not is_unspaced(term)})
+    pairs = sorted({re.escape(term) for term in terms if is_unspaced(term)})
+    parts = [rf"\b(?:{'|'.join(spaced)})\w*"] if spaced else []
+    return re.compile("|".join(parts + pairs)) if parts or pairs else None
+
+
+def snippet(
+    text: str, terms: Collection[str], language: str, found: re.Pattern[str] | None, skip: str = ""
+) -> Snippet:
+    """The best stretch of a text; `found` is `finder(terms)`.
+
+    A first line that is `skip` (the title) is left out.
+    """
+    start = len(skip) if skip and text.startswith(f"{skip}\n") else 0
+    text = text[start : start + _SEARCHED].lstrip()
+    hits = _hits(text, terms, language, found) if found is not None else []
+    if not hits:
+        return _cut(text, 0, [])
+    best, best_value = 0, (-1, -1)
+    end = 0
+    for at, (first, _, _) in enumerate(hits):
+        end = max(end, at)
+        while end < len(hits) and hits[end][1] <= first + WIDTH - 60:
+            end += 1
+        inside = hits[at:end]
+        value = (len({term for _, _, term in inside}), len(inside))
+        if value > best_value:
+            best, best_value = at, value
+    return _cut(text, max(0, hits[best][0] - 60), hits)
+
+
+def _hits(
+    text: str, terms: Collection[str], language: str, found: re.Pattern[str]
+) -> list[tuple[int, int, str]]:
+    lower = text.lower()
+    if len(lower) != len(text):  # a letter whose small form is two
+        lower = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
+    if not lower.isascii():
+        lower = lower.translate(_BASE)
+    hits: list[tuple[int, int, str]] = []
+    known: dict[str, str] = {}
+    for match in found.finditer(lower):
+        start, end = match.span()
+        word = text[start:end]
+        term = known.get(word)
+        if term is None:
+            made = word if is_unspaced(word) else terms_of(word, language)
+            term = known[word] = made if made in terms else ""
+        if term:
+            hits.append((start, end, term))
+            if len(hits) >= _MOST_HITS:
+                break
+    return hits
+
+
+def _cut(text: str, start: int, hits: list[tuple[int, int, str]]) -> Snippet:
+    if start:
+        # From the beginning of a line or a word that is near.
+        line = text.rfind("\n", start, start + 60)
+        space = text.find(" ", start, start + 20)
+        start = (
+            line + 1
+            if line >= 0 and not any(line > hit[0] >= start for hit in hits)
+            else max(start, space + 1)
+        )
+    end = min(len(text), start + WIDTH)
+    if end < len(text):
+        space = text.rfind(" ", start + WIDTH // 2, end)
+        end = space if space > 0 else end
+    marks = [(first - start, last - start) for first, last, _ in hits if start <= first and last <= end]
+    merged: list[tuple[int, int]] = []
+    for first, last in marks:
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], last)
+        else:
+            merged.append((first, last))
+    head, tail = ("… " if start else ""), (" …" if end < len(text) else "")
+    shown = text[start:end].replace("\n", " ")
+    return Snippet(
+        f"{head}{shown}{tail}", tuple((first + len(head), last + len(head)) for first, last in merged)
+    )

@@ -1,0 +1,196 @@
+"""The writer of one shard's index: pages go in, and with each commit how far the log has come.
+
+tantivy's own commit has room for a note to itself, and its Python package does not show it. So the place is a
+document, the *marker*: each commit deletes the old one and adds the new one, and tantivy makes all of a commit
+visible by replacing one file (`meta.json`). A process that is killed at any instant leaves the index as of its
+last commit, place and pages together; what was added after is gone, and is read from the log again.
+
+A document has our own id. `put` takes back what had the id before, in the same commit: a page is in the index once.
+`find` answers from what was put and not yet committed, too.
+
+Memory: tantivy's writer has `heap` bytes and one thread; `put` says when a commit is due (`due`), by documents and
+by bytes of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tantivy
+
+from lycosa.errors import LocalError, StorageError
+from lycosa.files import make_directory
+from lycosa.index.schema import VERSION, Page, build, decode_page, document, key_of, marker, register
+
+COMMIT_DOCUMENTS = 20_000
+COMMIT_BYTES = 64 << 20
+"""A commit is due after either."""
+HEAP = 48 << 20
+
+
+class Marker(msgspec.Struct, frozen=True):
+    """How far a shard is indexed."""
+
+    version: int
+    crawl: str
+    place: list[int]
+    """[start, next, end] of the follower in the log of the shard."""
+    language: str
+    """As which texts of unknown language are stemmed."""
+    anchors: int = 0
+    """How many runs of anchor texts are in the documents."""
+
+
+def opened(path: Path, *, make: bool = False) -> Any:
+    """The tantivy index in a directory."""
+    try:
+        if make:
+            make_directory(path)
+            index = tantivy.Index(build(), str(path), reuse=True)
+        else:
+            index = tantivy.Index.open(str(path))
+    except (ValueError, OSError) as error:
+        raise StorageError(
+            f"the index in {path} cannot be read ({error}): build it anew with --rebuild"
+        ) from None
+    register(index)
+    return index
+
+
+def marker_of(searcher: Any, schema: Any) -> Marker | None:
+    """The marker of an index; None if nothing was committed yet."""
+    hits = searcher.search(tantivy.Query.term_query(schema, "kind", "marker", "basic"), 2).hits
+    if not hits:
+        return None
+    if len(hits) > 1:
+        raise StorageError("the index has two places: build it anew with --rebuild")
+    try:
+        return msgspec.json.decode(searcher.doc(hits[0][1]).get_first("data"), type=Marker)
+    except msgspec.MsgspecError as error:
+        raise StorageError(
+            f"the place of the index is damaged ({error}): build it anew with --rebuild"
+        ) from None
+
+
+class ShardWriter:
+    """Writes the index of one shard. One at a time: tantivy keeps a lock in the directory."""
+
+    def __init__(self, path: Path, crawl: str, language: str = "en", heap: int = HEAP) -> None:
+        self._path = path
+        self._crawl = crawl
+        self._index = opened(path, make=True)
+        self._schema = self._index.schema
+        self._heap = heap
+        self._writer: Any = None
+        self._pending: dict[int, Page | None] = {}
+        self._held = 0
+        self._refresh()
+        found = marker_of(self._searcher, self._schema)
+        if found is not None and found.version != VERSION:
+            raise StorageError(f"the index in {path} has another layout: build it anew with --rebuild")
+        if found is not None and found.crawl != crawl:
+            raise StorageError(f"the index in {path} is of another crawl: build it anew with --rebuild")
+        self.marker = found or Marker(VERSION, crawl, [0, 0, 0], language)
+
+    def _refresh(self) -> None:
+        self._index.reload()
+        self._searcher = self._index.searcher()
+
+    def _write(self) -> Any:
+        if self._writer is None:
+            self._clear()
+            try:
+                self._writer = self._index.writer(self._heap, 1)
+            except ValueError as error:
+                raise LocalError(
+                    f"the index in {self._path} cannot be written ({error}): another `lycosa index` may be at work"
+                ) from None
+        return self._writer
+
+    def _clear(self) -> None:
+        """Remove lists of deletions that no commit names: a process that was killed left them.
+
+        tantivy does not, and fails when the next process comes to the same number of operations, which names them.
+        """
+        meta = msgspec.json.decode((self._path / "meta.json").read_bytes())
+        named = {
+            f"{segment['segment_id'].replace('-', '')}.{segment['deletes']['opstamp']}.del"
+            for segment in meta["segments"]
+            if segment.get("deletes")
+        }
+        for path in self._path.glob("*.del"):
+            if path.name not in named:
+                path.unlink()
+
+    @property
+    def due(self) -> bool:
+        """Whether enough was put for a commit."""
+        return len(self._pending) >= COMMIT_DOCUMENTS or self._held >= COMMIT_BYTES
+
+    @property
+    def dirty(self) -> bool:
+        """Whether anything was put or removed since the last commit."""
+        return bool(self._pending)
+
+    def find(self, identity: int) -> Page | None:
+        """The document of an id as it is now."""
+        if identity in self._pending:
+            return self._pending[identity]
+        query = tantivy.Query.term_query(self._schema, "key", key_of(identity), "basic")
+        hits = self._searcher.search(query, 1, count=False).hits
+        return decode_page(self._searcher.doc(hits[0][1]).get_first("data")) if hits else None
+
+    def with_digest(self, digest: int) -> list[Page]:
+        """Committed documents of one content."""
+        query = tantivy.Query.term_query(self._schema, "digest", digest, "basic")
+        hits = self._searcher.search(query, 1000, count=False).hits
+        return [decode_page(self._searcher.doc(address).get_first("data")) for _, address in hits]
+
+    def put(self, page: Page) -> None:
+        """Have a page in the index, in the place of what had its id."""
+        writer = self._write()
+        writer.delete_documents_by_term("key", key_of(page.id))
+        writer.add_document(document(page, self.marker.language))
+        self._pending[page.id] = msgspec.structs.replace(page, text="")
+        self._held += len(page.text) + 1000
+
+    def remove(self, identity: int) -> None:
+        """Have no document of an id."""
+        self._write().delete_documents_by_term("key", key_of(identity))
+        self._pending[identity] = None
+
+    def commit(self, place: list[int], anchors: int | None = None) -> None:
+        """Make everything since the last commit durable, and with it the place."""
+        runs = self.marker.anchors if anchors is None else anchors
+        new = Marker(VERSION, self._crawl, place, self.marker.language, runs)
+        writer = self._write()
+        try:
+            writer.delete_documents_by_term("kind", "marker")
+            writer.add_document(marker(msgspec.json.encode(new)))
+            writer.commit()
+        except (ValueError, OSError) as error:
+            raise StorageError(f"cannot write the index in {self._path}: {error}") from None
+        self.marker = new
+        self._pending.clear()
+        self._held = 0
+        self._refresh()
+
+    def copies(self) -> Iterator[Page]:
+        """The committed copies."""
+        query = tantivy.Query.term_query(self._schema, "kind", "copy", "basic")
+        offset = 0
+        while hits := self._searcher.search(query, 1000, count=False, offset=offset).hits:
+            for _, address in hits:
+                yield decode_page(self._searcher.doc(address).get_first("data"))
+            offset += len(hits)
+
+    def close(self) -> None:
+        """Let merges end, and give the lock back. What was not committed is gone."""
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            if self._pending:
+                writer.rollback()
+            writer.wait_merging_threads()

@@ -1,0 +1,224 @@
+"""Many shards answer as one index: scores and order, whatever was deleted, replaced and merged."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tantivy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.index.broker import Broker, within
+from lycosa.index.expand import rm3
+from lycosa.index.plan import Weights
+from lycosa.index.query import parse
+from lycosa.index.reader import LENGTHS, Clause, Hit, ShardReader
+from lycosa.index.schema import Page
+from lycosa.index.writer import ShardWriter
+from tests.index.made import page, shards
+
+WORDS = ("ape", "bee", "cat", "dog", "elk", "fox", "gnu", "hen")
+QUERIES = (
+    *("ape", "ape bee", "ape bee cat dog elk fox", "ape ape bee", "+ape bee", "ape AND bee", "cat -dog"),
+    *('"ape bee"', '"ape cat"~2 fox', "(ape OR bee) AND cat", "e*", "appe~", "intitle:ape", "-ape"),
+    *("site:a.test ape", "type:pdf", "ape type:pdf", "bee inurl:a"),
+)
+
+texts = st.lists(st.sampled_from(WORDS), max_size=12).flatmap(
+    lambda few: st.sampled_from((1, 1, 1, 2, 30)).map(lambda times: " ".join(few * times))
+)
+"""Most are short, some are long."""
+versions = st.tuples(
+    st.integers(1, 25), texts, texts, st.sampled_from(("text/html", "application/pdf")), st.booleans()
+)
+histories = st.lists(st.lists(versions, max_size=12), min_size=1, max_size=4)
+"""Commits, each with pages put (or, if the last is false, removed)."""
+
+
+def made(version: tuple[int, str, str, str, bool]) -> Page:
+    number, text, title, media, _ = version
+    return page(number, text, title[:40].strip(), type=media, at=1_700_000_000_000 + number % 3)
+
+
+def written(
+    path: Path, history: Sequence[Sequence[tuple[int, str, str, str, bool]]], only: int, of: int
+) -> ShardReader:
+    writer = ShardWriter(path, "made")
+    for commit in history:
+        for version in commit:
+            if version[0] % of == only:
+                if version[4] or version[0] % 3:
+                    writer.put(made(version))
+                else:
+                    writer.remove(version[0])
+        writer.commit([0, 0, 0])
+    writer.close()
+    return ShardReader(path)
+
+
+def final(history: Sequence[Sequence[tuple[int, str, str, str, bool]]]) -> list[Page]:
+    pages: dict[int, Page] = {}
+    for version in (version for commit in history for version in commit):
+        if version[4] or version[0] % 3:
+            pages[version[0]] = made(version)
+        else:
+            pages.pop(version[0], None)
+    return list(pages.values())
+
+
+def ranks(ids: Sequence[int]) -> list[float]:
+    return [number % 5 / 5 for number in ids]
+
+
+def check(history: Sequence[Sequence[tuple[int, str, str, str, bool]]], count: int, most: int) -> None:
+    scratch = Path(tempfile.mkdtemp(prefix="lycosa-test-"))
+    try:
+        whole = shards(scratch / "whole", final(history))
+        parts = [written(scratch / str(shard), history, shard, count) for shard in range(count)]
+        for weight in (0.0, 0.5):
+            one = Broker(whole, ranks=ranks, rank_weight=weight)
+            many = Broker(parts, ranks=ranks, rank_weight=weight)
+            assert many.statistics.totals == one.statistics.totals
+            for text in QUERIES:
+                plans = one.plan(parse(text)), many.plan(parse(text))
+                assert plans[0] == plans[1]
+                if weight:
+                    plans = rm3(one, plans[0]), rm3(many, plans[1])
+                    assert plans[0] == plans[1]
+                assert one.count(plans[0]) == many.count(plans[1])
+                expected, found = one.top(plans[0], most), many.top(plans[1], most)
+                assert [row.id for row in found] == [row.id for row in expected], text
+                assert [row.score for row in found] == pytest.approx(
+                    [row.score for row in expected], abs=1e-9
+                )
+    finally:
+        shutil.rmtree(scratch)
+
+
+@settings(max_examples=8, deadline=None)
+@given(histories, st.sampled_from((2, 3)), st.sampled_from((1, 3, 10)))
+def test_shards_answer_as_one_index(
+    history: list[list[tuple[int, str, str, str, bool]]], count: int, most: int
+) -> None:
+    check(history, count, most)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=150, deadline=None)
+@given(histories, st.sampled_from((2, 3, 5)), st.sampled_from((1, 3, 10)))
+def test_shards_answer_as_one_index_often(
+    history: list[list[tuple[int, str, str, str, bool]]], count: int, most: int
+) -> None:
+    check(history, count, most)
+
+
+def corpus(count: int) -> list[Page]:
+    draw = np.random.default_rng(7)
+    pages = []
+    for number in range(1, count + 1):
+        length = int(draw.pareto(1.0) * 20) % 3000 + 1
+        words = [f"w{min(int(draw.pareto(0.8)), 400)}" for _ in range(length)]
+        pages.append(page(number, " ".join(words), language="xx"))
+    return pages
+
+
+def test_scores_are_those_of_a_bare_tantivy_index(tmp_path: Path) -> None:
+    pages = corpus(400)
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("id", fast=True)
+    builder.add_text_field("body", tokenizer_name="whitespace")
+    schema = builder.build()
+    bare = tantivy.Index(schema)
+    writer = bare.writer(20_000_000, 1)
+    for each in pages:
+        document = tantivy.Document()
+        document.add_unsigned("id", each.id)
+        document.add_text("body", each.text)
+        writer.add_document(document)
+    writer.commit()
+    writer.wait_merging_threads()
+    bare.reload()
+    searcher = bare.searcher()
+    # Skewed shards: the long pages in one of them.
+    ordered = sorted(pages, key=lambda each: len(each.text))
+    renumbered = {each.id: at for at, each in enumerate(ordered)}
+    for shard in range(4):
+        own = [each for each in pages if renumbered[each.id] // 100 == shard]
+        writer_of = ShardWriter(tmp_path / str(shard), "made")
+        for each in own:
+            writer_of.put(each)
+        writer_of.commit([0, 0, 0])
+        writer_of.close()
+    broker = Broker(
+        [ShardReader(tmp_path / str(shard)) for shard in range(4)], weights=Weights(1.0, 0.0, 0.0, 0.0, 0.0)
+    )
+    for words in (["w1"], ["w0", "w3"], ["w2", "w9", "w400"], [f"w{n}" for n in range(30)]):
+        parts = [(tantivy.Occur.Should, tantivy.Query.term_query(schema, "body", word)) for word in words]
+        hits = searcher.search(tantivy.Query.boolean_query(parts), 400).hits
+        ids = searcher.fast_field_values("id", [address for _, address in hits])
+        expected = {number: score for number, (score, _) in zip(ids, hits, strict=True)}
+        rows = broker.top(broker.plan(parse(" ".join(words))), 400)
+        assert {row.id: row.score for row in rows} == pytest.approx(expected, rel=1e-5)
+        best = broker.top(broker.plan(parse(" ".join(words))), 10)
+        assert best == rows[:10]
+
+
+def test_tf_solved_and_tf_explained(tmp_path: Path) -> None:
+    pages = [*corpus(60), page(100, "w0 " * 700 + "w1"), page(101, "w0 " * 5000)]
+    (reader,) = shards(tmp_path, pages)
+    clauses = [Clause("body", (f"w{n}",)) for n in range(5)] + [Clause("body", ("w0", "w0"))]
+    hits: list[Hit] = reader.top(reader.everything(), 100)
+    assert len(hits) == 62
+    lengths = reader._lengths("body", hits)
+    for clause in clauses:
+        solved = reader._solved(clause, hits, 100, lengths)
+        told = reader._explained(clause, hits)
+        assert solved.tf.tolist() == told.tf.tolist()
+        there = told.tf > 0
+        assert solved.length[there].tolist() == told.length[there].tolist()
+
+
+def test_lengths_as_tantivy_keeps_them() -> None:
+    assert len(LENGTHS) == 256
+    assert LENGTHS[:41].tolist() == list(range(41))
+    assert LENGTHS[41:50].tolist() == [42, 44, 46, 48, 50, 52, 54, 56, 60]
+    assert LENGTHS[255] == 2_013_265_944
+
+
+def test_many_equal_scores_are_ordered_by_id(tmp_path: Path) -> None:
+    readers = shards(tmp_path, [page(number, "same text") for number in range(1, 200)], 3)
+    rows = Broker(readers).top(Broker(readers).plan(parse("text")), 5)
+    assert [row.id for row in rows] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "most", "near"),
+    [
+        ("ape", "ape", 0, True),
+        ("ape", "appe", 1, True),
+        ("spider", "spdier", 1, True),
+        ("spider", "spyder", 1, True),
+        ("spider", "spyter", 1, False),
+        ("spider", "spyter", 2, True),
+        ("ab", "ba", 1, True),
+        ("", "ab", 1, False),
+        ("cat", "cats", 1, True),
+    ],
+)
+def test_within(word: str, other: str, most: int, near: bool) -> None:
+    assert within(word, other, most) is near
+    assert within(other, word, most) is near
+
+
+def test_an_empty_index(tmp_path: Path) -> None:
+    broker = Broker(shards(tmp_path, [], 2))
+    for text in QUERIES:
+        assert broker.top(broker.plan(parse(text)), 10) == []
+    assert math.isfinite(broker.statistics.average("body"))

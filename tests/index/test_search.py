@@ -1,0 +1,159 @@
+"""Answers over small indexes: fields, filters, folding, snippets, suggestions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lycosa.index.search import Asked, Search
+from tests.index.made import page, shards
+
+DAY = 86_400_000
+PAGES = [
+    page(1, "The wolf spider hunts on foot and carries her young.", "Wolf spiders", sketch=1 << 40),
+    page(2, "A garden spider sits in her web. Spiders have eight legs.", "Garden spiders", host="b.a.test"),
+    page(3, "Wolves hunt in packs. The wolf is no spider.", "Wolves", type="application/pdf", at=2 * DAY),
+    page(4, "Häuser am Fluss", "Straße", language="de", at=1 * DAY),
+    page(5, "東京都に行く", "旅行", language="ja"),
+    page(6, "Nothing of that kind.", "Other", anchors=("tarantulas",)),
+]
+
+
+@pytest.fixture(scope="module", params=[1, 3])
+def search(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Search:
+    return Search(shards(tmp_path_factory.mktemp("index"), PAGES, request.param))
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("spider", {1, 2, 3}),
+        ("spiders", {1, 2, 3}),
+        ('"wolf spider"', {1}),
+        ('"wolf spider" -young', set()),
+        ('"hunts foot"~1', {1}),
+        ("+wolf +garden", set()),
+        ("wolf AND hunt", {1, 3}),
+        ("wolf OR garden", {1, 2, 3}),
+        ("(wolf OR garden) AND web", {2}),
+        ("spider -wolf", {2}),
+        ("-spider", {4, 5, 6}),
+        ("gard*", {2}),
+        ("gardan~", {2}),
+        ("spider site:b.a.test", {2}),
+        ("spider site:a.test", {1, 2, 3}),
+        ("site:a.test/nowhere/", set()),
+        ("intitle:wolf", {1}),
+        ("inurl:b", {2}),
+        ("inanchor:tarantula", {6}),
+        ("tarantula", {6}),
+        ("type:pdf", {3}),
+        ("type:application/pdf wolf", {3}),
+        ("lang:de", {4}),
+        ("hauser", {4}),
+        ("HAUS lang:de", {4}),
+        ("strasse", {4}),
+        ("東京", {5}),
+        ("京", {5}),
+        ("before:1970-01-02", set()),
+        ("before:1970-01-03", {4}),
+        ("after:1970-01-03 before:1971", {3}),
+        ("", set()),
+        ('"', set()),
+        ("zzz", set()),
+        ("the spider", {1, 2, 3}),
+        ("+the spider", {1, 3}),
+        ("the", {1, 3}),
+        ('"in packs"', {3}),
+    ],
+)
+def test_what_matches(search: Search, query: str, found: set[int]) -> None:
+    answer = search.search(query)
+    assert {result.id for result in answer.results} == found
+    assert answer.total == len(found)
+    assert answer.pages == 6
+
+
+def test_the_better_comes_first(search: Search) -> None:
+    assert search.search("wolf spider").results[0].id == 1
+    scores = [r.score for r in search.search("wolf spider web").results]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_results_without_words_come_newest_first(search: Search) -> None:
+    assert [r.id for r in search.search("site:a.test").results] == [6, 5, 2, 1, 3, 4]
+
+
+def test_snippets_mark_what_was_asked_for(search: Search) -> None:
+    first = search.search("hunting wolves").results[0]
+    words = {first.snippet.text[a:b] for a, b in first.snippet.marks}
+    assert words == {"Wolves", "hunt"}
+
+
+def test_a_misspelled_word(search: Search, tmp_path: Path) -> None:
+    many = [page(n, f"spiders and other animals {n}") for n in range(30)]
+    assert Search(shards(tmp_path, many)).search("spidrs").suggestion == "spiders"
+    assert search.search("spider").suggestion == ""
+
+
+def test_more_like_a_page(search: Search) -> None:
+    answer = search.like("http://a.test/1")
+    assert answer is not None
+    assert {result.id for result in answer.results} == {2, 3}
+    assert search.like("http://a.test/99") is None
+
+
+def test_copies_are_folded(tmp_path: Path) -> None:
+    text = "one text about lichens"
+    pages = [
+        page(1, text, digest=7),
+        page(2, text, digest=7, host="b.test"),
+        page(3, text, sketch=0b1111, host="c.test"),
+        page(4, text + "!", sketch=0b1000, host="d.test"),
+        page(5, "", digest=7, host="e.test", copy=True),
+    ]
+    search = Search(shards(tmp_path, pages, 2))
+    answer = search.search("lichens")
+    assert [(r.url, set(r.others)) for r in answer.results] == [
+        ("http://a.test/1", {"http://b.test/2", "http://e.test/5"}),
+        ("http://c.test/3", {"http://d.test/4"}),
+    ]
+    assert len(search.search("lichens", Asked(fold=False)).results) == 4
+    assert len(search.search("lichens", Asked(count=1)).results) == 1
+    assert [r.url for r in search.search("lichens", Asked(count=1, skip=1)).results] == ["http://c.test/3"]
+
+
+def test_at_most_n_of_a_host(tmp_path: Path) -> None:
+    pages = [
+        page(n, "lichens " * (30 - n) + "moss", host="a.test" if n < 20 else "b.test") for n in range(1, 23)
+    ]
+    search = Search(shards(tmp_path, pages, 2))
+    hosts = [r.host for r in search.search("lichens", Asked(per_host=2)).results]
+    assert sorted(hosts) == ["a.test", "a.test", "b.test", "b.test"]
+
+
+def test_the_rank_counts(tmp_path: Path) -> None:
+    readers = shards(tmp_path, [page(n, "lichens") for n in (1, 2, 3)], 2)
+    search = Search(readers, ranks=lambda ids: [0.5 if number == 3 else 0.0 for number in ids])
+    ranked = search.search("lichens", Asked(rank_weight=1.0)).results
+    assert [r.id for r in ranked] == [3, 1, 2]
+    assert ranked[0].score == pytest.approx(1.5 * ranked[1].score) and ranked[0].rank == 0.5
+    assert [r.id for r in search.search("lichens", Asked(rank_weight=0.0)).results] == [1, 2, 3]
+
+
+def test_expansion_finds_what_the_query_does_not_name(tmp_path: Path) -> None:
+    pages = [page(n, f"lichens grow on bark number {n}") for n in range(5)]
+    pages += [page(10 + n, f"unrelated text about cars {n}") for n in range(20)]
+    pages.append(page(50, "what else grows on bark"))
+    search = Search(shards(tmp_path, pages, 2))
+    assert 50 not in {r.id for r in search.search("lichens", Asked(fold=False)).results}
+    assert 50 in {r.id for r in search.search("lichens", Asked(expand=True, fold=False, count=20)).results}
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.text(alphabet='wolf spider()"+-~*:AND OR\x00site東', max_size=40) | st.text(max_size=40))
+def test_hostile_queries(search: Search, query: str) -> None:
+    search.search(query)
