@@ -42,7 +42,7 @@ from lycosa.log.snapshot import SnapshotWriter
 from lycosa.records import Fetched, Lost
 
 RUNNING = "running"
-_OWN_FILES = ("seen", "content", "calendar", "left", "sites", "pages")
+_OWN_FILES = ("seen", "content", "calendar", "revisits", "left", "sites", "pages")
 _STEP = 8
 _RECORDS = 64
 """Pieces, and records that are delivered, between two breaths; and"""
@@ -263,7 +263,12 @@ class Saver:
                 for name in gone:
                     self._place(shard.number).remove(f"{part}/{name}")
         del named[: -snapshot.KEPT]
-        for part, table in (("calendar", shard.calendar), ("sites", shard.sites), ("pages", shard.pages)):
+        for part, table in (
+            ("calendar", shard.calendar),
+            ("revisits", shard.revisits),
+            ("sites", shard.sites),
+            ("pages", shard.pages),
+        ):
             table.forget({name for _, new in named for name in new.get(part, [])})
 
     # -- recovery
@@ -354,7 +359,8 @@ class Saver:
         if found is None:
             return 0
         for name, part_state in shard.parts.items():
-            part_state.thaw(found.pieces.get(name, []))
+            if name in found.pieces or name != "revisits":  # of which older snapshots know nothing
+                part_state.thaw(found.pieces.get(name, []))
         if "pages" not in found.pieces:  # it is older than the page table
             for at, record in shard.log.reader.scan(0, found.position):
                 if isinstance(record, Fetched | Lost):
