@@ -138,6 +138,7 @@ class Why(StrEnum):
     RETRY = "retry"  # deferred: a fetch failed and is tried again
     BUSY = "busy"  # deferred: 429 or 503, with or without Retry-After
     SCHEME = "scheme"  # no fetcher for its scheme
+    REFRESH = "refresh"  # deferred: a page that is to be fetched again, to see whether it has changed
     POISON = "poison"  # reading it killed or stalled the process: deferred once, then skipped
 
 
@@ -213,6 +214,12 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     duplicate: bool = False  # the same content was fetched before, at another URL
     dropped: int = 0  # links that our limits left out
     before: Before = Before.NEVER  # PAGE: a fetch more, and no page more
+    content: int = 0  # 64-bit digest of the main text, in a continuous crawl; 0: none was taken
+    weight: int = 0  # in a continuous crawl: how important the page is (`lycosa.refresh.importance`), 1 to 31
+    previous: int = (
+        0  # the position of the fetch before it of the same URL that had a content; 0: none is known
+    )
+    body: Stored | None = None  # if `stored` is a revisit: where the body lies
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="K"):

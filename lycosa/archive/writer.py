@@ -151,6 +151,37 @@ class Archive:
         )
         return self._append(self._asked(url, at, request_head, identity, address), answer)
 
+    def store_revisit(
+        self,
+        *,
+        url: str,
+        at: int,
+        request_head: bytes,
+        head: bytes,
+        payload: str,
+        unmodified: bool,
+        earlier_at: int,
+        address: str = "",
+    ) -> Stored:
+        """Append a request and the head of its response, whose body was stored with a fetch of `earlier_at`.
+
+        `payload`: the digest of that body ("": not known); `unmodified`: the site said that it has not changed.
+        """
+        identity = self._identity()
+        answer = warc.revisit(
+            identity,
+            at,
+            url,
+            head,
+            payload=payload,
+            profile=warc.NOT_MODIFIED if unmodified else warc.IDENTICAL,
+            earlier_url=url,
+            earlier_at=earlier_at,
+            address=address,
+            level=self._options.level,
+        )
+        return self._append(self._asked(url, at, request_head, identity, address), answer)
+
     def store_resource(
         self, *, url: str, at: int, media_type: str, body: bytes, truncated: str = ""
     ) -> Stored:

@@ -39,6 +39,18 @@ def duration(text: str) -> float:
     return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
 
 
+def rate(text: str) -> float:
+    """How many a day: 5000, 5000/d, 300/h, 2/s."""
+    number, slash, unit = text.replace(" ", "").lower().partition("/")
+    try:
+        count = float(number)
+    except ValueError:
+        count = -1.0
+    if not 0 <= count < float("inf") or (slash and unit not in ("s", "m", "h", "d", "w")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate; write 5000/d, 300/h or 2/s")
+    return count * 86_400.0 / _SECONDS[unit or "d"]
+
+
 def show_size(count: float) -> str:
     """1,234 -> 1.2 kB."""
     for unit in ("B", "kB", "MB", "GB"):

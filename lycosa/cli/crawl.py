@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.cli.amounts import duration, size
+from lycosa.cli.amounts import duration, rate, size
 from lycosa.cli.streams import stop_signals
 from lycosa.errors import ConfigError, LycosaError
 from lycosa.frontier.options import ADMITS, ORDERS
@@ -93,6 +93,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     much.add_argument("--max-pages", type=int, metavar="N", help="end after N pages (of all runs together)")
     much.add_argument("--max-bytes", type=size, metavar="SIZE", help="end after so many bytes, as 10GB")
     much.add_argument("--max-time", type=duration, metavar="TIME", help="end this run after 30m, 2h, 7d")
+    much.add_argument(
+        "--continuous",
+        action="store_true",
+        help="come back to pages when they may have changed; never ends by itself",
+    )
+    much.add_argument(
+        "--fetches",
+        type=rate,
+        metavar="N/d",
+        help="with --continuous: fetches a day (or N/h, N/s), old and new pages",
+    )
     much.add_argument("--bandwidth", type=size, metavar="SIZE", help="bytes per second, as 2MB")
     much.add_argument("--visits", type=int, metavar="N", help="hosts visited at a time (256)")
     much.add_argument("--wait", type=duration, metavar="TIME", help="between two visits of a host (1s)")
@@ -328,6 +339,8 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     put("limits.pages", args.max_pages)
     put("limits.bytes", args.max_bytes)
     put("limits.seconds", args.max_time)
+    put("refresh.continuous", args.continuous)
+    put("refresh.fetches", args.fetches)
     put("visits", args.visits)
     put("politeness.wait", args.wait)
     put("politeness.pages_per_visit", args.pages_per_visit)

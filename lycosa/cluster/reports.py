@@ -136,6 +136,8 @@ class Reporter:
         rows = list(reports.values())
         if limits.bytes and sum(row.totals.bytes for row in rows) >= limits.bytes:
             return True
+        if self._agent.options.refresh.continuous:
+            return False  # the pages there are are come back to
         pages = sum(row.totals.pages for row in rows)
         # What is not committed could still be lost, and its page be fetched again.
         return bool(limits.pages) and pages >= limits.pages and all(row.end == row.committed for row in rows)

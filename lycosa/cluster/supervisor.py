@@ -477,7 +477,8 @@ class Supervisor:
         limits = self._options.limits
         # A process that died counted pages that it had not committed: wait for what the next one says.
         if all(member.running and member.report is not None for member in self._members):
-            if limits.pages and self._sum("pages") >= limits.pages:
+            continuous = self._options.refresh.continuous  # then what there is is come back to
+            if limits.pages and not continuous and self._sum("pages") >= limits.pages:
                 return True
             if limits.bytes and self._sum("bytes") >= limits.bytes:
                 return True

@@ -25,11 +25,13 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 
 import msgspec
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, SystemClock, milliseconds
+from lycosa.content.change import content_digest
 from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.budgets import Budgets
@@ -42,6 +44,7 @@ from lycosa.crawl.machine import fitted, memory_limit
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.rank_fold import RankFold
 from lycosa.crawl.ranking import Ranker, make_order, ranked
+from lycosa.crawl.refreshing import Refreshing
 from lycosa.crawl.rescoping import Rescoping
 from lycosa.crawl.rules import RulesKeeper
 from lycosa.crawl.saving import Ledger, Saver
@@ -103,6 +106,8 @@ _LOW_WATER = 1_000
 """A shard with fewer pending URLs has its store answer what waits, or a small crawl would look finished."""
 _ANSWERS = 500
 """URLs that the store has answered for that are put into the frontier between two breaths of the loop."""
+_IDLE = 10.0
+"""Seconds that a continuous crawl without anything to do waits at a time."""
 _LEAST_CACHE = 1 << 10
 """The exchange has a URL cache before it even if the stores have none."""
 
@@ -214,6 +219,7 @@ def build(
             cache=urls_seen,
             frontier=PackedFrontier(clock, order, manifest.hash_seed, back_queues=back_queues),
             calendar=Calendar(place.within("calendar")),
+            revisits=Calendar(place.within("revisits")),
             left=PackedLeftBehind(place.within("left"), tails=tails),
             sites=SiteTable(place.within("sites"), hot=hot_sites, seed=manifest.hash_seed),
             pages=PackedPages(place.within("pages"), memory=page_rows),
@@ -271,7 +277,11 @@ def build(
         most = min(fetch.connections, descriptors.connections(visits))
         fetch = msgspec.structs.replace(fetch, connections=most)
     fetchers = fetchers or Fetchers(FetchContext(fetch, clock, meters, guard))
-    limits: RunQuota = team.quota if team else RunLimits(options.limits, all_shards, clock)
+    limits: RunQuota = (
+        team.quota
+        if team
+        else RunLimits(options.limits, all_shards, clock, continuous=options.refresh.continuous)
+    )
     page_limits = PageLimits(repeats=False)
     parsers = Parsers.load(page_limits, ScanParser(page_limits, deferred=True))
     meters.gauge("page.failed", lambda: parsers.failed)
@@ -294,6 +304,9 @@ def build(
         schemes=schemes,
         underway=underway,
     )
+    refreshing = None
+    if options.refresh.continuous:
+        refreshing = Refreshing(options.refresh, all_shards, order, clock, team.size if team else 1)
     visitor = Visitor(
         options=options,
         fetchers=fetchers,
@@ -315,6 +328,7 @@ def build(
         on_crop=on_crop,
         may_ask=team.may_ask if team else _always,
         told=told,
+        refreshing=refreshing,
     )
     agent = Agent(
         manifest=manifest,
@@ -336,6 +350,7 @@ def build(
         visits=visits,
         underway=underway,
         told=told,
+        refreshing=refreshing,
     )
     if team is None:
         agent.begin(urls, saver.archive_ends())
@@ -424,8 +439,9 @@ class Agent:
         underway: Underway,
         team: Team | None = None,
         told: Callable[[str], None] | None = None,
+        refreshing: Refreshing | None = None,
     ) -> None:
-        """`visits`: at a time, at most."""
+        """`visits`: at a time, at most. `refreshing`: the crawl is continuous."""
         self.manifest = manifest
         self.options = options
         self.shards = shards
@@ -462,6 +478,9 @@ class Agent:
         self._passing: asyncio.Task[None] | None = None
         self._slicing = asyncio.Lock()
         """the slice that is under way: one at a time, so that commits have threads."""
+        self.refreshing = refreshing
+        self._surveying: asyncio.Task[None] | None = None
+        """A survey of the pages, or a pass that gives them due times."""
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
         self._failure: BaseException | None = None
@@ -513,6 +532,9 @@ class Agent:
                 rows = (Link(url, LinkKind.SEED, False, "") for url in urls[start : start + _SEEDS])
                 owner.append(Seeded(now, Links.pack(rows)))
         self._blame(self._find_blamed(self.shards))
+        if self.refreshing is not None:
+            for shard in self.shards:
+                self.refreshing.mend(shard)
         if self._saver.begin_running() if unclean is None else unclean:
             self._wait_for_all(self.shards)
 
@@ -597,6 +619,8 @@ class Agent:
             shard.append(record)
         found = await asyncio.to_thread(self._find_blamed, [shard]) if apart else self._find_blamed([shard])
         self._blame(found)
+        if self.refreshing is not None:
+            self.refreshing.mend(shard)
         if unclean:
             self._wait_for_all([shard])
         await self._saver.commit(shard)  # before its visits: what was blamed may end this process, too
@@ -667,6 +691,8 @@ class Agent:
             await asyncio.wait(under_way)
         if self._passing is not None:
             await asyncio.wait([self._passing])
+        if self._surveying is not None:
+            await asyncio.wait([self._surveying])
         async with self._slicing:
             self._end_rescoping(number)
 
@@ -713,6 +739,8 @@ class Agent:
             # Durable before anything is read: a page that ended a process may end this one, too.
             await self._saver.commit()
             self._forget_blamed()
+        if self.refreshing is not None:
+            await asyncio.to_thread(content_digest, b"<p>compiled before it is needed")
         committer = SteadyTask(self._commit_loop())
         if self._ranker is not None and any(shard.log.committed for shard in self.shards):
             self._ranking = asyncio.create_task(self._read_ranks(self._ranker))
@@ -744,6 +772,7 @@ class Agent:
             self._release_due()
             self._rescope()
             self._rank_if_due()
+            self._survey_if_due()
             if self._may_begin(now):
                 self._start_visits(now)
             if self._team is None and self._idle():
@@ -761,7 +790,10 @@ class Agent:
     def _start_visits(self, now: float) -> None:
         count = len(self.shards)
         misses = 0
-        while len(self._visits) < self._most_visits and misses < count and self._limits.open():
+        may_open = (
+            self._limits.open() or self.refreshing is not None
+        )  # pages take nothing of a limit of pages
+        while len(self._visits) < self._most_visits and misses < count and may_open:
             self._next_shard = (self._next_shard + 1) % count
             shard = self.shards[self._next_shard]
             host = shard.frontier.begin(now) if self._may_visit(shard) else None
@@ -831,6 +863,8 @@ class Agent:
         now_ms = milliseconds(self._clock)
         for shard in self.shards:
             shard.release_due(now_ms)
+            if self.refreshing is not None and shard.number not in self._leaving:
+                self.refreshing.release(shard, now_ms)
             if shard.admission.replenish():
                 self._wake.set()
             if shard.admission.coming is not None and self._may_read(shard.number):
@@ -840,6 +874,25 @@ class Agent:
             low = shard.seen.waiting and shard.frontier.pending < _LOW_WATER
             if (low or shard.seen.due) and shard.number not in self._merges:
                 self._merges[shard.number] = SteadyTask(self._merge(shard))
+
+    def _survey_if_due(self) -> None:
+        if self.refreshing is None or self._surveying is not None:
+            return
+        for shard in self.shards:
+            if len(shard.unscheduled) == 2 and shard.number not in self._leaving:
+                self._surveying = SteadyTask(self._survey(self.refreshing.schedule(shard)))
+                return
+        if self.refreshing.survey_due:
+            self._surveying = SteadyTask(self._survey(self.refreshing.survey()))
+
+    async def _survey(self, doing: Awaitable[None]) -> None:
+        try:
+            await doing
+        except Exception as error:
+            self._failure = self._failure or error
+        finally:
+            self._surveying = None
+            self._wake.set()
 
     def _may_read(self, number: int) -> bool:
         return number not in self._fetches and number not in self._leaving
@@ -925,6 +978,8 @@ class Agent:
         due = shard.calendar.next_due()
         if shard.frontier.pending or shard.seen.waiting or len(shard.outbox) or len(shard.left):
             return False
+        if self.refreshing is not None:
+            return False  # there is always something to come back to
         if shard.rescoping is not None or shard.admission.coming is not None:
             return False
         return due is None or due > milliseconds(self._clock) + int(self.options.horizon * 1000)
@@ -942,6 +997,12 @@ class Agent:
     async def _pause(self, now: float) -> None:
         """Until something changes, or something is due."""
         timeout = 1.0
+        if (
+            self.refreshing is not None
+            and not self._visits
+            and not any(s.frontier.pending for s in self.shards)
+        ):
+            timeout = _IDLE
         if now < self._visitor.short_until:
             timeout = self._visitor.short_until - now
         if len(self._visits) < self._most_visits and self._may_begin(now):
@@ -954,6 +1015,8 @@ class Agent:
             due = shard.calendar.next_due()
             if due is not None and not shard.is_full:  # if it is, what is due waits for room
                 timeout = min(timeout, (due - now_ms) / 1000)
+            if self.refreshing is not None and (due := shard.revisits.next_due()) is not None:
+                timeout = min(timeout, max((due - now_ms) / 1000, self.refreshing.patience))
         await self._nap(max(timeout, 0.001), self._wake)  # never a busy loop, whatever the times say
         self._wake.clear()
 
@@ -997,6 +1060,8 @@ class Agent:
         under_way = [*self._merges.values(), *self._fetches.values()]
         if self._passing is not None:
             under_way.append(self._passing)
+        if self._surveying is not None:
+            under_way.append(self._surveying)
         if under_way:
             await asyncio.wait(under_way)
         if self._ranking is not None:
@@ -1075,6 +1140,10 @@ class Agent:
         gauge("frontier.dropped", lambda: sum(s.admission.dropped for s in shards))
         gauge("frontier.deferred", lambda: sum(len(s.calendar) for s in shards))
         gauge("frontier.next_due", self._next_due)
+        if (refreshing := self.refreshing) is not None:
+            gauge("refresh.waiting", lambda: sum(len(s.revisits) for s in shards))
+            for name in ("fresh", "error", "plain", "age", "price", "asked"):
+                gauge(f"refresh.{name}", partial(refreshing.figure, name))
         gauge("seen.urls", lambda: sum(len(s.seen) for s in shards))
         gauge("seen.waiting", lambda: sum(s.seen.waiting for s in shards))
         gauge("seen.bytes", lambda: sum(s.store.nbytes for s in shards))

@@ -28,6 +28,7 @@ from lycosa.fetch.robots import product_token
 from lycosa.frontier import FrontierOptions, PolitenessOptions, RetryOptions
 from lycosa.frontier.waits.politeness import OWN_SITE
 from lycosa.records import FIRST_REQUISITE, LinkKind
+from lycosa.refresh.options import RefreshOptions
 from lycosa.seen.stores import SeenOptions
 from lycosa.url.canonical import canonicalise
 from lycosa.url.domains import Domains
@@ -132,6 +133,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     archive: ArchiveOptions = ArchiveOptions()
     limits: Limits = Limits()
     snapshot: SnapshotOptions = SnapshotOptions()
+    refresh: RefreshOptions = RefreshOptions()
 
     def __post_init__(self) -> None:
         _demand(self, "visits", 1)

@@ -17,7 +17,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from lycosa.archive.warc import digest as payload_digest
 from lycosa.archive.writer import Archive
+from lycosa.content.change import content_digest
 from lycosa.crawl.underway import Underway
 from lycosa.fetch.protocol import Response
 from lycosa.fetch.robots_directives import NONE, Directives, directives, merge, meta_directives
@@ -46,7 +48,29 @@ MOST_BYTES = 16 << 20
 """Bytes of URLs in one record; a sitemap of 50,000 has 4 MB."""
 _SLICE = MOST_BYTES // MAX_URL
 """Links that fit whatever their length, so that those of nearly every page need not be counted."""
+_SAYING = frozenset(("text/html", "application/xhtml+xml", "text/plain"))
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
+
+
+class Earlier(NamedTuple):
+    """What a continuous crawl has of a page that it fetches."""
+
+    position: int
+    record: Fetched | None
+    """The last fetch with a content, if there is one in the log."""
+    weight: int
+    """How important the page is now."""
+
+
+class _Verdict(NamedTuple):
+    """What a continuous crawl says of an answer; see the fields of `Fetched`."""
+
+    digest: int
+    content: int = 0
+    weight: int = 0
+    previous: int = 0
+    same: Fetched | None = None  # the fetch whose body this is
+    body: Stored | None = None
 
 
 class Crop(NamedTuple):
@@ -88,11 +112,22 @@ class Harvester:
         """No more pages are read; a reader that is at work is not waited for."""
         self._readers.shutdown(wait=False, cancel_futures=True)
 
-    def store(self, response: Response, at: int) -> Stored | None:
-        """Put an exchange into the archive."""
+    def store(self, response: Response, at: int, same: Fetched | None = None) -> Stored | None:
+        """Put an exchange into the archive; if its body is that of a fetch `same`, without it."""
         if self._archive is None:
             return None
         began = at - response.timing.total
+        if same is not None:
+            return self._archive.store_revisit(
+                request_head=response.request_head,
+                head=response.head,
+                url=response.url,
+                at=began,
+                payload=payload_digest(response.body) if response.body else "",
+                unmodified=response.status == 304,
+                earlier_at=same.at - same.timing.total,
+                address=response.address,
+            )
         if response.url.startswith("file:"):
             return self._archive.store_resource(
                 url=response.url,
@@ -111,8 +146,13 @@ class Harvester:
             truncated=response.truncated,
         )
 
-    async def harvest(self, waiting: Waiting, response: Response, at: int) -> Crop:
-        """Read, store and record an answer. A large body is read in a thread: it must not hold the loop."""
+    async def harvest(
+        self, waiting: Waiting, response: Response, at: int, earlier: Earlier | None = None
+    ) -> Crop:
+        """Read, store and record an answer. A large body is read in a thread: it must not hold the loop.
+
+        `earlier`: the crawl is continuous, and whether the page has changed matters.
+        """
         page: Page | None = None
         links, said, dropped = NO_LINKS, NONE, 0
         if response.status in REDIRECTS and response.location is not None:
@@ -130,6 +170,10 @@ class Harvester:
             finally:
                 self._underway.end(slot)
         found = digest(response.decoded)
+        judged = _Verdict(found)
+        if earlier is not None:
+            judged = await self._judge(response, earlier, page, links, found)
+            found = judged.digest
         record = Fetched(
             at=at,
             url=waiting.url,
@@ -145,7 +189,7 @@ class Harvester:
             timing=response.timing,
             address=response.address,
             links=links,
-            stored=self.store(response, at),
+            stored=self.store(response, at, judged.same),
             title=page.title if page else "",
             etag=(response.header("etag") or "")[:200],
             modified=(response.header("last-modified") or "")[:60],
@@ -154,8 +198,33 @@ class Harvester:
             duplicate=bool(found) and self._seen_content(found),
             dropped=dropped,
             before=waiting.before,
+            content=judged.content,
+            weight=judged.weight,
+            previous=judged.previous,
+            body=judged.body,
         )
         return Crop(record, page, response)
+
+    async def _judge(
+        self, response: Response, earlier: Earlier, page: Page | None, links: Links, found: int
+    ) -> _Verdict:
+        """What a continuous crawl knows besides of an answer whose body has the digest `found`."""
+        old, place = earlier.record, earlier.position
+        if response.status == 304 and old is not None:
+            # It is as it was, whatever the answer says of it. What it is compared by stays, too.
+            weight = earlier.weight if old.weight else 0
+            return _Verdict(old.digest, old.content, weight, place, old, old.body or old.stored)
+        if len(response.decoded) >= _LARGE:
+            loop = asyncio.get_running_loop()
+            content = await loop.run_in_executor(self._readers, content_of, page, response.decoded, links)
+        else:
+            content = content_of(page, response.decoded, links)
+        if old is None:
+            return _Verdict(found, content, earlier.weight)
+        same = (old.digest, old.size, old.status) == (found, len(response.body), response.status)
+        if not (found and same and old.stored) or response.truncated or response.url.startswith("file:"):
+            return _Verdict(found, content, earlier.weight, place)
+        return _Verdict(found, content, earlier.weight, place, old, old.body or old.stored)
 
     def _read(self, waiting: Waiting, response: Response) -> Page:
         return self._parsers.read(response.decoded, response.header("content-type"), waiting.url)
@@ -252,6 +321,18 @@ def pack_links(
         bytes(kept_kinds),
         joined.encode("utf-8", "replace") if len(joined) >= len(kept_texts) else b"",
     )
+
+
+def content_of(page: Page | None, body: bytes, links: Links) -> int:
+    """A digest of what a page says, whatever its markup; 0 where the bytes are all there is to compare.
+
+    What a feed or a sitemap says is which URLs there are.
+    """
+    if page is None:
+        return 0
+    if page.type in _SAYING:
+        return content_digest(body, page.charset)
+    return digest(links.urls) if page.type.endswith("xml") else 0
 
 
 def _worth(kind: int) -> int:

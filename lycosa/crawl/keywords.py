@@ -177,6 +177,21 @@ class SnapshotKeywords(TypedDict, total=False):
     archive_bytes: int
 
 
+class RefreshKeywords(TypedDict, total=False):
+    """Coming back. A crawl that is not continuous fetches each page once, and nothing else here matters."""
+
+    continuous: bool
+    policy: Literal["value", "uniform", "proportional"]
+    importance: Literal["depth", "equal", "order"]
+    fetches: float
+    bytes: int
+    per_page: float
+    per_host: float
+    share: float
+    shortest: float
+    longest: float
+
+
 class CrawlKeywords(TypedDict, total=False):
     """All options of a crawl."""
 
@@ -200,6 +215,7 @@ class CrawlKeywords(TypedDict, total=False):
     archive: ArchiveKeywords
     limits: LimitsKeywords
     snapshot: SnapshotKeywords
+    refresh: RefreshKeywords
 
 
 class SplitterKeywords(TypedDict, total=False):

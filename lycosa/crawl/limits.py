@@ -1,7 +1,7 @@
 """Limits of a run: pages, bytes, time; handed to visits as a quota, so that a limit of pages is exact.
 
-A limit of pages is one of URLs: a page that is fetched once more takes nothing of it. A limit of bytes is one of
-all that is fetched.
+A limit of pages is one of URLs: a page that is fetched once more takes nothing of it, and a continuous crawl that
+has all its pages goes on with these. A limit of bytes is one of all that is fetched.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ class RunQuota(Protocol):
 class RunLimits:
     """Counts what the whole crawl has, earlier runs included, and what is under way."""
 
-    def __init__(self, limits: Limits, shards: Sequence[Shard], clock: Clock) -> None:
+    def __init__(
+        self, limits: Limits, shards: Sequence[Shard], clock: Clock, *, continuous: bool = False
+    ) -> None:
         self._limits = limits
+        self._continuous = continuous
         self._shards = shards
         self._clock = clock
         self._granted = sum(shard.totals.pages for shard in shards)
@@ -69,7 +72,11 @@ class RunLimits:
     def reached(self) -> bool:
         """Whether the run is over."""
         limits = self._limits
-        if limits.pages and sum(shard.totals.pages for shard in self._shards) >= limits.pages:
+        if (
+            limits.pages
+            and not self._continuous
+            and sum(shard.totals.pages for shard in self._shards) >= limits.pages
+        ):
             return True
         if limits.bytes and sum(shard.totals.size for shard in self._shards) >= limits.bytes:
             return True

@@ -50,7 +50,7 @@ from lycosa.records import (
 )
 
 ASIDE = "set-aside"
-_STATE = ("snapshots", "seen", "content", "calendar", "left", "sites", "pages")
+_STATE = ("snapshots", "seen", "content", "calendar", "revisits", "left", "sites", "pages")
 _CHUNK = 1 << 20
 
 

@@ -78,6 +78,7 @@ def replay(shard: Shard, start: int) -> int:
     batch.offer()
     shard.frontier.settle_withdrawn()
     shard.calendar.settle_withdrawn()
+    shard.revisits.settle_withdrawn()
     return count
 
 
@@ -97,7 +98,9 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
     """
     deferred: dict[str, int] = {}
     urls: list[str] = []
-    withdraw = start > 0 and (shard.frontier.pending > 0 or len(shard.calendar) > 0)
+    withdraw = start > 0 and (
+        shard.frontier.pending > 0 or len(shard.calendar) > 0 or len(shard.revisits) > 0
+    )
 
     def mark() -> None:
         keys, _ = shard.keyer.scan("\n".join(urls).encode("ascii"))
@@ -105,6 +108,7 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
             for url, key in zip(urls, keys.tolist(), strict=True):
                 shard.frontier.withdraw(url, key)
                 shard.calendar.withdraw(url)
+                shard.revisits.withdraw(url)
         shard.store.mark(keys)
         urls.clear()
 

@@ -363,7 +363,8 @@ class Saver:
         if found is None:
             return 0
         for name, part_state in shard.parts.items():
-            part_state.thaw(found.pieces.get(name, []))
+            if name in found.pieces or name != "revisits":  # of which older snapshots know nothing
+                part_state.thaw(found.pieces.get(name, []))
         if "pages" not in found.pieces:  # it is older than the page table
             for at, record in shard.log.reader.scan(0, found.position):
                 if isinstance(record, Fetched | Lost):

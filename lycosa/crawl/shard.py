@@ -65,6 +65,8 @@ REDIRECT = int(LinkKind.REDIRECT)
 _AT_ONCE = 1_000
 _TRICKLE = 64
 """URLs that come back from the calendar to a shard without any, however full the memory is."""
+_LOOK = 6 * 3_600_000
+"""Milliseconds: a page that is due later is looked at halfway."""
 
 
 class Change(msgspec.Struct, array_like=True):
@@ -144,6 +146,7 @@ class Shard:
         cache: Cache,
         frontier: Frontier,
         calendar: Calendar,
+        revisits: Calendar,
         content: ContentIndex,
         content_store: Seen,
         left: LeftBehind,
@@ -169,6 +172,10 @@ class Shard:
         self.store = store
         self.frontier = frontier
         self.calendar = calendar
+        self.revisits = revisits
+        """Pages that a continuous crawl comes back to; no other crawl looks at it."""
+        self.unscheduled: list[int] = [0]
+        """Where in the log fetches begin, and end, whose pages have no due time; without an end: they go on."""
         self.content_store = content_store
         self.sites = SiteTable() if sites is None else sites
         self.pages = PlainPages() if pages is None else pages
@@ -187,6 +194,8 @@ class Shard:
         self.archive_ends: dict[str, int] = {}
         """Of each archive file that this shard's records point into: the end of the last one."""
         self.options: bytes = b""
+        self.continuous = False
+        """Whether pages are come back to."""
         self.content = content
         self.left = left
         self.keyer = keyer
@@ -229,12 +238,13 @@ class Shard:
 
     # -- the log moves on
 
-    def append(self, record: Record) -> int:
-        """Log a record of something that happens now, and apply it."""
+    def append(self, record: Record, *, again: bool = False) -> int:
+        """Log a record of something that happens now, and apply it. `again`: a Fetched of a content that its page
+        had before."""
         position = self.log.append(record)
         if self._noted is not None:
             self._noted(record)
-        self._apply(record, position, live=True)
+        self._apply(record, position, live=True, again=again)
         return position
 
     def append_apart(self, record: Skipped | Deferred) -> int:
@@ -242,6 +252,7 @@ class Shard:
         self.leave(record.url, live=False)
         self.frontier.settle_withdrawn()
         self.calendar.settle_withdrawn()
+        self.revisits.settle_withdrawn()
         return self.append(record)
 
     def replay(self, start: int) -> int:
@@ -256,14 +267,15 @@ class Shard:
             count += 1
         self.frontier.settle_withdrawn()
         self.calendar.settle_withdrawn()
+        self.revisits.settle_withdrawn()
         return count
 
-    def _apply(self, record: Record, position: int, live: bool) -> None:
+    def _apply(self, record: Record, position: int, live: bool, again: bool = False) -> None:
         if isinstance(record, Fetched | Skipped) or (isinstance(record, Deferred) and record.url):
             self.leave(record.url, live)
         if isinstance(record, Deferred):
             self.defer(record, live)
-        again = isinstance(record, Fetched) and self.has_again(record)
+        again = again or (isinstance(record, Fetched) and self.has_again(record))
         self.learn(record, position)
         if isinstance(record, Lost):
             self._take_back(record, position)
@@ -353,6 +365,8 @@ class Shard:
         self.frontier.withdraw(url, key)
         if len(self.calendar):
             self.calendar.withdraw(url)
+        if len(self.revisits):
+            self.revisits.withdraw(url)
         self.seen.mark(np.array([key], np.uint64))
 
     def _count_fetch(self, record: Fetched) -> None:
@@ -398,6 +412,9 @@ class Shard:
             # The site asked to be left alone; live, the visit itself sees to that.
             self.frontier.hold(host_of(record.url), self._clock.monotonic() + seconds)
         self.sites.get(site_of(record.url)).asked = True
+        if record.why is Why.REFRESH:
+            self.revisits.add(_looked_at(record))
+            return
         self.calendar.add(record)
 
     def _learn_robots(self, record: Robots, position: int) -> None:
@@ -416,6 +433,10 @@ class Shard:
     def _configure(self, record: Configured, position: int) -> None:
         before = self._scope_text
         self._adopt(record.options)
+        if self.continuous and len(self.unscheduled) == 1:
+            self.unscheduled.append(position)
+        elif not self.continuous and len(self.unscheduled) != 1:
+            self.unscheduled = [*self.unscheduled[:1], position][:1]
         if before not in (b"", self._scope_text):
             # Every record before it is read again, and left behind again if need be.
             self.changes = [*(change for change in self.changes if change.skips), Change(position)]
@@ -425,6 +446,7 @@ class Shard:
     def _adopt(self, encoded: bytes) -> None:
         options = decode_options(encoded)
         self.options = encoded
+        self.continuous = options.refresh.continuous
         follow = options.follow
         self.admission.rules = LinkRules(self._scope_of(options), followed_kinds(follow), follow.redirects)
         self._scope_text = msgspec.json.encode(
@@ -478,6 +500,7 @@ class Shard:
             "content": self.content_store,
             "frontier": self.frontier,
             "calendar": self.calendar,
+            "revisits": self.revisits,
             "left": self.left,
             "budgets": self.budgets,
         }
@@ -489,6 +512,7 @@ class Shard:
             "seen": self.seen,
             "content": self.content_store,
             "calendar": self.calendar,
+            "revisits": self.revisits,
             "left": self.left,
             "sites": self.sites,
             "pages": self.pages,
@@ -498,6 +522,7 @@ class Shard:
         self.admission.put_answered()  # the first of the parts to be frozen: no other holds these URLs any more
         small = _Small(self.cursors, self.archive_ends, self.options, list(self.changes), self.answers)
         small.received = self.received
+        small.unscheduled = list(self.unscheduled)
         if self.admission.coming is not None:
             small.coming = [self.admission.coming[0], *self.admission.coming[1]]
         return iter([msgspec.msgpack.encode(small)])
@@ -515,6 +540,7 @@ class Shard:
             self.changes = _changes(read.changes)
             self.answers = read.answers
             self.received = read.received
+            self.unscheduled = list(read.unscheduled)
             if read.coming:
                 queue, position, cursor = read.coming
                 self.admission.coming = queue, Entry(position, cursor)
@@ -555,6 +581,12 @@ class Shard:
         )
 
 
+def _looked_at(record: Deferred) -> Deferred:
+    """The entry of a page in the calendar: halfway to its due time it is judged again, at the prices of then."""
+    wait = record.due - record.at
+    return record if wait < _LOOK else msgspec.structs.replace(record, due=record.at + wait // 2)
+
+
 class _Small(msgspec.Struct, array_like=True):
     """What a snapshot holds of the shard itself."""
 
@@ -566,6 +598,7 @@ class _Small(msgspec.Struct, array_like=True):
     received: int = 0
     unused: dict[str, int] = {}  # older snapshots have lost pages here
     coming: list[int] = []  # of the entry that is fetched: queue, position, cursor
+    unscheduled: list[int] = msgspec.field(default_factory=lambda: [0])
 
 
 def _changes(read: list[Change | int]) -> list[Change]:

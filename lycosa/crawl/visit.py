@@ -25,13 +25,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl.config import Options
-from lycosa.crawl.harvest import Crop, Harvester
+from lycosa.crawl.harvest import Crop, Earlier, Harvester
 from lycosa.crawl.rules import RulesKeeper
 from lycosa.crawl.shard import Shard
 from lycosa.fetch.dns import DnsFailure, DnsKind, Resolver
@@ -39,12 +39,21 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, Kind, Request, Response
 from lycosa.frontier import pages_per_visit, retry_due, wait_after
 from lycosa.meters import Meters
-from lycosa.records import Before, Deferred, Skipped, Waiting, Why
+from lycosa.records import Before, Deferred, Fetched, Record, Skipped, Waiting, Why
 from lycosa.url.parts import host_of, site_of
+
+if TYPE_CHECKING:
+    from lycosa.crawl.refreshing import Refreshing
 
 _AGAIN = frozenset((429, 500, 502, 503, 504))
 """Statuses that ask to come back later."""
 _SLOW_DOWN = frozenset((429, 503))
+_DOWN = frozenset((FailureKind.CONNECT, FailureKind.TIMEOUT, FailureKind.TLS, FailureKind.EMPTY))
+"""Failures that are of the whole host, as a rule."""
+_UNHAD = {Why.FAILED, Why.DNS, Why.ROBOTS, Why.ROBOTS_UNREACHABLE, Why.ADDRESS}
+"""Why a page cannot be fetched now, and perhaps later: a continuous crawl does not give it up."""
+_CHAIN = 16
+"""Fetches of a page that are looked through for a content that it had before."""
 _STALE = 10_000
 _SHORT_WAIT = 1.0
 _TOLD_EVERY = 60.0
@@ -134,9 +143,10 @@ class Visitor:
         on_crop: Callable[[Crop], Awaitable[None]] | None = None,
         may_ask: Callable[[int, str], bool] = lambda shard, address: True,
         told: Callable[[str], None] | None = None,
+        refreshing: Refreshing | None = None,
     ) -> None:
         """`may_ask`: whether a shard's hosts may be asked now, at an address ("": at none yet). `told` hears what
-        the operator should know."""
+        the operator should know. `refreshing`: the crawl is continuous."""
         self._may_ask = may_ask
         self._options = options
         self._fetchers = fetchers
@@ -148,6 +158,7 @@ class Visitor:
         self._quota = quota
         self._hosts = hosts
         self._clock = clock
+        self._refreshing = refreshing
         self._on_crop = on_crop
         self._failures = meters.counter
         self._pages = meters.counter("fetch.pages")
@@ -222,6 +233,8 @@ class Visitor:
             return self._skip(turn, Why.SCHEME, scheme)
         if turn.asked and fetcher.needs_address and turn.site != site_of(url):
             return False  # another connection: it waits its turn
+        if is_page and self._refreshing and (until := self._refreshing.resting(turn.host)) is not None:
+            return self._defer(turn, Why.REFRESH, until, waiting.attempt, "its host could not be had")
         if fetcher.needs_address and not turn.address:
             arrived = await self._arrive(turn, waiting)
             if arrived is not None:
@@ -233,6 +246,10 @@ class Visitor:
         if not self._may_ask(shard.number, turn.address):
             return False
         if not is_page and not self._quota.take(shard.number):
+            turn.ready = self._clock.monotonic() + 1.0
+            return False
+        if not is_page and self._refreshing and not self._refreshing.may_discover():
+            self._quota.give_back(shard.number)
             turn.ready = self._clock.monotonic() + 1.0
             return False
         return await self._fetch(turn, waiting, fetcher)
@@ -375,14 +392,21 @@ class Visitor:
 
     # -- the fetch
 
-    async def _request(self, turn: Turn, url: str, fetcher: Fetcher, kind: Kind) -> Response | Failure:
-        """Ask over the visit's connection, or over a new one if it has none; and see what became of it."""
+    async def _request(
+        self, turn: Turn, url: str, fetcher: Fetcher, kind: Kind, old: Fetched | None = None
+    ) -> Response | Failure:
+        """Ask over the visit's connection, or over a new one if it has none; and see what became of it.
+
+        `old`: what there is of the page, of which no second copy is wanted.
+        """
         site = site_of(url)
         turn.asked += 1
         shard, address = turn.shard.number, turn.address
         may_send = (lambda: self._may_ask(shard, address)) if address else None
         began = self._clock.monotonic()
         request = Request(url, address, kind=kind, reuse=turn.site == site, may_send=may_send)
+        if old is not None and old.status < 300 and (old.etag or old.modified):
+            request = msgspec.structs.replace(request, etag=old.etag, modified=old.modified)
         try:
             outcome = await fetcher.fetch(request)
         except asyncio.CancelledError:
@@ -431,14 +455,46 @@ class Visitor:
     async def _fetch(self, turn: Turn, waiting: Waiting, fetcher: Fetcher) -> bool:
         kept = False
         try:
-            outcome = await self._request(turn, waiting.url, fetcher, Kind.PAGE)
-            kept = await self._record(turn, waiting, outcome)
+            earlier = await self._earlier(turn.shard, waiting) if self._refreshing else None
+            old = earlier.record if earlier else None
+            outcome = await self._request(turn, waiting.url, fetcher, Kind.PAGE, old)
+            kept = await self._record(turn, waiting, outcome, earlier)
         finally:
             if not kept and waiting.before is not Before.PAGE:
                 self._quota.give_back(turn.shard.number)
         return True
 
-    async def _record(self, turn: Turn, waiting: Waiting, outcome: Response | Failure) -> bool:
+    async def _earlier(self, shard: Shard, waiting: Waiting) -> Earlier:
+        """What the log has of a page that is about to be fetched."""
+        assert self._refreshing is not None
+        weight = self._refreshing.weigh(waiting)
+        found = shard.pages.find(waiting.key) if waiting.before is Before.PAGE else None
+        position = found.position if found is not None else 0
+        record = await self._read(shard, position) if position else None
+        return Earlier(position, record if isinstance(record, Fetched) else None, weight)
+
+    @staticmethod
+    async def _read(shard: Shard, position: int) -> Record:
+        if not shard.log.holds(position):
+            shard.log.keep(await asyncio.to_thread(shard.log.fetch, position))
+        return shard.log.read(position)
+
+    async def _known_before(self, shard: Shard, record: Fetched, old: Fetched | None) -> Fetched | None:
+        """The last fetch of the same page with the same content, if that is not long ago."""
+        for _ in range(_CHAIN):
+            if old is None or old.digest == record.digest:
+                return old
+            read = await self._read(shard, old.previous) if old.previous else None
+            old = read if isinstance(read, Fetched) else None
+        return None
+
+    async def _record(
+        self,
+        turn: Turn,
+        waiting: Waiting,
+        outcome: Response | Failure,
+        earlier: Earlier | None = None,
+    ) -> bool:
         """Log what came of a fetch; True if it was a page."""
         now = milliseconds(self._clock)
         first_stale = self._first_stale(turn.host, outcome)
@@ -452,7 +508,7 @@ class Visitor:
             due = retry_due(self._options.retry, waiting.attempt + 1, now) if outcome.transient else None
             detail = f"{outcome.kind}: {outcome.detail}"
             if due is None:
-                self._skip(turn, Why.FAILED, detail)
+                self._skip(turn, Why.FAILED, detail, down=outcome.kind in _DOWN)
             else:
                 self._defer(turn, Why.RETRY, due, waiting.attempt + 1, detail)
             return False
@@ -468,19 +524,30 @@ class Visitor:
                 why = Why.BUSY if slow else Why.RETRY
                 self._defer(turn, why, due, waiting.attempt + 1, f"status {outcome.status}")
                 return False
-        crop = await self._harvester.harvest(waiting, outcome, now)
-        if crop.record.duplicate and not turn.shard.is_duplicate(crop.record):
+        crop = await self._harvester.harvest(waiting, outcome, now, earlier)
+        own = None
+        if earlier is not None and earlier.record is not None and crop.record.digest:
+            own = await self._known_before(turn.shard, crop.record, earlier.record)
+        if own is not None and crop.record.duplicate != own.duplicate:
+            crop = crop._replace(record=msgspec.structs.replace(crop.record, duplicate=own.duplicate))
+        elif own is None and crop.record.duplicate and not turn.shard.is_duplicate(crop.record):
             crop = crop._replace(record=msgspec.structs.replace(crop.record, duplicate=False))
         self._settle(turn)
-        turn.shard.append(crop.record)
+        turn.shard.append(crop.record, again=own is not None)
+        if self._refreshing is not None:
+            turn.shard.append(self._refreshing.comes_back(turn.shard, crop.record))
         self._pages.add()
         self._bytes.add(crop.record.size)
         if self._on_crop is not None:
             await self._on_crop(crop)
         return True
 
-    def _skip(self, turn: Turn, why: Why, detail: str) -> bool:
+    def _skip(self, turn: Turn, why: Why, detail: str, *, down: bool = False) -> bool:
         waiting = self._settle(turn)
+        if self._refreshing is not None and waiting.before is Before.PAGE and why in _UNHAD:
+            down |= why in (Why.DNS, Why.ROBOTS_UNREACHABLE)
+            turn.shard.append(self._refreshing.postponed(waiting, down, f"{why}: {detail}"))
+            return True
         now = milliseconds(self._clock)
         turn.shard.append(Skipped(now, waiting.url, waiting.depth, why, detail[:300]))
         return True

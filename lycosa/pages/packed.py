@@ -86,13 +86,16 @@ class PackedPages:
         return found
 
     def items(self) -> Iterator[tuple[int, Summary]]:
+        return (unpack(row) for part in self.rows() for row in part)
+
+    def rows(self) -> Iterator[Rows]:
         self._seal()
         parts: Iterable[Rows] = iter(())
         for run in self._runs:
             parts = merged(parts, run.read())
         for rows in self._sealed:
             parts = merged(parts, [rows])
-        return (unpack(row) for part in parts for row in part)
+        return iter(parts)
 
     @property
     def nbytes(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
+from lycosa.pages.rows import Rows, pack
 from lycosa.pages.summary import Summary, joined
 
 _SLICE = 1_000
@@ -26,6 +27,9 @@ class PlainPages:
 
     def items(self) -> Iterator[tuple[int, Summary]]:
         return iter(sorted(self._rows.items()))
+
+    def rows(self) -> Iterator[Rows]:
+        return iter([pack(self.items())])
 
     @property
     def nbytes(self) -> int:

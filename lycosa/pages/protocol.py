@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from lycosa.pages.rows import Rows
 from lycosa.pages.summary import Summary
 from lycosa.state import Filed
 
@@ -28,6 +29,10 @@ class PageTable(Filed, Protocol):
 
     def items(self) -> Iterator[tuple[int, Summary]]:
         """Every page in the order of keys, as of the call. Reads the whole table."""
+        ...
+
+    def rows(self) -> Iterator[Rows]:
+        """The same as packed rows, in parts; the parts may be read in a thread."""
         ...
 
     @property

@@ -3,6 +3,8 @@
     row = key:u64 position:u40 status:u8 flags:u8 failures:u8 fetches:u16 changes:u16
           began:u32 content:u32 first:u32 last:u32 changed:u32 still:u32            (little endian)
 
+The low three bits of `status` are the summary's status, the other five its weight.
+
 `join` does to columns what `lycosa.pages.summary.joined` does to two summaries; the tests hold one against the
 other. A *run* of rows is in ascending order of keys and has each key once. Runs are merged in the order of their
 age, since of two summaries of a page the older is the first part.
@@ -40,21 +42,27 @@ ROW_BYTES = ROW.itemsize
 Rows = NDArray[np.void]
 
 NO_ROWS: Rows = np.empty(0, ROW)
+_STATUS = 3
+_STATUSES = (1 << _STATUS) - 1
+"""The low bits of `status` are that, the others the weight."""
 _OBSERVED = ("fetches", "changes", "began", "content", "first", "last", "changed", "still")
 
 
 def pack(items: Iterable[tuple[int, Summary]]) -> Rows:
     """Rows in the order of the items."""
     return np.array(
-        [(key, s.position & MOST_SECONDS, s.position >> 32, *s[1:]) for key, s in items],
+        [
+            (key, s.position & MOST_SECONDS, s.position >> 32, s.status | s.weight << _STATUS, *s[2:-1])
+            for key, s in items
+        ],
         ROW,
     )
 
 
 def unpack(row: np.void) -> tuple[int, Summary]:
     """The key and the summary of a row."""
-    key, low, high, *rest = row.item()
-    return key, Summary(high << 32 | low, *rest)
+    key, low, high, status, *rest = row.item()
+    return key, Summary(high << 32 | low, status & _STATUSES, *rest, status >> _STATUS)
 
 
 def join(a: Rows, b: Rows) -> Rows:
@@ -63,10 +71,15 @@ def join(a: Rows, b: Rows) -> Rows:
     placed = (b["position"] != 0) | (b["high"] != 0)
     for name in ("position", "high", "flags"):
         out[name] = np.where(placed, b[name], a[name])
-    out["status"] = np.where(b["status"] != 0, b["status"], a["status"])
-    first, second = a["fetches"] != 0, b["fetches"] != 0
+    status = np.where(b["status"] & _STATUSES, b["status"], a["status"]) & _STATUSES
+    weighed, weighs = a["status"] >> _STATUS, b["status"] >> _STATUS
+    first, told = a["fetches"] != 0, b["fetches"] != 0
+    # Fetches that compared bodies do not count beside those that compared main texts.
+    second = told & ~(first & (weighed != 0) & (weighs == 0))
+    first &= ~(told & (weighs != 0) & (weighed == 0))
+    out["status"] = status | np.where(second, weighs, weighed) << _STATUS
     failures = np.minimum(a["failures"].astype(np.uint32) + b["failures"], MOST_FAILURES)
-    out["failures"] = np.where(second, b["failures"], failures)
+    out["failures"] = np.where(told, b["failures"], failures)
     for name in _OBSERVED:
         out[name] = np.where(second, b[name], a[name])
     both = np.flatnonzero(first & second)

@@ -8,7 +8,7 @@ of it. It keeps summaries as they come, and joins those of one page when it next
 
 What a fetch tells:
 
-    200 to 299          the page has this content: 32 bits of the digest of its body
+    200 to 299          the page has this content: 32 bits of the digest of its main text, or of its body
     304, page known     the page has the content that the record's digest names; no bytes came
     300 to 399          it leads to this target
     400 to 499          it is not there for us: the status is its content, whatever the body says
@@ -17,6 +17,10 @@ What a fetch tells:
 Two fetches in a row that tell the same saw no change between them; else the page has changed at least once. How
 often a page changes is estimated from `fetches`, `changes`, the time observed (`last - first`) and the part of it
 in which nothing changed (`still`). What such an estimate is good for is another room's business.
+
+Main texts are compared in a continuous crawl, whose fetches have a weight (`Fetched.weight`), bodies in any
+other. The two say nothing of each other, so where a page has fetches of both kinds, those of bodies do not count
+as observed.
 
 The record itself (its ETag, its links, where its bytes are) is in the log at `position`.
 """
@@ -66,6 +70,8 @@ class Summary(NamedTuple):
     """When what the last told was told first."""
     still: int
     """Seconds between fetches that told the same, added up."""
+    weight: int = 0
+    """How important the page is, 1 to 31, if main texts were compared; 0: bodies were."""
 
 
 def is_failure(status: int) -> bool:
@@ -77,7 +83,8 @@ def content_of(record: Fetched) -> int:
     """32 bits that say what a fetch found at its URL."""
     status = record.status
     if status < 300 or status == 304:
-        return (record.digest ^ record.digest >> 32) & _LOW
+        digest = (record.content if record.weight else 0) or record.digest
+        return (digest ^ digest >> 32) & _LOW
     if status < 400 and record.links.kinds[:1] == bytes([_REDIRECT]):
         return zlib.crc32(record.links.urls.partition(b"\n")[0])
     return status
@@ -97,7 +104,9 @@ def of_fetch(record: Fetched, position: int) -> Summary:
             | (MODIFIED if record.modified else 0)
             | (DUPLICATE if record.duplicate else 0)
         )
-    return Summary(position, status // 100, flags, 0, 1, 0, content, content, second, second, second, 0)
+    return Summary(
+        position, status // 100, flags, 0, 1, 0, content, content, second, second, second, 0, record.weight
+    )
 
 
 def of_loss(record: Lost, position: int) -> Summary:
@@ -112,8 +121,10 @@ def joined(a: Summary, b: Summary) -> Summary:
     if not b.fetches:
         failures = min(a.failures + b.failures, MOST_FAILURES)
         return Summary(position, status, flags, failures, *a[4:])
-    if not a.fetches:
+    if not a.fetches or (b.weight and not a.weight):
         return Summary(position, status, flags, *b[3:])
+    if a.weight and not b.weight:
+        return Summary(position, status, flags, b.failures, *a[4:])
     same = a.content == b.began
     gap = max(b.first - a.last, 0) if same else 0
     return Summary(
@@ -129,4 +140,5 @@ def joined(a: Summary, b: Summary) -> Summary:
         b.last,
         a.changed if same and not b.changes else b.changed,
         min(a.still + b.still + gap, MOST_SECONDS),
+        b.weight,
     )

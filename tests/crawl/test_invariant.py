@@ -102,6 +102,7 @@ class World:
             cache=ScatterCache(1 << 10),
             frontier=frontier,
             calendar=Calendar(files.within("calendar")),
+            revisits=Calendar(files.within("revisits")),
             content=ContentIndex([content]),
             content_store=content,
             left=PlainLeftBehind(),

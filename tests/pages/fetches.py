@@ -39,11 +39,16 @@ def summed(*records: Fetched) -> Summary:
     return found
 
 
-def _summary(kind: str, position: int, second: int, digest: int) -> Summary:
+def _summary(kind: str, position: int, second: int, digest: int, weight: int) -> Summary:
     if kind == "lost":
         return of_loss(Lost(second, "", 0, 0, "f", 1, 200, 1, 0, digest, bool(digest % 2)), position)
     status = {"page": 200, "gone": 404, "failed": 503, "confirmed": 304}[kind]
-    return of_fetch(fetched(second, status, digest, before=Before.PAGE, etag="x" * (digest % 2)), position)
+    return of_fetch(
+        fetched(
+            second, status, digest, before=Before.PAGE, etag="x" * (digest % 2), weight=weight, content=digest
+        ),
+        position,
+    )
 
 
 summaries = st.builds(
@@ -52,5 +57,6 @@ summaries = st.builds(
     st.integers(1, (1 << 40) - 1),
     st.integers(0, 1 << 20),
     st.integers(1, 3),
+    st.sampled_from([0, 0, 1, 31]),
 )
 fetches = st.lists(summaries, min_size=1, max_size=12)

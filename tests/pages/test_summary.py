@@ -89,6 +89,15 @@ def test_a_loss_moves_the_position_and_keeps_what_was_told() -> None:
     assert found.content == content_of(fetched(9, digest=5))
 
 
+def test_main_texts_and_bodies_are_not_compared_with_each_other() -> None:
+    body = fetched(1, digest=5)
+    text, same, other = (fetched(n, digest=10 + n, content=c, weight=9) for n, c in ((2, 7), (5, 7), (6, 8)))
+    assert summed(body, text) == summed(text)._replace(position=2)
+    assert summed(body, text, same, other)[4:6] == (3, 1)
+    assert summed(text, fetched(3, digest=5), same)[4:6] == (2, 0)
+    assert summed(text, fetched(3, digest=5), same).still == 3
+
+
 def test_all_bits_of_a_digest_count() -> None:
     assert len({content_of(fetched(1, digest=1 << bit)) for bit in range(32)}) == 32
     assert content_of(fetched(1, digest=1 << 40)) != 0
@@ -108,6 +117,7 @@ summaries = st.builds(
     last=st.sampled_from([0, 5, 9, MOST_SECONDS]),
     changed=st.sampled_from([0, 5, MOST_SECONDS]),
     still=st.sampled_from([0, 3, MOST_SECONDS]),
+    weight=st.sampled_from([0, 0, 3, 31]),
 )
 
 
@@ -133,7 +143,7 @@ def test_columns_are_joined_as_values_are(pairs: list[tuple[Summary, Summary]]) 
 @given(st.lists(st.tuples(st.integers(0, 5), summaries)))
 def test_rows_of_one_key_are_joined_in_their_order(items: list[tuple[int, Summary]]) -> None:
     # Any summary with what only the real ones have: something told if anything is.
-    items = [(key, s if s.fetches else Summary(*s[:4], *(0,) * 8)) for key, s in items]
+    items = [(key, s if s.fetches else Summary(*s[:4], *(0,) * 9)) for key, s in items]
     items = [(key, s._replace(changes=0, content=s.began)) for key, s in items]
     expected: dict[int, Summary] = {}
     for key, summary in items:

@@ -135,6 +135,7 @@ def _shard(
         cache=cache,
         frontier=frontier,
         calendar=Calendar(files.within("calendar")),
+        revisits=Calendar(files.within("revisits")),
         content=ContentIndex([content]),
         content_store=content,
         left=left,

@@ -1,0 +1,431 @@
+"""Coming back: what a continuous crawl does with the decisions of `lycosa.refresh`.
+
+**A page that was fetched** gets a `Deferred(refresh)` right behind its Fetched, with the time at which it is due
+and why (`comes_back`). The entry waits in the shard's calendar of revisits. Since a due time depends on the price
+of a fetch, which moves, an entry comes up halfway, is judged again, and waits on if it is early; that is not
+logged.
+
+**What is due** becomes pending (`release`), as much as the budget allows and the soonest due first. An entry that
+is older than the last fetch of its page is dropped: somebody else came back to it.
+
+**A survey** of the page tables, every so often and in a thread, learns the priors of sites, finds the price at
+which the pages ask for as many fetches as there are, and says how fresh the collection is.
+
+**What is gone** (4xx) is due again after as long as it has been gone, a day at least. **A host that cannot be
+had** rests, an hour at first and twice as long after each further failure; its pages wait without being asked
+for, but for one.
+
+**The budget** (`fetches` a day) has two buckets, for new URLs and for known pages; what overflows one goes into
+the other. Half is for either at first; then by yield: the share of new URLs that were pages worth keeping against
+the share of known pages that had changed. Without `fetches` new URLs are not held back, and known pages have
+`per_page` fetches a day.
+
+**Beginning.** Pages fetched while the crawl was not continuous have no due time (`Shard.unscheduled`): a pass
+over the log gives them one. A crash can leave a Fetched as the last record without its Deferred, and only there:
+it gets one at the start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lycosa.clock import Clock, milliseconds
+from lycosa.crawl.shard import Shard
+from lycosa.frontier import Order
+from lycosa.log.log_pass import LogPass
+from lycosa.pages.rows import NO_ROWS, Rows
+from lycosa.pages.summary import Summary
+from lycosa.records import Before, Deferred, Fetched, Waiting, Why
+from lycosa.refresh import importance
+from lycosa.refresh.options import Policy, RefreshOptions
+from lycosa.refresh.priors import Priors, survey
+from lycosa.refresh.rates import DAY, DEFAULT, Looks, believed, likelihood, posterior, rate
+from lycosa.refresh.value import age, freshness, intervals, price
+from lycosa.url.parts import host_of, site_of
+
+SAMPLE = 100_000
+"""Pages of an agent that a survey looks at, about."""
+_AGAIN = 600.0
+_FEW = 50
+"""A survey is due after so many seconds, or fetches (or a fifth of the pages, if that is more)."""
+_AT_ONCE = 256
+_EARLY = 60.0
+"""Seconds: a page that is due so soon may as well be fetched now."""
+_HOUR = 3_600.0
+_REST = 30 * DAY
+_HOSTS = 10_000
+_ENOUGH = 200
+"""Fetches of either kind before yields count."""
+
+
+class Figures(NamedTuple):
+    """How fresh the collection is, as far as can be known: at a time, with an error of two standard deviations."""
+
+    at: int
+    pages: int
+    fresh: float
+    """The share of pages that are as they were fetched, weighted by importance; `plain`: not weighted."""
+    error: float
+    plain: float
+    age: float
+    """Seconds for which the others have been out of date, over all pages."""
+    price: float
+    asked: float
+    """Fetches a second that this price asks for."""
+
+
+class Refreshing:
+    """Of one agent; see the module."""
+
+    def __init__(
+        self, options: RefreshOptions, shards: Sequence[Shard], order: Order, clock: Clock, size: int = 1
+    ) -> None:
+        """`size`: how many agents share the budget."""
+        self._options = options
+        self._policy = Policy(options.policy)
+        self._shards = shards
+        self._order = order
+        self._clock = clock
+        self._size = size
+        self._priors = Priors()
+        self._price = 0.0
+        self.figures: Figures | None = None
+        self._surveyed = clock.monotonic()
+        self._since = 0  # fetches since then
+        self._found = 0  # ... of new URLs
+        self._filled = clock.monotonic()
+        self._tokens = [1.0, 1.0]  # for new URLs, for known pages
+        self._tried, self._gained = [0, 0], [0, 0]
+        self._mean_bytes = 0.0
+        self._resting: dict[str, tuple[int, int]] = {}
+        self._next_of: dict[str, int] = {}
+
+    # -- a page was fetched
+
+    def weigh(self, waiting: Waiting) -> int:
+        """How important a page is."""
+        kind = self._options.importance
+        if kind == "depth":
+            return importance.by_depth(waiting.depth)
+        if kind == "equal":
+            return importance.ONE
+        return max(importance.ONE - min(self._order.levels([waiting], None)[0], 15), importance.LEAST)
+
+    def comes_back(self, shard: Shard, record: Fetched) -> Deferred:
+        """When the page of a Fetched that was just logged is due again, and why."""
+        key = shard.keyer.key(record.url)
+        found = shard.pages.find(key)
+        assert found is not None
+        self._note(record, found)
+        due, why = self._due(key, found, milliseconds(self._clock))
+        site = site_of(record.url)
+        return Deferred(
+            *(record.at, record.url, site, record.depth, 0, 0, Why.REFRESH, due, why), before=Before.PAGE
+        )
+
+    def _note(self, record: Fetched, found: Summary) -> None:
+        self._resting.pop(host_of(record.url), None)
+        known = record.before is Before.PAGE
+        self._since += 1
+        self._found += not known
+        self._tried[known] += 1
+        if known:
+            self._gained[known] += found.changed * 1000 > record.at - 2000 and found.changes > 0
+        else:
+            self._gained[known] += record.status < 300 and not record.duplicate
+        if known:
+            self._mean_bytes += (record.size - self._mean_bytes) / min(self._tried[known], 1000)
+
+    def _due(self, key: int, found: Summary, now: int) -> tuple[int, str]:
+        """When a page is due, in milliseconds, and why."""
+        options = self._options
+        if found.failures:
+            wait = min(_HOUR * 2.0 ** min(found.failures, 20), options.longest)
+            return now + int(wait * 1000), f"it failed {found.failures} times in a row"
+        if found.status == 4:
+            gone = found.last - found.changed
+            wait = min(max(gone, DAY), options.longest)
+            return (found.last + int(wait)) * 1000, f"it has been gone for {_span(gone)}"
+        looks = Looks.of(found.still, max(found.last - found.first - found.still, 0), found.changes)
+        belief = posterior(looks, self._priors.of(np.array([key >> 48], np.int64)))
+        weight = importance.importance_of([found.weight])
+        wait = float(intervals(belief, weight, self.price, self._policy)[0])
+        wait = min(max(wait, options.shortest), options.longest)
+        seen = f"{found.changes} changes seen in {found.fetches} fetches"
+        often = f"it changes every {_span(1 / float(rate(belief)[0]))}"
+        return (found.last + int(wait)) * 1000, f"{often} ({seen}), importance {weight[0]:.2g}"
+
+    @property
+    def price(self) -> float:
+        """Of a fetch, as of the last survey; before the first, as if nothing were known of any page."""
+        if not self._price:
+            pages = max(self.pages, 1)
+            each = np.ones(1)
+            self._price = price(DEFAULT[None, :], each, self._rate(pages) / pages, self._policy)
+        return self._price
+
+    @property
+    def pages(self) -> int:
+        return sum(shard.totals.pages for shard in self._shards)
+
+    # -- a page could not be had
+
+    def postponed(self, waiting: Waiting, down: bool, detail: str) -> Deferred:
+        """A known page that could not be fetched now waits; `down`: its whole host does."""
+        now, host = milliseconds(self._clock), host_of(waiting.url)
+        wait = min(_HOUR * 2.0 ** min(waiting.attempt, 20), self._options.longest)
+        due = now + int(wait * 1000)
+        if down and (until := self.resting(host)) is None:
+            failures = self._resting.pop(host, (0, 0))[0]
+            due = now + int(min(_HOUR * 2.0**failures, _REST) * 1000)
+            if len(self._resting) >= _HOSTS:
+                del self._resting[next(iter(self._resting))]
+            self._resting[host] = (min(failures + 1, 20), due)
+        elif down and until is not None:
+            due = until
+        row = (now, waiting.url, site_of(waiting.url), waiting.depth, 0, waiting.attempt, Why.REFRESH, due)
+        return Deferred(*row, detail[:300], before=Before.PAGE)
+
+    def resting(self, host: str) -> int | None:
+        """Until when a host that could not be had is not asked for known pages; None: it may be."""
+        found = self._resting.get(host)
+        return found[1] if found is not None and found[1] > milliseconds(self._clock) else None
+
+    # -- the budget
+
+    def _rate(self, pages: int) -> float:
+        """Fetches of known pages a second that the budget allows."""
+        options = self._options
+        if not options.fetches:
+            rate_ = options.per_page * pages / DAY
+        else:
+            whole = options.fetches / DAY / self._size
+            since = max(self._clock.monotonic() - self._surveyed, 60.0)
+            rate_ = max(whole * self.share, whole - self._found / since)
+        if options.bytes and self._mean_bytes:
+            rate_ = min(rate_, options.bytes / DAY / self._size / self._mean_bytes)
+        return rate_
+
+    @property
+    def share(self) -> float:
+        """Of the budget, for known pages."""
+        if self._options.share:
+            return self._options.share
+        if min(self._tried) < _ENOUGH:
+            return 0.5
+        found, changed = (gained / tried for gained, tried in zip(self._gained, self._tried, strict=True))
+        return min(max(changed / max(found + changed, 1e-9), 0.1), 0.9)
+
+    def _fill(self) -> None:
+        now = self._clock.monotonic()
+        passed, self._filled = now - self._filled, now
+        options = self._options
+        if not options.fetches:
+            rate_ = self._rate(self.pages)
+            self._tokens[1] = min(self._tokens[1] + passed * rate_, max(60 * rate_, 1.0))
+            return
+        whole = options.fetches / DAY / self._size
+        most = max(60 * whole, 1.0)
+        parts = [passed * whole * (1 - self.share), passed * whole * self.share]
+        for kind in (0, 1):
+            self._tokens[kind] += parts[kind]
+            over = self._tokens[kind] - most
+            if over > 0:
+                self._tokens[kind] = most
+                self._tokens[1 - kind] = min(self._tokens[1 - kind] + over, most)
+
+    @property
+    def patience(self) -> float:
+        """Seconds until the budget allows another fetch of a known page, one at least."""
+        if self._tokens[1] >= 1:
+            return 1.0
+        rate_ = self._rate(self.pages)
+        return max((1 - self._tokens[1]) / rate_, 1.0) if rate_ else _AGAIN
+
+    def may_discover(self) -> bool:
+        """Whether a new URL may be fetched now; it counts as fetched then."""
+        if not self._options.fetches:
+            return True
+        self._fill()
+        if self._tokens[0] < 1:
+            return False
+        self._tokens[0] -= 1
+        return True
+
+    # -- what is due
+
+    def release(self, shard: Shard, now_ms: int) -> None:
+        """Pages that are due become pending, as the budget and the shard's memory allow."""
+        first = shard.revisits.next_due()
+        if first is None or first > now_ms:
+            return
+        self._fill()
+        items: list[Waiting] = []
+        looked, room = 0, shard.room_for_due()
+        while (
+            looked < _AT_ONCE
+            and (most := min(int(self._tokens[1]), room - len(items), _AT_ONCE - looked)) > 0
+        ):
+            rows = shard.revisits.due(now_ms, most)
+            if not rows:
+                break
+            looked += len(rows)
+            for row in rows:
+                key = shard.keyer.key(row.url)
+                if self._is_due(shard, row, key, now_ms):
+                    items.append(Waiting(row.url, key, row.depth, row.hops, row.attempt, Before.PAGE))
+                    self._tokens[1] -= 1
+        if items:
+            shard.frontier.put(items, [0] * len(items))
+
+    def _is_due(self, shard: Shard, row: Deferred, key: int, now: int) -> bool:
+        """Whether an entry's page is to be fetched; if not, it waits on, unless the entry is out of date."""
+        found = shard.pages.find(key)
+        if found is None or found.last > row.at // 1000 + 1:
+            return False
+        host = host_of(row.url)
+        due = self.resting(host)
+        if due is None and self._options.per_host:
+            if (next_ := self._next_of.get(host, 0)) > now:
+                due = next_
+            else:
+                self._space(host, now)
+        if due is None and not row.attempt:
+            due = self._due(key, found, now)[0]
+            if due <= now + int(_EARLY * 1000):
+                due = None
+        if due is None:
+            return True
+        wait = max(due - now, 1000)
+        due = due if wait < 6 * _HOUR * 1000 else now + wait // 2
+        shard.revisits.add(
+            Deferred(
+                *(row.at, row.url, row.site, row.depth, row.hops, row.attempt, Why.REFRESH, due, row.detail),
+                before=Before.PAGE,
+            )
+        )
+        return False
+
+    def _space(self, host: str, now: int) -> None:
+        if len(self._next_of) >= _HOSTS:
+            self._next_of = {name: at for name, at in self._next_of.items() if at > now}
+        self._next_of[host] = now + int(DAY / self._options.per_host * 1000)
+
+    # -- surveys
+
+    @property
+    def survey_due(self) -> bool:
+        if not self._since:
+            return False
+        if self._since >= max(_FEW, self.pages // 5):
+            return True
+        return self._clock.monotonic() - self._surveyed >= _AGAIN
+
+    async def survey(self) -> None:
+        """Look at the page tables; learn, and set the price."""
+        pages = self.pages
+        fetches = self._rate(pages)
+        step = max(pages // SAMPLE, 1)
+        tables = [shard.pages.rows() for shard in self._shards]
+        self._surveyed, self._since, self._found = self._clock.monotonic(), 0, 0
+        now = milliseconds(self._clock)
+        learned = await asyncio.to_thread(self._learn, tables, step, pages, fetches, now)
+        if learned is not None:
+            self._priors, self.figures = learned
+            self._price = self.figures.price
+
+    def _learn(
+        self, tables: Sequence[Iterator[Rows]], step: int, pages: int, fetches: float, now: int
+    ) -> tuple[Priors, Figures] | None:
+        rows = np.concatenate([NO_ROWS, *(_some(part, step) for table in tables for part in table)])
+        rows = rows[rows["fetches"] > 0]
+        if not len(rows):
+            return None
+        return judged(rows, pages, fetches, now, self._options)
+
+    def figure(self, name: str) -> float:
+        """One of the figures of the last survey; 0 before the first."""
+        return float(getattr(self.figures, name)) if self.figures is not None else 0.0
+
+    # -- pages without a due time
+
+    def mend(self, shard: Shard) -> None:
+        """Of a Fetched that a crash left as the last record, without what follows it."""
+        end = shard.log.end
+        if not end or len(shard.unscheduled) == 1 or shard.unscheduled[1:] == [end]:
+            return
+        last = shard.log.read(end - 1)
+        if isinstance(last, Fetched):
+            shard.append(self.comes_back(shard, last))
+
+    async def schedule(self, shard: Shard) -> None:
+        """Give pages that were fetched before the crawl was continuous a due time: some of them."""
+        start, stop = shard.unscheduled
+        reading = LogPass(shard.log.reader.files, start)
+        while reading.position < stop:
+            rows = await asyncio.to_thread(reading.take_records, min(stop, shard.log.committed))
+            if not rows:
+                return  # the rest is not committed yet
+            for position, record in rows:
+                if isinstance(record, Fetched):
+                    self._schedule(shard, position, record)
+            shard.unscheduled[0] = reading.position
+            await asyncio.sleep(0)
+        shard.unscheduled = []
+
+    def _schedule(self, shard: Shard, position: int, record: Fetched) -> None:
+        key = shard.keyer.key(record.url)
+        found = shard.pages.find(key)
+        if found is None or found.position != position:
+            return  # it was fetched again, and has its entry; or it never had any content
+        now = milliseconds(self._clock)
+        due, why = self._due(key, found, now)
+        row = (now, record.url, site_of(record.url), record.depth, 0, 0, Why.REFRESH, max(due, now), why)
+        shard.append(Deferred(*row, before=Before.PAGE))
+
+
+def judged(
+    rows: Rows, pages: int, fetches: float, now: int, options: RefreshOptions
+) -> tuple[Priors, Figures]:
+    """What rows of page tables, all or a sample, tell of a collection of so many pages."""
+    numbers = (rows["key"] >> np.uint64(48)).astype(np.int64)
+    still = rows["still"].astype(np.float64)
+    moved = np.maximum(rows["last"].astype(np.float64) - rows["first"] - still, 0.0)
+    looks = Looks(still, moved, rows["changes"].astype(np.float64))
+    priors = survey(numbers, looks)
+    belief = believed(likelihood(looks), priors.of(numbers))
+    weight = importance.importance_of(rows["status"] >> 3)
+    there = (rows["status"] & 7) != 4
+    share = len(rows) / max(pages, 1)
+    policy = Policy(options.policy)
+    at = price(belief[there], weight[there], fetches * share, policy)
+    wait = np.clip(intervals(belief[there], weight[there], at, policy), options.shortest, options.longest)
+    since = np.maximum(now / 1000 - rows["last"], 0.0)
+    fresh = freshness(belief, since)
+    error = 2 * np.sqrt((weight**2 * fresh * (1 - fresh)).sum()) / weight.sum()
+    figures = Figures(
+        at=now,
+        pages=pages,
+        fresh=float((weight * fresh).sum() / weight.sum()),
+        error=float(error),
+        plain=float(fresh.mean()),
+        age=float((weight * age(belief, since)).sum() / weight.sum()),
+        price=at,
+        asked=float((1 / wait).sum() / share) if len(wait) else 0.0,
+    )
+    return priors, figures
+
+
+def _some(part: Rows, step: int) -> Rows:
+    """One row in `step`, chosen by key."""
+    return part if step == 1 else part[part["key"] % np.uint64(step) == 0]
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("d", DAY), ("h", _HOUR), ("min", 60.0)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.0f} s"

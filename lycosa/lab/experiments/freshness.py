@@ -1,0 +1,230 @@
+"""How fresh is a collection that is come back to, under which policy? A web of known rates, a virtual month.
+
+**The web.** Pages lie on sites. Rates of change are log-normal, part of the spread between sites and part within
+them; importance is Pareto distributed. Every look at a page finds other bytes (a nonce, a counter, a date): of the
+changes of bytes that looks every twelve hours would see, only some 1.3% are changes of content, as in 277,836
+changes of real pages. A policy that took bytes for content would see every page change at every look.
+
+**The crawl.** All pages are fetched once, at a random time of the first day. From then on the production
+decisions run (`lycosa.refresh`): what is believed of each page from what looks at it have seen and from its site,
+its due time at the price of a fetch, a survey every so often that learns the priors and sets the price by the
+budget. Fetches wait in the order of their due times when more are due than the budget allows. Nothing here
+decides anything.
+
+**The truth.** Freshness is the share of time, weighted by importance, at which the copy was current. Changes are
+memoryless, so the first one after a fetch is drawn when the fetch is made, and freshness is exact, not sampled.
+
+**Beside them** stands the periodic optimum with known rates, as a formula (`optimum`), and the same rule for each
+page with known rates, run like the others (`known`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lycosa.refresh.options import Policy
+from lycosa.refresh.priors import Priors, survey
+from lycosa.refresh.rates import DAY, RATES, Column, Looks, Weights, believed, likelihood
+from lycosa.refresh.value import freshness, intervals, price
+
+POLL = DAY / 2
+CONTENT_SHARE = 0.013
+"""Of the byte changes between two looks twelve hours apart, those with a change of content."""
+
+
+class Web(NamedTuple):
+    """Pages as columns."""
+
+    rates: Column  # changes a second
+    importance: Column
+    sites: np.ndarray  # the number of each page's site
+
+    @property
+    def pages(self) -> int:
+        return len(self.rates)
+
+
+def make_web(pages: int, sites: int, seed: int) -> Web:
+    """A web on which one visit a page and day leaves some 83% fresh."""
+    random = np.random.default_rng(seed)
+    of = random.integers(0, sites, pages)
+    between, within = 1.4, 1.05  # 1.75 in all
+    logs = -1.8 + between * random.standard_normal(sites)[of] + within * random.standard_normal(pages)
+    return Web(np.exp(logs) / DAY, random.pareto(1.3, pages) + 1.0, of)
+
+
+class Row(NamedTuple):
+    """One policy at one budget."""
+
+    policy: str
+    budget: float  # fetches a page and day
+    fresh: float  # weighted by importance, over the measured time
+    fetches: float  # made, a page and day
+    error: float  # the live estimate less the truth, on average over the days
+    curve: tuple[float, ...]  # what was fresh at the end of each day
+
+
+def periodic_optimum(web: Web, budget: float) -> float:
+    """Freshness of the best periodic schedule for known rates, at `budget` fetches a page and day."""
+    x = np.logspace(-6, 3, 6000)
+    gained = 1 - (1 + x) * np.exp(-x)
+
+    def plan(at: float) -> tuple[Column, Column]:
+        wanted = at * web.rates / web.importance
+        found = np.interp(wanted, gained, x)
+        return np.where(wanted < gained[-1], web.rates / found, 0.0), found
+
+    low, high = 1e-9, 1e15
+    for _ in range(200):
+        middle = float(np.sqrt(low * high))
+        asked = plan(middle)[0].sum()
+        low, high = (middle, high) if asked > budget * web.pages / DAY else (low, middle)
+    rates, found = plan(high)
+    fresh = np.where(rates > 0, -np.expm1(-found) / found, 0.0)
+    return float((web.importance * fresh).sum() / web.importance.sum())
+
+
+class Known:
+    """Beliefs for rates that are known: all on the two nearest of the grid, with their mean right."""
+
+    def __init__(self, web: Web) -> None:
+        logs = np.log(np.clip(web.rates, RATES[0], RATES[-1]))
+        place = np.interp(logs, np.log(RATES), np.arange(len(RATES)))
+        low = np.minimum(place.astype(int), len(RATES) - 2)
+        part = (np.clip(web.rates, RATES[0], RATES[-1]) - RATES[low]) / (RATES[low + 1] - RATES[low])
+        self.weights: Weights = np.zeros((web.pages, len(RATES)))
+        rows = np.arange(web.pages)
+        self.weights[rows, low] = 1 - part
+        self.weights[rows, low + 1] = part
+
+
+def run(
+    web: Web,
+    budget: float,
+    policy: Policy,
+    *,
+    seed: int,
+    days: float = 30.0,
+    warm: float = 0.0,
+    known: bool = False,
+    by_bytes: bool = False,
+    slice_seconds: float = DAY / 48,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Row:
+    """Crawl a web for `warm` and then `days` days, and measure the latter.
+
+    `known`: rates need not be learned. `by_bytes`: other bytes are taken for a change.
+    """
+    random = np.random.default_rng(seed)
+    count, per_second = web.pages, budget * web.pages / DAY
+    start = DAY * (1 + warm)
+    end = start + DAY * days
+    last = random.random(count) * DAY  # of each page: when it was fetched,
+    changes_at = last + random.exponential(1 / web.rates)  # when it changes next,
+    still, moved, changes = np.zeros(count), np.zeros(count), np.zeros(count)
+    # Bytes change at such a rate that, of the changes two looks apart, the wanted share is of content.
+    content = float(np.mean(-np.expm1(-web.rates * POLL)))
+    noise = -np.log1p(-min(content / CONTENT_SHARE, 0.999)) / POLL
+    fixed = Known(web).weights if known else None
+    priors = Priors()
+    at_price = 0.0
+    due = np.full(count, np.inf)
+    fresh = 0.0
+    weight = web.importance / web.importance.sum()
+    truths: list[float] = []
+    estimates: list[float] = []
+    tokens, made = 0.0, 0
+    now, next_survey, next_day = 0.0, 0.0, start
+    sites = web.sites.astype(np.int64)
+
+    def beliefs(of: np.ndarray) -> Weights:
+        if fixed is not None:
+            return np.asarray(fixed[of])
+        likely = likelihood(Looks(still[of], moved[of], changes[of]))
+        return believed(likely, priors.of(sites[of]))
+
+    def decide(of: np.ndarray) -> None:
+        due[of] = last[of] + intervals(beliefs(of), web.importance[of], at_price, policy)
+
+    def current(of: np.ndarray, until: Column | float) -> float:
+        """The time, within that which is measured, for which copies were current until `until`."""
+        stop = np.minimum(np.minimum(changes_at[of], until), end)
+        return float((weight[of] * np.maximum(stop - np.maximum(last[of], start), 0.0)).sum())
+
+    every = np.arange(count)
+    while now < end:
+        now += slice_seconds
+        tokens = min(tokens + per_second * slice_seconds, max(per_second * slice_seconds * 2, 1.0))
+        if now >= next_survey:
+            if fixed is None:
+                looks = Looks(still, moved, changes)
+                priors = survey(sites, looks)
+            at_price = price(beliefs(every), web.importance, per_second, policy)
+            decide(every)
+            next_survey = now + (DAY / 4 if now < 10 * DAY else DAY)
+        ready = np.flatnonzero(due <= now)
+        most = int(tokens)
+        if len(ready) > most:
+            ready = ready[np.argsort(due[ready], kind="stable")[:most]]
+        if len(ready):
+            at = np.clip(due[ready], np.maximum(last[ready] + 1.0, now - slice_seconds), now)
+            fresh += current(ready, at)
+            gap = at - last[ready]
+            changed = changes_at[ready] <= at
+            seen = changed | (random.random(len(ready)) < -np.expm1(-noise * gap)) if by_bytes else changed
+            still[ready] += np.where(seen, 0.0, gap)
+            moved[ready] += np.where(seen, gap, 0.0)
+            changes[ready] += seen
+            last[ready] = at
+            renewed = at + random.exponential(1 / web.rates[ready])
+            changes_at[ready] = np.where(changed, renewed, changes_at[ready])
+            decide(ready)
+            tokens -= len(ready)
+            made += int(((at >= start) & (at < end)).sum())
+        if now >= next_day:
+            next_day += DAY
+            truths.append(float((weight * (changes_at > now)).sum()))
+            estimates.append(float((weight * freshness(beliefs(every), now - last)).sum()))
+            tell(f"{policy} at {budget}: day {int(now // DAY)}")
+    fresh += current(every, end)
+    return Row(
+        policy="known rates" if known else f"{policy}, by bytes" if by_bytes else str(policy),
+        budget=budget,
+        fresh=fresh / (end - start),
+        fetches=made / count / days,
+        error=float(np.mean(estimates) - np.mean(truths)),
+        curve=tuple(truths),
+    )
+
+
+class Table(NamedTuple):
+    """What one budget came to."""
+
+    budget: float
+    optimum: float
+    rows: list[Row]
+
+
+def experiment(
+    web: Web,
+    budgets: Sequence[float],
+    *,
+    seed: int,
+    days: float = 30.0,
+    warm: float = 0.0,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Table]:
+    """Every policy at every budget."""
+    tables = []
+    for budget in budgets:
+        rows = [
+            run(web, budget, Policy.UNIFORM, seed=seed, days=days, warm=warm, tell=tell),
+            run(web, budget, Policy.PROPORTIONAL, seed=seed, days=days, warm=warm, tell=tell),
+            run(web, budget, Policy.VALUE, seed=seed, days=days, warm=warm, by_bytes=True, tell=tell),
+            run(web, budget, Policy.VALUE, seed=seed, days=days, warm=warm, tell=tell),
+            run(web, budget, Policy.VALUE, seed=seed, days=days, warm=warm, known=True, tell=tell),
+        ]
+        tables.append(Table(budget, periodic_optimum(web, budget), rows))
+    return tables

@@ -1,0 +1,48 @@
+"""How a crawl comes back to its pages."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+
+class Policy(StrEnum):
+    """How often pages are come back to."""
+
+    VALUE = "value"
+    UNIFORM = "uniform"
+    PROPORTIONAL = "proportional"
+
+
+class RefreshOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Coming back. A crawl that is not continuous fetches each page once, and nothing else here matters."""
+
+    continuous: bool = False  # a page is fetched again when it is due, and the crawl does not end by itself
+    policy: Literal["value", "uniform", "proportional"] = "value"
+    importance: Literal["depth", "equal", "order"] = "depth"
+    """Of a page: depth halves it with each link from a seed, order takes the level that the order gives it."""
+    fetches: float = 0.0
+    """A day, of new and known pages together; 0: `per_page` for the known ones, no limit for the new."""
+    bytes: int = 0  # a day, of bodies as sent; 0: no limit
+    per_page: float = 0.3  # fetches a day and page, if `fetches` says nothing
+    per_host: float = 0.0  # fetches a day again of pages of one host, at most; 0: politeness alone
+    share: float = 0.0  # of `fetches` for known pages; 0: half at first, then by what either has yielded
+    shortest: float = 600.0  # seconds between two fetches of a page, at least ...
+    longest: float = 7_776_000.0  # ... and at most, if the budget allows it
+
+    def __post_init__(self) -> None:
+        for name in ("fetches", "per_page", "per_host", "bytes", "share"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} is at least 0, not {value}")
+        if self.share > 1:
+            raise ValueError(f"share is a part of 1, not {self.share}")
+        if not self.fetches and not self.per_page:
+            raise ValueError(
+                "fetches or per_page says how often pages are fetched again: one of them is above 0"
+            )
+        if not 0 < self.shortest <= self.longest < math.inf:
+            raise ValueError("shortest is above 0, and longest not below it")
