@@ -72,13 +72,14 @@ class PerfectNetwork:
         return Fate()
 
 
-class _Stream:
+class KeptStream:
     """A stream as the servers keep it."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, last: int = 0) -> None:
+        """`last`: sequences up to this one were used before."""
         self.limit = limit
         self.bytes = 0
-        self.last = 0
+        self.last = last
         self.messages: dict[int, Message] = {}  # by sequence, rising
 
     def append(
@@ -123,27 +124,67 @@ def _size(lane: str, headers: Mapping[str, str], data: bytes) -> int:
     return _HEAD + len(lane) + sum(len(name) + len(value) for name, value in headers.items()) + len(data)
 
 
-class _Crawl:
+class KeptCrawl:
     """What the servers keep of one crawl."""
 
-    def __init__(self) -> None:
-        self.streams: dict[str, _Stream] = {}
+    def __init__(self, last: int = 0) -> None:
+        """`last`: sequences of streams up to this one were used before."""
+        self.streams: dict[str, KeptStream] = {}
         self.keys: dict[str, Entry] | None = None
         self.revision = 0
-        self.answering: dict[str, list[MemoryAnswering]] = {}
+        self._last = last
+
+    def create(self, streams: Sequence[StreamPlan]) -> None:
+        self.keys = {} if self.keys is None else self.keys
+        for plan in streams:
+            self.streams.setdefault(plan.name, KeptStream(plan.bytes, self._last))
+
+    def remove(self, streams: Sequence[str]) -> None:
+        self.keys = None
+        for name in streams:
+            self.streams.pop(name, None)
+
+    def set(
+        self, keys: dict[str, Entry], key: str, value: bytes | None, revision: int | None
+    ) -> int | Conflict:
+        """Set a key (that still has that revision), or delete it (None); its new revision."""
+        known = keys[key].revision if key in keys else 0
+        if revision is not None and revision != known:
+            return Conflict(f"{key} was changed by somebody else")
+        self.revision += 1
+        keys[key] = Entry(key, self.revision, value)
+        return self.revision
+
+    def all(self, keys: dict[str, Entry], pattern: str) -> list[Entry]:
+        return [row for row in keys.values() if row.value is not None and _fits(row.key, pattern)]
+
+    def since(self, pattern: str, revision: int) -> list[Entry]:
+        """The keys of a pattern that changed after a revision, in order."""
+        found = [each for each in (self.keys or {}).values() if each.revision > revision]
+        return sorted((each for each in found if _fits(each.key, pattern)), key=lambda each: each.revision)
 
 
 class MemoryServers:
     """What lasts when clients come and go."""
 
     def __init__(self) -> None:
-        self._crawls: dict[str, _Crawl] = {}
+        self._crawls: dict[str, KeptCrawl] = {}
+        self._answering: dict[tuple[str, str], list[MemoryAnswering]] = {}
         self._travelling: set[asyncio.Task[Any]] = set()
         self._news: dict[tuple[str, str], asyncio.Event] = {}
         self._context = contextvars.copy_context()
 
-    def crawl(self, name: str) -> _Crawl:
-        return self._crawls.setdefault(name, _Crawl())
+    def crawl(self, name: str) -> KeptCrawl:
+        return self._crawls.setdefault(name, KeptCrawl())
+
+    def answering(self, crawl: str, subject: str) -> list[MemoryAnswering]:
+        """Who answers for a subject."""
+        return self._answering.setdefault((crawl, subject), [])
+
+    def hang_up(self, line: _Line) -> None:
+        """A client answers no more."""
+        for answering in self._answering.values():
+            answering[:] = [each for each in answering if each.line is not line]
 
     def changed(self, crawl: str, of: str) -> None:
         """Somebody wrote to a stream, or a key (""): whoever waits for that looks again."""
@@ -176,7 +217,7 @@ class _Line:
         self.closed = False
 
     @property
-    def kept(self) -> _Crawl:
+    def kept(self) -> KeptCrawl:
         return self.servers.crawl(self.crawl)
 
     async def call(self, to: str, seconds: float, act: Callable[[], T]) -> T | Unavailable:
@@ -317,10 +358,10 @@ class MemoryStream:
     async def purge(self, before: int, lane: str | None = None) -> Unavailable | None:
         return await self._look(lambda stream: stream.purge(before, lane))
 
-    def _stream(self) -> _Stream | Absent:
+    def _stream(self) -> KeptStream | Absent:
         return self._line.kept.streams.get(self.name) or Absent(f"there is no stream {self.name}")
 
-    async def _look(self, act: Callable[[_Stream], T]) -> T | Unavailable:
+    async def _look(self, act: Callable[[KeptStream], T]) -> T | Unavailable:
         def look() -> T | Unavailable:
             stream = self._stream()
             return stream if isinstance(stream, Absent) else act(stream)
@@ -339,15 +380,11 @@ class MemoryWatch:
     async def next(self, seconds: float) -> list[Entry] | Unavailable:
         kept = self._line.kept
 
-        def look() -> list[Entry]:
-            found = [each for each in (kept.keys or {}).values() if each.revision > self._seen]
-            return sorted(
-                (each for each in found if _fits(each.key, self._pattern)), key=lambda each: each.revision
-            )
-
         if kept.keys is None:
             return Absent(f"there is no crawl {self._line.crawl}")
-        entries = await self._line.news("", self._pattern, seconds, look)
+        entries = await self._line.news(
+            "", self._pattern, seconds, lambda: kept.since(self._pattern, self._seen)
+        )
         if not isinstance(entries, Unavailable) and entries:
             self._seen = entries[-1].revision
         return entries
@@ -389,11 +426,7 @@ class MemoryBucket:
         return None if isinstance(answer, int) else answer
 
     async def all(self, pattern: str) -> list[Entry] | Unavailable:
-        return await self._with(
-            pattern,
-            _ASKED,
-            lambda keys: [row for row in keys.values() if row.value is not None and _fits(row.key, pattern)],
-        )
+        return await self._with(pattern, _ASKED, lambda keys: self._line.kept.all(keys, pattern))
 
     def watch(self, pattern: str) -> MemoryWatch:
         return MemoryWatch(self._line, pattern)
@@ -402,13 +435,9 @@ class MemoryBucket:
         kept = self._line.kept
 
         def act(keys: dict[str, Entry]) -> int | Conflict:
-            known = keys[key].revision if key in keys else 0
-            if revision is not None and revision != known:
-                return Conflict(f"{key} was changed by somebody else")
-            kept.revision += 1
-            keys[key] = Entry(key, kept.revision, value)
+            answer = kept.set(keys, key, value, revision)
             self._line.changed("")
-            return kept.revision
+            return answer
 
         return await self._with(key, _SET, act)
 
@@ -432,7 +461,7 @@ class MemoryAnswering:
         self.leave()
 
     def leave(self) -> None:
-        answering = self.line.kept.answering.get(self._subject, [])
+        answering = self.line.servers.answering(self.line.crawl, self._subject)
         if self in answering:
             answering.remove(self)
 
@@ -444,7 +473,7 @@ class MemoryRequests:
         self._line = line
 
     async def ask(self, subject: str, data: bytes, seconds: float) -> bytes | Unavailable:
-        if not self._line.kept.answering.get(subject) and not self._line.closed:
+        if not self._there(subject) and not self._line.closed:
             return Unavailable(f"{subject}: nobody answers")  # the servers say so at once
         answer = await self._line.call(subject, seconds, lambda: self._say(subject, data))
         if answer is None:
@@ -455,15 +484,17 @@ class MemoryRequests:
         await self._line.call(subject, 0.0, lambda: self._say(subject, data))
 
     def _say(self, subject: str, data: bytes) -> bytes | None:
-        there = list(self._line.kept.answering.get(subject, []))
-        said = [each.answer(data) for each in there if each.line.hears(subject)]
+        said = [each.answer(data) for each in list(self._there(subject)) if each.line.hears(subject)]
         return next((each for each in said if each is not None), None)
+
+    def _there(self, subject: str) -> list[MemoryAnswering]:
+        return self._line.servers.answering(self._line.crawl, subject)
 
     async def answer(
         self, subject: str, answer: Callable[[bytes], bytes | None]
     ) -> MemoryAnswering | Unavailable:
         made = MemoryAnswering(self._line, subject, answer)
-        self._line.kept.answering.setdefault(subject, []).append(made)
+        self._there(subject).append(made)
         return made
 
 
@@ -489,17 +520,11 @@ class MemoryEngine:
         return MemoryStream(self._line, name)
 
     async def create(self, streams: Sequence[StreamPlan], replicas: int) -> Unavailable | None:
-        kept = self._line.kept
-        kept.keys = {} if kept.keys is None else kept.keys
-        for plan in streams:
-            kept.streams.setdefault(plan.name, _Stream(plan.bytes))
+        self._line.kept.create(streams)
         return None
 
     async def remove(self, streams: Sequence[str]) -> Unavailable | None:
-        kept = self._line.kept
-        kept.keys = None
-        for name in streams:
-            kept.streams.pop(name, None)
+        self._line.kept.remove(streams)
         return None
 
     async def close(self) -> None:
@@ -508,5 +533,4 @@ class MemoryEngine:
     def vanish(self) -> None:
         """The client is gone, whatever it was about to do: it answers nobody, and nothing that it says is heard."""
         self._line.closed = True
-        for answering in self._line.kept.answering.values():
-            answering[:] = [each for each in answering if each.line is not self._line]
+        self._line.servers.hang_up(self._line)
