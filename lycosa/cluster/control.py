@@ -67,8 +67,15 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     )
     log_bytes: int = 256 << 20  # of one shard's tail
     exchange_bytes: int = 256 << 20  # of one shard's exchange
+    turn_seconds: float = 0.0  # of an address: after which whoever has it must have asked again; 0: the lease's
+    look: float = 0.5  # seconds between two looks at what others did
     version: str = VERSION
     splitter: SplitterOptions = SplitterOptions()
+
+    @property
+    def turn(self) -> float:
+        """Seconds that the turn of an address lasts."""
+        return self.turn_seconds or self.lease
 
     @property
     def segment_bytes(self) -> int:

@@ -13,7 +13,8 @@ Sending, for each shard that we hold (`Outgoing`). The way to each receiver is i
                 time, for all receivers that are behind and not blocked
     closing     read up to the commits of a moment ago; what is found from `until` on is in the outbox again
 
-It begins behind, where the last frame of ours in the receiver's stream ends. A stream that is full, or does not
+It begins behind, where the last frame of ours in the receiver's stream ends, or at the cursor that the receiver's
+holder told of when it opened its shard; until one of the two is there, it is *unknown*, and waits. A stream that is full, or does not
 answer, blocks its own receiver only: that one falls behind, and is tried again a little later.
 
 Receiving (`Incoming`). Frames become `Received` records that carry the sequence of their message; seeds become
@@ -26,11 +27,13 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
+
 from lycosa.clock import Clock, milliseconds
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.frames import AnswersFrame
 from lycosa.cluster.links import SEEDS, Answered, Arrival, Reader, Sender, send_answers
-from lycosa.cluster.names import exchange_of
+from lycosa.cluster.names import cursors_of, exchange_of
 from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.exchange import Heartbeats, Row, every, receive
 from lycosa.crawl.replay import LinkPass, ReadBack, read_back_apart
@@ -41,6 +44,8 @@ from lycosa.records import Duplicates, Link, LinkKind, Links, Received, Seeded, 
 
 _BLOCKED = 0.5
 """Seconds after which a receiver whose stream refused is tried again."""
+_UNKNOWN = 0.2
+"""And after which those are looked at of which nobody has told yet."""
 _PURGE = 5.0
 _WAIT = 1.0
 _SEEDS = 5_000
@@ -51,6 +56,7 @@ class _Way:
 
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
+        self.known = False  # where to go on
         self.behind = True
         self.read = 0  # behind: the log was read up to here
         self.until: int | None = None  # closing: from here on the outbox has it
@@ -86,19 +92,39 @@ class Outgoing:
         self._reading: LinkPass | None = None
         self._heartbeats = Heartbeats()
         self._answers: list[AnswersFrame] = []
+        self._look_at = 0.0
         shard.outbox.shut(self._ways)
         shard.replies = []
 
     async def resume(self) -> Unavailable | None:
-        """Find out where to go on, for every receiver."""
-        ways = list(self._ways.values())
+        """Find out where to go on, for every receiver for which that is told yet; for the others later."""
+        ways = [row for row in self._ways.items() if not row[1].known]
         for start in range(0, len(ways), 32):
-            for answer in await asyncio.gather(*(way.sender.resume() for way in ways[start : start + 32])):
-                if isinstance(answer, Unavailable):
+            for answer in await asyncio.gather(*(self._resume(*row) for row in ways[start : start + 32])):
+                if answer is not None:
                     return answer
-        for way in ways:
-            self._fall_behind(way)
         return None
+
+    async def _resume(self, other: int, way: _Way) -> Unavailable | None:
+        position = await way.sender.resume()
+        if position is None:
+            entry = await self._engine.bucket.get(cursors_of(other))
+            if entry is None or isinstance(entry, Unavailable):
+                return entry
+            cursors = msgspec.json.decode(entry.value or b"{}", type=dict[int, int])
+            way.sender.position = cursors.get(self._shard.number, 0)
+        elif isinstance(position, Unavailable):
+            return position
+        way.known = True
+        self._fall_behind(way)
+        return None
+
+    async def _resume_late(self) -> None:
+        """Look again for where to go on, if that was not told yet."""
+        now = self._clock.monotonic()
+        if now >= self._look_at and not all(way.known for way in self._ways.values()):
+            self._look_at = now + _UNKNOWN
+            await self.resume()
 
     def committed(self) -> None:
         """A commit has ended: more may travel."""
@@ -134,6 +160,7 @@ class Outgoing:
     async def run(self) -> None:
         """Send what may travel, until cancelled."""
         while True:
+            await self._resume_late()
             busy = await self._mend()
             await self._send_live()
             await self._send_answers()
@@ -195,7 +222,7 @@ class Outgoing:
     async def _mend(self) -> bool:
         """Read back a little of what was not sent; False if there is nothing to do now."""
         now = self._clock.monotonic()
-        open_ways = [(n, way) for n, way in self._ways.items() if way.behind and way.blocked <= now]
+        open_ways = [(n, way) for n, way in self._ways.items() if way.behind and way.known and way.blocked <= now]
         if not open_ways:
             return False
         return await self._step(open_ways)
