@@ -27,6 +27,7 @@ from enum import Enum, auto
 import msgspec
 
 from lycosa.clock import Clock
+from lycosa.cluster.control import About
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.host_turns import HostKeeper
 from lycosa.cluster.keeping import Keeper, Keeping
@@ -159,11 +160,13 @@ class Holder:
         hosts: HostKeeper,
         rations: Rations,
         clock: Clock,
-        shards: int,
+        about: About,
         refresh: Callable[[], Awaitable[None]],
+        closed: Callable[[Held], Awaitable[None]],
         told: Callable[[str], None],
         foreign: Foreign,
     ) -> None:
+        """`closed` hears of shards that are about to be handed over."""
         self.held = held
         self._agent = agent
         self._keeping = keeping
@@ -175,8 +178,9 @@ class Holder:
         self._hosts = hosts
         self._rations = rations
         self._clock = clock
-        self._shards = shards
+        self._about = about
         self._refresh = refresh
+        self._closed = closed
         self._told = told
         self._saving = asyncio.Lock()
 
@@ -214,7 +218,16 @@ class Holder:
             return Fenced("its tail took nothing from us")
         held.shard = shard
         held.saved = max(start, self._agent.saver.covered(number))
-        out = Outgoing(self._engine, shard, self._shards, holding.epoch, self._clock, self._agent.meters)
+        about = self._about
+        out = Outgoing(
+            self._engine,
+            shard,
+            about.shards,
+            holding.epoch,
+            self._clock,
+            self._agent.meters,
+            about.message_bytes,
+        )
         while (away := await self._begin(out, held, shard)) is not None:
             if isinstance(away, Fenced) or not holding.may_write(self._clock.monotonic()):
                 return away
@@ -310,6 +323,7 @@ class Holder:
         shard = held.shard
         await self._exchange.remove(number)
         await self._hosts.drop(number)
+        await self._agent.leave(number)  # all that are handed over at once, together
         async with self._saving:
             await self._agent.hand_over(number, keep_named=True)
             if not held.refused:
@@ -319,6 +333,8 @@ class Holder:
         if held.refused or not held.holding.may_write(self._clock.monotonic()):
             await self.let_go(number)
             return
+        with contextlib.suppress(Unavailable):
+            await self._closed(held)
         await self._rations.settle(number, shard.totals.pages)
         self._rations.end(number)
         turns = await self._turns.end(number, _TURNS if ending else 0.0)

@@ -1,8 +1,8 @@
 """Keeping a shard while its lease lasts, in a cluster: the log into the tail, the rest to shared storage.
 
-What an agent needs of whoever keeps its shards is `Keeper` (one shard) and `Keeping` (all of them, and the archive).
-Of each there are two: on one machine a shard is its directory (`own_keeping`); in a cluster it is a tail and what is
-on shared storage (`ShardKeeper` here, and `shared_keeping`).
+What an agent needs of whoever keeps its shards is `Keeper` (one shard) and `Keeping` (all of them, with the
+archive). Of each there are two: on one machine a shard is its directory (`own_keeping`); in a cluster it is a tail
+and what is on shared storage (`ShardKeeper` here, and `shared_keeping`).
 
 The order of things, which everything else rests on:
 

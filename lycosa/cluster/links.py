@@ -139,8 +139,11 @@ class Inbox:
 class Sender:
     """From one shard to one other. Used by the holder of the sending shard."""
 
-    def __init__(self, stream: Stream, sender: int, receiver: int, epoch: int) -> None:
-        """`stream`: the receiver's."""
+    def __init__(
+        self, stream: Stream, sender: int, receiver: int, epoch: int, most: int = MESSAGE_BYTES
+    ) -> None:
+        """`stream`: the receiver's. `most`: bytes of links in a message, before they are packed."""
+        self._most = most
         self._stream = stream
         self._sender = sender
         self._receiver = receiver
@@ -174,7 +177,7 @@ class Sender:
         """
         rows = [row for row in rows if self.position <= row[0] < end]
         asks = [ask for ask in asks if self.position <= ask[0] < end]
-        for part in cut(self.position, end, rows, asks, most=MESSAGE_BYTES):
+        for part in cut(self.position, end, rows, asks, most=self._most):
             refused = await self._post(part.start, part.end, part.rows, part.asks, asked)
             if refused is not None:
                 return refused

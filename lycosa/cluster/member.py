@@ -91,12 +91,18 @@ class Member:
         self.id = f"{word}_{machine.token(3)}" if not own_name else word
         self._clock = machine.clock
         self._leaving = asyncio.Event()
+        self._membership: Membership | None = None
 
     def leave(self) -> bool:
         """Hand everything over and end; False if that was asked before."""
         first = not self._leaving.is_set()
         self._leaving.set()
         return first
+
+    async def commit(self) -> None:
+        """Make durable what was appended: for whoever must end at once."""
+        if self._membership is not None:
+            await self._membership.commit()
 
     async def run(self) -> str:
         """Be an agent of the crawl until it ends, or until told to leave; why it ended."""
@@ -135,7 +141,7 @@ class Member:
         _demand_consent(options.frontier.scorer, self._scorer)
         # Only when everything else is in order: it may take a while.
         await asyncio.to_thread(self._machine.warm, options)
-        membership = Membership(
+        self._membership = membership = Membership(
             me=self.id,
             engine=engine,
             control=control,

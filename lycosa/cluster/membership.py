@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from lycosa.cluster.member import Home
 
 LEFT = "left; others go on"
-_REPORT = 0.5
 
 
 class Membership:
@@ -151,8 +150,9 @@ class Membership:
             hosts=self._hosts,
             rations=self._rations,
             clock=clock,
-            shards=about.shards,
+            about=about,
             refresh=self._refresh,
+            closed=lambda held: self._reporter.last_word(held),
             told=noted,
             foreign=foreign,
         )
@@ -175,8 +175,16 @@ class Membership:
         self._agent.begin([], await self._keeping.begin(), unclean=False)
 
     async def bring(self) -> None:
-        """Have where others find it what an earlier process left here."""
+        """Have where others find it what an earlier process left here, and answer for our meters."""
         await self._keeping.bring()
+        got(await self._engine.requests.answer(f"meters.{self.id}", self._tell_meters))
+
+    def _tell_meters(self, _: bytes) -> bytes:
+        return msgspec.json.encode(msgspec.structs.replace(self._said(), meters=self._agent.meters.read()))
+
+    async def commit(self) -> None:
+        """Make durable what was appended; for a last moment."""
+        await self._agent.saver.commit()
 
     def _may_ask(self, shard: int, address: str) -> bool:
         """Whether a shard's hosts may be asked now: lease and address; pages, if no visit has begun."""
@@ -200,9 +208,9 @@ class Membership:
                 (self._lease_step, min(self._about.lease / 20, 0.25)),
                 # By itself: it waits for answers, and leases must be looked at whether or not there are any.
                 (self._addresses.renew, min(self._about.lease / 20, 0.25)),
-                (self._place_step, min(self._about.lease / 10, 0.5)),
-                (self._reporter.report, _REPORT),
-                (self._reporter.look_for_end, _REPORT),
+                (self._place_step, min(self._about.lease / 10, self._about.look)),
+                (self._reporter.report, self._about.look),
+                (self._reporter.look_for_end, self._about.look),
                 (self._tend, 0.02),
                 (self._saves.step, 0.5),
             )
@@ -313,8 +321,8 @@ class Membership:
         with contextlib.suppress(Unavailable):
             self._note_state(await self._control.state())
 
-    async def _beat(self) -> None:
-        said = Said(
+    def _said(self) -> Said:
+        return Said(
             at=self._clock.wall(),
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -323,8 +331,10 @@ class Membership:
             visits=int(self._agent.meters.read().get("visits.active", 0)),
             foreign=self._foreign.count,
         )
+
+    async def _beat(self) -> None:
         if not self._leaving.is_set():
-            await self._presence.beat(msgspec.json.encode(said))
+            await self._presence.beat(msgspec.json.encode(self._said()))
 
     # -- holding
 
@@ -358,7 +368,9 @@ class Membership:
     async def _place_step(self) -> None:
         if self._seen < {"leases", "presence"}:
             return
-        if self._why_end(True):
+        over = bool(self._why_end(True))
+        self._agent.let_visits_end(over)
+        if over:
             if self._leaving.is_set():
                 await self._presence.leave()
             for number, held in list(self._held.items()):

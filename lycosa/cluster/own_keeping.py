@@ -1,9 +1,9 @@
 """Keeping shards on one machine: a shard's log is its directory, and its archive is where it was written.
 
 Nothing is restored, and nothing has to be brought anywhere: whoever holds the shard next opens the same directory.
-That is why a holder must be known to be dead before another takes its place. There is nothing that would refuse what
-it still writes; so leases of one machine do not run out (`FOREVER`), and whoever started an agent, and has seen its
-process end, gives back those that it had (`lycosa.cluster.leases.end_leases`).
+That is why a holder must be known to be dead before another takes its place: nothing would refuse what it still
+writes. So leases of one machine do not run out (`FOREVER`), and whoever started an agent, and has seen its process
+end, gives back those that it had (`lycosa.cluster.leases.end_leases`).
 
 What the logs know of the archive, and of each other, is looked at before any agent begins (`survey`).
 """

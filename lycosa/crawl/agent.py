@@ -623,9 +623,8 @@ class Agent:
         shard = self._saver.find(number)
         if shard is None:
             return
-        self._leaving.add(number)
         try:
-            await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
+            await self.leave(number)
             await self._end_threads(number)
             self._saver.remove(shard)  # from here on nothing is delivered to it
             await self._saver.commit(shard)
@@ -641,6 +640,15 @@ class Agent:
         await self._saver.commit()
         self._saver.catch_up(running=True)
         self._wake.set()
+
+    async def leave(self, number: int) -> None:
+        """Begin no more visits of a shard, and let those under way end; `hand_over` or `drop` come next."""
+        self._leaving.add(number)
+        await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
+
+    def let_visits_end(self, on: bool) -> None:
+        """Whether visits under way are to end with the page that they are at."""
+        self._visitor.stopping = on
 
     async def drop(self, shard: Shard) -> None:
         """Let a shard go that is another agent's by now: nothing of it is saved, or written, any more."""

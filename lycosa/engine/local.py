@@ -207,7 +207,9 @@ class LocalServer:
         if waiting := self._waiting.get(of):
             self._waiting[of] = [each for each in waiting if not each.answer()]
 
-    def _wait(self, client: _Client, number: int, of: str, look: Callable[[], list[Any]], seconds: float) -> Any:
+    def _wait(
+        self, client: _Client, number: int, of: str, look: Callable[[], list[Any]], seconds: float
+    ) -> Any:
         if (found := look()) or seconds <= 0:
             return found
         waiting = [each for each in self._waiting.get(of, []) if not each.over]
@@ -395,9 +397,7 @@ class LocalReading:
         self.last = after
 
     async def next(self, seconds: float, most: int = 256) -> list[Message] | Unavailable:
-        found = await self._line.call(
-            "read", self._name, self.last, most, seconds, seconds=seconds + _LATE
-        )
+        found = await self._line.call("read", self._name, self.last, most, seconds, seconds=seconds + _LATE)
         if isinstance(found, Unavailable):
             return found
         messages = [Message(*row) for row in found]

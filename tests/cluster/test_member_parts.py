@@ -622,7 +622,11 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
 
     clock.sleep = sleep  # type: ignore[method-assign]
     saver = SimpleNamespace(commit=None, covered=lambda number: 7, forget=lambda shard: None)
-    agent: Any = SimpleNamespace(saver=saver, hand_over=lambda number, keep_named: note("visits end"))
+    agent: Any = SimpleNamespace(
+        saver=saver,
+        leave=lambda number: note("visits end"),
+        hand_over=lambda number, keep_named: note("handed over"),
+    )
     keeping: Any = SimpleNamespace(bring=bring, saved=lambda shard: None, drop=lambda number: None)
     holder: Any = Holder(
         held=HeldShards(clock, lambda text: None),
@@ -635,8 +639,9 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
         hosts=SimpleNamespace(drop=lambda number: note("hosts")),  # type: ignore[arg-type]
         rations=SimpleNamespace(settle=lambda *pages: note("settled"), end=lambda number: None),  # type: ignore[arg-type]
         clock=clock,
-        shards=1,
+        about=None,  # type: ignore[arg-type]
         refresh=lambda: note(""),
+        closed=lambda held: note("reported"),
         told=lambda text: None,
         foreign=None,  # type: ignore[arg-type]
     )
@@ -648,7 +653,7 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
     held.on(Event.READY)
     await holder.hand_over(0)
     if seconds < 10:
-        assert done[-5:] == ["brought", "saved", "settled", "turns", "released"]
+        assert done[-5:] == ["saved", "reported", "settled", "turns", "released"]
     else:
         assert done[-1] == "let go" and "brought" not in done and "released" not in done
 
