@@ -33,6 +33,7 @@ from lycosa.cluster.host_turns import HostKeeper
 from lycosa.cluster.keeping import Keeper, Keeping
 from lycosa.cluster.lease import Holding
 from lycosa.cluster.leases import Leases
+from lycosa.cluster.links import Cursors
 from lycosa.cluster.names import cursors_of, exchange_of
 from lycosa.cluster.outcomes import Fenced
 from lycosa.cluster.rations import Rations
@@ -227,6 +228,7 @@ class Holder:
             self._clock,
             self._agent.meters,
             about.message_bytes,
+            self._foreign,
         )
         while (away := await self._begin(out, held, shard)) is not None:
             if isinstance(away, Fenced) or not holding.may_write(self._clock.monotonic()):
@@ -253,7 +255,7 @@ class Holder:
     async def _begin(self, out: Outgoing, held: Held, shard: Shard) -> Fenced | Unavailable | None:
         """Where others' links to us go on, and ours to them, and which pages are ours; None when all is known."""
         try:
-            told = msgspec.json.encode(shard.cursors)
+            told = msgspec.json.encode(Cursors(shard.cursors))
             got(await self._engine.bucket.put(cursors_of(held.number), told))
             away = await out.resume()
             if away is None:

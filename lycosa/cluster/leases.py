@@ -183,8 +183,6 @@ class Said(msgspec.Struct):
     visits: int = 0
     foreign: int = 0
     """How much it found that is none of ours (`foreign`)."""
-    meters: dict[str, float] = {}
-    """If it was asked for them."""
 
 
 class Gone(msgspec.Struct):

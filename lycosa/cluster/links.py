@@ -71,6 +71,12 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
     frame: Frame
 
 
+class Cursors(msgspec.Struct, frozen=True):
+    """What `cursors.N` holds: of each sender, how far its links had come when shard N was opened."""
+
+    cursors: dict[int, int] = {}
+
+
 def encode(epoch: int, frame: Frame) -> bytes:
     return MAGIC + zstandard.ZstdCompressor(level=1).compress(msgspec.msgpack.encode(Message(epoch, frame)))
 

@@ -99,6 +99,9 @@ class Member:
         self._leaving.set()
         return first
 
+    def read_meters(self) -> dict[str, float]:
+        return {} if self._membership is None else self._membership.read_meters()
+
     async def commit(self) -> None:
         """Make durable what was appended: for whoever must end at once."""
         if self._membership is not None:

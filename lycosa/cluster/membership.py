@@ -175,12 +175,11 @@ class Membership:
         self._agent.begin([], await self._keeping.begin(), unclean=False)
 
     async def bring(self) -> None:
-        """Have where others find it what an earlier process left here, and answer for our meters."""
+        """Have where others find it what an earlier process left here."""
         await self._keeping.bring()
-        got(await self._engine.requests.answer(f"meters.{self.id}", self._tell_meters))
 
-    def _tell_meters(self, _: bytes) -> bytes:
-        return msgspec.json.encode(msgspec.structs.replace(self._said(), meters=self._agent.meters.read()))
+    def read_meters(self) -> dict[str, float]:
+        return self._agent.read_meters()
 
     async def commit(self) -> None:
         """Make durable what was appended; for a last moment."""
@@ -321,8 +320,8 @@ class Membership:
         with contextlib.suppress(Unavailable):
             self._note_state(await self._control.state())
 
-    def _said(self) -> Said:
-        return Said(
+    async def _beat(self) -> None:
+        said = Said(
             at=self._clock.wall(),
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -331,10 +330,8 @@ class Membership:
             visits=int(self._agent.meters.read().get("visits.active", 0)),
             foreign=self._foreign.count,
         )
-
-    async def _beat(self) -> None:
         if not self._leaving.is_set():
-            await self._presence.beat(msgspec.json.encode(self._said()))
+            await self._presence.beat(msgspec.json.encode(said))
 
     # -- holding
 

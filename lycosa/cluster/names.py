@@ -3,7 +3,6 @@
     log.N       stream   the tail of shard N's log
     x.N         stream   links for shard N, in lanes: S from shard S, `seeds`, aS answers of shard S
                 bucket   lease.N agent.ID gone.ID report.N cursors.N crawl state quota
-    meters.ID   subject  asks for the meters of an agent
     host.N      subject  asks for a host's turn, answered by N's holder
     turn.N      subject  asks for an address's turn, answered by N's holder
 

@@ -25,6 +25,7 @@ import msgspec
 from lycosa.cluster.machine import OwnMachine
 from lycosa.cluster.member import Member
 from lycosa.cluster.own_keeping import OwnHome
+from lycosa.crawl.status import resident
 from lycosa.crawl.underway import Underway
 from lycosa.crawl.watchdog import Watchdog
 from lycosa.engine.local import LocalEngine
@@ -33,6 +34,8 @@ from lycosa.files import write_whole
 
 TOLD = "told"
 """The subject on which agents say what the operator should hear."""
+METERS = "meters"
+"""And, with their names, on which they tell their meters."""
 _LAST_COMMIT = 5.0
 
 
@@ -41,6 +44,13 @@ class Failed(msgspec.Struct):
 
     kind: str
     text: str
+
+
+class Metered(msgspec.Struct):
+    """What an agent says of itself when it is asked."""
+
+    rss: int
+    meters: dict[str, float]
 
 
 def name_of(number: int) -> str:
@@ -98,6 +108,10 @@ class AgentProcess:
     async def run(self) -> int:
         """Be an agent; the exit code."""
         watching = asyncio.ensure_future(self._orphaned())
+        name = name_of(self._number)
+        await self._engine.requests.answer(
+            f"{METERS}.{name}", lambda _: msgspec.json.encode(Metered(resident(), self.member.read_meters()))
+        )
         try:
             await self.member.run()
             return 0
@@ -107,7 +121,7 @@ class AgentProcess:
             failed = Failed(LocalError.__name__, self._left(error))
         finally:
             watching.cancel()
-        await self._engine.bucket.put(f"failed.{name_of(self._number)}", msgspec.json.encode(failed))
+        await self._engine.bucket.put(f"failed.{name}", msgspec.json.encode(failed))
         return 2
 
     async def _orphaned(self) -> None:

@@ -26,12 +26,19 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
-import msgspec
-
 from lycosa.clock import Clock, milliseconds
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.frames import AnswersFrame
-from lycosa.cluster.links import MESSAGE_BYTES, SEEDS, Answered, Arrival, Reader, Sender, send_answers
+from lycosa.cluster.links import (
+    MESSAGE_BYTES,
+    SEEDS,
+    Answered,
+    Arrival,
+    Cursors,
+    Reader,
+    Sender,
+    send_answers,
+)
 from lycosa.cluster.names import cursors_of, exchange_of
 from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.exchange import Heartbeats, Row, every, receive
@@ -75,7 +82,9 @@ class Outgoing:
         clock: Clock,
         meters: Meters,
         message_bytes: int = MESSAGE_BYTES,
+        foreign: Foreign | None = None,
     ) -> None:
+        self._foreign = foreign or Foreign()
         self._engine = engine
         self._shard = shard
         self._epoch = epoch
@@ -111,8 +120,10 @@ class Outgoing:
             entry = await self._engine.bucket.get(cursors_of(other))
             if entry is None or isinstance(entry, Unavailable):
                 return entry
-            cursors = msgspec.json.decode(entry.value or b"{}", type=dict[int, int])
-            way.sender.position = cursors.get(self._shard.number, 0)
+            told = self._foreign.value(entry.value or b"", Cursors, entry.key)
+            if told is None:
+                return None  # its holder tells it again
+            way.sender.position = told.cursors.get(self._shard.number, 0)
         elif isinstance(position, Unavailable):
             return position
         way.known = True
@@ -395,9 +406,6 @@ class StreamExchange:
             out.committed()
         for incoming in self._in.values():
             incoming.committed()
-
-    def rewind(self) -> None:
-        """Outboxes of a cluster are never cleared from outside."""
 
     @property
     def quiet(self) -> bool:

@@ -43,7 +43,7 @@ from lycosa.cluster.links import send_seeds
 from lycosa.cluster.merging import merged, merged_meters
 from lycosa.cluster.names import exchange_of
 from lycosa.cluster.own_keeping import FOREVER
-from lycosa.cluster.process import TOLD, Failed, name_of
+from lycosa.cluster.process import METERS, TOLD, Failed, Metered, name_of
 from lycosa.cluster.survey import archive_ends, demand_whole, survey
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import End
@@ -303,10 +303,10 @@ class Supervisor:
             await asyncio.sleep(_METERS)
 
     async def _ask_one(self, agent: Agent) -> None:
-        answer = await self._own.requests.ask(f"meters.{agent.name}", b"", 1.0)
+        answer = await self._own.requests.ask(f"{METERS}.{agent.name}", b"", 1.0)
         if isinstance(answer, Unavailable):
             return
-        said = msgspec.json.decode(answer, type=Said)
+        said = msgspec.json.decode(answer, type=Metered)
         agent.rss = said.rss
         if self._stopping:  # shards leave, and what is counted of them with them
             before = agent.meters

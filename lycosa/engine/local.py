@@ -16,7 +16,9 @@ When the server ends, everything in it is gone, and the next one begins empty: w
 other is in their logs, and each run begins from there. Only sequences must not be used again, since logs name them:
 a server is told where to begin (`after`).
 
-Streams are bounded (`StreamPlan.bytes`), so the memory is.
+Streams are bounded (`StreamPlan.bytes`), so the memory is. What is said in one step of an event loop goes out in
+one piece, and whoever waits for something is answered when all of a piece was heard: links go in batches, and a
+batch costs about as much as a message. A client that is asked by itself answers without the server.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from typing import Any
 
 import msgspec
 
-from lycosa.engine.memory import KeptCrawl, KeptStream
+from lycosa.engine.kept import KeptCrawl, KeptStream
 from lycosa.engine.protocol import Absent, Conflict, Ends, Entry, Full, Message, StreamPlan, Unavailable
 
 _LENGTH = struct.Struct("<I")
@@ -50,6 +52,7 @@ class _Frames(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._rest = b""
+        self._out: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -71,11 +74,19 @@ class _Frames(asyncio.Protocol):
         raise NotImplementedError
 
     def say(self, *frame: Any) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if not self.closed:
+            if not self._out:
+                asyncio.get_running_loop().call_soon(self._flush)
             body = _encode(frame)
-            self._transport.write(_LENGTH.pack(len(body)) + body)
+            self._out += (_LENGTH.pack(len(body)), body)
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None and out and not self._transport.is_closing():
+            self._transport.write(b"".join(out))
 
     def hang_up(self) -> None:
+        self._flush()
         if self._transport is not None:
             self._transport.close()
 
@@ -139,6 +150,7 @@ class LocalServer:
         """`after`: sequences up to this one were used in earlier runs."""
         self._kept = KeptCrawl(after)
         self._waiting: dict[str, list[_Waiting]] = {}  # by stream; "" the keys
+        self._news: set[str] = set()
         self._answering: dict[str, list[_Client]] = {}
         self._asked: dict[int, _Asked] = {}
         self._questions = 0
@@ -204,8 +216,15 @@ class LocalServer:
                     each.end()
 
     def _changed(self, of: str) -> None:
-        if waiting := self._waiting.get(of):
-            self._waiting[of] = [each for each in waiting if not each.answer()]
+        if self._waiting.get(of):
+            if not self._news:
+                self._loop.call_soon(self._tell_news)
+            self._news.add(of)
+
+    def _tell_news(self) -> None:
+        for of in self._news:
+            self._waiting[of] = [each for each in self._waiting[of] if not each.answer()]
+        self._news.clear()
 
     def _wait(
         self, client: _Client, number: int, of: str, look: Callable[[], list[Any]], seconds: float
@@ -365,10 +384,14 @@ class _Line(_Frames):
 
     def heard(self, number: int, word: str, more: Any) -> None:
         if number < 0:
-            said = [each.answer(more) for each in list(self.answering.get(word, []))]
-            self.tell("said", -number, next((each for each in said if each is not None), None))
+            self.tell("said", -number, self.answer_of(word, more))
             return
         self._end(number, _OUTCOMES[word](more) if word else more)
+
+    def answer_of(self, subject: str, data: bytes) -> bytes | None:
+        """What we ourselves answer."""
+        said = [each.answer(data) for each in list(self.answering.get(subject, []))]
+        return next((each for each in said if each is not None), None)
 
     def _end(self, number: int, answer: Any) -> None:
         call = self._calls.pop(number, None)
@@ -530,6 +553,8 @@ class LocalRequests:
         self._line = line
 
     async def ask(self, subject: str, data: bytes, seconds: float) -> bytes | Unavailable:
+        if (own := self._line.answer_of(subject, data)) is not None:
+            return own  # whoever else would answer is not heard first
         answer: bytes | Unavailable = await self._line.call("ask", subject, data, seconds=seconds)
         return answer
 

@@ -11,6 +11,7 @@ import msgspec
 
 from lycosa.clock import ManualClock, SystemClock
 from lycosa.cluster.control import Control
+from lycosa.cluster.links import Cursors
 from lycosa.cluster.names import cursors_of, exchange_of
 from lycosa.cluster.rations import Rations
 from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
@@ -20,7 +21,8 @@ from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import read_options
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.splitting import Splitter
-from lycosa.engine.memory import KeptCrawl, MemoryEngine, MemoryServers
+from lycosa.engine.kept import KeptCrawl
+from lycosa.engine.memory import MemoryEngine, MemoryServers
 from lycosa.engine.protocol import StreamPlan, got
 from lycosa.files import Files
 from lycosa.frontier import AddressTable
@@ -128,7 +130,7 @@ class Nodes:
         agent = self.agents[number]
         agent.begin([], {}, unclean=unclean)
         for shard in agent.saver.shards:
-            told = msgspec.json.encode(shard.cursors)
+            told = msgspec.json.encode(Cursors(shard.cursors))
             got(run(self.engine.bucket.put(cursors_of(shard.number), told)))
         for shard in agent.saver.shards:
             out = Outgoing(self.engine, shard, SHARDS, 1, self.clock, agent.meters, self._room // 32)
