@@ -150,6 +150,8 @@ class Supervisor:
         self._unclean = self._files.exists(RUNNING)
         await asyncio.to_thread(shutil.rmtree, self._directory / _OLD_EXCHANGE, ignore_errors=True)
         last = await asyncio.to_thread(self._survey)
+        if not self._unclean:
+            write_whole(self._files, RUNNING, b"")
         self._server = LocalServer(last)
         try:
             self._engine = await LocalEngine.open(self._server.connect(), self._manifest.crawl)
@@ -161,8 +163,6 @@ class Supervisor:
             for agent in self._agents:
                 self._start(agent)
             await self._until(lambda: len(self._reports) == self._manifest.shards)
-            if not self._unclean:
-                write_whole(self._files, RUNNING, b"")
             if self._before is None:
                 self.pages_before = sum(report.totals.pages for report in self._reports.values())
             await self._control.limit_pages(self._options.limits.pages)

@@ -45,5 +45,5 @@ def test_a_survey_says_what_recovery_finds(tmp_path: Path, saved: bool) -> None:
 def test_logs_that_lost_what_others_know_are_refused(tmp_path: Path) -> None:
     nodes = made(tmp_path)
     shutil.rmtree(tmp_path / "shards" / "00")
-    with pytest.raises(StorageError, match="shard 00 ends at record 0 and shard 01 knows .*lycosa repair"):
+    with pytest.raises(StorageError, match=r"shard 00 ends at record 0 and shard 01 knows .*lycosa repair"):
         demand_whole(nodes.files, survey(nodes.files, range(SHARDS)))

@@ -42,13 +42,15 @@ asyncio.run(main())
 """
 
 
+def started(server: LocalServer) -> subprocess.Popen[bytes]:
+    with server.connect() as side:
+        return subprocess.Popen([sys.executable, "-c", CLIENT, str(side.fileno())], pass_fds=(side.fileno(),))
+
+
 async def test_a_client_in_another_process_and_its_death(server: LocalServer) -> None:
     engine = await LocalEngine.open(server.connect(), "c")
     got(await engine.create([StreamPlan("s", 1 << 20)], 1))
-    with server.connect() as side:
-        process = subprocess.Popen(
-            [sys.executable, "-c", CLIENT, str(side.fileno())], pass_fds=(side.fileno(),)
-        )
+    process = started(server)
     try:
         watch = engine.bucket.watch("there")
         while not got(await watch.next(PATIENCE)):
