@@ -14,6 +14,7 @@ import pytest
 from nats.aio.client import Client
 
 from lycosa.clock import SystemClock
+from lycosa.engine.local import LocalEngine, LocalServer
 from lycosa.engine.memory import MemoryEngine, MemoryServers
 from lycosa.engine.nats.connection import ConnectionOptions, connect
 from lycosa.engine.nats.engine import NatsEngine
@@ -57,16 +58,19 @@ def crawl() -> str:
 Clients = Callable[[], Awaitable[Engine]]
 
 
-@pytest.fixture(params=["memory", "nats"])
+@pytest.fixture(params=["memory", "local", "nats"])
 async def engines(request: pytest.FixtureRequest, crawl: str) -> AsyncIterator[Clients]:
     """Clients of the same servers, as many as are asked for; on every implementation."""
     made: list[Engine] = []
     memory = MemoryServers()
+    local = LocalServer()
     urls = request.getfixturevalue("one").urls if request.param == "nats" else ()
 
     async def client() -> Engine:
         if request.param == "memory":
             made.append(MemoryEngine(memory, crawl, SystemClock(), client=f"client-{len(made)}"))
+        elif request.param == "local":
+            made.append(await LocalEngine.open(local.connect(), crawl))
         else:
             made.append(await NatsEngine.open(ConnectionOptions(servers=urls), crawl))
         return made[-1]
@@ -74,6 +78,7 @@ async def engines(request: pytest.FixtureRequest, crawl: str) -> AsyncIterator[C
     yield client
     for each in made:
         await each.close()
+    local.close()
 
 
 @pytest.fixture

@@ -62,14 +62,14 @@ def run(args: argparse.Namespace) -> int:
 async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
     from lycosa.cluster.machine import OwnMachine
     from lycosa.cluster.member import Member
+    from lycosa.cluster.shared_keeping import SharedHome
     from lycosa.cluster.storage.opening import open_storage
     from lycosa.engine.nats.engine import NatsEngine
 
     member = Member(
         lambda name: NatsEngine.open(options, args.crawl, name),
         OwnMachine(args.work.absolute()),
-        storage=partial(open_storage, connection=options),
-        shared=args.shared,
+        SharedHome(partial(open_storage, connection=options), args.shared),
         name=args.name or "",
         scorer=args.scorer or "",
         told=say,

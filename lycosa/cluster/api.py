@@ -14,7 +14,6 @@ from typing import Unpack
 
 from lycosa.clock import SystemClock, milliseconds
 from lycosa.cluster.growing import ENOUGH, Growing, Need
-from lycosa.cluster.supervisor import Supervisor, TeamReporter
 from lycosa.crawl import api, machine
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import Agent
@@ -105,6 +104,8 @@ class Crawl(api.Crawl):
         told: Callable[[str], None] | None,
         before: Status | None = None,
     ) -> tuple[Running, Reporting]:
+        from lycosa.cluster.supervisor import Supervisor, TeamReporter  # one agent has no need of it
+
         self._agents = agents
         supervisor = Supervisor(
             self._into.absolute(),

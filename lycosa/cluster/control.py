@@ -33,6 +33,7 @@ import msgspec
 
 from lycosa.clock import Clock
 from lycosa.cluster.foreign import Foreign
+from lycosa.cluster.links import MESSAGE_BYTES
 from lycosa.cluster.names import streams_of
 from lycosa.cluster.outcomes import Damaged, Fenced
 from lycosa.cluster.storage import Storage
@@ -67,8 +68,22 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     )
     log_bytes: int = 256 << 20  # of one shard's tail
     exchange_bytes: int = 256 << 20  # of one shard's exchange
+    turn_seconds: float = (
+        0.0  # of an address: after which whoever has it must have asked again; 0: the lease's
+    )
+    look: float = 0.5  # seconds between two looks at what others did
     version: str = VERSION
     splitter: SplitterOptions = SplitterOptions()
+
+    @property
+    def message_bytes(self) -> int:
+        """Of links in one message: the last of every sender stays, and must leave room for others."""
+        return min(MESSAGE_BYTES, self.exchange_bytes // (4 * self.shards))
+
+    @property
+    def turn(self) -> float:
+        """Seconds that the turn of an address lasts."""
+        return self.turn_seconds or self.lease
 
     @property
     def segment_bytes(self) -> int:

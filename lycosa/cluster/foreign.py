@@ -34,8 +34,15 @@ class Foreign:
 
     def request(self, data: bytes, kind: type[R], subject: str) -> R | None:
         """What was asked on a subject; None if it is no such request."""
+        return self._read(data, kind, f"the subject {subject}", "has requests that cannot be read")
+
+    def value(self, data: bytes, kind: type[R], key: str) -> R | None:
+        """What a key holds; None if that is none of ours."""
+        return self._read(data, kind, f"the key {key}", "cannot be read")
+
+    def _read(self, data: bytes, kind: type[R], place: str, what: str) -> R | None:
         try:
             return msgspec.json.decode(data, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            self.note(f"the subject {subject}", "has requests that cannot be read")
+            self.note(place, what)
             return None

@@ -24,28 +24,26 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 
-from lycosa.clock import Clock, milliseconds
-from lycosa.cluster.courier import Courier
+import msgspec
+
+from lycosa.clock import Clock
+from lycosa.cluster.control import About
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.host_turns import HostKeeper
-from lycosa.cluster.keeping import ShardKeeper
+from lycosa.cluster.keeping import Keeper, Keeping
 from lycosa.cluster.lease import Holding
 from lycosa.cluster.leases import Leases
-from lycosa.cluster.losses import lost_pages
-from lycosa.cluster.names import exchange_of, log_of
+from lycosa.cluster.links import Cursors
+from lycosa.cluster.names import cursors_of, exchange_of
 from lycosa.cluster.outcomes import Fenced
 from lycosa.cluster.rations import Rations
-from lycosa.cluster.storage import Away, ShardStorage, Storage
+from lycosa.cluster.storage import Away
 from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
 from lycosa.cluster.turns import TurnKeeper
 from lycosa.crawl.agent import Agent
-from lycosa.crawl.manifest import shard_directory
 from lycosa.crawl.shard import Shard
-from lycosa.engine.protocol import Engine, Full, Unavailable
-from lycosa.files import Files
+from lycosa.engine.protocol import Engine, Full, Unavailable, got
 from lycosa.log.log import Batch
-from lycosa.log.reader import LogReader
-from lycosa.records import Lost
 
 _AGAIN = 0.3
 _TURNS = 3.0
@@ -98,7 +96,7 @@ _NEXT = {
 class Held:
     """One shard, from the moment its lease is ours."""
 
-    def __init__(self, number: int, holding: Holding, keeper: ShardKeeper) -> None:
+    def __init__(self, number: int, holding: Holding, keeper: Keeper) -> None:
         self.number = number
         self.holding = holding
         self.keeper = keeper
@@ -155,41 +153,35 @@ class Holder:
         *,
         held: HeldShards,
         agent: Agent,
-        courier: Courier,
+        keeping: Keeping,
         engine: Engine,
-        files: Files,
-        remove: Callable[[str], None],
-        storage: Storage,
         leases: Leases,
         exchange: StreamExchange,
         turns: TurnKeeper,
         hosts: HostKeeper,
         rations: Rations,
         clock: Clock,
-        shards: int,
-        segment_bytes: int,
+        about: About,
         refresh: Callable[[], Awaitable[None]],
+        closed: Callable[[Held], Awaitable[None]],
         told: Callable[[str], None],
         foreign: Foreign,
     ) -> None:
-        """`files`: the work directory; `remove`: a directory in it, with everything in there."""
+        """`closed` hears of shards that are about to be handed over."""
         self.held = held
         self._agent = agent
-        self._courier = courier
+        self._keeping = keeping
         self._foreign = foreign
         self._engine = engine
-        self._files = files
-        self._remove = remove
-        self._storage = storage
         self._leases = leases
         self._exchange = exchange
         self._turns = turns
         self._hosts = hosts
         self._rations = rations
         self._clock = clock
-        self._shards = shards
-        self._segment_bytes = segment_bytes
+        self._about = about
         self._refresh = refresh
+        self._closed = closed
         self._told = told
         self._saving = asyncio.Lock()
 
@@ -200,18 +192,9 @@ class Holder:
         holding = await self._leases.acquire(number)
         if holding is None:
             return False
-        files = self._files.within(shard_directory(number))
-        keeper = ShardKeeper(
-            stream=self._engine.stream(log_of(number)),
-            storage=ShardStorage(self._storage, self._engine.crawl, number),
-            files=files,
-            holding=holding,
-            clock=self._clock,
-            segment_bytes=self._segment_bytes,
-        )
-        held = self.held[number] = Held(number, holding, keeper)
+        held = self.held[number] = Held(number, holding, self._keeping.keeper(number, holding))
         try:
-            refused = await self._open(held, files)
+            refused = await self._open(held)
         except Unavailable as away:
             refused = away
         if refused is not None:
@@ -220,18 +203,14 @@ class Holder:
             return False
         return True
 
-    async def _open(self, held: Held, files: Files) -> Fenced | Full | Unavailable | None:
+    async def _open(self, held: Held) -> Fenced | Full | Unavailable | None:
         number, holding = held.number, held.holding
         restored = await held.keeper.open()
         if isinstance(restored, Fenced | Full | Unavailable):
             return restored
         start = restored.checkpoint.position if restored.checkpoint is not None else 0
         held.saved = start
-        gone: list[Lost] = await asyncio.to_thread(
-            lambda: lost_pages(
-                LogReader(files.within("log")).scan(start), self._courier.has, milliseconds(self._clock)
-            )
-        )
+        gone = await asyncio.to_thread(self._keeping.lost, number, start)
         held.lost = len(gone)
         await self._refresh()
         await self._agent.adopt(number, apart=True, mend=lambda shard: gone)
@@ -239,7 +218,18 @@ class Holder:
         if shard is None:
             return Fenced("its tail took nothing from us")
         held.shard = shard
-        out = Outgoing(self._engine, shard, self._shards, holding.epoch, self._clock, self._agent.meters)
+        held.saved = max(start, self._agent.saver.covered(number))
+        about = self._about
+        out = Outgoing(
+            self._engine,
+            shard,
+            about.shards,
+            holding.epoch,
+            self._clock,
+            self._agent.meters,
+            about.message_bytes,
+            self._foreign,
+        )
         while (away := await self._begin(out, held, shard)) is not None:
             if isinstance(away, Fenced) or not holding.may_write(self._clock.monotonic()):
                 return away
@@ -257,14 +247,16 @@ class Holder:
         await self._turns.keep(number, lambda: self.held.may_fetch(number), holding.turns)
         await self._hosts.keep(number, shard.frontier, lambda: self.held.may_fetch(number))
         again = f", {held.lost} pages are lost and fetched again" if held.lost else ""
-        self._told(f"shard {number}: taken, epoch {holding.epoch}, {restored.end:,} records{again}")
+        self._told(f"shard {number}: taken, epoch {holding.epoch}, {shard.log.end:,} records{again}")
         held.on(Event.READY)
         self._agent.wake()
         return None
 
     async def _begin(self, out: Outgoing, held: Held, shard: Shard) -> Fenced | Unavailable | None:
-        """Where our links go on, and which pages are ours; None when both are known."""
+        """Where others' links to us go on, and ours to them, and which pages are ours; None when all is known."""
         try:
+            told = msgspec.json.encode(Cursors(shard.cursors))
+            got(await self._engine.bucket.put(cursors_of(held.number), told))
             away = await out.resume()
             if away is None:
                 epoch, pages = held.holding.epoch, shard.totals.pages
@@ -279,7 +271,7 @@ class Holder:
         """Checkpoint every shard that moved since its last."""
         async with self._saving:
             await self._agent.snapshot()
-            await self._courier.bring(self._agent.saver.commit)
+            await self._keeping.bring(self._agent.saver.commit)
             for held in self.held.crawling():
                 if held.stage is Stage.CRAWLING:  # still
                     await self._save_one(held)
@@ -287,7 +279,7 @@ class Holder:
     async def bring(self) -> None:
         """Have the archive on shared storage, without a checkpoint."""
         async with self._saving:
-            await self._courier.bring(self._agent.saver.commit)
+            await self._keeping.bring(self._agent.saver.commit)
 
     async def _save_one(self, held: Held) -> None:
         position = self._agent.saver.covered(held.number)
@@ -299,7 +291,7 @@ class Holder:
             self._told(f"shard {held.number}: {saved}")
             return
         held.saved = position
-        held.shard.archive_ends.clear()  # those files are all on shared storage: nobody asks for them again
+        self._keeping.saved(held.shard)
         await self._tidy(held)
 
     async def _tidy(self, held: Held) -> None:
@@ -333,20 +325,23 @@ class Holder:
         shard = held.shard
         await self._exchange.remove(number)
         await self._hosts.drop(number)
+        await self._agent.leave(number)  # all that are handed over at once, together
         async with self._saving:
             await self._agent.hand_over(number, keep_named=True)
             if not held.refused:
-                await self._patiently(held, lambda: self._courier.bring(self._agent.saver.commit))
+                await self._patiently(held, lambda: self._keeping.bring(self._agent.saver.commit))
                 await self._patiently(held, lambda: self._save_one(held))
             self._agent.saver.forget(shard)
         if held.refused or not held.holding.may_write(self._clock.monotonic()):
             await self.let_go(number)
             return
+        with contextlib.suppress(Unavailable):
+            await self._closed(held)
         await self._rations.settle(number, shard.totals.pages)
         self._rations.end(number)
         turns = await self._turns.end(number, _TURNS if ending else 0.0)
         self.held.pop(number, None)
-        self._remove_directory(number)
+        self._keeping.drop(number)
         await self._leases.release(number, turns)
         self._told(f"shard {number}: handed over at position {shard.log.end:,}")
 
@@ -367,13 +362,10 @@ class Holder:
         await self._exchange.remove(number)
         if shard is not None:
             await self._agent.drop(shard)
-            await self._courier.doubt_all()
+            await self._keeping.doubt()
         async with self._saving:  # a checkpoint under way may still read its files
             self.held.pop(number, None)
-            self._remove_directory(number)
+            self._keeping.drop(number)
         if not held.holding.lost:
             await self._leases.release(number)  # if it is another's by now, nothing happens
         self._told(f"shard {number}: let go")
-
-    def _remove_directory(self, number: int) -> None:
-        self._remove(shard_directory(number))

@@ -1,4 +1,8 @@
-"""Keeping a shard while its lease lasts: the log into the tail, sealed segments and checkpoints to shared storage.
+"""Keeping a shard while its lease lasts, in a cluster: the log into the tail, the rest to shared storage.
+
+What an agent needs of whoever keeps its shards is `Keeper` (one shard) and `Keeping` (all of them, with the
+archive). Of each there are two: on one machine a shard is its directory (`own_keeping`); in a cluster it is a tail
+and what is on shared storage (`ShardKeeper` here, and `shared_keeping`).
 
 The order of things, which everything else rests on:
 
@@ -15,16 +19,20 @@ the tail's limit. When the lease is over, or the tail has another holder, every 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
 from lycosa.clock import Clock
 from lycosa.cluster.lease import Holding
 from lycosa.cluster.outcomes import Fenced
 from lycosa.cluster.storage import Away, Checkpoint, Restored, ShardStorage, TailAhead
 from lycosa.cluster.tail import Piece, Tail
+from lycosa.crawl.shard import Shard
 from lycosa.engine.protocol import Full, Stream, Unavailable
 from lycosa.files import Files
 from lycosa.log.log import Batch, pack
 from lycosa.log.reader import segment_name, segments
+from lycosa.records import Lost
 
 _AGAIN = 0.2
 _LOOKS = 5
@@ -38,8 +46,62 @@ def segment_for(log: Files, batch: Batch, segment_bytes: int) -> int:
     return batch.first
 
 
+class Keeper(Protocol):
+    """Keeps one shard that we hold."""
+
+    async def open(self) -> Restored | Fenced | Full | Unavailable:
+        """Make the directory what the shard is; `Log` and `Saver` open it next."""
+        ...
+
+    async def commit(self, batch: Batch, data: bytes | None = None) -> Fenced | Unavailable | None:
+        """Commit a batch (packed: `data`): None if it is log now, and may be written to our own disk."""
+        ...
+
+    async def tidy(self) -> int | Unavailable:
+        """Make room; how much of it. `Away` is raised."""
+        ...
+
+    async def save(self, position: int, about: dict[str, int] | None = None) -> Checkpoint | Fenced | None:
+        """The local snapshot at a position is to be what the next holder begins with."""
+        ...
+
+
+class Keeping(Protocol):
+    """How an agent keeps its shards, and the archive that their logs point into."""
+
+    async def begin(self) -> Mapping[str, int]:
+        """Before anything is crawled: the agent's own archive files that it goes on with, and their ends."""
+        ...
+
+    def keeper(self, number: int, holding: Holding) -> Keeper: ...
+
+    def lost(self, number: int, start: int) -> list[Lost]:
+        """The pages of a shard's log from a position on whose bytes cannot be had any more. In a thread."""
+        ...
+
+    def waiting(self) -> int:
+        """Bytes of archive that would die with this disk. In a thread."""
+        ...
+
+    async def bring(self, commit: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Have the archive where whoever holds the shards next finds it; `commit`: what points into it."""
+        ...
+
+    async def doubt(self) -> None:
+        """A shard was lost: what of the archive is still good must be looked at."""
+        ...
+
+    def saved(self, shard: Shard) -> None:
+        """A snapshot is what the next holder begins with."""
+        ...
+
+    def drop(self, number: int) -> None:
+        """The shard is ours no longer."""
+        ...
+
+
 class ShardKeeper:
-    """One shard that we hold."""
+    """One shard of a cluster that we hold."""
 
     def __init__(
         self,

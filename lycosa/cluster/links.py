@@ -10,7 +10,8 @@ the sender's URL cache held back was sent before, in an earlier frame of the sam
 Sending. The sender is a fold over its own **committed** log. It sends its frames one after the other, each only
 after the one before was acknowledged, and sends again what was not: so frames of one sender follow each other
 in the stream without gaps, with repetitions at most. A new holder of the sending shard goes on where the last
-frame in the stream ends (the last message of a sender is never purged for that reason).
+frame in the stream ends (the last message of a sender is never purged for that reason); if there is none, at the
+cursor that the receiver's holder had when it opened its shard (`cursors.N`).
 
 Receiving. The receiver keeps, for every sender, a *cursor*: links at earlier positions have been received. It
 reads in order from its stored sequence + 1, takes of a frame the rows at positions >= cursor, moves the cursor
@@ -68,6 +69,12 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
 
     epoch: int
     frame: Frame
+
+
+class Cursors(msgspec.Struct, frozen=True):
+    """What `cursors.N` holds: of each sender, how far its links had come when shard N was opened."""
+
+    cursors: dict[int, int] = {}
 
 
 def encode(epoch: int, frame: Frame) -> bytes:
@@ -138,8 +145,11 @@ class Inbox:
 class Sender:
     """From one shard to one other. Used by the holder of the sending shard."""
 
-    def __init__(self, stream: Stream, sender: int, receiver: int, epoch: int) -> None:
-        """`stream`: the receiver's."""
+    def __init__(
+        self, stream: Stream, sender: int, receiver: int, epoch: int, most: int = MESSAGE_BYTES
+    ) -> None:
+        """`stream`: the receiver's. `most`: bytes of links in a message, before they are packed."""
+        self._most = most
         self._stream = stream
         self._sender = sender
         self._receiver = receiver
@@ -147,12 +157,12 @@ class Sender:
         self.position = 0
         """Everything that the log holds before this has been sent."""
 
-    async def resume(self) -> int | Unavailable:
-        """Find out where to go on: behind the last frame in the stream, whoever sent it."""
+    async def resume(self) -> int | Unavailable | None:
+        """Find out where to go on: behind the last frame in the stream, whoever sent it; None: there is none."""
         found = await self._stream.newest(str(self._sender))
-        if isinstance(found, Unavailable):
+        if found is None or isinstance(found, Unavailable):
             return found
-        if found is None or found.data[:4] != MAGIC:
+        if found.data[:4] != MAGIC:
             self.position = 0  # not ours: send everything again, and the receiver's cursor sorts it out
             return 0
         message = decode(found.data)
@@ -173,7 +183,7 @@ class Sender:
         """
         rows = [row for row in rows if self.position <= row[0] < end]
         asks = [ask for ask in asks if self.position <= ask[0] < end]
-        for part in cut(self.position, end, rows, asks, most=MESSAGE_BYTES):
+        for part in cut(self.position, end, rows, asks, most=self._most):
             refused = await self._post(part.start, part.end, part.rows, part.asks, asked)
             if refused is not None:
                 return refused

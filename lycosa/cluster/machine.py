@@ -24,6 +24,11 @@ class Machine(Protocol):
     """See the module."""
 
     @property
+    def agents(self) -> int:
+        """How many agents share the machine, its memory, and the crawl's visits and bandwidth."""
+        ...
+
+    @property
     def clock(self) -> Clock: ...
 
     @property
@@ -67,6 +72,7 @@ class Machine(Protocol):
 class OwnMachine:
     """The machine of this process: it may be ended by its watchdog, which takes SIGINT after the command has."""
 
+    agents = 1
     fetchers = None
     resolver = None
 

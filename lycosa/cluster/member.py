@@ -14,47 +14,50 @@ import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-import msgspec
-
+from lycosa.archive.writer import Archive
 from lycosa.cluster.control import About, Control, State
 from lycosa.cluster.foreign import Foreign
+from lycosa.cluster.held import HeldShards
+from lycosa.cluster.keeping import Keeping
 from lycosa.cluster.machine import Machine
 from lycosa.cluster.membership import LEFT, Membership
-from lycosa.cluster.operating import manifest_of
 from lycosa.cluster.outcomes import Damaged
-from lycosa.cluster.storage import Missing, Storage
-from lycosa.cluster.storage.opening import OpenStorage, open_storage
-from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import decode_options
 from lycosa.engine.protocol import Engine, Unavailable
 from lycosa.errors import ConfigError
-from lycosa.files import write_whole
+from lycosa.files import Files
 
 _START = 60.0
 """Seconds that servers which are there, but do not answer, are waited for at the start."""
 T = TypeVar("T")
 
 
-def _demand_consent(wanted: str, allowed: str) -> None:
+class Home(Protocol):
+    """Where the crawl is kept. What it asks of elsewhere may wait, so it is called in threads, and again."""
+
+    def open(self, crawl: str, about: About) -> None:
+        """Have it at hand; refuse what is not the crawl's."""
+        ...
+
+    def prepare(self, files: Files) -> None:
+        """Make the work directory that of this crawl; what another left there is refused."""
+        ...
+
+    def close(self) -> None: ...
+
+    def keeping(
+        self, *, engine: Engine, about: About, machine: Machine, archive: Archive | None, held: HeldShards
+    ) -> Keeping: ...
+
+
+def _demand_consent(wanted: str, allowed: str | None) -> None:
     """Refuse a scorer, which is code, that the operator of this machine has not named."""
-    if wanted and wanted != allowed:
+    if wanted and allowed is not None and wanted != allowed:
         raise ConfigError(
             f"the crawl wants to run code on this machine, the scorer {wanted!r}: if that is meant, "
             f"start the agent with --scorer {wanted}"
-        )
-
-
-def _demand_own(storage: Storage, place: str, crawl: str, about: About) -> None:
-    """Refuse shared storage that holds nothing of the crawl, or a crawl of the same name."""
-    try:
-        found = msgspec.json.decode(storage.get(f"{crawl}/crawl.json"), type=About).crawl
-    except (Missing, msgspec.MsgspecError, UnicodeDecodeError):
-        found = ""
-    if found != about.crawl:
-        raise ConfigError(
-            f"{place} is not the shared storage of {crawl}: mount it, or say where it is (--shared)"
         )
 
 
@@ -65,33 +68,44 @@ class Member:
         self,
         reach: Callable[[str], Awaitable[Engine]],
         machine: Machine,
+        home: Home,
         *,
-        storage: OpenStorage = open_storage,
-        shared: str = "",
         name: str = "",
-        scorer: str = "",
+        own_name: bool = False,
+        scorer: str | None = "",
         told: Callable[[str], None] = lambda _: None,
+        noted: Callable[[str], None] | None = None,
     ) -> None:
-        """`reach`: connect to the engine of the crawl, under our name. `storage`: opens shared storage; `shared`:
-        where that is, if elsewhere than the crawl says. `scorer`: the one that this agent consents to load, should
-        the options of the crawl name it. They lie on the servers, and whoever can write there must not be able to
-        run code here."""
+        """`reach`: connect to the engine of the crawl, under our name. `scorer`: the one that this agent consents
+        to load, should the options of the crawl name it. They lie on the servers, and whoever can write there must
+        not be able to run code here; None: they are our own. `own_name`: nobody else has it, now; whoever had it is
+        known to be dead. `noted` hears what becomes of shards, `told` the rest.
+        """
         self._reach = reach
         self._machine = machine
-        self._open_storage = storage
-        self._shared = shared
+        self._home = home
         self._scorer = scorer
         self._told = told
+        self._noted = noted or told
         word = re.sub(r"[^A-Za-z0-9_]+", "_", name or socket.gethostname())[:24].strip("_") or "agent"
-        self.id = f"{word}_{machine.token(3)}"
+        self.id = f"{word}_{machine.token(3)}" if not own_name else word
         self._clock = machine.clock
         self._leaving = asyncio.Event()
+        self._membership: Membership | None = None
 
     def leave(self) -> bool:
         """Hand everything over and end; False if that was asked before."""
         first = not self._leaving.is_set()
         self._leaving.set()
         return first
+
+    def read_meters(self) -> dict[str, float]:
+        return {} if self._membership is None else self._membership.read_meters()
+
+    async def commit(self) -> None:
+        """Make durable what was appended: for whoever must end at once."""
+        if self._membership is not None:
+            await self._membership.commit()
 
     async def run(self) -> str:
         """Be an agent of the crawl until it ends, or until told to leave; why it ended."""
@@ -112,34 +126,25 @@ class Member:
         state = await self._patiently(engine, control.state)
         if state.finished:
             return f"the crawl is over ({state.end})"
-        place, crawl = self._shared or about.storage, engine.crawl
-        storage = await self._apart(engine, lambda: self._open_storage(place, crawl))
         try:
-            await self._apart(engine, lambda: _demand_own(storage, place, crawl, about))
+            await self._apart(engine, lambda: self._home.open(engine.crawl, about))
             await self._machine.begin()
             try:
-                return await self._crawl(engine, control, foreign, about, state, storage)
+                return await self._crawl(engine, control, foreign, about, state)
             finally:
                 self._machine.end()
         finally:
-            await asyncio.to_thread(storage.close)
+            await asyncio.to_thread(self._home.close)
 
     async def _crawl(
-        self,
-        engine: Engine,
-        control: Control,
-        foreign: Foreign,
-        about: About,
-        state: State,
-        storage: Storage,
+        self, engine: Engine, control: Control, foreign: Foreign, about: About, state: State
     ) -> str:
-        suffixes = await self._apart(engine, lambda: storage.get(f"{engine.crawl}/public_suffix.dat"))
-        self._prepare(about, suffixes)
+        await self._apart(engine, lambda: self._home.prepare(self._machine.files))
         options = decode_options(state.options.encode())
         _demand_consent(options.frontier.scorer, self._scorer)
         # Only when everything else is in order: it may take a while.
         await asyncio.to_thread(self._machine.warm, options)
-        membership = Membership(
+        self._membership = membership = Membership(
             me=self.id,
             engine=engine,
             control=control,
@@ -147,10 +152,11 @@ class Member:
             about=about,
             state=state,
             options=options,
-            storage=storage,
+            home=self._home,
             machine=self._machine,
             leaving=self._leaving,
             told=self._told,
+            noted=self._noted,
         )
         await membership.begin()
         await self._patiently(engine, membership.bring)
@@ -174,14 +180,3 @@ class Member:
                 if self._leaving.is_set() or self._clock.monotonic() > until:
                     raise
                 await self._clock.sleep(0.5)
-
-    def _prepare(self, about: About, suffixes: bytes) -> None:
-        """Make the work directory that of this crawl; what another left there is refused."""
-        files = self._machine.files
-        manifest = manifest_of(about)
-        there = manifests.load(files)
-        if there is not None and there.crawl != manifest.crawl:
-            raise ConfigError(f"{files.path('')} holds another crawl: give each its own --work directory")
-        if there is None:
-            write_whole(files, manifests.SUFFIXES, suffixes)
-            write_whole(files, manifests.NAME, msgspec.json.format(msgspec.json.encode(manifest)))

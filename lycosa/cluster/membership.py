@@ -17,25 +17,22 @@ import contextlib
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from lycosa.cluster.control import About, Control, State, Wanted
-from lycosa.cluster.courier import Courier
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.held import Event, Held, HeldShards, Holder, Stage
 from lycosa.cluster.host_turns import HostAsker, HostKeeper
 from lycosa.cluster.lease import plan
 from lycosa.cluster.leases import Gone, Leases, Presence, Said
-from lycosa.cluster.losses import since_checkpoint, valid_ends
 from lycosa.cluster.machine import Machine
-from lycosa.cluster.names import log_of
 from lycosa.cluster.outcomes import Damaged
 from lycosa.cluster.placement import place
 from lycosa.cluster.rations import Rations
 from lycosa.cluster.reports import Reporter
 from lycosa.cluster.saves import Saves
-from lycosa.cluster.storage import ShardStorage, Storage
 from lycosa.cluster.streaming import StreamExchange
 from lycosa.cluster.tasks import end_tasks
 from lycosa.cluster.turns import TurnAddresses, TurnAsker, TurnKeeper
@@ -46,12 +43,13 @@ from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import resident
 from lycosa.engine.protocol import Engine, Unavailable, got
 from lycosa.errors import ConfigError
-from lycosa.log.reader import LogReader
 from lycosa.meters import Meters
 from lycosa.version import VERSION
 
+if TYPE_CHECKING:
+    from lycosa.cluster.member import Home
+
 LEFT = "left; others go on"
-_REPORT = 0.5
 
 
 class Membership:
@@ -67,12 +65,13 @@ class Membership:
         about: About,
         state: State,
         options: Options,
-        storage: Storage,
+        home: Home,
         machine: Machine,
         leaving: asyncio.Event,
         told: Callable[[str], None],
+        noted: Callable[[str], None],
     ) -> None:
-        """`leaving`: set when everything is to be handed over."""
+        """`leaving`: set when everything is to be handed over. `noted` hears what becomes of shards."""
         bucket, requests, clock, files = engine.bucket, engine.requests, machine.clock, machine.files
         self.id = me
         self._engine = engine
@@ -80,11 +79,11 @@ class Membership:
         self._foreign = foreign
         self._about = about
         self._state = state
-        self._storage = storage
         self._machine = machine
         self._clock = clock
         self._leaving = leaving
         self._told = told
+        self._noted = noted
         self._moving: dict[int, asyncio.Task[None]] = {}
         self._renewing: dict[int, asyncio.Task[None]] = {}
         self._cutting: set[asyncio.Task[None]] = set()
@@ -97,27 +96,27 @@ class Membership:
         self._turns = TurnKeeper(
             requests,
             clock,
-            expiry=about.lease,
+            expiry=about.turn,
             wait=options.politeness.address_wait,
             foreign=foreign,
         )
         self._hosts = HostKeeper(
             requests,
             clock,
-            expiry=max(60.0, about.lease),
+            expiry=max(60.0, about.turn),
             wait=options.politeness.wait,
             foreign=foreign,
         )
         asker = TurnAsker(requests, about.shards, clock, token=lambda: machine.token(8))
-        self._addresses = TurnAddresses(asker, clock, about.lease)
+        self._addresses = TurnAddresses(asker, clock, about.turn)
         self._rations = Rations(control, options.limits.pages, clock)
         exchange = StreamExchange(fail=self._fail)
         splitter = Splitter(about.shards, manifests.domains_of(files), about.splitter)
-        self._held = held = HeldShards(clock, told)
+        self._held = held = HeldShards(clock, noted)
         team = Team(
             name=me,
             owned=[],
-            size=1,
+            size=machine.agents,
             exchange=exchange,
             addresses=self._addresses,
             hosts=HostAsker(requests, splitter.shard_of, clock, token=lambda: machine.token(8)),
@@ -137,30 +136,27 @@ class Membership:
             told=told,
             team=team,
         )
-        self._courier = Courier(
-            agent.archive, files.within("archive"), storage, engine.crawl, self._valid_ends
+        self._keeping = home.keeping(
+            engine=engine, about=about, machine=machine, archive=agent.archive, held=held
         )
         self._holder = Holder(
             held=held,
             agent=agent,
-            courier=self._courier,
+            keeping=self._keeping,
             engine=engine,
-            files=files,
-            remove=machine.remove,
-            storage=storage,
             leases=self._leases,
             exchange=exchange,
             turns=self._turns,
             hosts=self._hosts,
             rations=self._rations,
             clock=clock,
-            shards=about.shards,
-            segment_bytes=about.segment_bytes,
+            about=about,
             refresh=self._refresh,
-            told=told,
+            closed=lambda held: self._reporter.last_word(held),
+            told=noted,
             foreign=foreign,
         )
-        self._saves = Saves(self._holder, self._courier, lambda: agent.options.snapshot, clock, told)
+        self._saves = Saves(self._holder, self._keeping, lambda: agent.options.snapshot, clock, told)
         self._reporter = Reporter(
             me=me,
             engine=engine,
@@ -176,12 +172,18 @@ class Membership:
 
     async def begin(self) -> None:
         """Before anything is crawled; `bring` comes next."""
-        await self._courier.doubt_all()  # what an earlier process left here
-        self._agent.begin([], {}, unclean=False)
+        self._agent.begin([], await self._keeping.begin(), unclean=False)
 
     async def bring(self) -> None:
-        """Have on shared storage what an earlier process left here."""
-        await self._courier.bring()
+        """Have where others find it what an earlier process left here."""
+        await self._keeping.bring()
+
+    def read_meters(self) -> dict[str, float]:
+        return self._agent.read_meters()
+
+    async def commit(self) -> None:
+        """Make durable what was appended; for a last moment."""
+        await self._agent.saver.commit()
 
     def _may_ask(self, shard: int, address: str) -> bool:
         """Whether a shard's hosts may be asked now: lease and address; pages, if no visit has begun."""
@@ -205,9 +207,9 @@ class Membership:
                 (self._lease_step, min(self._about.lease / 20, 0.25)),
                 # By itself: it waits for answers, and leases must be looked at whether or not there are any.
                 (self._addresses.renew, min(self._about.lease / 20, 0.25)),
-                (self._place_step, min(self._about.lease / 10, 0.5)),
-                (self._reporter.report, _REPORT),
-                (self._reporter.look_for_end, _REPORT),
+                (self._place_step, min(self._about.lease / 10, self._about.look)),
+                (self._reporter.report, self._about.look),
+                (self._reporter.look_for_end, self._about.look),
                 (self._tend, 0.02),
                 (self._saves.step, 0.5),
             )
@@ -363,7 +365,9 @@ class Membership:
     async def _place_step(self) -> None:
         if self._seen < {"leases", "presence"}:
             return
-        if self._why_end(True):
+        over = bool(self._why_end(True))
+        self._agent.let_visits_end(over)
+        if over:
             if self._leaving.is_set():
                 await self._presence.leave()
             for number, held in list(self._held.items()):
@@ -390,7 +394,7 @@ class Membership:
             shards = [n for n in range(self._about.shards) if self._leases.last_holder_of(n) == agent]
             gone = Gone(at=self._clock.wall(), silent=seconds, shards={n: placed.get(n, "") for n in shards})
             if await self._presence.bury(agent, gone):
-                self._told(f"agent {agent} has not been heard of for {seconds:.0f} s; {gone.said()}")
+                self._noted(f"agent {agent} has not been heard of for {seconds:.0f} s; {gone.said()}")
 
     async def _take(self, number: int) -> None:
         await self._holder.take(number)
@@ -409,23 +413,6 @@ class Membership:
                 self._moving.pop(number, None)
 
         self._moving[number] = asyncio.create_task(go())
-
-    # -- saving
-
-    async def _valid_ends(self) -> Mapping[str, int]:
-        """Of every archive file that a log points into after its checkpoint: how far it is valid."""
-        found: dict[str, int] = {}
-        for number in range(self._about.shards):
-            storage = ShardStorage(self._storage, self._engine.crawl, number)
-            held = self._held.get(number)
-            if held is not None and held.shard is not None and not held.refused:
-                reader = LogReader(held.shard.log.reader.files)
-                rows = await asyncio.to_thread(list, reader.scan(held.saved))
-            else:
-                rows = await since_checkpoint(self._engine.stream(log_of(number)), storage)
-            for name, end in valid_ends(rows).items():
-                found[name] = max(end, found.get(name, 0))
-        return found
 
     # -- pages, reports, the end
 

@@ -1,18 +1,18 @@
-"""The statuses of several agents as the status of one crawl."""
+"""What the agents of one machine say, as the status of one crawl."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
+from lycosa.cluster.control import Report
 from lycosa.crawl.status import Status
 
 _LEAST = frozenset(("frontier.next_due",))
 """Meters of which the crawl's is the smallest that is not 0; of all others it is the sum."""
+_ERROR = "error."
 
 
-def merged_meters(parts: Sequence[dict[str, float]]) -> dict[str, float]:
+def merged_meters(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The meters of several agents, by name."""
     found: dict[str, float] = {}
     for part in parts:
@@ -25,7 +25,8 @@ def merged_meters(parts: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def merged(
-    parts: Sequence[Status],
+    reports: Sequence[Report],
+    meters: Mapping[str, float],
     *,
     at: float,
     pid: int,
@@ -37,54 +38,41 @@ def merged(
     page_limit: int,
     errors_before: Mapping[str, int],
 ) -> Status:
-    """One status; what is the crawl's own is given. `errors_before`: those that others met in this run."""
-    total = Status(
+    """One status: the reports on all shards, and the meters of all agents. `errors_before`: those that others met
+    in this run."""
+    totals = [report.totals for report in reports]
+    pages = sum(row.pages for row in totals)
+    errors = {name.removeprefix(_ERROR): int(n) for name, n in meters.items() if name.startswith(_ERROR)}
+    return Status(
         at=at,
         pid=pid,
         state=state,
         elapsed=elapsed,
-        pages=0,
-        pages_run=0,
-        bytes=0,
-        links=0,
-        duplicates=0,
-        statuses={},
-        skipped={},
-        errors=dict(errors_before),
-        pending=0,
-        left_behind=0,
-        deferred=0,
-        visits=0,
-        hosts=0,
+        pages=pages,
+        pages_run=max(pages - pages_before, 0),
+        fetches=sum(row.fetches for row in totals),
+        bytes=sum(row.bytes for row in totals),
+        links=sum(row.links for row in totals),
+        duplicates=sum(row.duplicates for row in totals),
+        statuses=_added([row.statuses for row in totals]),
+        skipped=_added([row.skipped for row in totals]),
+        errors=_added([errors_before, errors]),
+        pending=sum(row.pending for row in totals),
+        left_behind=sum(row.left_behind for row in totals),
+        deferred=sum(row.deferred for row in totals),
+        next_due=meters.get("frontier.next_due", 0.0),
+        visits=int(meters.get("visits.active", 0)),
+        hosts=int(meters.get("frontier.hosts", 0)),
         rss=rss,
         memory_limit=memory_limit,
         page_limit=page_limit,
-        meters=merged_meters([part.meters for part in parts]),
+        meters=dict(meters),
     )
-    counts = (
-        *(
-            "pages",
-            "fetches",
-            "bytes",
-            "links",
-            "duplicates",
-            "pending",
-            "left_behind",
-            "deferred",
-            "visits",
-            "hosts",
-        ),
-        "rss",
-    )
-    for part in parts:
-        for name in counts:
-            setattr(total, name, getattr(total, name) + getattr(part, name))
-        for name in ("statuses", "skipped", "errors"):
-            table: dict[str, int] = getattr(total, name)
-            for word, count in getattr(part, name).items():
-                table[word] = table.get(word, 0) + count
-    for name in ("statuses", "skipped", "errors"):
-        setattr(total, name, dict(sorted(getattr(total, name).items())))
-    total.pages_run = max(total.pages - pages_before, 0)
-    total.next_due = total.meters.get("frontier.next_due", 0.0)
-    return msgspec.structs.replace(total)
+
+
+def _added(tables: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for table in tables:
+        for word, count in table.items():
+            found[word] = found.get(word, 0) + count
+    return dict(sorted(found.items()))

@@ -2,7 +2,7 @@
 
     log.N       stream   the tail of shard N's log
     x.N         stream   links for shard N, in lanes: S from shard S, `seeds`, aS answers of shard S
-                bucket   lease.N agent.ID gone.ID report.N crawl state quota
+                bucket   lease.N agent.ID gone.ID report.N cursors.N crawl state quota
     host.N      subject  asks for a host's turn, answered by N's holder
     turn.N      subject  asks for an address's turn, answered by N's holder
 
@@ -25,6 +25,10 @@ def log_of(shard: int) -> str:
 
 def exchange_of(shard: int) -> str:
     return f"x.{shard}"
+
+
+def cursors_of(shard: int) -> str:
+    return f"cursors.{shard}"
 
 
 def streams_of(shards: int, log_bytes: int = 0, exchange_bytes: int = 0) -> list[StreamPlan]:

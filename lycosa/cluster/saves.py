@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable
 
 from lycosa.clock import Clock
-from lycosa.cluster.courier import Courier
 from lycosa.cluster.held import Holder
+from lycosa.cluster.keeping import Keeping
 from lycosa.cluster.storage import Away
 from lycosa.crawl.config import SnapshotOptions
 
@@ -27,13 +27,13 @@ class Saves:
     def __init__(
         self,
         holder: Holder,
-        courier: Courier,
+        keeping: Keeping,
         wanted: Callable[[], SnapshotOptions],
         clock: Clock,
         told: Callable[[str], None],
     ) -> None:
         self._holder = holder
-        self._courier = courier
+        self._keeping = keeping
         self._wanted = wanted
         self._clock = clock
         self._told = told
@@ -59,7 +59,7 @@ class Saves:
             await self._holder.save()
             self._saved_at = self._brought_at = self._clock.monotonic()
             return
-        waiting = await asyncio.to_thread(self._courier.waiting)
+        waiting = await asyncio.to_thread(self._keeping.waiting)
         late = now - self._brought_at >= wanted.archive_seconds
         if waiting >= wanted.archive_bytes or (late and waiting):
             await self._holder.bring()

@@ -1,20 +1,20 @@
-"""The exchange of a cluster's agent: links to and from the shards that it holds, through the receivers' streams.
+"""The exchange of an agent: links to and from the shards that it holds, through the receivers' streams.
 
-In a cluster **all** links between shards go through the streams, also between two shards of one agent. What that
-costs: a link to a neighbour travels to the servers and back, some 60 bytes and a share of a message of one batch a
-commit. What it spares: a shard that moves takes nothing with it and needs nobody to catch up, the reader's place
-is one number for all senders, and the end of a crawl is seen in the same way whoever holds what.
+With several agents **all** links between shards go through the streams, also between two shards of one agent. What
+that costs: a link to a neighbour travels to the servers and back, some 60 bytes and a share of a message of one
+batch a commit. What it spares: a shard that moves takes nothing with it and needs nobody to catch up, the reader's
+place is one number for all senders, and the end of a crawl is seen in the same way whoever holds what.
 
-Sending, for each shard that we hold (`Outgoing`). The way to each receiver is in one of three states, as in
-`lycosa.cluster.sending`:
+Sending, for each shard that we hold (`Outgoing`). The way to each receiver is in one of three states:
 
     live        what a commit made durable is taken from the shard's outbox and published
     behind      the outbox keeps nothing for it; what was committed is read back from the log, some records at a
                 time, for all receivers that are behind and not blocked
     closing     read up to the commits of a moment ago; what is found from `until` on is in the outbox again
 
-It begins behind, where the last frame of ours in the receiver's stream ends. A stream that is full, or does not
-answer, blocks its own receiver only: that one falls behind, and is tried again a little later.
+It begins behind, where the last frame of ours in the receiver's stream ends, or at the cursor that the receiver's
+holder told of when it opened its shard; until one of the two is there, it is *unknown*, and waits. A stream that is
+full, or does not answer, blocks its own receiver only: that one falls behind, and is tried again a little later.
 
 Receiving (`Incoming`). Frames become `Received` records that carry the sequence of their message; seeds become
 `Seeded`; answers become `Duplicates`. The stream is purged up to what the committed log holds.
@@ -29,8 +29,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from lycosa.clock import Clock, milliseconds
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.frames import AnswersFrame
-from lycosa.cluster.links import SEEDS, Answered, Arrival, Reader, Sender, send_answers
-from lycosa.cluster.names import exchange_of
+from lycosa.cluster.links import (
+    MESSAGE_BYTES,
+    SEEDS,
+    Answered,
+    Arrival,
+    Cursors,
+    Reader,
+    Sender,
+    send_answers,
+)
+from lycosa.cluster.names import cursors_of, exchange_of
 from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.exchange import Heartbeats, Row, every, receive
 from lycosa.crawl.replay import LinkPass, ReadBack, read_back_apart
@@ -41,6 +50,8 @@ from lycosa.records import Duplicates, Link, LinkKind, Links, Received, Seeded, 
 
 _BLOCKED = 0.5
 """Seconds after which a receiver whose stream refused is tried again."""
+_UNKNOWN = 0.2
+"""And after which those are looked at of which nobody has told yet."""
 _PURGE = 5.0
 _WAIT = 1.0
 _SEEDS = 5_000
@@ -51,6 +62,7 @@ class _Way:
 
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
+        self.known = False  # where to go on
         self.behind = True
         self.read = 0  # behind: the log was read up to here
         self.until: int | None = None  # closing: from here on the outbox has it
@@ -69,14 +81,17 @@ class Outgoing:
         epoch: int,
         clock: Clock,
         meters: Meters,
+        message_bytes: int = MESSAGE_BYTES,
+        foreign: Foreign | None = None,
     ) -> None:
+        self._foreign = foreign or Foreign()
         self._engine = engine
         self._shard = shard
         self._epoch = epoch
         self._clock = clock
         self._links = meters.counter("exchange.links_out")
         self._ways = {
-            other: _Way(Sender(engine.stream(exchange_of(other)), shard.number, other, epoch))
+            other: _Way(Sender(engine.stream(exchange_of(other)), shard.number, other, epoch, message_bytes))
             for other in range(shards)
             if other != shard.number
         }
@@ -86,19 +101,41 @@ class Outgoing:
         self._reading: LinkPass | None = None
         self._heartbeats = Heartbeats()
         self._answers: list[AnswersFrame] = []
+        self._look_at = 0.0
         shard.outbox.shut(self._ways)
         shard.replies = []
 
     async def resume(self) -> Unavailable | None:
-        """Find out where to go on, for every receiver."""
-        ways = list(self._ways.values())
+        """Find out where to go on, for every receiver for which that is told yet; for the others later."""
+        ways = [row for row in self._ways.items() if not row[1].known]
         for start in range(0, len(ways), 32):
-            for answer in await asyncio.gather(*(way.sender.resume() for way in ways[start : start + 32])):
-                if isinstance(answer, Unavailable):
+            for answer in await asyncio.gather(*(self._resume(*row) for row in ways[start : start + 32])):
+                if answer is not None:
                     return answer
-        for way in ways:
-            self._fall_behind(way)
         return None
+
+    async def _resume(self, other: int, way: _Way) -> Unavailable | None:
+        position = await way.sender.resume()
+        if position is None:
+            entry = await self._engine.bucket.get(cursors_of(other))
+            if entry is None or isinstance(entry, Unavailable):
+                return entry
+            told = self._foreign.value(entry.value or b"", Cursors, entry.key)
+            if told is None:
+                return None  # its holder tells it again
+            way.sender.position = told.cursors.get(self._shard.number, 0)
+        elif isinstance(position, Unavailable):
+            return position
+        way.known = True
+        self._fall_behind(way)
+        return None
+
+    async def _resume_late(self) -> None:
+        """Look again for where to go on, if that was not told yet."""
+        now = self._clock.monotonic()
+        if now >= self._look_at and not all(way.known for way in self._ways.values()):
+            self._look_at = now + _UNKNOWN
+            await self.resume()
 
     def committed(self) -> None:
         """A commit has ended: more may travel."""
@@ -134,13 +171,18 @@ class Outgoing:
     async def run(self) -> None:
         """Send what may travel, until cancelled."""
         while True:
-            busy = await self._mend()
-            await self._send_live()
-            await self._send_answers()
-            if not busy:
+            if not await self.step():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), 0.2 if self._behind() else _WAIT)
             self._wake.clear()
+
+    async def step(self) -> bool:
+        """Send what may travel now; whether more of what was not sent can be read back at once."""
+        await self._resume_late()
+        busy = await self._mend()
+        await self._send_live()
+        await self._send_answers()
+        return busy
 
     def _behind(self) -> bool:
         return any(way.behind for way in self._ways.values())
@@ -195,7 +237,9 @@ class Outgoing:
     async def _mend(self) -> bool:
         """Read back a little of what was not sent; False if there is nothing to do now."""
         now = self._clock.monotonic()
-        open_ways = [(n, way) for n, way in self._ways.items() if way.behind and way.blocked <= now]
+        open_ways = [
+            (n, way) for n, way in self._ways.items() if way.behind and way.known and way.blocked <= now
+        ]
         if not open_ways:
             return False
         return await self._step(open_ways)
@@ -283,22 +327,27 @@ class Incoming:
     async def run(self) -> None:
         """Take in what comes, until cancelled."""
         while True:
-            arrived = await self._reader.next(_WAIT)
-            if isinstance(arrived, Unavailable):
+            if isinstance(await self.step(_WAIT), Unavailable):
                 await self._clock.sleep(0.2)
-                continue
-            for one in arrived:
-                if isinstance(one, Answered):
-                    self._heed(one.frame)
-                elif one.sender == SEEDS:
-                    await self._sow(one)
-                else:
-                    self._receive(one)
-                await asyncio.sleep(0)
-            self._taken = max(self._taken, self._reader.received)
-            if arrived:
-                self._woken()
-            await self._purge()
+
+    async def step(self, seconds: float, most: int = 64) -> int | Unavailable:
+        """Take in what comes within so many seconds; how much."""
+        arrived = await self._reader.next(seconds, most)
+        if isinstance(arrived, Unavailable):
+            return arrived
+        for one in arrived:
+            if isinstance(one, Answered):
+                self._heed(one.frame)
+            elif one.sender == SEEDS:
+                await self._sow(one)
+            else:
+                self._receive(one)
+            await asyncio.sleep(0)
+        self._taken = max(self._taken, self._reader.received)
+        if arrived:
+            self._woken()
+        await self._purge()
+        return len(arrived)
 
     def _receive(self, one: Arrival) -> None:
         shard = self._shard
@@ -357,9 +406,6 @@ class StreamExchange:
             out.committed()
         for incoming in self._in.values():
             incoming.committed()
-
-    def rewind(self) -> None:
-        """Outboxes of a cluster are never cleared from outside."""
 
     @property
     def quiet(self) -> bool:

@@ -1,123 +1,105 @@
-"""The supervisor: several agents as one crawl, each in a process of its own.
+"""The supervisor: several agents on one machine as one crawl, each a member in a process of its own.
 
-It starts the agents in two steps (all recover and say how far they have come; then all go on from there), passes
-word between them, restarts one that dies while the others go on, and ends the run:
+It looks at the directory (`survey`), keeps the engine (`lycosa.engine.local`), and starts the agents with the
+crawl paused. When every shard has a holder it gives out seeds and the limit of pages, and the crawl goes on. From
+then on agents are on their own: links, turns, pages and the end are theirs, as in a cluster. What is left to the
+supervisor:
 
-- *finished*: every agent is idle and has read all that the others wrote to it, seen twice in a row without an
-  append between; asked in rounds (`Settle`), not taken from the reports, which may be old;
-- *limit*: pages, bytes or time; pages are handed out as rations, so their number is exact;
-- *stopped*: somebody called `stop`.
+- an agent that dies is started again after a moment, while the others go on. Its leases are given back for it,
+  since its process is known to be dead, and its archive files are cut to what its logs know;
+- the run ends when the crawl is *finished* or has reached its *limit*, as whoever holds shard 0 sees it (a limit
+  of time is the supervisor's), or when somebody calls `stop`;
+- what agents say becomes the status of one crawl.
 
-The lock of the directory, the mark of a running crawl, the exchange's files and the table of addresses are the
-supervisor's. Agents inherit the lock, so that nobody else begins before the last of them has ended; they end by
-themselves when the supervisor does.
+The lock of the directory and the mark of a running crawl are the supervisor's. Agents inherit the lock, so that
+nobody else begins before the last of them has ended; they end by themselves when the supervisor does.
 
-An agent that dies is started again after a moment, told that it was cut short; one that dies over and over, or
-while it ends, ends the run. One that fails (`Failed`: what the operator must do, or an error of the program) is not
-started again. Whatever ends the run is the command's failure, and names the agent; so is an end before a dead agent
-is back.
+An agent that dies over and over, or while it ends, ends the run. One that fails (`Failed`: what the operator must
+do, or an error of the program) is not started again. Whatever ends the run is the command's failure, and names the
+agent; so is an end before a dead agent is back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import socket
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from lycosa import errors
-from lycosa.archive.writer import cut_files
-from lycosa.cluster import addresses
-from lycosa.cluster.addresses import SharedAddressTable
+from lycosa.archive.writer import SUFFIX, cut_files
+from lycosa.clock import SystemClock
+from lycosa.cluster.control import About, Control, Report, State, Wanted
+from lycosa.cluster.lease import Lease, encode
+from lycosa.cluster.leases import Said, end_leases, lease_key
+from lycosa.cluster.links import send_seeds
 from lycosa.cluster.merging import merged, merged_meters
-from lycosa.cluster.messages import (
-    Begun,
-    Channel,
-    Claim,
-    Claimed,
-    Cursors,
-    Ended,
-    Failed,
-    FromAgent,
-    Go,
-    GoBack,
-    Grant,
-    Pause,
-    Recall,
-    Recovered,
-    Release,
-    Report,
-    Returned,
-    Settle,
-    Settled,
-    Start,
-    Stop,
-    TellCursors,
-    ToAgent,
-    Told,
-    Wish,
-)
-from lycosa.cluster.process import ADDRESSES, EXCHANGE, holders
-from lycosa.cluster.quotas import Pool
+from lycosa.cluster.names import exchange_of
+from lycosa.cluster.own_keeping import FOREVER
+from lycosa.cluster.process import METERS, TOLD, Failed, Metered, name_of
+from lycosa.cluster.survey import archive_ends, demand_whole, survey
+from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import End
 from lycosa.crawl.config import Options, decode_options, encode_options, with_seeds
 from lycosa.crawl.machine import memory_limit
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.saving import RUNNING
+from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import Status, StatusFiles, resident
 from lycosa.crawl.steady import SteadyTask
-from lycosa.crawl.wholeness import Known, cursor_claims, missing, refuse
-from lycosa.errors import LocalError, LycosaError
+from lycosa.engine.local import LocalEngine, LocalServer
+from lycosa.engine.protocol import Entry, Full, StreamPlan, Unavailable, got
+from lycosa.errors import LocalError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole
+from lycosa.url.parts import host_of
+from lycosa.url.scope import Scope
 
 _DEATHS = 5
 """So many deaths in a row, each soon after the last start, end the run."""
 _SOON = 30.0
 _BACKOFF = 0.25
 _TICK = 0.1
-_ROUND = 0.05
-"""Seconds between two rounds: readers look for more about as often."""
-_LOST = 2.0
-"""Seconds after which a round that not all have answered is asked anew: somebody began again meanwhile."""
+_METERS = 0.25
 _STOPPING = 60.0
 """Seconds that agents are given to stop; then they are killed, and the next start recovers them."""
+_LOOK = 0.1
+_TURN = 5.0
+"""Seconds that the turn of an address lasts; a dead agent's wait so long."""
+_EXCHANGE_BYTES = 64 << 20
+"""Of all streams together: they are in memory, and what does not fit waits in its sender's log."""
+_LEAST_BYTES = 2 << 20
+_OLD_EXCHANGE = "exchange"
+"""Where earlier versions kept what was on its way; it is in its senders' logs, too."""
 
 
-class Member:
+class Agent:
     """One agent, as the supervisor knows it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.name = name_of(number)
         self.process: subprocess.Popen[bytes] | None = None
-        self.channel: Channel[FromAgent] | None = None
-        self.listener: asyncio.Task[None] | None = None
-        self.recovered: Recovered | None = None
-        self.begun = False
-        self.report: Report | None = None
-        self.status: Status | None = None
-        """The last that was heard of it, also of the process before this one."""
-        self.settled: Settled | None = None
+        self.pid = 0
+        self.meters: dict[str, float] = {}
+        self.rss = 0
         self.ended = False
         self.deaths = 0
         self.died = ""
         """How its process ended, if it ended badly and none has begun in its place."""
         self.started = 0.0
-
-    @property
-    def running(self) -> bool:
-        return self.begun and not self.ended and self.channel is not None
-
-    def send(self, message: ToAgent) -> None:
-        if self.channel is not None:
-            self.channel.send(message)
+        self.again: float | None = None
+        """When it is to be started again."""
 
 
 class Supervisor:
-    """A crawl of several agents; stands where an `Agent` stands for a crawl of one."""
+    """A crawl of several agents; stands where an agent stands for a crawl of one."""
 
     def __init__(
         self,
@@ -134,308 +116,255 @@ class Supervisor:
         """`before`: how an agent that was alone left the crawl, in this same run."""
         self._directory = directory
         self._files = DiskFiles(directory)
+        self._manifest = manifest
         self._options = options
         self._seeds = list(seeds)
         self._lock = lock
         self._told = told or (lambda _: None)
-        self._holders = holders(manifest.shards, agents)
-        self._members = [Member(number) for number in range(agents)]
+        self._agents = [Agent(number) for number in range(agents)]
+        self._clock = SystemClock()
+        self._server: LocalServer | None = None
+        self._engine: LocalEngine | None = None
+        self._beside: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
-        self._pool = Pool(options.limits.pages)
-        self._refused: list[tuple[str, str]] = []
         self._ends: dict[str, int] = {}
-        self._cursor_replies: dict[int, list[Cursors]] = {}
-        self._claims: dict[tuple[int, str], int] = {}  # (agent that has it, host) -> the shard that owns it
-        self._asked_claims: dict[tuple[int, int], int] = {}  # (asking agent, id) -> the agent that is asked
+        self._reports: dict[int, Report] = {}
+        self._state = State()
+        self._wanted = Wanted.PAUSED
+        self._refused: list[tuple[str, str]] = []
         self._failure: Exception | None = None
         self._opened = False
         self._stopped = False
         self._stopping = False
         self._paused = False
         self._unclean = False
-        self._round = 0
-        self._judged = 0
-        self._round_at = 0.0
-        self._last_round: list[int] | None = None
         self._before = before
         self._began = time.monotonic() - (before.elapsed if before else 0.0)
-        self._restarts: set[asyncio.Task[None]] = set()
         self.pages_before = before.pages - before.pages_run if before else 0
-        self._addresses: SharedAddressTable | None = None
         self.underway = None  # agents read pages, each with a watchdog of its own
 
     # -- the start
 
     async def open(self) -> None:
         """Have all agents recover, then begin."""
-        self._clear_exchange()
         self._unclean = self._files.exists(RUNNING)
+        await asyncio.to_thread(shutil.rmtree, self._directory / _OLD_EXCHANGE, ignore_errors=True)
+        last = await asyncio.to_thread(self._survey)
+        if not self._unclean:
+            write_whole(self._files, RUNNING, b"")
+        self._server = LocalServer(last)
         try:
-            for member in self._members:
-                await self._start(member)
-            await self._until(lambda: all(member.recovered for member in self._members))
-            self._demand_logs()
-            self._merge_ends()
-            self._options = self._agreed_options()
-            if not self._unclean:
-                write_whole(self._files, RUNNING, b"")
-            for member in self._members:
-                assert member.recovered is not None
-                self._pool.begin(member.number, member.recovered.fetched)
-                if self._before is None:
-                    self.pages_before += member.recovered.fetched
-                self._send_go(member, self._all_cursors(), self._unclean)
-            await self._until(lambda: all(member.begun for member in self._members))
+            self._engine = await LocalEngine.open(self._server.connect(), self._manifest.crawl)
+            await self._create()
+            self._watch_over(self._follow("report.*", self._note_report))
+            self._watch_over(self._follow("state", self._note_state))
+            self._watch_over(self._ask_meters())
+            got(await self._engine.requests.answer(TOLD, self._heard))
+            for agent in self._agents:
+                self._start(agent)
+            await self._until(lambda: len(self._reports) == self._manifest.shards)
+            if self._before is None:
+                self.pages_before = sum(report.totals.pages for report in self._reports.values())
+            await self._control.limit_pages(self._options.limits.pages)
+            await self._sow()
+            await self._want(Wanted.RUNNING)
             self._opened = True
             self._began = time.monotonic()  # agents may take long to recover
         except BaseException:
             await self._end_all()
             raise
 
-    def _clear_exchange(self) -> None:
-        """What was on its way is in its senders' logs; the table of addresses begins empty."""
-        exchange = self._files.within(EXCHANGE)
-        for name in exchange.list(""):
-            if (self._directory / EXCHANGE / name).is_dir():
-                for segment in exchange.list(name):
-                    exchange.remove(f"{name}/{segment}")
-        path = self._directory / EXCHANGE / ADDRESSES
-        addresses.create(path, self._options.politeness.address_wait)
-        self._addresses = SharedAddressTable(path, len(self._members))
-
-    async def _start(self, member: Member) -> None:
-        try:
-            ours, theirs = socket.socketpair()
-            with theirs:
-                member.process = _spawn(theirs.fileno(), self._lock.fileno())
-        except OSError as error:
-            raise LocalError(f"agent {member.number} cannot be started: {error.strerror}") from None
-        ours.setblocking(False)
-        member.recovered = member.report = member.settled = None
-        member.begun = member.ended = False
-        member.started = time.monotonic()
-        member.channel = await Channel.over(ours, FromAgent)
-        member.send(
-            Start(
-                directory=str(self._directory),
-                agent=member.number,
-                agents=len(self._members),
-                options=encode_options(self._options),
-                limited=bool(self._options.limits.pages),
-            )
-        )
-        # It ends with the channel: agents are heard until then, also while the event loop is shut down.
-        member.listener = SteadyTask(self._listen(member, member.channel))
-
-    def _demand_logs(self) -> None:
-        """Refuse a crawl some of whose shards know more of another's log than it holds."""
-        ends: dict[int, int] = {}
-        claims: list[Known] = []
-        for member in self._members:
-            assert member.recovered is not None
-            ends |= member.recovered.logs
-            for shard, cursors in member.recovered.cursors.items():
-                claims += cursor_claims(shard, cursors, member.recovered.answers.get(shard))
-        refuse(str(self._directory), missing(ends, claims))
-
-    def _merge_ends(self) -> None:
-        """Cut the archive to what the logs of all shards know of it, whichever agents wrote it."""
-        for member in self._members:
-            assert member.recovered is not None
-            for name, end in member.recovered.ends.items():
-                self._ends[name] = max(end, self._ends.get(name, 0))
+    def _survey(self) -> int:
+        """Look at the directory, refuse it or make it ready; where the exchange's sequences go on."""
+        found = survey(self._files, range(self._manifest.shards))
+        demand_whole(self._files, found)
+        self._ends = archive_ends(found)
         if self._options.archive.keep:
             cut_files(self._files.within("archive"), self._ends)
-
-    def _agreed_options(self) -> Options:
-        """The options of this run, with the seeds of all runs that their scope is relative to."""
         options = self._options
-        for member in self._members:
-            assert member.recovered is not None
-            for encoded in member.recovered.options:
-                options = with_seeds(options, decode_options(encoded), options.near)
-        return with_seeds(options, options, self._seeds)
+        for row in found.values():
+            if row.options:  # the seeds of all runs that the scope is relative to
+                options = with_seeds(options, decode_options(row.options), options.near)
+        self._options = options = with_seeds(options, options, self._seeds)
+        scope = Scope(options.scope, options.near, manifests.domains_of(self._files))
+        judged = [(url, scope.judge(url, 0)) for url in self._seeds]
+        self._refused = [(url, verdict.rule) for url, verdict in judged if not verdict.inside]
+        return max((row.received for row in found.values()), default=0)
 
-    def _all_cursors(self) -> dict[int, dict[int, int]]:
-        """Of all shards as they recovered: receiver to sender to cursor."""
-        found: dict[int, dict[int, int]] = {}
-        for member in self._members:
-            assert member.recovered is not None
-            found.update(member.recovered.cursors)
-        return found
-
-    def _send_go(self, member: Member, cursors: Mapping[int, Mapping[int, int]], unclean: bool) -> None:
-        assert member.recovered is not None
-        own = [shard for shard, holder in self._holders.items() if holder == member.number]
-        by_sender = {
-            sender: {receiver: row[sender] for receiver, row in cursors.items() if sender in row}
-            for sender in own
-        }
-        ends = dict(self._ends)
-        for name, end in member.recovered.ends.items():
-            ends[name] = max(end, ends.get(name, 0))
-        member.send(
-            Go(
-                options=encode_options(self._options),
-                seeds=self._seeds,
-                cursors=by_sender,
-                ends=ends,
-                unclean=unclean,
-            )
+    async def _create(self) -> None:
+        """Make the crawl in the engine, as an operator does in a cluster."""
+        manifest, bucket = self._manifest, self._own.bucket
+        about = About(
+            crawl=manifest.crawl,
+            shards=manifest.shards,
+            hash_seed=manifest.hash_seed,
+            created=manifest.created,
+            storage="",
+            lease=FOREVER,
+            turn_seconds=_TURN,
+            look=_LOOK,
+            exchange_bytes=max(_EXCHANGE_BYTES // manifest.shards, _LEAST_BYTES),
+            splitter=manifest.splitter,
         )
-        if self._paused:
-            member.send(Pause(on=True))
+        plans = [
+            StreamPlan(exchange_of(number), about.exchange_bytes, lanes=True)
+            for number in range(manifest.shards)
+        ]
+        got(await self._own.create(plans, 1))
+        state = State(wanted=Wanted.PAUSED, options=encode_options(self._options).decode())
+        got(await bucket.put("state", msgspec.json.encode(state)))
+        got(await bucket.put("crawl", msgspec.json.encode(about)))
+        for number in range(
+            manifest.shards
+        ):  # whoever had them is dead, and so is whoever had turns of theirs
+            free = Lease("", 0, FOREVER, released=True, turns={})
+            got(await bucket.put(lease_key(number), encode(free)))
+        for agent in self._agents:  # all of them will be there: shards are placed with each from the start
+            got(await bucket.put(f"agent.{agent.name}", msgspec.json.encode(Said())))
+
+    @property
+    def _own(self) -> LocalEngine:
+        assert self._engine is not None
+        return self._engine
+
+    @property
+    def _control(self) -> Control:
+        return Control(self._own, self._clock)
+
+    async def _sow(self) -> None:
+        """Give the seeds to the shards that own them; those that are known drop out there."""
+        split = Splitter(self._manifest.shards, manifests.domains_of(self._files), self._manifest.splitter)
+        by_shard: dict[int, list[str]] = {}
+        for url in self._seeds:
+            by_shard.setdefault(split.shard_of(host_of(url)), []).append(url)
+        for number, urls in by_shard.items():
+            stream = self._own.stream(exchange_of(number))
+            while isinstance(refused := await send_seeds(stream, number, urls), Full | Unavailable):
+                if isinstance(refused, Unavailable):
+                    raise refused
+                await self._wait_change(_TICK)  # somebody reads it
+
+    async def _want(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        await self._control.change(lambda state: msgspec.structs.replace(state, wanted=wanted))
+
+    def _start(self, agent: Agent) -> None:
+        assert self._server is not None
+        try:
+            with self._server.connect() as side:
+                agent.process = self._spawn(agent.number, side.fileno())
+        except OSError as error:
+            raise LocalError(f"agent {agent.number} cannot be started: {error.strerror}") from None
+        agent.pid = agent.process.pid
+        agent.started, agent.again = time.monotonic(), None
+
+    def _spawn(self, number: int, side: int) -> subprocess.Popen[bytes]:
+        """A process that is an agent; what it has to say beyond the engine (a traceback) goes to standard error."""
+        words = (side, self._directory, number, len(self._agents), self._manifest.crawl)
+        return subprocess.Popen(
+            [sys.executable, "-m", "lycosa.cluster.process", *map(str, words)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(side, self._lock.fileno()),
+        )
 
     # -- what agents say
 
-    async def _listen(self, member: Member, channel: Channel[FromAgent]) -> None:
-        while (message := await channel.receive()) is not None:
-            try:
-                self._heed(member, message)
-            except Exception as error:
-                self._failure = self._failure or error
-            self._changed.set()
-        channel.close()
-        if member.channel is channel:
-            member.channel = None
-            await self._gone(member)
+    def _watch_over(self, work: Coroutine[Any, Any, None]) -> None:
+        # Steady: agents are heard until the engine is closed, also while the event loop is shut down.
+        self._beside.append(SteadyTask(self._beside_the_run(work)))
+
+    async def _beside_the_run(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._failure = self._failure or error
         self._changed.set()
 
-    def _heed(self, member: Member, message: FromAgent) -> None:
-        if isinstance(message, Report):
-            member.report, member.status = message, message.status
-        elif isinstance(message, Recovered):
-            member.recovered = message
-        elif isinstance(message, Begun):
-            member.begun, member.died = True, ""
-            self._refused += [row for row in message.refused if row not in self._refused]
-        elif isinstance(message, Ended):
-            member.ended = True
-            member.report = Report(status=message.status, idle=True, left=0)
-            member.status = message.status
-        elif isinstance(message, Failed):
-            kind = getattr(errors, message.kind, LocalError)
-            self._failure = self._failure or kind(f"agent {member.number}: {message.text}")
-        elif isinstance(message, Told):
-            self._told(message.text if len(self._members) == 1 else f"agent {member.number}: {message.text}")
-        elif isinstance(message, Settled):
-            member.settled = message
-        elif isinstance(message, Wish):
-            self._pool.wish(member.number)
-        elif isinstance(message, Returned):
-            self._pool.returned(member.number, message.pages)
-        elif isinstance(message, Cursors):
-            self._cursor_replies.setdefault(message.for_agent, []).append(message)
-        elif isinstance(message, GoBack):
-            self._members[self._holders[message.sender]].send(message)
-        elif isinstance(message, Claim | Claimed | Release):
-            self._pass_on(message)
+    async def _follow(self, pattern: str, note: Callable[[Entry], None]) -> None:
+        watch = self._own.bucket.watch(pattern)
+        while not self._own.gone.is_set():
+            entries = await watch.next(1.0)
+            for entry in [] if isinstance(entries, Unavailable) else entries:
+                note(entry)
+                self._changed.set()
 
-    def _pass_on(self, message: Claim | Claimed | Release) -> None:
-        """Turns of hosts, between two agents."""
-        if isinstance(message, Claim):
-            owner = self._members[self._holders[message.shard]]
-            if not owner.running:
-                self._members[message.by].send(Claimed(id=message.id, by=message.by, granted=False))
-                return
-            self._asked_claims[message.by, message.id] = owner.number
-            self._claims[message.by, message.host] = message.shard
-            owner.send(message)
-        elif isinstance(message, Claimed):
-            self._asked_claims.pop((message.by, message.id), None)
-            self._members[message.by].send(message)
+    def _note_report(self, entry: Entry) -> None:
+        if entry.value is not None:
+            report = msgspec.json.decode(entry.value, type=Report)
+            self._reports[report.shard] = report
+
+    def _note_state(self, entry: Entry) -> None:
+        self._state = msgspec.json.decode(entry.value or b"{}", type=State)
+
+    async def _ask_meters(self) -> None:
+        while not self._own.gone.is_set():
+            await asyncio.gather(*(self._ask_one(agent) for agent in self._agents))
+            await asyncio.sleep(_METERS)
+
+    async def _ask_one(self, agent: Agent) -> None:
+        answer = await self._own.requests.ask(f"{METERS}.{agent.name}", b"", 1.0)
+        if isinstance(answer, Unavailable):
+            return
+        said = msgspec.json.decode(answer, type=Metered)
+        agent.rss = said.rss
+        if self._stopping:  # shards leave, and what is counted of them with them
+            before = agent.meters
+            agent.meters = {name: max(value, before.get(name, 0.0)) for name, value in said.meters.items()}
         else:
-            self._claims.pop((message.by, message.host), None)
-            self._members[self._holders[message.shard]].send(message)
+            agent.meters = said.meters
+
+    def _heard(self, data: bytes) -> None:
+        number, text = msgspec.json.decode(data, type=tuple[int, str])
+        self._told(f"agent {number}: {text}")
 
     # -- an agent is gone
 
-    async def _gone(self, member: Member) -> None:
-        process = member.process
-        assert process is not None
-        code = await asyncio.to_thread(process.wait)
-        if self._addresses is not None:
-            self._addresses.release(member.number, time.monotonic())
-        self._end_claims(member.number)
-        if member.ended or self._failure is not None:
+    async def _look_at_processes(self) -> None:
+        for agent in self._agents:
+            if agent.process is not None and (code := agent.process.poll()) is not None:
+                agent.process = None
+                await self._gone(agent, code)
+            elif agent.again is not None and time.monotonic() >= agent.again and not self._stopping:
+                self._start(agent)
+
+    async def _gone(self, agent: Agent, code: int) -> None:
+        """Its process has ended: what it had is free."""
+        shards = await end_leases(self._own.bucket, agent.name)
+        entry = got(await self._own.bucket.get(f"failed.{agent.name}"))
+        if entry is not None and self._failure is None:
+            failed = msgspec.json.decode(entry.value or b"", type=Failed)
+            kind = getattr(errors, failed.kind, LocalError)
+            self._failure = kind(f"agent {agent.number}: {failed.text}")
+        agent.ended = code == 0
+        if not code or self._failure is not None:
             return
-        what = f"signal {-code}" if code < 0 else f"exit code {code}"
-        if code:
-            member.died = what
+        what = agent.died = f"signal {-code}" if code < 0 else f"exit code {code}"
         if self._stopping:
-            self._unclean = True
-            member.ended = True
-            if code:
-                self._failure = LocalError(
-                    f"agent {member.number} died while it ended ({what}): the same command goes on from here"
-                )
+            self._failure = LocalError(
+                f"agent {agent.number} died while it ended ({what}): the same command goes on from here"
+            )
             return
-        soon = time.monotonic() - member.started < _SOON
-        member.deaths = member.deaths + 1 if soon else 1
-        if member.deaths >= _DEATHS or not self._opened:
+        soon = time.monotonic() - agent.started < _SOON
+        agent.deaths = agent.deaths + 1 if soon else 1
+        if agent.deaths >= _DEATHS or not self._opened:
             when = f"{_DEATHS} times in a row" if self._opened else "at its start"
             self._failure = LocalError(
-                f"agent {member.number} died {when} ({what}):"
+                f"agent {agent.number} died {when} ({what}):"
                 f" the same command goes on from here; --agents 1 crawls in one process"
             )
             return
-        self._told(f"agent {member.number} died ({what}): it is started again, the others go on")
-        task = asyncio.create_task(self._restart(member))
-        self._restarts.add(task)
-        task.add_done_callback(self._restarts.discard)
+        self._told(f"agent {agent.number} died ({what}): it is started again, the others go on")
+        await asyncio.to_thread(self._cut_archive, agent, shards)
+        agent.again = time.monotonic() + _BACKOFF * 2 ** (agent.deaths - 1)
 
-    async def _restart(self, member: Member) -> None:
-        """Start an agent again; the others go on meanwhile."""
-        try:
-            await asyncio.sleep(_BACKOFF * 2 ** (member.deaths - 1))
-            if self._stopping:
-                member.ended = True
-                self._unclean = True
-                return
-            await self._start(member)
-            await self._until(lambda: member.recovered is not None or member.channel is None)
-            if member.recovered is None:
-                return
-            self._pool.begin(member.number, member.recovered.fetched)
-            cursors = await self._cursors_for(member)
-            self._send_go(member, cursors, unclean=True)
-        except LycosaError as error:
-            self._failure = self._failure or error
-            self._changed.set()
-
-    async def _cursors_for(self, member: Member) -> dict[int, dict[int, int]]:
-        """How far the shards of all agents have come in the logs of an agent that begins again."""
-        others = [other for other in self._members if other is not member]
-        await self._until(lambda: all(other.recovered is not None for other in others))
-        # What an agent recovered is old but never too far on; what it says now spares some reading back.
-        found: dict[int, dict[int, int]] = {}
-        for other in others:
-            if other.recovered is not None:
-                found.update(other.recovered.cursors)
-        self._cursor_replies[member.number] = []
-        own = [shard for shard, holder in self._holders.items() if holder == member.number]
-        asked = [other for other in others if other.running]
-        for other in asked:
-            other.send(TellCursors(for_agent=member.number, senders=own))
-        await self._until(
-            lambda: (
-                len(self._cursor_replies[member.number])
-                >= sum(1 for other in asked if other.channel is not None)
-            )
-        )
-        for reply in self._cursor_replies.pop(member.number):
-            found.update(reply.cursors)
-        return found
-
-    def _end_claims(self, agent: int) -> None:
-        """Turns that a dead agent had are over; those that it was asked for are refused."""
-        ready = time.monotonic() + self._options.politeness.wait
-        for by, host in [key for key in self._claims if key[0] == agent]:
-            shard = self._claims.pop((by, host))
-            self._members[self._holders[shard]].send(Release(by=by, shard=shard, host=host, ready=ready))
-        for asker, number in [key for key, owner in self._asked_claims.items() if owner == agent]:
-            del self._asked_claims[asker, number]
-            self._members[asker].send(Claimed(id=number, by=asker, granted=False))
+    def _cut_archive(self, agent: Agent, shards: Sequence[int]) -> None:
+        """Cut a dead agent's files to what the logs that it wrote know of them."""
+        for name, end in archive_ends(survey(self._files, shards)).items():
+            self._ends[name] = max(end, self._ends.get(name, 0))
+        if self._options.archive.keep:
+            own = f"-{self._manifest.crawl}.{agent.name}{SUFFIX}"
+            cut_files(self._files.within("archive"), self._ends, own)
 
     # -- the run
 
@@ -449,10 +378,10 @@ class Supervisor:
             clean = await self._end_all()
         if self._failure is not None:
             raise self._failure
-        for member in self._members:
-            if member.died:
+        for agent in self._agents:
+            if agent.died:
                 raise LocalError(
-                    f"agent {member.number} died ({member.died}) before the end ({end}):"
+                    f"agent {agent.number} died ({agent.died}) before the end ({end}):"
                     f" nothing that was committed is lost, the same command goes on from here"
                 )
         if clean:
@@ -462,93 +391,62 @@ class Supervisor:
 
     async def _watch(self) -> End:
         while True:
+            await self._look_at_processes()
             if self._failure is not None:
                 raise self._failure
             if self._stopped:
                 return End.STOPPED
-            if self._reached():
+            if self._state.finished:
+                return End(self._state.end)
+            seconds = self._options.limits.seconds
+            if seconds and time.monotonic() - self._began >= seconds:
                 return End.LIMIT
-            self._ration()
-            if self._all_settled():
-                return End.FINISHED
+            wanted = Wanted.PAUSED if self._paused else Wanted.RUNNING
+            if wanted is not self._wanted:
+                await self._want(wanted)
+            for agent in self._agents:
+                if agent.died and agent.process is not None and self._is_back(agent):
+                    agent.died = ""
             await self._wait_change(_TICK)
 
-    def _reached(self) -> bool:
-        limits = self._options.limits
-        # A process that died counted pages that it had not committed: wait for what the next one says.
-        if all(member.running and member.report is not None for member in self._members):
-            continuous = self._options.refresh.continuous  # then what there is is come back to
-            if limits.pages and not continuous and self._sum("pages") >= limits.pages:
-                return True
-            if limits.bytes and self._sum("bytes") >= limits.bytes:
-                return True
-        return bool(limits.seconds) and time.monotonic() - self._began >= limits.seconds
+    def _is_back(self, agent: Agent) -> bool:
+        """Whether an agent that was started again has said anything of a shard."""
+        return any(
+            report.agent == agent.name and report.totals.at >= self._wall_of(agent.started)
+            for report in self._reports.values()
+        )
 
-    def _sum(self, name: str) -> int:
-        return sum(getattr(status, name) for status in self._statuses())
-
-    def _ration(self) -> None:
-        for agent, pages in self._pool.grants():
-            self._members[agent].send(Grant(pages=pages))
-        left = [(m.number, m.report.left) for m in self._members if m.running and m.report is not None]
-        for agent in self._pool.idle_with(left):
-            self._members[agent].send(Recall())
-
-    def _all_settled(self) -> bool:
-        """Whether every agent is idle and everything written was read, twice in a row without an append."""
-        members = self._members
-        if not all(m.running and m.report is not None and m.report.idle for m in members):
-            self._last_round = None
-            return False
-        answers = [m.settled for m in members if m.settled is not None and m.settled.round == self._round]
-        if len(answers) == len(members) and self._judged < self._round:
-            self._judged = self._round
-            appended = [answer.appended for answer in answers]
-            quiet = all_quiet(answers)
-            if quiet and appended == self._last_round:
-                return True
-            self._last_round = appended if quiet else None
-        since = time.monotonic() - self._round_at
-        if since >= (_ROUND if self._judged == self._round else _LOST):
-            self._round_at = time.monotonic()
-            self._round += 1
-            for member in members:
-                member.send(Settle(round=self._round))
-        return False
+    def _wall_of(self, monotonic: float) -> float:
+        return time.time() - (time.monotonic() - monotonic)
 
     async def _end_all(self) -> bool:
         """Stop every agent; whether all ended cleanly."""
         self._stopping = True
-        for task in list(self._restarts):
-            task.cancel()
-        for member in self._members:
-            member.send(Stop())
+        for agent in self._agents:
+            agent.again = None
+        if self._engine is not None:
+            await self._want(Wanted.STOPPED)
         deadline = time.monotonic() + _STOPPING
-        while any(member.channel is not None for member in self._members) and time.monotonic() < deadline:
+        while any(agent.process is not None for agent in self._agents):
+            if time.monotonic() > deadline:
+                for agent in self._agents:
+                    if agent.process is not None:
+                        agent.process.kill()
+            await self._look_at_processes()
             await self._wait_change(_TICK)
-        clean = not self._unclean_end()
-        for member in self._members:
-            if member.process is not None and member.process.poll() is None:
-                if member.channel is not None:
-                    clean = False
-                    member.process.kill()
-                await asyncio.to_thread(member.process.wait)
-        for member in self._members:
-            if member.listener is not None:
-                await asyncio.wait([member.listener])
-        if self._addresses is not None:
-            self._addresses.close()
-            self._addresses = None
-        return clean and self._failure is None
-
-    def _unclean_end(self) -> bool:
-        return any(not member.ended or member.report is None for member in self._members) or any(
-            member.process is not None and member.process.returncode not in (None, 0)
-            for member in self._members
-        )
+        if self._engine is not None:
+            for entry in got(await self._engine.bucket.all("report.*")):
+                self._note_report(entry)
+            await self._engine.close()
+        for task in self._beside:
+            await asyncio.wait([task])
+        if self._server is not None:
+            await asyncio.to_thread(self._server.close)
+        return self._failure is None and all(agent.ended for agent in self._agents)
 
     async def _until(self, true: Callable[[], bool]) -> None:
         while not true():
+            await self._look_at_processes()
             if self._failure is not None:
                 raise self._failure
             await self._wait_change(_TICK)
@@ -570,65 +468,40 @@ class Supervisor:
         return first
 
     def pause(self) -> None:
-        self._pause(True)
+        self._paused = True
+        self._changed.set()
 
     def go_on(self) -> None:
-        self._pause(False)
-
-    def _pause(self, on: bool) -> None:
-        self._paused = on
-        for member in self._members:
-            member.send(Pause(on=on))
+        self._paused = False
+        self._changed.set()
 
     @property
     def refused_seeds(self) -> list[tuple[str, str]]:
         return self._refused
 
     def read_meters(self) -> dict[str, float]:
-        return merged_meters([status.meters for status in self._statuses()])
-
-    def _statuses(self) -> list[Status]:
-        return [member.status for member in self._members if member.status is not None]
+        return merged_meters([agent.meters for agent in self._agents])
 
     @property
     def processes(self) -> list[int]:
         """The numbers of the agents' processes."""
-        return [member.process.pid for member in self._members if member.process is not None]
+        return [agent.pid for agent in self._agents]
 
     def status(self, state: str, limit: int) -> Status:
         """All agents as one crawl."""
         return merged(
-            self._statuses(),
+            list(self._reports.values()),
+            self.read_meters(),
             at=time.time(),
             pid=os.getpid(),
             state=state,
             elapsed=time.monotonic() - self._began,
             pages_before=self.pages_before,
-            rss=resident(),
+            rss=resident() + sum(agent.rss for agent in self._agents),
             memory_limit=limit,
             page_limit=self._options.limits.pages,
             errors_before=self._before.errors if self._before else {},
         )
-
-
-def _spawn(channel: int, lock: int) -> subprocess.Popen[bytes]:
-    """A process that is an agent; what it has to say beyond the channel (a traceback) goes to standard error."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "lycosa.cluster.process", str(channel)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        pass_fds=(channel, lock),
-    )
-
-
-def all_quiet(answers: Sequence[Settled]) -> bool:
-    """Whether every agent is idle and has read all that the others wrote to it."""
-    return all(answer.idle for answer in answers) and all(
-        answers[sender].ends.get(receiver) == answers[receiver].reads.get(sender)
-        for sender in range(len(answers))
-        for receiver in range(len(answers))
-        if sender != receiver
-    )
 
 
 class TeamReporter:

@@ -11,7 +11,7 @@ Whatever the end, it is the same: visits under way may finish for a few seconds,
 snapshot taken, and the mark of a running process removed. The next run goes on from there.
 
 An agent that has all shards is alone: it ends by itself, and the mark is its own. One of several has some of the
-shards (`owned`), which may change while it runs: `adopt` opens a shard that nobody has, `hand_over` saves one and
+shards, which may change while it runs: `adopt` opens a shard that nobody has, `hand_over` saves one and
 lets it go. It never ends by itself, since others may find links for it: somebody who sees all agents does that,
 and keeps the mark.
 """
@@ -166,7 +166,7 @@ def build(
             f" and seen.memory {seen_bytes >> 20} MB in this run"
         )
     sampler = Sampler(msgspec.structs.replace(options.frontier, memory=frontier_bytes))
-    lent = team is not None and team.ledger is not None  # shards come and go, and are recovered in threads
+    lent = team is not None  # shards come and go, and are recovered in threads
     room = GuardedRoom(frontier_bytes) if lent else Room(frontier_bytes)
     # Mercator's three a thread are those of the whole crawl; each shard has its share.
     back_queues = -(-(options.frontier.back_queues or 3 * options.visits) // manifest.shards)
@@ -211,9 +211,12 @@ def build(
             urls_seen = ScatterCache(1 << (share.bit_length() - 1))
             index = ContentIndex(total=manifest.shards)
         index.stores[number] = contents
+        log = Log(place.within("log"), team.segment_bytes if team else SEGMENT_BYTES)
+        if by_rank is not None and log.end:
+            by_rank.resume()
         return Shard(
             number,
-            log=Log(place.within("log"), team.segment_bytes if team else SEGMENT_BYTES),
+            log=log,
             seen=CachedSeen(urls_seen, store, meters) if options.seen.cache else store,
             store=store,
             cache=urls_seen,
@@ -254,11 +257,9 @@ def build(
         ledger=team.ledger if team else None,
     )
     all_shards = saver.shards
-    if by_rank is not None and any(shard.log.end for shard in all_shards):
-        by_rank.resume()
     saver.recover(told)
     before = decode_options(all_shards[0].options) if all_shards and all_shards[0].options else None
-    if not lent:  # a cluster's options know all its seeds
+    if not lent:  # a team's options know all its seeds
         options = with_seeds(options, before, urls)
 
     guard = AddressGuard(options.allow, options.only_networks)
@@ -391,13 +392,13 @@ class Team:
         addresses: Addresses,
         hosts: Hosts,
         quota: RunQuota,
-        ledger: Ledger | None = None,
+        ledger: Ledger,
         may_ask: Callable[[int, str], bool] | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        """With a `ledger`, of a cluster: the exchange then carries all links, whoever has the shards, and whoever
-        holds the leases sees to snapshots. `may_ask`: whether a shard's hosts may be asked (at an address) now."""
+        """The exchange carries all links between shards, whoever has them; whoever holds the leases sees to
+        snapshots. `may_ask`: whether a shard's hosts may be asked (at an address) now."""
         self.ledger = ledger
         self.may_ask = may_ask or _always
         self.segment_bytes = segment_bytes
@@ -462,6 +463,8 @@ class Agent:
         self._blamed: list[tuple[Mark, Shard, int]] = []
         """Marks of an earlier process, and how far the log must be committed before they may go."""
         self._ranking: asyncio.Task[None] | None = None
+        self._unranked: list[tuple[Shard, int]] = []
+        """Shards whose logs the ranks do not know yet, up to a position."""
         self._open_shard = open_shard
         self._content = content
         self._team = team
@@ -629,8 +632,10 @@ class Agent:
             return
         self._forget_blamed()
         self._content.stores[number] = shard.content_store
+        ranked_to = shard.log.committed
         await self._saver.commit()
         self._saver.add(shard)
+        self._unranked.append((shard, ranked_to))
         self.reconfigure(self.options)  # they may have changed while it was not one of ours
         self._saver.catch_up(running=True)
         self._wake.set()
@@ -649,9 +654,8 @@ class Agent:
         shard = self._saver.find(number)
         if shard is None:
             return
-        self._leaving.add(number)
         try:
-            await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
+            await self.leave(number)
             await self._end_threads(number)
             self._saver.remove(shard)  # from here on nothing is delivered to it
             await self._saver.commit(shard)
@@ -667,6 +671,15 @@ class Agent:
         await self._saver.commit()
         self._saver.catch_up(running=True)
         self._wake.set()
+
+    async def leave(self, number: int) -> None:
+        """Begin no more visits of a shard, and let those under way end; `hand_over` or `drop` come next."""
+        self._leaving.add(number)
+        await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
+
+    def let_visits_end(self, on: bool) -> None:
+        """Whether visits under way are to end with the page that they are at."""
+        self._visitor.stopping = on
 
     async def drop(self, shard: Shard) -> None:
         """Let a shard go that is another agent's by now: nothing of it is saved, or written, any more."""
@@ -742,8 +755,7 @@ class Agent:
         if self.refreshing is not None:
             await asyncio.to_thread(content_digest, b"<p>compiled before it is needed")
         committer = SteadyTask(self._commit_loop())
-        if self._ranker is not None and any(shard.log.committed for shard in self.shards):
-            self._ranking = asyncio.create_task(self._read_ranks(self._ranker))
+        self._unranked = [(shard, shard.log.committed) for shard in self.shards if shard.log.committed]
         try:
             end = await self._loop()
         except Exception as error:
@@ -825,6 +837,10 @@ class Agent:
         ranker = self._ranker
         if ranker is None or self._ranking is not None:
             return
+        if self._unranked:
+            ends, self._unranked = self._unranked, []
+            self._ranking = asyncio.create_task(self._read_ranks(ranker, ends))
+            return
         pages = sum(shard.totals.pages for shard in self.shards)
         if ranker.due(pages, len(self._visits), self.options.visits):
             self._ranking = asyncio.create_task(self._rank(ranker))
@@ -838,9 +854,8 @@ class Agent:
             self._ranking = None
             self._wake.set()
 
-    async def _read_ranks(self, ranker: Ranker) -> None:
+    async def _read_ranks(self, ranker: Ranker, ends: Sequence[tuple[Shard, int]]) -> None:
         """The fold of ranks has no snapshot: it is made again from the logs, while the crawl goes on."""
-        ends = [(shard, shard.log.committed) for shard in self.shards]
         try:
             await ranker.rebuild(self._slices(ends), sum(shard.totals.pages for shard in self.shards))
         except Exception as error:
@@ -961,16 +976,9 @@ class Agent:
         if rescoping is not None:
             rescoping.close()
 
-    async def settled(self) -> bool:
-        """Commit, and say whether nothing is left to do here: no link of these shards waits for anything."""
-        await self._saver.commit()
-        return self._idle() and self._failure is None
-
     def _idle(self) -> bool:
         """Nothing to do, now or within the horizon."""
         if self._visits or self._merges or self._passing is not None or self._saver.is_behind:
-            return False
-        if self._team is not None and not self._team.exchange.quiet:
             return False
         return all(map(self._has_nothing, self.shards))
 
@@ -1047,8 +1055,8 @@ class Agent:
             self._wake.set()
 
     def _snapshot_due(self) -> bool:
-        if self._team is not None and self._team.ledger is not None:
-            return False
+        if self._team is not None:
+            return False  # whoever holds the leases sees to it
         wanted = self.options.snapshot
         since = self._clock.monotonic() - self._last_snapshot
         return self._saver.records >= wanted.records or (since >= wanted.seconds and self._saver.records > 0)
@@ -1107,16 +1115,6 @@ class Agent:
 
     def read_meters(self) -> dict[str, float]:
         return self.meters.read()
-
-    @property
-    def idle(self) -> bool:
-        """Nothing is left to do here, as far as can be seen without a commit."""
-        return self._idle()
-
-    def fail(self, error: Exception) -> None:
-        """Something that the agent depends on has failed: the run ends with that."""
-        self._failure = self._failure or error
-        self._wake.set()
 
     def wake(self) -> None:
         """Something has come from outside: links, or leave to ask for more pages."""

@@ -43,15 +43,6 @@ class Exchange(Protocol):
         """Called after every commit, on the loop: send what may travel, let go of what was received."""
         ...
 
-    def rewind(self) -> None:
-        """The outboxes were cleared: what was found since the last sending is to be read from the logs."""
-        ...
-
-    @property
-    def quiet(self) -> bool:
-        """Nothing waits here to be sent."""
-        ...
-
 
 HEARTBEAT = 1_000
 _SHARE = 8

@@ -12,7 +12,7 @@ Recovery. The newest whole snapshot is thawed, files that no kept snapshot names
 tail is replayed. The archive is cut to what the logs know of it. If anything knows more of a log than it holds
 (see `wholeness`), the crawl is refused before anything is appended.
 
-In a cluster (`ledger`) a batch is committed elsewhere before it is written here: archive, ledger, our own disk, in
+With several agents a batch is entered in a `ledger` before it is written here: archive, ledger, our own disk, in
 this order. A shard that the ledger refuses is another agent's by now; nothing of it is written any more.
 
 The shards of an agent may change while it runs: `add` and `remove` say which they are, each is recovered and
@@ -336,8 +336,6 @@ class Saver:
         shards changed. `running`: what was found since the last commit is in the outboxes, and stays there."""
         if self._ledger is not None:
             return  # whatever is on its way is the exchange's business
-        if self._exchange is not None:
-            self._exchange.rewind()
         for shard in self.shards:
             shard.outbox.clear(shard.log.committed if running else None)
             if shard.log.committed:

@@ -17,6 +17,7 @@ marked URL now deals with it. A page is marked only while there is a free slot; 
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import struct
@@ -25,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from lycosa.errors import StorageError
+from lycosa.files import said
 from lycosa.records import Deferred, Fetched, Record, Skipped, Waiting, Why
 from lycosa.url.canonical import MAX_URL
 from lycosa.url.parts import site_of
@@ -157,16 +158,15 @@ def _read(data: bytes, slot: int, file: Path) -> Mark | None:
 
 def _mapped(file: Path) -> mmap.mmap:
     size = len(_MAGIC) + SLOTS * _SLOT
-    try:
+    with said("write", file):
         file.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if os.fstat(descriptor).st_size != size or os.pread(descriptor, len(_MAGIC), 0) != _MAGIC:
                 # Written out, not left sparse: a mapped page that finds the disk full ends the process.
                 os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, _MAGIC.ljust(size, b"\0"), 0)
+                if os.pwrite(descriptor, _MAGIC.ljust(size, b"\0"), 0) < size:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return mmap.mmap(descriptor, size)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise StorageError(f"cannot write {file}: {error.strerror or error}") from error

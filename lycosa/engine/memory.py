@@ -25,6 +25,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lycosa.clock import Clock
+from lycosa.engine.kept import KeptCrawl, KeptStream
 from lycosa.engine.protocol import (
     Absent,
     Conflict,
@@ -41,8 +42,6 @@ _AGAIN = 0.1
 _ASKED = 5.0
 _SET = 2.0
 """Seconds after which reads, and writes of keys, are given up."""
-_HEAD = 32
-"""Bytes that a message counts besides its data."""
 
 
 class Fate(NamedTuple):
@@ -72,78 +71,27 @@ class PerfectNetwork:
         return Fate()
 
 
-class _Stream:
-    """A stream as the servers keep it."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.bytes = 0
-        self.last = 0
-        self.messages: dict[int, Message] = {}  # by sequence, rising
-
-    def append(
-        self, lane: str, headers: Mapping[str, str], data: bytes, expected: int | None
-    ) -> int | Conflict | Full:
-        if expected is not None and expected != self.last:
-            return Conflict(f"wrong last sequence: {self.last}")
-        size = _size(lane, headers, data)
-        if self.limit and self.bytes + size > self.limit:
-            return Full("the stream is full")
-        self.last += 1
-        self.bytes += size
-        self.messages[self.last] = Message(self.last, lane, dict(headers), data)
-        return self.last
-
-    def newest(self, lane: str) -> Message | None:
-        return next((each for each in reversed(self.messages.values()) if each.lane == lane), None)
-
-    def after(self, sequence: int, most: int) -> list[Message]:
-        if sequence >= self.last:
-            return []
-        found: list[Message] = []
-        for each in self.messages.values():
-            if each.sequence > sequence:
-                found.append(each)
-                if len(found) == most:
-                    break
-        return found
-
-    @property
-    def ends(self) -> Ends:
-        return Ends(next(iter(self.messages), self.last + 1), self.last)
-
-    def purge(self, before: int, lane: str | None) -> None:
-        for sequence in [n for n in self.messages if n < before]:
-            if lane is None or self.messages[sequence].lane == lane:
-                gone = self.messages.pop(sequence)
-                self.bytes -= _size(gone.lane, gone.headers, gone.data)
-
-
-def _size(lane: str, headers: Mapping[str, str], data: bytes) -> int:
-    return _HEAD + len(lane) + sum(len(name) + len(value) for name, value in headers.items()) + len(data)
-
-
-class _Crawl:
-    """What the servers keep of one crawl."""
-
-    def __init__(self) -> None:
-        self.streams: dict[str, _Stream] = {}
-        self.keys: dict[str, Entry] | None = None
-        self.revision = 0
-        self.answering: dict[str, list[MemoryAnswering]] = {}
-
-
 class MemoryServers:
     """What lasts when clients come and go."""
 
     def __init__(self) -> None:
-        self._crawls: dict[str, _Crawl] = {}
+        self._crawls: dict[str, KeptCrawl] = {}
+        self._answering: dict[tuple[str, str], list[MemoryAnswering]] = {}
         self._travelling: set[asyncio.Task[Any]] = set()
         self._news: dict[tuple[str, str], asyncio.Event] = {}
         self._context = contextvars.copy_context()
 
-    def crawl(self, name: str) -> _Crawl:
-        return self._crawls.setdefault(name, _Crawl())
+    def crawl(self, name: str) -> KeptCrawl:
+        return self._crawls.setdefault(name, KeptCrawl())
+
+    def answering(self, crawl: str, subject: str) -> list[MemoryAnswering]:
+        """Who answers for a subject."""
+        return self._answering.setdefault((crawl, subject), [])
+
+    def hang_up(self, line: _Line) -> None:
+        """A client answers no more."""
+        for answering in self._answering.values():
+            answering[:] = [each for each in answering if each.line is not line]
 
     def changed(self, crawl: str, of: str) -> None:
         """Somebody wrote to a stream, or a key (""): whoever waits for that looks again."""
@@ -176,7 +124,7 @@ class _Line:
         self.closed = False
 
     @property
-    def kept(self) -> _Crawl:
+    def kept(self) -> KeptCrawl:
         return self.servers.crawl(self.crawl)
 
     async def call(self, to: str, seconds: float, act: Callable[[], T]) -> T | Unavailable:
@@ -317,10 +265,10 @@ class MemoryStream:
     async def purge(self, before: int, lane: str | None = None) -> Unavailable | None:
         return await self._look(lambda stream: stream.purge(before, lane))
 
-    def _stream(self) -> _Stream | Absent:
+    def _stream(self) -> KeptStream | Absent:
         return self._line.kept.streams.get(self.name) or Absent(f"there is no stream {self.name}")
 
-    async def _look(self, act: Callable[[_Stream], T]) -> T | Unavailable:
+    async def _look(self, act: Callable[[KeptStream], T]) -> T | Unavailable:
         def look() -> T | Unavailable:
             stream = self._stream()
             return stream if isinstance(stream, Absent) else act(stream)
@@ -339,28 +287,17 @@ class MemoryWatch:
     async def next(self, seconds: float) -> list[Entry] | Unavailable:
         kept = self._line.kept
 
-        def look() -> list[Entry]:
-            found = [each for each in (kept.keys or {}).values() if each.revision > self._seen]
-            return sorted(
-                (each for each in found if _fits(each.key, self._pattern)), key=lambda each: each.revision
-            )
-
         if kept.keys is None:
             return Absent(f"there is no crawl {self._line.crawl}")
-        entries = await self._line.news("", self._pattern, seconds, look)
+        entries = await self._line.news(
+            "", self._pattern, seconds, lambda: kept.since(self._pattern, self._seen)
+        )
         if not isinstance(entries, Unavailable) and entries:
             self._seen = entries[-1].revision
         return entries
 
     async def close(self) -> None:
         """There is nothing to close."""
-
-
-def _fits(key: str, pattern: str) -> bool:
-    words, wanted = key.split("."), pattern.split(".")
-    return len(words) == len(wanted) and all(
-        want in ("*", word) for word, want in zip(words, wanted, strict=True)
-    )
 
 
 class MemoryBucket:
@@ -389,11 +326,7 @@ class MemoryBucket:
         return None if isinstance(answer, int) else answer
 
     async def all(self, pattern: str) -> list[Entry] | Unavailable:
-        return await self._with(
-            pattern,
-            _ASKED,
-            lambda keys: [row for row in keys.values() if row.value is not None and _fits(row.key, pattern)],
-        )
+        return await self._with(pattern, _ASKED, lambda keys: self._line.kept.all(keys, pattern))
 
     def watch(self, pattern: str) -> MemoryWatch:
         return MemoryWatch(self._line, pattern)
@@ -402,13 +335,9 @@ class MemoryBucket:
         kept = self._line.kept
 
         def act(keys: dict[str, Entry]) -> int | Conflict:
-            known = keys[key].revision if key in keys else 0
-            if revision is not None and revision != known:
-                return Conflict(f"{key} was changed by somebody else")
-            kept.revision += 1
-            keys[key] = Entry(key, kept.revision, value)
+            answer = kept.set(keys, key, value, revision)
             self._line.changed("")
-            return kept.revision
+            return answer
 
         return await self._with(key, _SET, act)
 
@@ -432,7 +361,7 @@ class MemoryAnswering:
         self.leave()
 
     def leave(self) -> None:
-        answering = self.line.kept.answering.get(self._subject, [])
+        answering = self.line.servers.answering(self.line.crawl, self._subject)
         if self in answering:
             answering.remove(self)
 
@@ -444,7 +373,7 @@ class MemoryRequests:
         self._line = line
 
     async def ask(self, subject: str, data: bytes, seconds: float) -> bytes | Unavailable:
-        if not self._line.kept.answering.get(subject) and not self._line.closed:
+        if not self._there(subject) and not self._line.closed:
             return Unavailable(f"{subject}: nobody answers")  # the servers say so at once
         answer = await self._line.call(subject, seconds, lambda: self._say(subject, data))
         if answer is None:
@@ -455,15 +384,17 @@ class MemoryRequests:
         await self._line.call(subject, 0.0, lambda: self._say(subject, data))
 
     def _say(self, subject: str, data: bytes) -> bytes | None:
-        there = list(self._line.kept.answering.get(subject, []))
-        said = [each.answer(data) for each in there if each.line.hears(subject)]
+        said = [each.answer(data) for each in list(self._there(subject)) if each.line.hears(subject)]
         return next((each for each in said if each is not None), None)
+
+    def _there(self, subject: str) -> list[MemoryAnswering]:
+        return self._line.servers.answering(self._line.crawl, subject)
 
     async def answer(
         self, subject: str, answer: Callable[[bytes], bytes | None]
     ) -> MemoryAnswering | Unavailable:
         made = MemoryAnswering(self._line, subject, answer)
-        self._line.kept.answering.setdefault(subject, []).append(made)
+        self._there(subject).append(made)
         return made
 
 
@@ -489,17 +420,11 @@ class MemoryEngine:
         return MemoryStream(self._line, name)
 
     async def create(self, streams: Sequence[StreamPlan], replicas: int) -> Unavailable | None:
-        kept = self._line.kept
-        kept.keys = {} if kept.keys is None else kept.keys
-        for plan in streams:
-            kept.streams.setdefault(plan.name, _Stream(plan.bytes))
+        self._line.kept.create(streams)
         return None
 
     async def remove(self, streams: Sequence[str]) -> Unavailable | None:
-        kept = self._line.kept
-        kept.keys = None
-        for name in streams:
-            kept.streams.pop(name, None)
+        self._line.kept.remove(streams)
         return None
 
     async def close(self) -> None:
@@ -508,5 +433,4 @@ class MemoryEngine:
     def vanish(self) -> None:
         """The client is gone, whatever it was about to do: it answers nobody, and nothing that it says is heard."""
         self._line.closed = True
-        for answering in self._line.kept.answering.values():
-            answering[:] = [each for each in answering if each.line is not self._line]
+        self._line.servers.hang_up(self._line)

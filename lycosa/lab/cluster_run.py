@@ -29,6 +29,7 @@ from lycosa.cluster.control import About, Control, State, Wanted
 from lycosa.cluster.links import send_seeds
 from lycosa.cluster.member import Member
 from lycosa.cluster.names import exchange_of, log_of
+from lycosa.cluster.shared_keeping import SharedHome
 from lycosa.cluster.storage import ShardStorage, Storage
 from lycosa.cluster.tail import Piece, pieces
 from lycosa.cluster.tasks import end_tasks
@@ -245,6 +246,8 @@ class _Line:
 class SimulatedMachine:
     """The machine of one agent; `lycosa.cluster.machine.Machine`."""
 
+    agents = 1
+
     def __init__(self, web: _Web, clock: Clock, files: FaultyFiles, name: str, run: str, seed: str) -> None:
         self.clock = clock
         self.files = files
@@ -390,7 +393,7 @@ class Running:
         def storage(place: str, crawl: str, *, replicas: int = 0) -> Storage:
             return MemoryStorage(self.storage, lambda: self.mishap())
 
-        member = Member(reach, machine, storage=storage, name=name, told=told)
+        member = Member(reach, machine, SharedHome(storage), name=name, told=told)
         life = self._lives[name] = self._runs[run] = _Life(name, run, machine, member)
         began = AGENT.set(run)
         life.task = asyncio.ensure_future(self._run(life))

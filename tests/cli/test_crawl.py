@@ -689,13 +689,13 @@ def test_a_full_disk(room: int, site: Site, tmp_path: Path, capsys: Capture) -> 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the names of open files in /proc")
-@pytest.mark.parametrize("agents", ["1", "2"])
-def test_a_full_disk_at_a_resume(agents: str, tmp_path: Path, site: Site, capsys: Capture) -> None:
-    """Not a byte more fits: one line, and whoever asks is told why; afterwards the crawl goes on."""
+def test_a_full_disk_at_a_resume(tmp_path: Path, site: Site, capsys: Capture) -> None:
+    """Not a byte more fits: one line, and whoever asks is told why; afterwards the crawl goes on. (Several agents
+    write in processes of their own: the next test fills a disk for them.)"""
     done = tmp_path / "c"
     args = ["crawl", site.url(), "--into", str(done), *FLAGS]
     assert main([*args, "--shards", "4", "--max-pages", "5"]) == 0
-    args += ["--agents", agents]
+    args += ["--agents", "1"]
     status = json.loads((done / "status.json").read_text())
     (done / "status.json").write_text(json.dumps({**status, "state": "running"}))  # it was killed
     ran = subprocess.run(

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
-from lycosa.clock import ManualClock
-from lycosa.cluster.exchange import FileExchange
-from lycosa.cluster.quotas import Ration
-from lycosa.cluster.sending import Way
+import msgspec
+
+from lycosa.clock import ManualClock, SystemClock
+from lycosa.cluster.control import Control
+from lycosa.cluster.links import Cursors
+from lycosa.cluster.names import cursors_of, exchange_of
+from lycosa.cluster.rations import Rations
+from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
+from lycosa.cluster.survey import survey
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import read_options
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.splitting import Splitter
+from lycosa.engine.kept import KeptCrawl
+from lycosa.engine.memory import MemoryEngine, MemoryServers
+from lycosa.engine.protocol import StreamPlan, got
 from lycosa.files import Files
 from lycosa.frontier import AddressTable
 from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.network import Reply, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
+from lycosa.log.log import Batch
 from lycosa.meters import Meters
 from lycosa.records import Fetched, Link, LinkKind, Links, Timing
 from lycosa.url.parts import host_of
@@ -28,6 +37,12 @@ SHARDS = 4
 AGENTS = 2
 HOLDERS = {number: number % AGENTS for number in range(SHARDS)}
 OPTIONS: dict[str, Any] = {"public": False, "scope": {"mode": "any"}, "archive": {"keep": False}}
+T = TypeVar("T")
+_loop = asyncio.new_event_loop()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return _loop.run_until_complete(work)
 
 
 class NoHosts:
@@ -38,70 +53,100 @@ class NoHosts:
         raise AssertionError("nothing was claimed")
 
 
+class OwnDisk:
+    """What is on our own disk is log."""
+
+    async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
+        return True
+
+
+class _Servers(MemoryServers):
+    """Whose streams begin behind a sequence."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self._crawls["nodes"] = KeptCrawl(after)
+
+
 class Nodes:
     """Two agents in one directory."""
 
-    def __init__(
-        self, files: Files, *, segment_bytes: int = 2_000, room: int = 1 << 20, frame_bytes: int = 256 << 10
-    ) -> None:
+    def __init__(self, files: Files, *, room: int = 1 << 20) -> None:
+        """`room`: of each stream."""
         self.files = files
-        self.segment_bytes = segment_bytes
-        self.room = room
-        self.frame_bytes = frame_bytes
+        self.clock = ManualClock()
+        self._room = room
         manifest = manifests.open_or_create(files, 1, SHARDS, 7)
         self.splitter = Splitter(manifest.shards, manifests.domains_of(files))
         self.hosts: dict[int, list[str]] = {number: [] for number in range(SHARDS)}
         for number in range(64):
             self.hosts[self.splitter.shard_of(f"h{number}.test")].append(f"h{number}.test")
-        self.gaps: list[tuple[int, int, int]] = []
         self.agents: dict[int, Agent] = {}
-        self.exchanges: dict[int, FileExchange] = {}
+        self.out: dict[int, Outgoing] = {}
+        self.incoming: dict[int, Incoming] = {}
+        self.engine = self._begun()
+
+    def _begun(self) -> MemoryEngine:
+        """An engine as a supervisor begins it: empty, behind what the logs know."""
+        last = max((row.received for row in survey(self.files, range(SHARDS)).values()), default=0)
+        engine = MemoryEngine(_Servers(last), "nodes", SystemClock())
+        plans = [StreamPlan(exchange_of(number), self._room, lanes=True) for number in range(SHARDS)]
+        got(run(engine.create(plans, 1)))
+        return engine
 
     def open(self, number: int, options: Mapping[str, Any] = OPTIONS) -> Agent:
         """(Re)start an agent: what it had not committed is gone."""
-        clock, meters = ManualClock(), Meters()
-        exchange = FileExchange(
-            self.files.within("exchange"),
-            agent=number,
-            holders=HOLDERS,
-            clock=clock,
-            meters=meters,
-            on_gap=lambda *gap: self.gaps.append(gap),
-            woken=lambda: None,
-            segment_bytes=self.segment_bytes,
-            room=self.room,
-            frame_bytes=self.frame_bytes,
-        )
+        meters = Meters()
         team = Team(
             name=f"a{number}",
             owned=[shard for shard, holder in HOLDERS.items() if holder == number],
             size=AGENTS,
-            exchange=exchange,
+            exchange=StreamExchange(fail=self._fail),
             addresses=AddressTable(0.1),
             hosts=NoHosts(),
-            quota=Ration(False, lambda: None),
+            quota=Rations(Control(self.engine, self.clock), 0, self.clock),
+            ledger=OwnDisk(),
         )
-        fetchers = ScriptedFetchers(ScriptedFetcher(lambda request, before: Reply(b""), clock))
+        fetchers = ScriptedFetchers(ScriptedFetcher(lambda request, before: Reply(b""), self.clock))
         agent = build(
             self.files,
             read_options(dict(options)),
-            clock=clock,
+            clock=self.clock,
             fetchers=fetchers,
             resolver=ScriptedResolver({}),
             meters=meters,
             team=team,
         )
-        self.agents[number], self.exchanges[number] = agent, exchange
+        self.agents[number] = agent
+        for shard in agent.saver.shards:
+            self.out.pop(shard.number, None)
+            self.incoming.pop(shard.number, None)
         return agent
 
+    def _fail(self, error: Exception) -> None:
+        raise error
+
     def begin(self, number: int, unclean: bool = False) -> None:
-        cursors: dict[int, dict[int, int]] = {}
-        for agent in self.agents.values():
-            for shard in agent.saver.shards:
-                for sender, at in shard.cursors.items():
-                    cursors.setdefault(sender, {})[shard.number] = at
-        self.exchanges[number].begin(self.agents[number].saver, cursors)
-        self.agents[number].begin([], {}, unclean=unclean)
+        agent = self.agents[number]
+        agent.begin([], {}, unclean=unclean)
+        for shard in agent.saver.shards:
+            told = msgspec.json.encode(Cursors(shard.cursors))
+            got(run(self.engine.bucket.put(cursors_of(shard.number), told)))
+        for shard in agent.saver.shards:
+            out = Outgoing(self.engine, shard, SHARDS, 1, self.clock, agent.meters, self._room // 32)
+            assert run(out.resume()) is None
+            self.out[shard.number] = out
+            self.incoming[shard.number] = Incoming(
+                self.engine.stream(exchange_of(shard.number)),
+                shard,
+                clock=self.clock,
+                meters=agent.meters,
+                woken=lambda: None,
+                refresh=self._nothing,
+            )
+
+    async def _nothing(self) -> None:
+        """There are no newer options."""
 
     def start(self) -> None:
         for number in range(AGENTS):
@@ -125,26 +170,30 @@ class Nodes:
         return self.splitter.shard_of(host_of(url))
 
     def commit(self, number: int) -> None:
-        asyncio.run(_commit(self.agents[number]))
+        run(self.agents[number].saver.commit())
+        for shard in self.agents[number].saver.shards:
+            if shard.number in self.out:
+                self.out[shard.number].committed()
+                self.incoming[shard.number].committed()
 
     def mend(self, number: int) -> None:
-        for way in self.exchanges[number]._ways.values():
-            while asyncio.run(_mend(way)):
+        """Have an agent send all that may travel."""
+        self.clock.advance(1.0)
+        for shard in self.agents[number].saver.shards:
+            while run(self.out[shard.number].step()):
                 pass
 
     def read(self, number: int, most: int = 1 << 30) -> int:
         """Have an agent read what has come; how many frames."""
         count = 0
-        exchange = self.exchanges[number]
-        for incoming in exchange._incoming.values():
-            empty = 0
-            while empty < 25 and count < most:  # the end of a segment is an empty answer, too
-                frames = incoming.more()
-                for frame in frames:
-                    exchange._apply(frame)
-                count += len(frames)
-                empty = 0 if frames else empty + 1
+        for shard in self.agents[number].saver.shards:
+            while count < most and (more := got(run(self.incoming[shard.number].step(0.0, 1)))):
+                count += more
         return count
+
+    @property
+    def quiet(self) -> bool:
+        return all(out.quiet for out in self.out.values())
 
     def settle(self) -> None:
         """Everything arrives everywhere: until three rounds in a row bring nothing."""
@@ -152,37 +201,23 @@ class Nodes:
         for _ in range(200):
             before = [self.shard(number).log.end for number in range(SHARDS)]
             count = 0
+            self.clock.advance(6.0)
             for number in range(AGENTS):
                 self.commit(number)
                 self.mend(number)
             for number in range(AGENTS):
                 count += self.read(number)
-            quiet = all(exchange.quiet for exchange in self.exchanges.values())
             moved = before != [self.shard(number).log.end for number in range(SHARDS)]
-            still = still + 1 if quiet and not count and not moved else 0
+            still = still + 1 if self.quiet and not count and not moved else 0
             if still == 3:
                 return
         raise AssertionError("it does not come to rest")
 
     def power_cut(self, random: Random) -> None:
-        """The machine stops, and starts with what its disk kept. As the supervisor does, whatever was on its way is
-        removed before any agent starts: it was never synced, and the logs have it."""
+        """The machine stops, and starts with what its disk kept. Whatever was on its way is gone, as with the
+        supervisor: the logs have it."""
         assert isinstance(self.files, FaultyFiles)
         self.files = self.files.restart(random)
-        exchange = self.files.within("exchange")
-        for way in exchange.list(""):
-            for name in exchange.list(way):
-                exchange.remove(f"{way}/{name}")
-
-    def segments(self, sender: int, receiver: int) -> list[str]:
-        return self.files.within("exchange").list(f"{sender}-{receiver}")
-
-
-async def _mend(way: Way) -> bool:
-    return await way.mend()
-
-
-async def _commit(agent: Agent) -> None:
-    # A lock of asyncio belongs to one loop, and each test step runs its own.
-    agent.saver._committing = asyncio.Lock()
-    await agent.saver.commit()
+        self.out.clear()
+        self.incoming.clear()
+        self.engine = self._begun()

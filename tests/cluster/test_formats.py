@@ -19,6 +19,7 @@ from lycosa.cluster.control import About, Quota, Report, State, Totals
 from lycosa.cluster.frames import AnswersFrame, LinksFrame
 from lycosa.cluster.lease import Lease
 from lycosa.cluster.leases import Gone, Said
+from lycosa.cluster.links import Cursors
 from lycosa.cluster.names import exchange_of, log_of
 from lycosa.cluster.storage import Checkpoint
 from lycosa.engine.nats.connection import ConnectionOptions, connect
@@ -39,6 +40,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     "quota": Quota,
     "lease.N": Lease,
     "report.N": Report,
+    "cursors.N": Cursors,
     "agent.ID": Said,
     "gone.ID": Gone,
 }

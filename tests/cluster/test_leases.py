@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from lycosa.clock import ManualClock
-from lycosa.cluster.leases import Gone, Leases, Presence
+from lycosa.cluster.leases import Gone, Leases, Presence, end_leases
 from lycosa.engine.protocol import Bucket, Engine, Unavailable, got
 
 
@@ -199,3 +199,22 @@ async def test_a_released_lease_brings_the_turns_that_are_out(bucket: Bucket) ->
     assert fourth is not None and fourth.turns is None, "expired: nobody could say"
     await a.close()
     await b.close()
+
+
+async def test_the_leases_of_a_dead_process_are_given_back_for_it(engine: Engine) -> None:
+    """On one machine leases do not run out: whoever saw the process end says so."""
+    got(await engine.create([], 1))
+    clock = ManualClock()
+    dead, other = (Leases(engine.bucket, name, 1e9, clock) for name in ("a0", "a1"))
+    for number in (1, 2):
+        assert await dead.acquire(number) is not None
+    assert await other.acquire(3) is not None
+    clock.advance(1e6)
+    again = Leases(engine.bucket, "a0", 1e9, clock)
+    assert await again.acquire(1) is None, "a process of that name may still be writing"
+    assert sorted(await end_leases(engine.bucket, "a0")) == [1, 2]
+    assert await end_leases(engine.bucket, "a0") == []
+    again = Leases(engine.bucket, "a0", 1e9, clock)
+    taken = await again.acquire(1)
+    assert taken is not None and taken.epoch == 2 and taken.turns is None
+    assert await again.acquire(3) is None

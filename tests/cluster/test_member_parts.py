@@ -22,7 +22,7 @@ from lycosa.cluster.lease import Holding, Lease
 from lycosa.cluster.links import send_seeds
 from lycosa.cluster.losses import lost_pages, records_of, valid_ends
 from lycosa.cluster.member import _demand_consent
-from lycosa.cluster.names import streams_of
+from lycosa.cluster.names import cursors_of, streams_of
 from lycosa.cluster.outcomes import Fenced
 from lycosa.cluster.rations import Rations
 from lycosa.cluster.saves import Saves
@@ -445,6 +445,8 @@ class Node:
 
 async def streams(engine: Engine, room: int) -> None:
     got(await engine.create(streams_of(SHARDS, 1 << 20, room), 1))
+    for number in range(SHARDS):  # nobody has received anything
+        got(await engine.bucket.put(cursors_of(number), b"{}"))
 
 
 async def test_every_link_arrives_once_also_through_a_full_stream(
@@ -644,25 +646,26 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
 
     clock.sleep = sleep  # type: ignore[method-assign]
     saver = SimpleNamespace(commit=None, covered=lambda number: 7, forget=lambda shard: None)
-    agent: Any = SimpleNamespace(saver=saver, hand_over=lambda number, keep_named: note("visits end"))
-    courier: Any = SimpleNamespace(bring=bring)
+    agent: Any = SimpleNamespace(
+        saver=saver,
+        leave=lambda number: note("visits end"),
+        hand_over=lambda number, keep_named: note("handed over"),
+    )
+    keeping: Any = SimpleNamespace(bring=bring, saved=lambda shard: None, drop=lambda number: None)
     holder: Any = Holder(
         held=HeldShards(clock, lambda text: None),
         agent=agent,
-        courier=courier,
+        keeping=keeping,
         engine=None,  # type: ignore[arg-type]
-        files=DiskFiles(tmp_path),
-        remove=lambda directory: None,
-        storage=None,  # type: ignore[arg-type]
         leases=SimpleNamespace(release=lambda number, turns: note("released")),  # type: ignore[arg-type]
         exchange=SimpleNamespace(remove=lambda number: note("quiet")),  # type: ignore[arg-type]
         turns=SimpleNamespace(end=lambda number, wait: note("turns")),  # type: ignore[arg-type]
         hosts=SimpleNamespace(drop=lambda number: note("hosts")),  # type: ignore[arg-type]
         rations=SimpleNamespace(settle=lambda *pages: note("settled"), end=lambda number: None),  # type: ignore[arg-type]
         clock=clock,
-        shards=1,
-        segment_bytes=1,
+        about=None,  # type: ignore[arg-type]
         refresh=lambda: note(""),
+        closed=lambda held: note("reported"),
         told=lambda text: None,
         foreign=None,  # type: ignore[arg-type]
     )
@@ -674,7 +677,7 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
     held.on(Event.READY)
     await holder.hand_over(0)
     if seconds < 10:
-        assert done[-5:] == ["brought", "saved", "settled", "turns", "released"]
+        assert done[-5:] == ["saved", "reported", "settled", "turns", "released"]
     else:
         assert done[-1] == "let go" and "brought" not in done and "released" not in done
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 
 import pytest
@@ -13,7 +12,7 @@ from lycosa.crawl.rescoping import Rescoping
 from lycosa.crawl.shard import Shard
 from lycosa.lab.faults import FaultyFiles
 from lycosa.records import Received
-from tests.cluster.nodes import AGENTS, OPTIONS, SHARDS, Nodes
+from tests.cluster.nodes import AGENTS, OPTIONS, SHARDS, Nodes, run
 
 NARROW = {**OPTIONS, "scope": {"mode": "any", "exclude_paths": ["/far"]}}
 
@@ -55,16 +54,12 @@ def widen(nodes: Nodes, number: int, steps: int = 1 << 30) -> int:
         made: Rescoping | None = None
         while count < steps and (change := shard.rescoping) is not None:
             made = made or Rescoping(shard, change, ManualClock())
-            count += asyncio.run(step(made))
+            count += run(made.step())
             if count < steps:
                 nodes.commit(number)
         if made is not None:
             made.close()
     return count
-
-
-async def step(made: Rescoping) -> bool:
-    return await made.step()
 
 
 def reopened(nodes: Nodes) -> None:

@@ -246,8 +246,10 @@ if "lycosa.cluster.process" in sys.orig_argv:  # this process is an agent
     def fail():
         {what}
 
-    def instead(agent, *args, before=Agent.{where}):
-        return fail() if agent._team.name == "a1" and agent.totals().fetched > 3 else before(agent, *args)
+    def instead(agent, *args, before=Agent.{where}, **more):
+        if agent._team.name == "a1" and agent.totals().fetched > 3:
+            return fail()
+        return before(agent, *args, **more)
 
     Agent.{where} = instead
 """
@@ -261,9 +263,9 @@ if "lycosa.cluster.process" in sys.orig_argv:  # this process is an agent
             "raise AssertionError('injected')",
             r"agent 1: it failed with AssertionError: injected ",
         ),
-        ("_wind_up", "raise KeyError('injected')", r"agent 1: it failed with KeyError: 'injected' "),
+        ("hand_over", "raise KeyError('injected')", r"agent 1: it failed with KeyError: 'injected' "),
         (
-            "_wind_up",
+            "hand_over",
             "os.kill(os.getpid(), 9)",
             r"agent 1 died while it ended \(signal 9\): the same command",
         ),
@@ -289,7 +291,7 @@ def test_the_failure_of_an_agent_is_that_of_the_command(
     status = read_status(directory)
     assert status is not None and status.state == "failed"
     if "raise" in what:
-        assert "injected" in (directory / "exchange" / "agent-1.failed").read_text()
+        assert "injected" in (directory / "agent-1.failed").read_text()
 
 
 def test_an_event_loop_that_ends_stops_all_agents(tmp_path: Path) -> None:
