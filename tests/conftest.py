@@ -5,8 +5,8 @@ where the environment forbids bytecode each would spend a second on compiling th
 
 Numba keeps compiled kernels beside their sources and looks only at the kernel's own file: after an edit of a
 kernel that another module's kernel calls, it would silently run the old code. So whatever was compiled before the
-last edit of any kernel (or of a layout of arrays, in a `*store.py`) is removed. What `make setup` compiled is newer,
-and stays.
+last edit of any kernel (or of a layout of arrays, in a `*store.py`) is removed. What `make setup` compiled is
+newer, and stays.
 
 Frontiers check themselves (`lycosa.frontier.checking`) in the tests' own processes; not in commands that tests
 start, some of which are timed. `LYCOSA_CHECK=0` in the environment turns that off.

@@ -178,7 +178,7 @@ class Archive:
             earlier_url=url,
             earlier_at=earlier_at,
             address=address,
-            level=self._options.level,
+            form=self._form,
         )
         return self._append(self._asked(url, at, request_head, identity, address), answer)
 
