@@ -109,7 +109,7 @@ class Membership:
         )
         asker = TurnAsker(requests, about.shards, clock, token=lambda: machine.token(8))
         self._addresses = TurnAddresses(asker, clock, about.turn)
-        self._rations = Rations(control, options.limits.pages, clock)
+        self._rations = Rations(control, options.limits.pages, clock, 4 * about.look)
         exchange = StreamExchange(fail=self._fail)
         splitter = Splitter(about.shards, manifests.domains_of(files), about.splitter)
         self._held = held = HeldShards(clock, noted)

@@ -54,7 +54,8 @@ from lycosa.crawl.saving import RUNNING
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import Status, StatusFiles, resident
 from lycosa.crawl.steady import SteadyTask
-from lycosa.engine.local import LocalEngine, LocalServer
+from lycosa.engine.local.client import LocalEngine
+from lycosa.engine.local.server import LocalServer
 from lycosa.engine.protocol import Entry, Full, StreamPlan, Unavailable, got
 from lycosa.errors import LocalError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole

@@ -656,7 +656,7 @@ class Agent:
         await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
 
     def let_visits_end(self, on: bool) -> None:
-        """Whether visits under way are to end with the page that they are at."""
+        """Whether visits under way are to end with the page that they are at, and none is to begin."""
         self._visitor.stopping = on
 
     async def drop(self, shard: Shard) -> None:
@@ -791,7 +791,7 @@ class Agent:
 
     def _may_begin(self, now: float) -> bool:
         """Whether visits may begin, of whatever shard."""
-        return not self._paused and now >= self._visitor.short_until
+        return not self._paused and not self._visitor.stopping and now >= self._visitor.short_until
 
     def _may_visit(self, shard: Shard) -> bool:
         return shard.number not in self._leaving and self._may_ask(shard.number, "")

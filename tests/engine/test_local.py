@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lycosa.engine.local import LocalEngine, LocalServer
+from lycosa.engine.local.client import LocalEngine
+from lycosa.engine.local.server import LocalServer
 from lycosa.engine.protocol import Ends, StreamPlan, Unavailable, got
 
 PATIENCE = 60.0
@@ -27,7 +28,7 @@ def server() -> Iterator[LocalServer]:
 
 CLIENT = """
 import asyncio, socket, sys
-from lycosa.engine.local import LocalEngine
+from lycosa.engine.local.client import LocalEngine
 from lycosa.engine.protocol import got
 
 async def main():
