@@ -425,8 +425,8 @@ class Supervisor:
         self._stopping = True
         for agent in self._agents:
             agent.again = None
-        if self._engine is not None:
-            await self._want(Wanted.STOPPED)
+        if self._engine is not None and not self._state.finished:
+            await self._control.finish(End.STOPPED)  # also for an agent that has just been started
         deadline = time.monotonic() + _STOPPING
         while any(agent.process is not None for agent in self._agents):
             if time.monotonic() > deadline:

@@ -31,6 +31,7 @@ class _Line(Frames):
     async def call(self, word: str, *more: Any, seconds: float = _ASKED) -> Any:
         """Have something done; its answer, or the outcome that stands in its place."""
         if self.closed:
+            await asyncio.sleep(0)  # whoever asks again and again must not hold up the loop
             return Unavailable("the engine is closed")
         loop = asyncio.get_running_loop()
         self._number += 1
@@ -70,6 +71,10 @@ class _Line(Frames):
         self._end(number, Unavailable(f"{word}: no answer"))
         if word == "ask":
             self.tell("unasked", number)
+
+    def hang_up(self) -> None:
+        super().hang_up()
+        self.gone.set()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.gone.set()
@@ -258,7 +263,7 @@ class LocalEngine:
 
     @property
     def gone(self) -> asyncio.Event:
-        """Set when the server is there no more."""
+        """Set when the server is there no more, or the connection is closed."""
         return self._line.gone
 
     def stream(self, name: str) -> LocalStream:
