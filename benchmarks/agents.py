@@ -9,9 +9,9 @@ some rounds. What counts is the CPU (user + system, all threads) of the agents f
 end, per page: the cores of this machine also feed the server, whose CPU stands beside it, so that wall-clock times
 say little. Every crawl must fetch the same pages.
 
-    transfers       followed links whose host another agent owns, counted in the logs, and how many of them were
+    transfers       followed links whose host another shard owns, counted in the logs, and how many of them were
                     sent: the URL cache stands before the exchange (Broder, Najork and Wiener's cross sub-trace)
-    exchange        CPU spent in sending, reading and applying what crosses, as a share of all of the agents'
+    supervisor      CPU of the process that keeps the engine
     frames          links a second that one core packs and unpacks, without the folds behind them
 """
 
@@ -34,8 +34,8 @@ import msgspec
 import xxhash
 
 from lycosa.ask.reading import CrawlReader
-from lycosa.cluster.frames import links_frame, pack, unpack
-from lycosa.cluster.process import holders
+from lycosa.cluster.frames import LinksFrame, links_frame
+from lycosa.cluster.links import decode, encode
 from lycosa.crawl.admission import found_in
 from lycosa.crawl.exchange import Row
 from lycosa.crawl.shard import followed_kinds
@@ -59,9 +59,7 @@ class Result(msgspec.Struct, kw_only=True):
     cpu: float  # of all agents
     supervisor: float
     server: float
-    exchange: float
     links_out: int
-    bytes_out: int
     crossing: int = 0
     urls: int = 0  # a hash of what was fetched
 
@@ -115,9 +113,7 @@ def worker(task: dict[str, Any]) -> None:
             cpu=meters["agent.cpu"],
             supervisor=time.process_time() - own if task["agents"] > 1 else 0.0,
             server=cpu_of(task["server"]) - server,
-            exchange=meters.get("exchange.cpu", 0.0),
             links_out=int(meters.get("exchange.links_out", 0)),
-            bytes_out=int(meters.get("exchange.bytes_out", 0)),
         )
 
     warm()
@@ -154,7 +150,6 @@ def look_at(result: Result, into: Path) -> None:
     options = reader.options()
     assert options is not None
     follow = followed_kinds(options.follow)
-    held = holders(reader.manifest.shards, result.agents)
     urls = 0
     for shard, _, record in reader.records():
         if isinstance(record, Fetched):
@@ -166,7 +161,7 @@ def look_at(result: Result, into: Path) -> None:
         _, hosts = reader.keyer.scan(links.urls)
         rows = zip(links.urls.decode("ascii").split("\n"), links.kinds, hosts.tolist(), strict=True)
         for url, kind, host in rows:
-            if follow[kind] and held[reader.splitter.shard_of_url(host, url)] != held[shard]:
+            if follow[kind] and reader.splitter.shard_of_url(host, url) != shard:
                 result.crossing += 1
     result.urls = urls
 
@@ -178,9 +173,10 @@ def frames_a_second(seconds: float) -> tuple[float, float]:
     count, size = 0, 0
     began = time.process_time()
     while time.process_time() - began < seconds:
-        data = pack(links_frame(3, 4, 0, 25, rows))
-        frames, _ = unpack(data)
-        count += len(frames[0].rows())  # type: ignore[union-attr]
+        data = encode(1, links_frame(3, 4, 0, 25, rows))
+        message = decode(data)
+        assert message is not None and isinstance(message.frame, LinksFrame)
+        count += len(message.frame.rows())
         size += len(data)
     return count / (time.process_time() - began), size / count
 
@@ -188,28 +184,26 @@ def frames_a_second(seconds: float) -> tuple[float, float]:
 def report(results: dict[int, list[Result]], frames: tuple[float, float], args: argparse.Namespace) -> str:
     one = results[1]
     lines = [
-        "| agents | CPU µs a page | times that of one | exchange's share | server's CPU µs a page | wall-clock s |",
+        "| agents | CPU µs a page | times that of one | supervisor's CPU µs | server's CPU µs | wall-clock s |",
         "|---|---|---|---|---|---|",
     ]
     for agents, rows in results.items():
         cpu = statistics.median(row.cpu / row.pages * 1e6 for row in rows)
         ratios = [row.cpu / row.pages / (base.cpu / base.pages) for row, base in zip(rows, one, strict=True)]
         ratio = statistics.median(ratios)
-        share = statistics.median(row.exchange / row.cpu for row in rows)
+        share = statistics.median(row.supervisor / row.pages * 1e6 for row in rows)
         server = statistics.median(row.server / row.pages * 1e6 for row in rows)
         wall = statistics.median(row.seconds for row in rows)
         extremes = f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if agents > 1 else "1"
-        lines.append(f"| {agents} | {cpu:,.0f} | {extremes} | {share:.1%} | {server:,.0f} | {wall:.1f} |")
+        lines.append(f"| {agents} | {cpu:,.0f} | {extremes} | {share:,.0f} | {server:,.0f} | {wall:.1f} |")
     lines.append("")
     for agents, rows in results.items():
         if agents > 1:
             row = rows[-1]
             saved = 1 - row.links_out / row.crossing if row.crossing else 0.0
             lines.append(
-                f"- {agents} agents: {row.crossing:,} followed links crossed from agent to agent,"
-                f" {row.links_out:,} of them were sent ({saved:.1%} saved by the URL cache and the seen set),"
-                f" {row.bytes_out:,} bytes;"
-                f" the supervisor took {row.supervisor:.2f} s of CPU."
+                f"- {agents} agents: {row.crossing:,} followed links crossed from shard to shard,"
+                f" {row.links_out:,} of them were sent ({saved:.1%} saved by the URL cache and the seen set)."
             )
             ratio = statistics.median(
                 r.cpu / r.pages / (base.cpu / base.pages) for r, base in zip(rows, one, strict=True)

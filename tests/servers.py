@@ -14,7 +14,8 @@ import pytest
 from nats.aio.client import Client
 
 from lycosa.clock import SystemClock
-from lycosa.engine.local import LocalEngine, LocalServer
+from lycosa.engine.local.client import LocalEngine
+from lycosa.engine.local.server import LocalServer
 from lycosa.engine.memory import MemoryEngine, MemoryServers
 from lycosa.engine.nats.connection import ConnectionOptions, connect
 from lycosa.engine.nats.engine import NatsEngine

@@ -282,16 +282,6 @@ def test_seams_and_their_implementations(seam: str) -> None:
     assert [path for path in code(SEAMS[seam][2]) if not (ROOT / path).is_file()] == []
 
 
-def test_the_two_exchanges() -> None:
-    said = re.search(r"between agents has two implementations, `(\w+)` .*? and `(\w+)`", prose(ARCHITECTURE))
-    contract = classes()["Exchange"]
-    assert said is not None
-    for name in said.groups():
-        assert any(
-            implements(one, seam) for one in classes()[name] for seam in contract if "Protocol" in seam.bases
-        )
-
-
 # -- the README and the guide
 
 

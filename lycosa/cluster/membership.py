@@ -109,7 +109,7 @@ class Membership:
         )
         asker = TurnAsker(requests, about.shards, clock, token=lambda: machine.token(8))
         self._addresses = TurnAddresses(asker, clock, about.turn)
-        self._rations = Rations(control, options.limits.pages, clock)
+        self._rations = Rations(control, options.limits.pages, clock, 4 * about.look)
         exchange = StreamExchange(fail=self._fail)
         splitter = Splitter(about.shards, manifests.domains_of(files), about.splitter)
         self._held = held = HeldShards(clock, noted)
@@ -122,6 +122,7 @@ class Membership:
             hosts=HostAsker(requests, splitter.shard_of, clock, token=lambda: machine.token(8)),
             quota=self._rations,
             ledger=held,
+            together=home.together,
             may_ask=self._may_ask,
             segment_bytes=about.segment_bytes,
             random=lambda size: bytes.fromhex(machine.token(size)),

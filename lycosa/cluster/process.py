@@ -28,7 +28,7 @@ from lycosa.cluster.own_keeping import OwnHome
 from lycosa.crawl.status import resident
 from lycosa.crawl.underway import Underway
 from lycosa.crawl.watchdog import Watchdog
-from lycosa.engine.local import LocalEngine
+from lycosa.engine.local.client import LocalEngine
 from lycosa.errors import LocalError, LycosaError
 from lycosa.files import write_whole
 

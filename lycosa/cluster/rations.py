@@ -19,7 +19,6 @@ from lycosa.engine.protocol import Unavailable
 _CHUNK = 64
 _LOOK = 0.5
 _UNUSED = 2.0
-"""Seconds after which pages that nobody used are given back."""
 
 
 class _Ration:
@@ -38,7 +37,9 @@ class _Ration:
 class Rations:
     """What the shards of an agent may still fetch; `lycosa.crawl.limits.RunQuota`. Bytes and time others watch."""
 
-    def __init__(self, control: Control, limit: int, clock: Clock) -> None:
+    def __init__(self, control: Control, limit: int, clock: Clock, unused: float = _UNUSED) -> None:
+        """`unused`: seconds after which pages that nobody used are given back."""
+        self._unused = unused
         self._control = control
         self._limit = limit
         self._clock = clock
@@ -105,7 +106,7 @@ class Rations:
     async def tend(self) -> bool:
         """Get what was wished for and give back what is not used; True if anything came. Waits for wishes."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wished.wait(), _LOOK)
+            await asyncio.wait_for(self._wished.wait(), min(_LOOK, self._unused))
         self._wished.clear()
         if not self._limit:
             return False
@@ -117,7 +118,7 @@ class Rations:
             try:
                 if ration.wishes and ration.taken >= ration.granted:
                     came |= await self._get(shard, ration)
-                elif ration.granted > ration.taken and now - ration.used > _UNUSED:
+                elif ration.granted > ration.taken and now - ration.used > self._unused:
                     pages = ration.granted = ration.taken
                     await self._control.settle_pages(shard, ration.epoch, pages)
             except (Fenced, Unavailable):

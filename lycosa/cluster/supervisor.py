@@ -54,7 +54,8 @@ from lycosa.crawl.saving import RUNNING
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import Status, StatusFiles, resident
 from lycosa.crawl.steady import SteadyTask
-from lycosa.engine.local import LocalEngine, LocalServer
+from lycosa.engine.local.client import LocalEngine
+from lycosa.engine.local.server import LocalServer
 from lycosa.engine.protocol import Entry, Full, StreamPlan, Unavailable, got
 from lycosa.errors import LocalError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole
@@ -424,8 +425,8 @@ class Supervisor:
         self._stopping = True
         for agent in self._agents:
             agent.again = None
-        if self._engine is not None:
-            await self._want(Wanted.STOPPED)
+        if self._engine is not None and not self._state.finished:
+            await self._control.finish(End.STOPPED)  # also for an agent that has just been started
         deadline = time.monotonic() + _STOPPING
         while any(agent.process is not None for agent in self._agents):
             if time.monotonic() > deadline:

@@ -205,10 +205,11 @@ def build(
         store = open_store(options.seen.store, place.within("seen"), memory)
         contents = MemorySeen(place.within("content"))
         urls_seen, index = cache, content
-        if lent:
+        if team is not None and not team.together:
             # What one shard sent must not hold back a link of another, whose record may be all that is left.
             share = max(options.seen.cache // manifest.shards, _LEAST_CACHE)
             urls_seen = ScatterCache(1 << (share.bit_length() - 1))
+        if lent:
             index = ContentIndex(total=manifest.shards)
         index.stores[number] = contents
         log = Log(place.within("log"), team.segment_bytes if team else SEGMENT_BYTES)
@@ -393,13 +394,16 @@ class Team:
         hosts: Hosts,
         quota: RunQuota,
         ledger: Ledger,
+        together: bool = False,
         may_ask: Callable[[int, str], bool] | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """The exchange carries all links between shards, whoever has them; whoever holds the leases sees to
-        snapshots. `may_ask`: whether a shard's hosts may be asked (at an address) now."""
+        snapshots. `together`: the agent's shards stay with it, and are committed and lost together. `may_ask`:
+        whether a shard's hosts may be asked (at an address) now."""
         self.ledger = ledger
+        self.together = together
         self.may_ask = may_ask or _always
         self.segment_bytes = segment_bytes
         self.random = random
@@ -678,7 +682,7 @@ class Agent:
         await self._end_visits([task for task, at in self._visits.items() if at == number], _GRACE)
 
     def let_visits_end(self, on: bool) -> None:
-        """Whether visits under way are to end with the page that they are at."""
+        """Whether visits under way are to end with the page that they are at, and none is to begin."""
         self._visitor.stopping = on
 
     async def drop(self, shard: Shard) -> None:
@@ -822,7 +826,7 @@ class Agent:
 
     def _may_begin(self, now: float) -> bool:
         """Whether visits may begin, of whatever shard."""
-        return not self._paused and now >= self._visitor.short_until
+        return not self._paused and not self._visitor.stopping and now >= self._visitor.short_until
 
     def _may_visit(self, shard: Shard) -> bool:
         return shard.number not in self._leaving and self._may_ask(shard.number, "")

@@ -4,9 +4,9 @@
     Bucket      keys with small values: create, read, compare-and-set, watch
     Requests    ask and answer, with a deadline
 
-An `Engine` is one client's door to all that one crawl has. It is implemented by `nats` (JetStream: a cluster)
-and by `memory` (one process: simulation and tests). One contract suite runs on each, with the plain memory one
-as oracle.
+An `Engine` is one client's door to all that one crawl has. It is implemented by `local` (one machine: kept by the
+supervisor for one run), by `nats` (JetStream: a cluster) and by `memory` (one process: simulation and tests). One
+contract suite runs on each, with the plain memory one as oracle.
 
 **Outcomes are values.** What an engine may answer besides *done* is part of every signature, and no method
 raises it:
@@ -19,7 +19,8 @@ They are errors too (`LocalError`), because a caller that can do nothing about o
 and the operator then reads one line: `got` returns an answer or raises the outcome. What the operator must mend
 (no permission, not enough servers) is raised as `ConfigError`.
 
-**Guarantees.** A message that was acknowledged is durable, and is read by every reader that begins before it,
+**Guarantees.** A message that was acknowledged lasts as long as the engine does (`nats`: for good; `local`: as long
+as the run), and is read by every reader that begins before it,
 in order of sequences. Sequences begin with 1, rise, and are never used again, also not after a purge of
 everything. With `expected`, appending the same again is harmless: one of the copies is taken at most. Reads
 that a decision rests on (`at`, `last`, `ends`, `get`) see everything that was acknowledged before they began. A

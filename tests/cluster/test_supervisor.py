@@ -294,6 +294,37 @@ def test_the_failure_of_an_agent_is_that_of_the_command(
         assert "injected" in (directory / "agent-1.failed").read_text()
 
 
+AT_THE_START = """
+import sys
+
+if "lycosa.cluster.process" in sys.orig_argv:
+    import os, time
+    from lycosa.cluster.member import Member
+
+    async def instead(member, *args, before=Member._serve):
+        if member.id == "a1":
+            os._exit(7)
+        time.sleep(1.5)  # this one comes when the other is dead
+        return await before(member, *args)
+
+    Member._serve = instead
+"""
+
+
+def test_an_agent_that_dies_at_its_start_ends_the_command_at_once(tmp_path: Path) -> None:
+    """Also if another has not yet come so far as to hear that."""
+    (tmp_path / "sitecustomize.py").write_text(AT_THE_START)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    with serving(SMALL) as served:
+        verb = command(served, tmp_path / "crawl", "--agents", "2")
+        done = subprocess.run(verb, capture_output=True, check=False, env=env, timeout=50)
+    told = done.stderr.decode().splitlines()
+    assert done.returncode == 5, told
+    assert re.match(r"lycosa crawl: agent 1 died at its start \(exit code 7\): the same command", told[-1]), (
+        told
+    )
+
+
 def test_an_event_loop_that_ends_stops_all_agents(tmp_path: Path) -> None:
     """The coroutine returns while the crawl runs: `asyncio.run` cancels every task, once, and waits for them."""
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lycosa.engine.local import LocalEngine, LocalServer
+from lycosa.engine.local.client import LocalEngine
+from lycosa.engine.local.server import LocalServer
 from lycosa.engine.protocol import Ends, StreamPlan, Unavailable, got
 
 PATIENCE = 60.0
@@ -27,7 +28,7 @@ def server() -> Iterator[LocalServer]:
 
 CLIENT = """
 import asyncio, socket, sys
-from lycosa.engine.local import LocalEngine
+from lycosa.engine.local.client import LocalEngine
 from lycosa.engine.protocol import got
 
 async def main():
@@ -114,3 +115,27 @@ async def test_a_piece_that_comes_in_pieces(server: LocalServer) -> None:
     found = got(await engine.stream("s").at(1))
     assert found is not None and found.data == large
     await engine.close()
+
+
+async def test_a_client_that_is_closed_holds_up_nobody(server: LocalServer) -> None:
+    """Somebody who watches as long as the engine is there ends with it, whatever he was at."""
+    engine = await LocalEngine.open(server.connect(), "c")
+    got(await engine.create([], 1))
+    turns = 0
+
+    async def follow() -> None:
+        nonlocal turns
+        watch = engine.bucket.watch("a")
+        while not engine.gone.is_set():
+            await watch.next(PATIENCE)
+            turns += 1
+        while turns < 100:
+            assert isinstance(await watch.next(PATIENCE), Unavailable)
+            turns += 1
+
+    async def close() -> None:
+        await engine.close()
+
+    following, closing = asyncio.create_task(follow()), asyncio.create_task(close())
+    await asyncio.wait_for(asyncio.gather(following, closing), PATIENCE)
+    assert engine.gone.is_set()

@@ -1,0 +1,281 @@
+"""A client of one machine's engine: see the package."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lycosa.engine.local.wire import Frames
+from lycosa.engine.protocol import Absent, Conflict, Ends, Entry, Full, Message, StreamPlan, Unavailable
+
+_ASKED = 5.0
+_LATE = 5.0
+"""Seconds after the end of a waiting call when the server is given up."""
+_OUTCOMES: dict[str, type[Unavailable | Conflict | Full]] = {
+    each.__name__: each for each in (Unavailable, Absent, Conflict, Full)
+}
+
+
+class _Line(Frames):
+    """A client's connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._number = 0
+        self._calls: dict[int, tuple[asyncio.Future[Any], asyncio.TimerHandle]] = {}
+        self.answering: dict[str, list[LocalAnswering]] = {}
+        self.gone = asyncio.Event()
+
+    async def call(self, word: str, *more: Any, seconds: float = _ASKED) -> Any:
+        """Have something done; its answer, or the outcome that stands in its place."""
+        if self.closed:
+            await asyncio.sleep(0)  # whoever asks again and again must not hold up the loop
+            return Unavailable("the engine is closed")
+        loop = asyncio.get_running_loop()
+        self._number += 1
+        number = self._number
+        answer = loop.create_future()
+        timer = loop.call_later(seconds, self._give_up, number, word)
+        self._calls[number] = (answer, timer)
+        self.say(number, word, more)
+        try:
+            return await answer
+        finally:
+            if self._calls.pop(number, None) is not None:  # whoever waited was cancelled
+                timer.cancel()
+
+    def tell(self, word: str, *more: Any) -> None:
+        self.say(0, word, more)
+
+    def heard(self, number: int, word: str, more: Any) -> None:
+        if number < 0:
+            self.tell("said", -number, self.answer_of(word, more))
+            return
+        self._end(number, _OUTCOMES[word](more) if word else more)
+
+    def answer_of(self, subject: str, data: bytes) -> bytes | None:
+        """What we ourselves answer."""
+        said = [each.answer(data) for each in list(self.answering.get(subject, []))]
+        return next((each for each in said if each is not None), None)
+
+    def _end(self, number: int, answer: Any) -> None:
+        call = self._calls.pop(number, None)
+        if call is not None:
+            call[1].cancel()
+            if not call[0].done():
+                call[0].set_result(answer)
+
+    def _give_up(self, number: int, word: str) -> None:
+        self._end(number, Unavailable(f"{word}: no answer"))
+        if word == "ask":
+            self.tell("unasked", number)
+
+    def hang_up(self) -> None:
+        super().hang_up()
+        self.gone.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.gone.set()
+        for number in list(self._calls):
+            self._end(number, Unavailable("the engine is gone"))
+
+
+class LocalReading:
+    """See `lycosa.engine.protocol.Reading`."""
+
+    def __init__(self, line: _Line, name: str, after: int) -> None:
+        self._line = line
+        self._name = name
+        self.last = after
+
+    async def next(self, seconds: float, most: int = 256) -> list[Message] | Unavailable:
+        found = await self._line.call("read", self._name, self.last, most, seconds, seconds=seconds + _LATE)
+        if isinstance(found, Unavailable):
+            return found
+        messages = [Message(*row) for row in found]
+        if messages:
+            self.last = messages[-1].sequence
+        return messages
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class LocalStream:
+    """See `lycosa.engine.protocol.Stream`."""
+
+    def __init__(self, line: _Line, name: str) -> None:
+        self.name = name
+        self._line = line
+
+    async def append(
+        self,
+        data: bytes,
+        *,
+        lane: str = "",
+        headers: Mapping[str, str] | None = None,
+        expected: int | None = None,
+        seconds: float = 5.0,
+    ) -> int | Conflict | Full | Unavailable:
+        answer: int | Conflict | Full | Unavailable = await self._line.call(
+            "append", self.name, lane, dict(headers or {}), data, expected, seconds=seconds
+        )
+        return answer
+
+    async def at(self, sequence: int) -> Message | Unavailable | None:
+        return _message(await self._line.call("look", self.name, "at", sequence))
+
+    async def newest(self, lane: str) -> Message | Unavailable | None:
+        return _message(await self._line.call("look", self.name, "newest", lane))
+
+    async def ends(self) -> Ends | Unavailable:
+        found = await self._line.call("look", self.name, "ends", None)
+        return found if isinstance(found, Unavailable) else Ends(*found)
+
+    def read(self, after: int = 0) -> LocalReading:
+        return LocalReading(self._line, self.name, after)
+
+    async def purge(self, before: int, lane: str | None = None) -> Unavailable | None:
+        answer: Unavailable | None = await self._line.call("purge", self.name, before, lane)
+        return answer
+
+
+def _message(found: Any) -> Message | Unavailable | None:
+    return Message(*found) if isinstance(found, list) else found
+
+
+class LocalWatch:
+    """See `lycosa.engine.protocol.Watch`."""
+
+    def __init__(self, line: _Line, pattern: str) -> None:
+        self._line = line
+        self._pattern = pattern
+        self._seen = 0
+
+    async def next(self, seconds: float) -> list[Entry] | Unavailable:
+        found = await self._line.call("watch", self._pattern, self._seen, seconds, seconds=seconds + _LATE)
+        if isinstance(found, Unavailable):
+            return found
+        entries = [Entry(*row) for row in found]
+        if entries:
+            self._seen = entries[-1].revision
+        return entries
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class LocalBucket:
+    """See `lycosa.engine.protocol.Bucket`."""
+
+    def __init__(self, line: _Line) -> None:
+        self._line = line
+
+    async def get(self, key: str) -> Entry | Unavailable | None:
+        entry = await self.last(key)
+        return None if isinstance(entry, Entry) and entry.value is None else entry
+
+    async def last(self, key: str) -> Entry | Unavailable | None:
+        found = await self._line.call("key", key)
+        return Entry(*found) if isinstance(found, list) else found
+
+    async def update(self, key: str, value: bytes, revision: int) -> int | Conflict | Unavailable:
+        answer: int | Conflict | Unavailable = await self._line.call("set", key, value, revision)
+        return answer
+
+    async def put(self, key: str, value: bytes) -> int | Unavailable:
+        answer: int | Unavailable = await self._line.call("set", key, value, None)
+        return answer
+
+    async def delete(self, key: str, revision: int | None = None) -> Conflict | Unavailable | None:
+        answer = await self._line.call("set", key, None, revision)
+        return None if isinstance(answer, int) else answer
+
+    async def all(self, pattern: str) -> list[Entry] | Unavailable:
+        found = await self._line.call("all", pattern)
+        return found if isinstance(found, Unavailable) else [Entry(*row) for row in found]
+
+    def watch(self, pattern: str) -> LocalWatch:
+        return LocalWatch(self._line, pattern)
+
+
+class LocalAnswering:
+    """See `lycosa.engine.protocol.Answering`."""
+
+    def __init__(self, line: _Line, subject: str, answer: Callable[[bytes], bytes | None]) -> None:
+        self.answer = answer
+        self._line = line
+        self._subject = subject
+
+    async def stop(self) -> None:
+        there = self._line.answering.get(self._subject, [])
+        if self in there:
+            there.remove(self)
+            if not there:
+                await self._line.call("silent", self._subject)
+
+
+class LocalRequests:
+    """See `lycosa.engine.protocol.Requests`."""
+
+    def __init__(self, line: _Line) -> None:
+        self._line = line
+
+    async def ask(self, subject: str, data: bytes, seconds: float) -> bytes | Unavailable:
+        if (own := self._line.answer_of(subject, data)) is not None:
+            return own  # whoever else would answer is not heard first
+        answer: bytes | Unavailable = await self._line.call("ask", subject, data, seconds=seconds)
+        return answer
+
+    async def tell(self, subject: str, data: bytes) -> None:
+        self._line.tell("ask", subject, data)
+
+    async def answer(
+        self, subject: str, answer: Callable[[bytes], bytes | None]
+    ) -> LocalAnswering | Unavailable:
+        made = LocalAnswering(self._line, subject, answer)
+        there = self._line.answering.setdefault(subject, [])
+        there.append(made)
+        if len(there) == 1 and isinstance(away := await self._line.call("answer", subject), Unavailable):
+            there.remove(made)
+            return away
+        return made
+
+
+class LocalEngine:
+    """One client of a `LocalServer`."""
+
+    def __init__(self, line: _Line, crawl: str) -> None:
+        self._line = line
+        self.crawl = crawl
+        self.bucket = LocalBucket(line)
+        self.requests = LocalRequests(line)
+        self.denied = ""
+
+    @classmethod
+    async def open(cls, side: socket.socket, crawl: str) -> LocalEngine:
+        """`side`: what `LocalServer.connect` made."""
+        side.setblocking(False)
+        _, line = await asyncio.get_running_loop().create_connection(_Line, sock=side)
+        return cls(line, crawl)
+
+    @property
+    def gone(self) -> asyncio.Event:
+        """Set when the server is there no more, or the connection is closed."""
+        return self._line.gone
+
+    def stream(self, name: str) -> LocalStream:
+        return LocalStream(self._line, name)
+
+    async def create(self, streams: Sequence[StreamPlan], replicas: int) -> Unavailable | None:
+        answer: Unavailable | None = await self._line.call("create", list(streams))
+        return answer
+
+    async def remove(self, streams: Sequence[str]) -> Unavailable | None:
+        answer: Unavailable | None = await self._line.call("remove", list(streams))
+        return answer
+
+    async def close(self) -> None:
+        self._line.hang_up()
