@@ -213,9 +213,12 @@ def test_a_limit_of_pages_is_exact_and_the_next_run_goes_on(tmp_path: Path) -> N
         assert ran.end is End.LIMIT
         assert ran.status.pages == 101
         assert sum(isinstance(record, Fetched) for _, _, record in CrawlReader(tmp_path).records()) == 101
+        (tmp_path / "exchange" / "0-1").mkdir(parents=True)
+        (tmp_path / "exchange" / "0-1" / f"{3:020d}.seg").write_bytes(b"what an earlier version left there")
         ran = crawl(served.web, tmp_path, 3)
         assert ran.end is End.FINISHED
     check(served, tmp_path)
+    assert not (tmp_path / "exchange").exists()
 
 
 def test_ctrl_c_stops_all_cleanly(tmp_path: Path) -> None:
