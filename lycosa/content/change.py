@@ -15,9 +15,9 @@ Bytes are no signal: nearly every byte change of a real page is a date, a counte
 
 A digest of 0 says that there is no content. Digests have no seed and can be compared between crawls.
 
-Links are a signal of their own (`links_digest`): a page whose text stays and whose links change is a hub that leads to new
-pages. How much has changed (`version_of`, `Version.like`) is told by sketches of the main text, for whoever can afford to
-have it; the digest is made without (about 100 µs for 22 KB).
+Links are a signal of their own (`links_digest`): a page whose text stays and whose links change is a hub that
+leads to new pages. How much has changed (`version_of`, `Version.like`) is told by sketches of the main text, for
+whoever can afford to have it; the digest is made without (about 100 µs for 22 KB).
 """
 
 from __future__ import annotations
