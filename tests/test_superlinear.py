@@ -27,6 +27,9 @@ import brotli
 import pytest
 import zstandard
 
+from lycosa.content.change import content_digest
+from lycosa.content.documents import text_of
+from lycosa.content.sketches import sketch
 from lycosa.fetch import head as heads
 from lycosa.fetch.cookies import CookieJar
 from lycosa.fetch.decode import decode
@@ -37,13 +40,11 @@ from lycosa.fetch.robots_policy import expiry
 from lycosa.meters import Meters
 from lycosa.page.charset import charset_of, prescan
 from lycosa.page.css import CssParser
-from lycosa.page.fingerprint import sketch
 from lycosa.page.html import HtmlParser, candidates, refresh_target
 from lycosa.page.plain import PlainParser
 from lycosa.page.protocol import Limits
 from lycosa.page.registry import Parsers, unpack
 from lycosa.page.sniff import declared, sniff
-from lycosa.page.text import text_of
 from lycosa.page.xml import XmlParser, attributes
 from lycosa.url.canonical import canonicalise
 from lycosa.url.hrefs import HrefMemo
@@ -205,6 +206,7 @@ TARGETS = {
     "text of html": Target(
         lambda data: text_of(data, "text/html", "utf-8"), _MARKUP, [*_MARKS, *_TAGS, b"word. "], largest=1 << 18
     ),
+    "digest of content": Target(content_digest, _MARKUP, [*_MARKS, *_TAGS, b"word. ", b"12 ", b"views "]),
     "text of xml": Target(lambda data: text_of(data, "text/xml", "utf-8"), _LISTS, [*_MARKS, *_XMLS, b"&lt;a&gt;"]),
     "sketch": Target(_text(sketch), [b""], [b"a", b"b ", b"_", b"\xe4\xb8\xad", b"aaaaaaaaaaaaaaaa"]),
     "charset of html": Target(

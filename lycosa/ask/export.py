@@ -41,10 +41,10 @@ from lycosa.ask.follower import Entry
 from lycosa.ask.json_form import digest_text, iso, safe
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.versions import Versions
+from lycosa.content.documents import text_of
 from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import find_header
-from lycosa.page.text import text_of
 from lycosa.records import NOFOLLOW, Fetched, LinkKind, Robots, Seeded
 from lycosa.url.parts import host_of, site_of
 
@@ -86,7 +86,7 @@ def pages(
         if text or body:
             data = body_of(crawl, record)
             if text:
-                row["text"] = None if data is None else text_of(data, record.type, record.charset, record.url)
+                row["text"] = None if data is None else text_of(data, record.type, record.charset)
             if body:
                 row["body"] = data
         yield row

@@ -19,9 +19,9 @@ from lycosa.ask.export import body_of
 from lycosa.ask.follower import Follower
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.versions import Versions
+from lycosa.content.documents import text_of
 from lycosa.crawl.config import Options
 from lycosa.files import DiskFiles
-from lycosa.page.text import text_of
 from lycosa.records import Fetched, Link, Record
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SavedPage:
         """The main text; None without a body."""
         if self.body is None:
             return None
-        return text_of(self.body, self.type, self.record.charset, self.url)
+        return text_of(self.body, self.type, self.record.charset)
 
     def __repr__(self) -> str:
         return f"<{self.status} {self.url}>"

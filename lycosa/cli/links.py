@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         base = canonicalise(args.base)
         if base is None:
             raise ConfigError(f"--base {args.base!r} is not an absolute URL, such as https://example.org/")
-    body = _read(args.file)
+    body = read_file(args.file)
     # The name may lie, and a name of compressed data says nothing about what is inside.
     type_, coding = (None, None) if args.file == "-" else mimetypes.guess_type(args.file)
     said = args.type if args.type is not None else (None if coding else type_)
@@ -93,7 +93,8 @@ def _parsers(by: str) -> Parsers:
     return Parsers.load(html=ScanParser())
 
 
-def _read(name: str) -> bytes:
+def read_file(name: str) -> bytes:
+    """A file that a user named; - is standard input."""
     if name == "-":
         return sys.stdin.buffer.read()
     try:

@@ -29,7 +29,8 @@ import msgspec
 import numpy as np
 
 from lycosa.content import alike_kernels as kernels
-from lycosa.content.sketches import BANDS, Sketch, similarities
+from lycosa.content.sketch_kernels import BANDS
+from lycosa.content.sketches import Sketch, similarities
 from lycosa.files import Files, write_whole
 
 ROW: Final = np.dtype([("key", "<u8"), ("simhash", "<u8"), ("least", "u1", 128)])
@@ -272,7 +273,9 @@ class AlikeIndex:
 
 def _hashes(sketch: Sketch) -> Any:
     """32 bits for each band, its number mixed in."""
-    bands = np.array(sketch.bands, np.uint64) ^ np.arange(BANDS, dtype=np.uint64) << np.uint64(32)
+    bands = np.frombuffer(sketch.bands, "<u4").astype(np.uint64) ^ np.arange(
+        BANDS, dtype=np.uint64
+    ) << np.uint64(32)
     return _short(bands)
 
 

@@ -25,8 +25,8 @@ LIKELY: Final = 0.4
 _CODE = re.compile(r"\s*([A-Za-z]{2,3})(?:[-_].*)?\s*\Z", re.DOTALL)
 _OLD = "iw:he in:id ji:yi nb:no nn:no tl:fil mo:ro sh:sr cmn:zh"
 _LONG = (
-    "eng:en deu:de ger:de fra:fr fre:fr spa:es ita:it por:pt rus:ru jpn:ja zho:zh chi:zh kor:ko ara:ar nld:nl dut:nl "
-    "pol:pl tur:tr swe:sv dan:da fin:fi nor:no ces:cs cze:cs"
+    "eng:en deu:de ger:de fra:fr fre:fr spa:es ita:it por:pt rus:ru jpn:ja zho:zh chi:zh kor:ko ara:ar nld:nl "
+    "dut:nl pol:pl tur:tr swe:sv dan:da fin:fi nor:no ces:cs cze:cs"
 )
 _SAME = dict(each.split(":") for each in _OLD.split())
 _THREE = dict(each.split(":") for each in _LONG.split())

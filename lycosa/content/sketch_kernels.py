@@ -10,6 +10,8 @@ from lycosa.compiled import njit
 
 SHINGLE = 3
 BINS = 128
+ROWS = 3
+BANDS = BINS // ROWS
 MOST_WORDS = 100_000
 
 _FNV = np.uint64(0xCBF29CE484222325)
@@ -18,6 +20,9 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _NONE = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BIN_SHIFT = np.uint64(64 - 7)
+_SPREAD = np.array([sum((byte >> bit & 1) << 8 * bit for bit in range(8)) for byte in range(256)], np.uint64)
+"""The bits of a byte, each in a byte of its own: eight bits are counted with one addition, up to 255 times."""
+_BYTE = np.uint64(0xFF)
 
 
 @njit(cache=True, nogil=True)
@@ -27,6 +32,15 @@ def mixed(value: Any) -> Any:
     value ^= value >> np.uint64(27)
     value *= _MIX_2
     return value ^ (value >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def _count(lanes: Any, votes: Any) -> None:
+    """Move what the lanes have counted into the votes."""
+    for part in range(8):
+        for bit in range(8):
+            votes[8 * part + bit] += np.int32((lanes[part] >> np.uint64(8 * bit)) & _BYTE)
+        lanes[part] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -40,6 +54,7 @@ def sketch(text: Any, votes: Any, least: Any) -> Any:
     first = second = np.uint64(0)
     value = _FNV
     length = 0
+    lanes = np.zeros(8, np.uint64)
     while at <= stop and words < MOST_WORDS:
         ends = True
         alone = 0
@@ -86,13 +101,16 @@ def sketch(text: Any, votes: Any, least: Any) -> Any:
             if words >= SHINGLE:
                 shingles += 1
                 hashed = mixed(whole)
-                for bit in range(64):
-                    votes[bit] += np.int32((hashed >> np.uint64(bit)) & np.uint64(1))
+                for part in range(8):
+                    lanes[part] += _SPREAD[np.int64((hashed >> np.uint64(8 * part)) & _BYTE)]
+                if shingles % 255 == 0:
+                    _count(lanes, votes)
                 place = np.int64(hashed >> _BIN_SHIFT)
                 rest = mixed(hashed ^ _FACTOR)
                 if rest < least[place]:
                     least[place] = rest
         at += max(1, alone)
+    _count(lanes, votes)
     if words > 0 and shingles == 0:
         # A text of one or two words is one shingle.
         shingles = 1
@@ -125,3 +143,15 @@ def fill(least: Any) -> None:
             if whole[other] != _NONE:
                 least[place] = mixed(whole[other] + np.uint64(place))
             step += np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def finish(least: Any, octets: Any, bands: Any) -> None:
+    """What is kept: the lowest byte of each bin, and 32 bits for each group of bins."""
+    for place in range(BINS):
+        octets[place] = np.uint8(least[place] & _BYTE)
+    for band in range(BANDS):
+        value = np.uint64(0)
+        for row in range(ROWS):
+            value = (value + least[band * ROWS + row]) * _FACTOR
+        bands[band] = np.uint32(value >> np.uint64(32))

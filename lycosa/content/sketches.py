@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 
 from lycosa.content import sketch_kernels as kernels
-from lycosa.content.sketch_kernels import BINS, MOST_WORDS, SHINGLE
+from lycosa.content.sketch_kernels import BANDS, BINS, MOST_WORDS, ROWS, SHINGLE
 
 NEAR: Final = 3
 """The distance up to which two simhashes are taken for near duplicates by themselves, in a crawl of billions."""
@@ -39,8 +39,9 @@ class Sketch(msgspec.Struct, frozen=True, gc=False):
     simhash: int
     least: bytes
     """A byte for each bin; empty for a text without words."""
-    bands: tuple[int, ...] = ()
-    """32-bit hashes of groups of bins, for an index: texts that are alike share some of them."""
+    bands: bytes = b""
+    """For an index: 32 bits (little-endian) for each of 42 groups of three bins. Texts of similarity s share one
+    with probability 1 - (1 - s³)^42: .996 at .5, .68 at .3."""
 
     def like(self, other: Sketch) -> float:
         """The estimated Jaccard similarity of the shingles of two texts, 0 to 1."""
@@ -49,12 +50,6 @@ class Sketch(msgspec.Struct, frozen=True, gc=False):
     def distance(self, other: Sketch) -> int:
         """In how many bits the simhashes differ."""
         return (self.simhash ^ other.simhash).bit_count()
-
-
-ROWS: Final = 3
-BANDS: Final = BINS // ROWS
-"""Groups of three bins, 42 of them. Pages of similarity s share one with probability 1 - (1 - s³)^42: .996 at
-.5, .68 at .3."""
 
 
 def similarity(a: bytes, b: bytes) -> float:
@@ -73,24 +68,16 @@ def similarities(least: bytes, others: Any) -> Any:
 
 def sketch(text: str) -> Sketch:
     """Both sketches of a text."""
-    data = np.frombuffer(text.lower().encode("utf-8", "replace"), np.uint8)
+    data = np.frombuffer(text.encode("utf-8", "replace").lower(), np.uint8)
     votes = np.zeros(64, np.int32)
     least = np.full(BINS, 0xFFFFFFFFFFFFFFFF, np.uint64)
     simhash, shingles = kernels.sketch(data, votes, least)
     if not shingles:
         return Sketch(0, b"")
     kernels.fill(least)
-    return _made(int(simhash), least)
-
-
-def _made(simhash: int, least: Any) -> Sketch:
-    with np.errstate(over="ignore"):
-        groups = least[: BANDS * ROWS].reshape(BANDS, ROWS)
-        bands = groups[:, 0].copy()
-        for row in range(1, ROWS):
-            bands = bands * np.uint64(0x9E3779B97F4A7C15) + groups[:, row]
-        bands = (bands * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
-    return Sketch(simhash, (least & np.uint64(0xFF)).astype(np.uint8).tobytes(), tuple(bands.tolist()))
+    octets, bands = np.empty(BINS, np.uint8), np.empty(BANDS, "<u4")
+    kernels.finish(least, octets, bands)
+    return Sketch(int(simhash), octets.tobytes(), bands.tobytes())
 
 
 # -- the same in plain Python
@@ -104,7 +91,7 @@ _WORD = re.compile(
 
 def words_of(text: str) -> list[str]:
     """The words that a sketch sees."""
-    return _WORD.findall(text.lower())[:MOST_WORDS]
+    return _WORD.findall(text.encode("utf-8", "replace").lower().decode())[:MOST_WORDS]
 
 
 def _fnv(word: str) -> int:
@@ -162,4 +149,10 @@ def plain_sketch(text: str) -> Sketch:
             if least[other] != _ALL:
                 filled[place] = _mixed(least[other] + place & _ALL)
             step += 1
-    return _made(simhash, np.array(filled, np.uint64))
+    bands = b""
+    for band in range(BANDS):
+        value = 0
+        for each in filled[band * ROWS : (band + 1) * ROWS]:
+            value = (value + each) * 0x9E3779B97F4A7C15 & _ALL
+        bands += (value >> 32).to_bytes(4, "little")
+    return Sketch(simhash, bytes(each & 0xFF for each in filled), bands)

@@ -96,9 +96,9 @@ class FetchedPage:
     @property
     def text(self) -> str:
         """The main text (read when asked for)."""
-        from lycosa.page.text import text_of
+        from lycosa.content.documents import text_of
 
-        return text_of(self.body, self.type, self.record.charset, self.url)
+        return text_of(self.body, self.type, self.record.charset)
 
     def header(self, name: str) -> str | None:
         return self._crop.response.header(name)

@@ -35,7 +35,7 @@ def test_to_standard_output(crawl: Path, capsys: Capture) -> None:
     assert found.err == ""
     assert main(["export", str(crawl), "--text", "pages", "--to", "-"]) == 0
     first = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert first["text"].startswith("Home\nThe home page")
+    assert first["text"].startswith("The home page")
 
 
 def test_to_files_by_name(crawl: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -61,6 +61,7 @@ VERBS = {
     "report-json": "report {directory} --json",
     "robots": "robots {here}/robots.txt http://a/",
     "status": "status {directory}",
+    "text": "text {here}/page.html",
     "unique": "unique {here}/page.html",
     "url": "url http://a/ö",
     "verb-help": "lab --help",
@@ -74,7 +75,7 @@ def run(name: str, place: Place, out: int, tmp_path: Path, encoding: str = "utf-
 
     The process is a copy of this one: to start so many from nothing would take a minute.
     """
-    (tmp_path / "page.html").write_text("<title>✓</title><a href=/ö>→</a>", encoding="utf-8")
+    (tmp_path / "page.html").write_text("<title>✓</title><p>ö</p><a href=/ö>→</a>", encoding="utf-8")
     (tmp_path / "robots.txt").write_text("User-agent: *\nDisallow: /ö", encoding="utf-8")
     words = [word.format(**place._asdict(), here=tmp_path) for word in VERBS[name].split()]
     with (tmp_path / "stderr").open("wb") as error:

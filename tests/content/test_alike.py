@@ -87,5 +87,5 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     index = AlikeIndex(DiskFiles(tmp_path), memory=1 << 20)
     one = page(1)
     for key in range(4000):
-        index.add(key, Sketch(key, one.least, tuple(random.Random(key).choices(range(1 << 32), k=42))))
+        index.add(key, Sketch(key, one.least, random.Random(key).randbytes(42 * 4)))
     assert index.nbytes < 2 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.content.change import content_digest
+from lycosa.content.change import content_digest, links_digest, version_of
 
 PAGE = """<html lang=en><head><title>A page</title></head><body>
 <nav class=menu><a href=/>Home</a> <a href=/a>About us</a></nav>
@@ -89,3 +89,21 @@ def test_text_and_bytes_are_pages_too() -> None:
     assert content_digest("grün".encode("latin-1"), "windows-1252") == content_digest("grün")
     assert content_digest("") == content_digest(b"") == content_digest("<p> </p>") == 0
     assert 0 < content_digest(text) < 1 << 64
+
+
+def test_links_are_a_signal_of_their_own() -> None:
+    assert links_digest([]) == 0
+    assert links_digest(["http://a/", "http://b/"]) == links_digest(["http://b/", "http://a/", "http://a/"])
+    assert links_digest(["http://a/"]) != links_digest(["http://b/"])
+    one, two = version_of(page(), ["http://a/"]), version_of(page(views="99"), ["http://b/"])
+    assert one.same(two)
+    assert one.links != two.links
+    assert one.like(two) == 1.0
+
+
+def test_how_much_has_changed() -> None:
+    one = version_of(page())
+    little, much = (version_of(REAL[case]) for case in ("a word", "a paragraph less"))
+    assert 0.3 < much.like(one) < little.like(one) < 1
+    other = "<p>" + " ".join(f"something{n} else" for n in range(60))
+    assert version_of(other).like(one) < 0.1
