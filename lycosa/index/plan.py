@@ -38,11 +38,11 @@ class Weights(msgspec.Struct, frozen=True):
     """What an occurrence in each field counts, and BM25's constants (k1 > 0, 0 < b < 1)."""
 
     body: float = 1.0
-    title: float = 0.4
+    title: float = 0.5
     headings: float = 0.1
     anchors: float = 0.4
     address: float = 0.1
-    k1: float = 1.2
+    k1: float = 1.4
     b: float = 0.75
 
 

@@ -157,7 +157,8 @@ def test_scores_are_those_of_a_bare_tantivy_index(tmp_path: Path) -> None:
         writer_of.commit([0, 0, 0])
         writer_of.close()
     broker = Broker(
-        [ShardReader(tmp_path / str(shard)) for shard in range(4)], weights=Weights(1.0, 0.0, 0.0, 0.0, 0.0)
+        [ShardReader(tmp_path / str(shard)) for shard in range(4)],
+        weights=Weights(1.0, 0.0, 0.0, 0.0, 0.0, 1.2),
     )
     for words in (["w1"], ["w0", "w3"], ["w2", "w9", "w400"], [f"w{n}" for n in range(30)]):
         parts = [(tantivy.Occur.Should, tantivy.Query.term_query(schema, "body", word)) for word in words]

@@ -97,6 +97,10 @@ def test_a_misspelled_word(search: Search, tmp_path: Path) -> None:
     many = [page(n, f"spiders and other animals {n}") for n in range(30)]
     assert Search(shards(tmp_path, many)).search("spidrs").suggestion == "spiders"
     assert search.search("spider").suggestion == ""
+    rooted = [page(n, f"plants that rooted here {n}") for n in range(30)]
+    near = Search(shards(tmp_path / "rooted", rooted))
+    assert near.search("rotted").suggestion == "rooted"
+    assert near.search("robots").suggestion == ""  # its stem is near that of the other, the word is not
 
 
 def test_more_like_a_page(search: Search) -> None:
