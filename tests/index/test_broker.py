@@ -26,7 +26,16 @@ from tests.index.made import page, shards
 WORDS = ("ape", "bee", "cat", "dog", "elk", "fox", "gnu", "hen")
 QUERIES = (
     *("ape", "ape bee", "ape bee cat dog elk fox", "ape ape bee", "+ape bee", "ape AND bee", "cat -dog"),
-    *('"ape bee"', '"ape cat"~2 fox', "(ape OR bee) AND cat", "e*", "appe~", "intitle:ape", "-ape"),
+    *(
+        '"ape bee"',
+        '"ape cat"~2 fox',
+        '"ape bee cat"~2',
+        "(ape OR bee) AND cat",
+        "e*",
+        "appe~",
+        "intitle:ape",
+        "-ape",
+    ),
     *("site:a.test ape", "type:pdf", "ape type:pdf", "bee inurl:a"),
 )
 

@@ -35,6 +35,8 @@ def search(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ('"wolf spider"', {1}),
         ('"wolf spider" -young', set()),
         ('"hunts foot"~1', {1}),
+        ('"wolf hunts foot"~1', {1}),
+        ('"wolf foot young"~1', set()),
         ("+wolf +garden", set()),
         ("wolf AND hunt", {1, 3}),
         ("wolf OR garden", {1, 2, 3}),
