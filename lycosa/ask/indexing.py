@@ -23,7 +23,7 @@ then indexed with it; those that were indexed before and have new texts are writ
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
@@ -108,6 +108,7 @@ class Indexing:
         self._gather()
         suspects: set[int] = set()
         places = [Place(*writer.marker.place) for writer in self._writers]
+        new = {shard for shard, place in enumerate(places) if place == Place()}
         follower = Follower(self._crawl, places, settled=True)
         last: int | None = None
         for shard, position, record in follower.read():
@@ -128,7 +129,7 @@ class Indexing:
                 self._commit(shard, follower)
         for shard in range(len(self._writers)):
             self._commit(shard, follower)
-        self._rename()
+        self._rename(new)
         self._promote(suspects)
         return done
 
@@ -164,13 +165,14 @@ class Indexing:
                 anchors.save(_lists(follower.places))
         anchors.save(_lists(follower.places))
 
-    def _rename(self) -> None:
-        """Write those pages again that links call something new."""
+    def _rename(self, new: Collection[int]) -> None:
+        """Write those pages again that links call something new; in new shards all pages know their texts."""
         anchors = self._anchors
         for shard, writer in enumerate(self._writers):
             if writer.marker.anchors >= anchors.last:
                 continue
-            for count, identity in enumerate(anchors.changed(shard, writer.marker.anchors), 1):
+            changed = () if shard in new else anchors.changed(shard, writer.marker.anchors)
+            for count, identity in enumerate(changed, 1):
                 if not count & 0xFF:
                     self._told("anchor texts", count)
                 page = writer.find(identity)

@@ -159,6 +159,12 @@ def test_expansion_finds_what_the_query_does_not_name(tmp_path: Path) -> None:
     assert 50 in {r.id for r in search.search("lichens", Asked(expand=True, fold=False, count=20)).results}
 
 
+def test_expansion_without_common_words(tmp_path: Path) -> None:
+    search = Search(shards(tmp_path, [page(1, "lichens"), page(2, "moss"), page(3, "", anchors=("ferns",))]))
+    assert [r.id for r in search.search("lichens moss", Asked(expand=True)).results] == [1, 2]
+    assert [r.id for r in search.search("ferns", Asked(expand=True)).results] == [3]
+
+
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.text(alphabet='wolf spider()"+-~*:AND OR\x00site東', max_size=40) | st.text(max_size=40))
 def test_hostile_queries(search: Search, query: str) -> None:
