@@ -315,6 +315,8 @@ def within(word: str, other: str, most: int) -> bool:
         return False
     if word == other:
         return True
+    if len(set(word) ^ set(other)) > 2 * most:  # each step changes two letters at most
+        return False
     start = 0
     while start < min(len(word), len(other)) and word[start] == other[start]:
         start += 1

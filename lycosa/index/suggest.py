@@ -33,6 +33,8 @@ def suggestion(broker: Broker, query: Query) -> str:
             continue
         terms = {terms_of(word, language) for language in languages}
         count = max((broker.statistics.df("body", term) for term in terms if term), default=0)
+        if count * _RARER >= broker.statistics.totals.pages:
+            continue  # no word is so much more frequent
         found = {
             near: broker.statistics.df("body", near)
             for term in terms

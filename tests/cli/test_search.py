@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.ask.reading import CrawlReader
 from lycosa.cli.main import main
 from tests.crawl.made import MadeCrawl, anchors
 
@@ -70,3 +71,25 @@ def test_from_python(tmp_path: Path) -> None:
     main(["index", str(tmp_path)])
     answer = lycosa.open(tmp_path).search("spider", count=1)
     assert answer.total == 2 and len(answer.results) == 1
+
+
+def test_follow_goes_on_as_long_as_the_crawl_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = MadeCrawl(tmp_path)
+    crawl.fetch("http://a.test/", body=b"<p>first lichens</p>", keep=True)
+    crawl.commit()
+    running = [True]
+
+    def pause(_: float) -> None:
+        """While the indexer waits the crawl fetches another page, and ends."""
+        crawl.fetch("http://a.test/2", body=b"<p>second lichens</p>", keep=True)
+        crawl.close()
+        running[0] = False
+
+    monkeypatch.setattr(CrawlReader, "is_running", lambda _: running[0])
+    monkeypatch.setattr("lycosa.cli.index.time.sleep", pause)
+    assert main(["index", str(tmp_path), "--follow"]) == 0
+    assert "indexed 2 pages" in capsys.readouterr().err
+    assert main(["search", str(tmp_path), "lichens"]) == 0
+    assert "2 pages match" in capsys.readouterr().err
