@@ -13,6 +13,9 @@ back if there is one.
 named with its original. When no shard has the original any more, the copy becomes a page. That is looked for at the
 end of a round, and over all copies in the first round of a process, so a kill in between loses nothing.
 
+**Anchors.** What links call a page is gathered first, from all shards' logs (`lycosa.index.anchors`). Pages are
+then indexed with it; those that were indexed before and have new texts are written again.
+
 **The place.** Each shard's index holds its own place in the shard's log, committed with the pages
 (`lycosa.index.writer`). After a kill the next round goes on from there, and what comes twice replaces itself.
 """
@@ -20,7 +23,7 @@ end of a round, and over all copies in the first round of a process, so a kill i
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
@@ -31,15 +34,19 @@ from lycosa.ask.follower import Follower, Place, Stretch
 from lycosa.ask.indexed_text import INDEXED, read_text
 from lycosa.ask.reading import CrawlReader
 from lycosa.errors import StorageError
-from lycosa.files import DirectoryLock
+from lycosa.files import DirectoryLock, DiskFiles
+from lycosa.index.anchors import Anchors
 from lycosa.index.schema import MOST_TEXT, Page
 from lycosa.index.writer import ShardWriter
 from lycosa.page.fingerprint import sketch
 from lycosa.pages.summary import is_failure
-from lycosa.records import Duplicates, Fetched, Lost
+from lycosa.records import Before, Duplicates, Fetched, LinkKind, Lost
 from lycosa.url.parts import host_of
 
 DIRECTORY = "index"
+ANCHORS = "anchors"
+"""Where in it the anchor texts are."""
+_NAMING = (int(LinkKind.ANCHOR), int(LinkKind.AREA))
 Told = Callable[[str, int], None]
 
 
@@ -56,6 +63,8 @@ class Round(msgspec.Struct):
     """Pages put into the index, new or in the place of an older version."""
     copies: int = 0
     removed: int = 0
+    renamed: int = 0
+    """Pages that were written again because links call them something new."""
 
 
 class Indexing:
@@ -70,8 +79,9 @@ class Indexing:
         self._lock = DirectoryLock(root)
         try:
             if rebuild:
-                for old in root.glob("shard-*"):
-                    shutil.rmtree(old)
+                for old in (*root.glob("shard-*"), root / ANCHORS):
+                    shutil.rmtree(old, ignore_errors=True)
+            self._anchors = Anchors(DiskFiles(root / ANCHORS), crawl.crawl)
             self._writers = [
                 ShardWriter(shard_path(crawl.directory, shard), crawl.crawl, language)
                 for shard in range(crawl.manifest.shards)
@@ -95,8 +105,10 @@ class Indexing:
     def round(self) -> Round:
         """Index what is new; returns what was done. What an exception interrupts is done again next time."""
         self.done = done = Round()
+        self._gather()
         suspects: set[int] = set()
         places = [Place(*writer.marker.place) for writer in self._writers]
+        new = {shard for shard, place in enumerate(places) if place == Place()}
         follower = Follower(self._crawl, places, settled=True)
         last: int | None = None
         for shard, position, record in follower.read():
@@ -117,15 +129,62 @@ class Indexing:
                 self._commit(shard, follower)
         for shard in range(len(self._writers)):
             self._commit(shard, follower)
+        self._rename(new)
         self._promote(suspects)
         return done
 
     def _commit(self, shard: int, follower: Follower) -> None:
         writer = self._writers[shard]
         place = follower.places[shard]
-        now = [place.start, place.next, place.end]
+        (now,) = _lists([place])
         if writer.dirty or now != writer.marker.place:
             writer.commit(now)
+
+    # -- anchors
+
+    def _gather(self) -> None:
+        """Read what links call pages, up to the end of the logs."""
+        anchors, splitter = self._anchors, self._crawl.splitter
+        follower = Follower(self._crawl, [Place(*place) for place in anchors.manifest.places], settled=True)
+        scan = self._crawl.keyer.scan
+        for count, (_, _, record) in enumerate(follower.read(), 1):
+            if not count & 0xFF:
+                self._told("reading links", count)
+            if not isinstance(record, Fetched) or not record.links.kinds or not 200 <= record.status < 300:
+                continue
+            links = record.links
+            urls = links.urls.decode("ascii").split("\n")
+            texts = links.texts.decode("utf-8", "replace").split("\n") if links.texts else [""] * len(urls)
+            counts = record.before is not Before.PAGE
+            keys, hosts = scan(links.urls)
+            rows = zip(urls, links.kinds, texts, keys.tolist(), hosts.tolist(), strict=True)
+            for url, kind, text, key, host in rows:
+                if kind in _NAMING and url != record.url:
+                    anchors.add(key, splitter.shard_of_url(host, url), text, counts)
+            if anchors.due:
+                anchors.save(_lists(follower.places))
+        anchors.save(_lists(follower.places))
+
+    def _rename(self, new: Collection[int]) -> None:
+        """Write those pages again that links call something new; in new shards all pages know their texts."""
+        anchors = self._anchors
+        for shard, writer in enumerate(self._writers):
+            if writer.marker.anchors >= anchors.last:
+                continue
+            changed = () if shard in new else anchors.changed(shard, writer.marker.anchors)
+            for count, identity in enumerate(changed, 1):
+                if not count & 0xFF:
+                    self._told("anchor texts", count)
+                page = writer.find(identity)
+                if page is None or page.copy:
+                    continue
+                texts = anchors.texts(identity)
+                if set(texts) != set(page.anchors):
+                    writer.put(msgspec.structs.replace(page, anchors=texts))
+                    self.done.renamed += 1
+                if writer.due:
+                    writer.commit(writer.marker.place)
+            writer.commit(writer.marker.place, anchors.last)
 
     # -- records
 
@@ -179,6 +238,7 @@ class Indexing:
             headings=read.headings,
             text=text,
             language=read.language,
+            anchors=self._anchors.texts(identity),
             sketch=sketch(text) if text else 0,
         )
 
@@ -237,6 +297,10 @@ class Indexing:
                 changed.add(shard)
         for shard in changed:
             self._writers[shard].commit(self._writers[shard].marker.place)
+
+
+def _lists(places: Sequence[Place]) -> list[list[int]]:
+    return [[place.start, place.next, place.end] for place in places]
 
 
 def _time(text: str) -> int:

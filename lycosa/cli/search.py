@@ -139,14 +139,21 @@ def _lines(number: int, result: Result, bold: bool) -> list[str]:
     ]
     lines = [
         f"{number:>2}. {_strong(title, bold)}",
-        f"    {printable(result.url)}",
+        f"    {_short(printable(result.url))}",
         f"    {_marked(result, bold)}",
         f"    {_dim(' · '.join(filter(None, facts)), bold)}",
     ]
     if result.others:
         more = f" and {len(result.others) - 2} more" if len(result.others) > 2 else ""
-        lines.append(f"    {_dim('also at ' + ', '.join(map(printable, result.others[:2])) + more, bold)}")
+        lines.append(
+            f"    {_dim('also at ' + ', '.join(_short(printable(url)) for url in result.others[:2]) + more, bold)}"
+        )
     return [line for line in lines if line.strip()]
+
+
+def _short(url: str) -> str:
+    """A URL that fits on a line or two; JSON has all of it."""
+    return url if len(url) <= 150 else f"{url[:110]}…{url[-39:]}"
 
 
 def _strong(text: str, bold: bool) -> str:

@@ -99,8 +99,9 @@ class Statistics:
         return idf(self.totals.pages, count)
 
     def weight(self, clause: Clause) -> float:
-        """What a clause gives at most."""
-        return clause.boost * (self.k1 + 1) * sum(self.idf(clause.field, term) for term in clause.terms)
+        """What a clause gives at most; one with slop gives it whenever it matches."""
+        rare = clause.boost * sum(self.idf(clause.field, term) for term in clause.terms)
+        return rare if clause.slop else (self.k1 + 1) * rare
 
 
 class Broker:
@@ -205,8 +206,10 @@ class Broker:
         total = np.zeros(len(hits))
         found = self.readers[shard].occurrences(plan.scored, hits)
         for clause, weight, (tf, length) in zip(plan.scored, weights, found, strict=True):
-            norm = self.statistics.norm(clause.field, length)
-            total += weight * tf / (tf + norm)
+            if clause.slop:
+                total += weight * (tf > 0)
+            else:
+                total += weight * tf / (tf + self.statistics.norm(clause.field, length))
         return [float(value) for value in total]
 
     # -- queries of a shard
@@ -312,6 +315,8 @@ def within(word: str, other: str, most: int) -> bool:
         return False
     if word == other:
         return True
+    if len(set(word) ^ set(other)) > 2 * most:  # each step changes two letters at most
+        return False
     start = 0
     while start < min(len(word), len(other)) and word[start] == other[start]:
         start += 1

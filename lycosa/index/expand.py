@@ -58,6 +58,8 @@ def rm3(broker: Broker, plan: Plan, options: Expansion = Expansion()) -> Plan:  
     statistics = broker.statistics
     weighed = {term: value * statistics.idf("body", term) for term, value in found.items()}
     chosen = sorted(weighed, key=lambda term: (-weighed[term], term))[: options.terms]
+    if not chosen:
+        return plan
     own = sum(clause.boost for clause in plan.scored if clause.field == "body") or 1.0
     mass = sum(found[term] for term in chosen)
     scale = own * options.share / (1 - options.share) / mass

@@ -21,6 +21,7 @@ in the most pages, `MOST_EXPANDED` of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -38,11 +39,11 @@ class Weights(msgspec.Struct, frozen=True):
     """What an occurrence in each field counts, and BM25's constants (k1 > 0, 0 < b < 1)."""
 
     body: float = 1.0
-    title: float = 0.4
+    title: float = 0.5
     headings: float = 0.1
     anchors: float = 0.4
     address: float = 0.1
-    k1: float = 1.2
+    k1: float = 1.4
     b: float = 0.75
 
 
@@ -149,13 +150,20 @@ class _Planner:
         return AnyOf(tuple(dict.fromkeys(numbers)))
 
     def phrase(self, node: Phrase, negative: bool) -> Condition | None:
-        numbers = [
-            self._add(Clause(field, tuple(terms), weight, node.slop if len(terms) > 1 else 0), negative)
-            for terms in self._terms(node.text, node.place)
-            for field, weight in self._fields(node.place)
-            if weight
-        ]
-        return AnyOf(tuple(dict.fromkeys(numbers))) if numbers else None
+        """With slop, each two neighbours must be that near (of more, tantivy's answer depends on the index)."""
+        parts: dict[int, list[int]] = {}
+        for terms in self._terms(node.text, node.place):
+            loose = node.slop and len(terms) > 1
+            rows = list(pairwise(terms)) if loose else [tuple(terms)]
+            for at, row in enumerate(rows):
+                for field, weight in self._fields(node.place):
+                    if weight:
+                        clause = Clause(field, row, weight, node.slop if loose else 0)
+                        parts.setdefault(at, []).append(self._add(clause, negative))
+        found = [AnyOf(tuple(dict.fromkeys(numbers))) for numbers in parts.values()]
+        if len(found) > 1:
+            return All(must=tuple(found))
+        return found[0] if found else None
 
     def node(self, node: Node, negative: bool) -> Condition | None:
         if isinstance(node, Word):

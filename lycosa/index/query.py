@@ -5,7 +5,7 @@
     chain   := item ( 'AND' item )*           all of them must match
     item    := ['+' | '-' | 'NOT'] atom       + must match, - and NOT must not
     atom    := word | word'*' | word'~'[1|2]  a word, what begins so, what is spelled nearly so
-             | '"' words '"' ['~' slop]       these words in a row, with up to `slop` others between
+             | '"' words '"' ['~' slop]       these words in a row; each up to `slop` words from the next
              | '(' query ')'
              | name ':' atom
 

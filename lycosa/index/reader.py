@@ -193,10 +193,15 @@ class ShardReader:
     # -- queries
 
     def clause(self, clause: Clause, weight: float) -> Any:
-        """A query whose score is `weight` times the saturation of the clause; None if nothing has it here."""
+        """A query whose score is `weight` times the saturation of the clause; None if nothing has it here.
+
+        With slop it is the weight alone: how often tantivy counts such a phrase depends on the rest of the index.
+        """
         field = clause.field
         if not all(self.searcher.doc_freq(field, term) for term in clause.terms):
             return None
+        if clause.slop:
+            return tantivy.Query.const_score_query(self._plain(clause), weight)
         return tantivy.Query.boost_query(self._plain(clause), weight / self._local_weight(clause))
 
     def _local_weight(self, clause: Clause) -> float:
@@ -290,6 +295,9 @@ class ShardReader:
         numbers = self.searcher.fast_field_values("id", [address for _, address in rows])
         scores = dict(zip(numbers, (score for score, _ in rows), strict=True))
         score = np.array([scores.get(hit.id, 0.0) for hit in hits])
+        if clause.slop:
+            made.tf[:] = score > 0
+            return made
         weight = self._local_weight(clause)
         norm = K1 * (1 - B + B * lengths / self.averages[clause.field])
         tf = norm * score / np.maximum(weight - score, weight * 1e-7)

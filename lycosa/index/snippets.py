@@ -1,8 +1,9 @@
 """Snippets: the part of a page's text that says why it was found, with the words that were asked for marked.
 
 A text is searched once, by one regular expression for how the terms begin; only what it finds is stemmed and
-compared. The best stretch is the one with the most different terms, then the most occurrences, then the first. A
-page that was found by its title, address or anchors alone shows how its text begins.
+compared. The best stretch is the one with the most different terms, then the most occurrences, then the first;
+the first with all terms will do. A page that was found by its title, address or anchors alone shows how its text
+begins.
 """
 
 from __future__ import annotations
@@ -49,8 +50,10 @@ def finder(terms: Collection[str]) -> re.Pattern[str] | None:
     """What finds words that may be one of the terms, in a text in lower case."""
     spaced = sorted({re.escape(term[:_BEGIN]) for term in terms if not is_unspaced(term)})
     pairs = sorted({re.escape(term) for term in terms if is_unspaced(term)})
-    parts = [rf"\b(?:{'|'.join(spaced)})\w*"] if spaced else []
-    return re.compile("|".join(parts + pairs)) if parts or pairs else None
+    parts = [rf"(\b(?:{'|'.join(spaced)})\w*)"] if spaced else []
+    if pairs:  # these overlap
+        parts.append(f"(?=({'|'.join(pairs)}))")
+    return re.compile("|".join(parts)) if parts else None
 
 
 def snippet(
@@ -65,16 +68,24 @@ def snippet(
     hits = _hits(text, terms, language, found) if found is not None else []
     if not hits:
         return _cut(text, 0, [])
-    best, best_value = 0, (-1, -1)
+    best, best_value = 0, (0, 0)
+    inside: dict[str, int] = {}
     end = 0
-    for at, (first, _, _) in enumerate(hits):
-        end = max(end, at)
+    for at, (first, _, term) in enumerate(hits):
         while end < len(hits) and hits[end][1] <= first + WIDTH - 60:
+            name = hits[end][2]
+            inside[name] = inside.get(name, 0) + 1
             end += 1
-        inside = hits[at:end]
-        value = (len({term for _, _, term in inside}), len(inside))
-        if value > best_value:
+        if (value := (len(inside), end - at)) > best_value:
             best, best_value = at, value
+            if len(inside) == len(terms):
+                break
+        if end > at:
+            inside[term] -= 1
+            if not inside[term]:
+                del inside[term]
+        else:  # a word longer than a snippet
+            end = at + 1
     return _cut(text, max(0, hits[best][0] - 60), hits)
 
 
@@ -89,7 +100,7 @@ def _hits(
     hits: list[tuple[int, int, str]] = []
     known: dict[str, str] = {}
     for match in found.finditer(lower):
-        start, end = match.span()
+        start, end = match.span(match.lastindex or 0)
         word = text[start:end]
         term = known.get(word)
         if term is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from lycosa.index.broker import Broker
+from lycosa.index.broker import Broker, within
 from lycosa.index.plan import All, AnyOf, Plan
 from lycosa.index.query import Query
 from lycosa.index.reader import Clause
@@ -33,6 +33,8 @@ def suggestion(broker: Broker, query: Query) -> str:
             continue
         terms = {terms_of(word, language) for language in languages}
         count = max((broker.statistics.df("body", term) for term in terms if term), default=0)
+        if count * _RARER >= broker.statistics.totals.pages:
+            continue  # no word is so much more frequent
         found = {
             near: broker.statistics.df("body", near)
             for term in terms
@@ -41,8 +43,10 @@ def suggestion(broker: Broker, query: Query) -> str:
             if near not in terms
         }
         best = min(found, key=lambda term: (-found[term], term), default="")
-        if best and found[best] > count * _RARER and (shown := _shown(broker, best, languages)):
-            better = better.replace(word, shown, 1)
+        if best and found[best] > count * _RARER:
+            shown = _shown(broker, best, languages)
+            if shown and within(shown, word.lower(), 2):
+                better = better.replace(word, shown, 1)
     return better if better != query.text else ""
 
 

@@ -138,7 +138,7 @@ class ShardWriter:
     def find(self, identity: int) -> Page | None:
         """The document of an id as it is now."""
         if identity in self._pending:
-            return self._pending[identity]
+            return self._pending[identity]  # without its text
         query = tantivy.Query.term_query(self._schema, "key", key_of(identity), "basic")
         hits = self._searcher.search(query, 1, count=False).hits
         return decode_page(self._searcher.doc(hits[0][1]).get_first("data")) if hits else None

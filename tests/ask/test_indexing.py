@@ -18,7 +18,7 @@ from lycosa.errors import ConfigError, LycosaError
 from lycosa.index.reader import ShardReader
 from lycosa.index.search import Answer
 from lycosa.records import Duplicates, Lost
-from tests.crawl.made import BEGIN, MadeCrawl
+from tests.crawl.made import BEGIN, MadeCrawl, anchors
 
 
 def html(text: str, title: str = "", language: str = "en") -> bytes:
@@ -135,6 +135,30 @@ def test_late_word_of_a_copy_and_a_fetch_that_is_taken_back(tmp_path: Path) -> N
     crawl.log(Lost(crawl.tick(), record.url, 0, 0, "x.warc", old, 200, 9, 0, 5), 0)
     index(crawl)
     assert urls(crawl, "moss") == set()
+
+
+def test_pages_are_found_by_what_links_call_them(tmp_path: Path) -> None:
+    crawl = MadeCrawl(tmp_path, shards=3)
+    crawl.fetch(
+        "http://a.test/", body=html("plain words"), keep=True, links=anchors(("http://b.test/", "lichens"))
+    )
+    crawl.fetch("http://b.test/", body=html("other words"), keep=True)
+    index(crawl)
+    assert urls(crawl, "lichen") == {"http://b.test/"}
+    crawl.fetch(
+        "http://c.test/", body=html("more"), keep=True, links=anchors(("http://b.test/", "moss and ferns"))
+    )
+    done = index(crawl)
+    assert (done.pages, done.renamed) == (1, 1)
+    assert urls(crawl, "inanchor:fern") == urls(crawl, "inanchor:lichen") == {"http://b.test/"}
+    assert urls(crawl, "other") == {"http://b.test/"}
+    (result,) = ask(crawl, "lichen").results
+    assert result.rank > 0 and "other words" in result.snippet.text
+    crawl.fetch("http://d.test/", body=html("again"), keep=True, links=anchors(("http://b.test/", "lichens")))
+    crawl.fetch(
+        "http://d.test/2", body=html("last"), keep=True, links=anchors(("http://b.test/", "moss and ferns"))
+    )
+    assert index(crawl).renamed == 0
 
 
 def test_one_at_a_time_and_of_one_crawl(tmp_path: Path) -> None:

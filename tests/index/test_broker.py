@@ -26,7 +26,16 @@ from tests.index.made import page, shards
 WORDS = ("ape", "bee", "cat", "dog", "elk", "fox", "gnu", "hen")
 QUERIES = (
     *("ape", "ape bee", "ape bee cat dog elk fox", "ape ape bee", "+ape bee", "ape AND bee", "cat -dog"),
-    *('"ape bee"', '"ape cat"~2 fox', "(ape OR bee) AND cat", "e*", "appe~", "intitle:ape", "-ape"),
+    *(
+        '"ape bee"',
+        '"ape cat"~2 fox',
+        '"ape bee cat"~2',
+        "(ape OR bee) AND cat",
+        "e*",
+        "appe~",
+        "intitle:ape",
+        "-ape",
+    ),
     *("site:a.test ape", "type:pdf", "ape type:pdf", "bee inurl:a"),
 )
 
@@ -157,7 +166,8 @@ def test_scores_are_those_of_a_bare_tantivy_index(tmp_path: Path) -> None:
         writer_of.commit([0, 0, 0])
         writer_of.close()
     broker = Broker(
-        [ShardReader(tmp_path / str(shard)) for shard in range(4)], weights=Weights(1.0, 0.0, 0.0, 0.0, 0.0)
+        [ShardReader(tmp_path / str(shard)) for shard in range(4)],
+        weights=Weights(1.0, 0.0, 0.0, 0.0, 0.0, 1.2),
     )
     for words in (["w1"], ["w0", "w3"], ["w2", "w9", "w400"], [f"w{n}" for n in range(30)]):
         parts = [(tantivy.Occur.Should, tantivy.Query.term_query(schema, "body", word)) for word in words]

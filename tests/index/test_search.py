@@ -35,6 +35,8 @@ def search(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ('"wolf spider"', {1}),
         ('"wolf spider" -young', set()),
         ('"hunts foot"~1', {1}),
+        ('"wolf hunts foot"~1', {1}),
+        ('"wolf foot young"~1', set()),
         ("+wolf +garden", set()),
         ("wolf AND hunt", {1, 3}),
         ("wolf OR garden", {1, 2, 3}),
@@ -97,6 +99,10 @@ def test_a_misspelled_word(search: Search, tmp_path: Path) -> None:
     many = [page(n, f"spiders and other animals {n}") for n in range(30)]
     assert Search(shards(tmp_path, many)).search("spidrs").suggestion == "spiders"
     assert search.search("spider").suggestion == ""
+    rooted = [page(n, f"plants that rooted here {n}") for n in range(30)]
+    near = Search(shards(tmp_path / "rooted", rooted))
+    assert near.search("rotted").suggestion == "rooted"
+    assert near.search("robots").suggestion == ""  # its stem is near that of the other, the word is not
 
 
 def test_more_like_a_page(search: Search) -> None:
@@ -151,6 +157,12 @@ def test_expansion_finds_what_the_query_does_not_name(tmp_path: Path) -> None:
     search = Search(shards(tmp_path, pages, 2))
     assert 50 not in {r.id for r in search.search("lichens", Asked(fold=False)).results}
     assert 50 in {r.id for r in search.search("lichens", Asked(expand=True, fold=False, count=20)).results}
+
+
+def test_expansion_without_common_words(tmp_path: Path) -> None:
+    search = Search(shards(tmp_path, [page(1, "lichens"), page(2, "moss"), page(3, "", anchors=("ferns",))]))
+    assert [r.id for r in search.search("lichens moss", Asked(expand=True)).results] == [1, 2]
+    assert [r.id for r in search.search("ferns", Asked(expand=True)).results] == [3]
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -1,0 +1,57 @@
+"""Anchor texts over runs and merges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lycosa.errors import StorageError
+from lycosa.files import DiskFiles
+from lycosa.index import anchors as module
+from lycosa.index.anchors import Anchors
+
+
+def test_texts_and_ranks(tmp_path: Path) -> None:
+    anchors = Anchors(DiskFiles(tmp_path), "made")
+    assert anchors.texts(5) == () and anchors.ranks([5]) == [0.0] and anchors.last == 0
+    for text in ("home", "start", "home", ""):
+        anchors.add(5, 1, text, True)
+    anchors.add(2**64 - 1, 0, "far\n away", True)
+    anchors.save([[0, 3, 3]])
+    anchors.add(5, 1, "start", False)
+    anchors.add(5, 1, "start", True)
+    anchors.save([[0, 5, 5]])
+    again = Anchors(DiskFiles(tmp_path), "made")
+    assert again.texts(5) == ("start", "home")
+    assert again.texts(2**64 - 1) == ("far away",)
+    assert again.manifest.places == [[0, 5, 5]] and again.last == 2
+    assert list(again.changed(1, 0)) == [5, 5] and list(again.changed(0, 1)) == []
+    few, none = again.ranks([5, 6])
+    assert 0 < few < 1 and none == 0
+    with pytest.raises(StorageError, match="another crawl"):
+        Anchors(DiskFiles(tmp_path), "other")
+
+
+def test_runs_are_merged(tmp_path: Path) -> None:
+    anchors = Anchors(DiskFiles(tmp_path), "made")
+    for number in range(module.MOST_RUNS + 3):
+        anchors.add(number % 3, 0, f"text {number}", True)
+        anchors.add(7, 0, "seven", True)
+        anchors.save([[0, number, number]])
+    assert len(anchors.manifest.runs) == 3 and anchors.last == module.MOST_RUNS + 3
+    assert len(list(tmp_path.glob("*.run"))) == 3 and not list(tmp_path.glob("*.texts"))
+    assert set(anchors.texts(1)) == {f"text {number}" for number in range(1, module.MOST_RUNS + 3, 3)}
+    assert anchors.texts(7) == ("seven",)
+    (rank,) = anchors.ranks([7])
+    assert rank == pytest.approx(module.math.log1p(module.MOST_RUNS + 3) / module.math.log1p(10_000))
+    assert list(anchors.changed(0, anchors.last)) == []
+
+
+def test_a_damaged_run(tmp_path: Path) -> None:
+    anchors = Anchors(DiskFiles(tmp_path), "made")
+    anchors.add(1, 0, "x", True)
+    anchors.save([])
+    next(tmp_path.glob("*.run")).write_bytes(b"nonsense nonsense nonsense")
+    with pytest.raises(StorageError, match="--rebuild"):
+        Anchors(DiskFiles(tmp_path), "made")

@@ -1,0 +1,40 @@
+"""The stretch that is shown, and what is marked in it."""
+
+from __future__ import annotations
+
+from lycosa.index.snippets import WIDTH, Snippet, finder, snippet
+from lycosa.index.words import terms_of
+
+
+def made(text: str, query: str, language: str = "en", title: str = "") -> tuple[str, list[str]]:
+    terms = set(terms_of(query, language).split())
+    found: Snippet = snippet(text, terms, language, finder(terms), title)
+    return found.text, [found.text[start:end] for start, end in found.marks]
+
+
+def test_the_stretch_with_most_words() -> None:
+    filler = "nothing to see here and there " * 30
+    text = f"A spider. {filler}The wolf spiders are hunting here. {filler}A wolf. {filler}"
+    shown, marks = made(text, "wolf spider hunts")
+    assert "The wolf spiders are hunting here." in shown
+    assert marks == ["wolf", "spiders", "hunting"]
+    assert shown.startswith("… ") and shown.endswith(" …") and len(shown) <= WIDTH + 4
+
+
+def test_accents_case_and_scripts() -> None:
+    assert made("Les ÉTUDES et l'école", "etudes ecole", "fr")[1] == ["ÉTUDES", "école"]
+    assert made("我们去东京都看看", "东京都", "zh")[1] == ["东京都"]
+    assert made("İSTANBUL and İzmir", "izmir", "")[0] == "İSTANBUL and İzmir"
+
+
+def test_without_a_hit_the_text_begins() -> None:
+    assert made("Title\nThe text itself.", "zebra", title="Title") == ("The text itself.", [])
+    assert made("", "zebra") == ("", [])
+    assert made("Titles differ", "zebra", title="Title")[0] == "Titles differ"
+    assert snippet("some text", set(), "en", finder(set())) == Snippet("some text")
+
+
+def test_a_word_longer_than_a_snippet() -> None:
+    word = "ab" * 40
+    shown, _ = made(f"{'x' * 1000} abab {word * 20} abab", "abab")
+    assert len(shown) <= WIDTH + 4
