@@ -990,11 +990,7 @@ class Agent:
     async def _pause(self, now: float) -> None:
         """Until something changes, or something is due."""
         timeout = 1.0
-        if (
-            self.refreshing is not None
-            and not self._visits
-            and not any(s.frontier.pending for s in self.shards)
-        ):
+        if self.refreshing is not None and not self._visits:
             timeout = _IDLE
         if now < self._visitor.short_until:
             timeout = self._visitor.short_until - now
@@ -1009,7 +1005,7 @@ class Agent:
             if due is not None and not shard.is_full:  # if it is, what is due waits for room
                 timeout = min(timeout, (due - now_ms) / 1000)
             if self.refreshing is not None and (due := shard.revisits.next_due()) is not None:
-                timeout = min(timeout, max((due - now_ms) / 1000, self.refreshing.patience))
+                timeout = min(timeout, max((due - now_ms) / 1000, self.refreshing.patience_for(1)))
         await self._nap(max(timeout, 0.001), self._wake)  # never a busy loop, whatever the times say
         self._wake.clear()
 

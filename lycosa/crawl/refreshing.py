@@ -237,13 +237,14 @@ class Refreshing:
                 self._tokens[kind] = most
                 self._tokens[1 - kind] = min(self._tokens[1 - kind] + over, most)
 
-    @property
-    def patience(self) -> float:
-        """Seconds until the budget allows another fetch of a known page, one at least."""
-        if self._tokens[1] >= 1:
+    def patience_for(self, kind: int) -> float:
+        """Seconds until the budget allows another fetch of a new URL (0) or of a known page (1); one at least."""
+        if self._tokens[kind] >= 1:
             return 1.0
-        rate_ = self._rate(self.pages)
-        return max((1 - self._tokens[1]) / rate_, 1.0) if rate_ else _AGAIN
+        rate_ = (
+            self._rate(self.pages) if kind else self._options.fetches / DAY / self._size * (1 - self.share)
+        )
+        return max((1 - self._tokens[kind]) / rate_, 1.0) if rate_ else _AGAIN
 
     def may_discover(self) -> bool:
         """Whether a new URL may be fetched now; it counts as fetched then."""
