@@ -513,6 +513,8 @@ class Agent:
         now = milliseconds(self._clock)
         encoded = encode_options(self.options)
         for shard in self.shards:
+            if self.refreshing is not None:
+                self.refreshing.mend(shard)
             if shard.options != encoded:
                 shard.append(Configured(now, encoded))
         self._saver.catch_up()
@@ -530,9 +532,6 @@ class Agent:
                 rows = (Link(url, LinkKind.SEED, False, "") for url in urls[start : start + _SEEDS])
                 owner.append(Seeded(now, Links.pack(rows)))
         self._blame(self._find_blamed(self.shards))
-        if self.refreshing is not None:
-            for shard in self.shards:
-                self.refreshing.mend(shard)
         if self._saver.begin_running() if unclean is None else unclean:
             self._wait_for_all(self.shards)
 
@@ -610,6 +609,8 @@ class Agent:
             shard = await asyncio.to_thread(self._opened, number)
         else:
             shard = self._opened(number)
+        if self.refreshing is not None:
+            self.refreshing.mend(shard)
         encoded = encode_options(self.options)
         if shard.options != encoded:
             shard.append(Configured(milliseconds(self._clock), encoded))
@@ -617,8 +618,6 @@ class Agent:
             shard.append(record)
         found = await asyncio.to_thread(self._find_blamed, [shard]) if apart else self._find_blamed([shard])
         self._blame(found)
-        if self.refreshing is not None:
-            self.refreshing.mend(shard)
         if unclean:
             self._wait_for_all([shard])
         await self._saver.commit(shard)  # before its visits: what was blamed may end this process, too

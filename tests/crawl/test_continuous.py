@@ -9,6 +9,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from lycosa.archive.reader import read_exchange
@@ -248,7 +249,31 @@ def test_a_budget_is_shared_between_new_and_known_pages() -> None:
     assert 35 <= totals.fetched <= 66, "six a day, and what new pages do not use known ones have"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("others", [{}, {"visits": 7}])
+def test_a_fetch_that_a_crash_left_without_its_due_time_gets_one(others: dict[str, Any]) -> None:
+    web, files = ChangingWeb(), FaultyFiles()
+    _, _, _, now = come_back(files, web, 1)
+
+    async def leave(clock: VirtualClock) -> None:
+        web.clock = clock
+        agent, _ = make_agent(files, clock, web, [], **_continuous(1))
+        shard = max(agent.shards, key=lambda each: each.totals.fetched)
+        old = next(row for _, row in shard.log.reader.scan() if isinstance(row, Fetched))
+        shard.append(msgspec.structs.replace(old, url=SEED + "new", at=old.at + 5))
+        shard.log.commit()
+
+    async def look(clock: VirtualClock) -> None:
+        web.clock = clock
+        agent, _ = make_agent(files, clock, web, [], **{**_continuous(1), **others})
+        assert SEED + "new" in [url for shard in agent.shards for url in _entries(shard)]
+
+    virtual.run(leave, now)
+    virtual.run(look, now + 1)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))]
+)
 def test_due_times_and_histories_outlive_power_cuts(seed: int) -> None:
     """Cut off at a random moment, again and again: what is recovered is what the log says."""
     random = Random(seed)
