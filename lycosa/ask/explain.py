@@ -31,6 +31,7 @@ from lycosa.records import (
     Record,
     Robots,
     Skipped,
+    Why,
 )
 from lycosa.url.canonical import canonicalise
 from lycosa.url.parts import host_of, site_of
@@ -85,6 +86,7 @@ class Explanation(msgspec.Struct, kw_only=True):
     skips: list[Skipped] = []
     deferrals: list[Deferred] = []
     due: int = 0
+    because: str = ""  # of a page that is come back to: why then
     robots: RobotsView | None = None
     duplicates: list[str] = []
 
@@ -246,6 +248,10 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
     """The state in one word, and the reason in one line."""
     rows: list[Fetched | Skipped | Deferred] = [*answer.fetches, *answer.skips, *answer.deferrals]
     last = max(rows, key=lambda row: row.at, default=None)
+    latest = answer.deferrals[-1] if answer.deferrals else None
+    if last is not None and latest is not None and latest.why is Why.REFRESH and latest.at >= last.at:
+        answer.due, answer.because = latest.due, latest.detail  # it is a page, and comes back
+        last = answer.fetches[-1] if answer.fetches else last
     if isinstance(last, Fetched):
         answer.state, answer.why = "fetched", f"status {last.status}"
         if len(answer.fetches) > 1:

@@ -60,10 +60,11 @@ _KIND_NAMES = {int(kind): kind.name.lower() for kind in LinkKind}
 
 
 def body_of(crawl: CrawlReader, record: Fetched) -> bytes | None:
-    """The decoded body of a page from the archive; None if it is not there (not kept, or a revisit)."""
-    if record.stored is None:
+    """The decoded body of a page from the archive; None if it is not there."""
+    place = record.body or record.stored  # of a revisit the body lies with an earlier fetch
+    if place is None:
         return None
-    exchange = read_exchange(crawl.archive_files, record.stored)
+    exchange = read_exchange(crawl.archive_files, place)
     if exchange.kind == "revisit":
         return None
     encoding = find_header(exchange.head, "content-encoding") or ""

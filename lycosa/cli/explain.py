@@ -98,12 +98,14 @@ def tell(found: Explanation, now: float) -> list[str]:
             )
             add(f"           -> {found.url}")
     add(f"scope      {'inside' if found.inside else 'outside'}: {found.scope}")
+    if found.because:
+        add(f"due        {_when(found.due)}, because {found.because}")
     lines += _robots_lines(found.robots)
     for fetch in found.fetches:
         lines += _fetch_lines(fetch)
     for skip in found.skips:
         add(f"skipped    {_when(skip.at)}: {skip.why}{f', {skip.detail}' if skip.detail else ''}")
-    for deferral in found.deferrals:
+    for deferral in [row for row in found.deferrals if row.why != "refresh"]:
         detail = f", {deferral.detail}" if deferral.detail else ""
         until = f"(attempt {deferral.attempt}), until {_when(deferral.due)}"
         add(f"deferred   {_when(deferral.at)}: {deferral.why}{detail} {until}")

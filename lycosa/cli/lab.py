@@ -2,6 +2,8 @@
 
     lycosa lab sydney GRAPH     how long do the queues of a crawl get, under which rule? After Castillo, Nelli and
                                 Panconesi, "Crawling the Web with Limited Memory"
+    lycosa lab freshness        how fresh is a collection that is come back to, under which policy?
+                                `lycosa.cli.lab_freshness`
     lycosa lab simulate         does a cluster stay right, whatever happens to it? `lycosa.cli.lab_simulate`
 
 GRAPH is the name of a BV graph (with or without its `.graph`), or a directory with a link graph: that of a crawl,
@@ -21,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.cli import lab_simulate
+from lycosa.cli import lab_freshness, lab_simulate
 from lycosa.cli.amounts import counted
 from lycosa.cli.streams import replacing
 from lycosa.errors import ConfigError
@@ -30,12 +32,13 @@ from lycosa.files import DiskFiles, scratch
 if TYPE_CHECKING:
     from lycosa.lab.experiments.sydney import Row, Rule, Subject, Trace
 
-HELP = "experiments: sydney, how much memory does a frontier need? simulate, a cluster in trouble"
+HELP = "experiments: sydney, the memory of a frontier; freshness, coming back; simulate, a cluster in trouble"
 EPILOG = """\
 examples:
   lycosa lab sydney cnr-2000                       any BV graph
   lycosa lab sydney crawl/ --plot sydney.png       the pages of a crawl, after lycosa graph build
   lycosa lab sydney cnr-2000 --t 16,4 --budget 2,10 --json
+  lycosa lab freshness --plot freshness.png        policies for coming back, beside the optimum
   lycosa lab simulate --seed 7                     a cluster, a web and all that happens to them, from one number
   lycosa lab simulate --seed 7 --trace http://h1.test/
   lycosa lab simulate --seeds 1-100
@@ -45,7 +48,12 @@ _PATIENCE = 2.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=["sydney", "simulate"], metavar="WHAT", help="sydney or simulate")
+    parser.add_argument(
+        "what",
+        choices=["sydney", "simulate", "freshness"],
+        metavar="WHAT",
+        help="sydney, simulate or freshness",
+    )
     parser.add_argument(
         "graph",
         metavar="GRAPH",
@@ -92,6 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="JSON, one object a line")
     lab_simulate.add_options(parser)
+    lab_freshness.add_options(parser)
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.png", help="curves, as a picture (needs lycosa[lab])"
     )
@@ -132,6 +141,10 @@ def run(args: argparse.Namespace) -> int:
         if args.graph is not None:
             raise ConfigError("simulate needs no graph: it draws its own web from --seed")
         return lab_simulate.run(args)
+    if args.what == "freshness":
+        if args.graph is not None:
+            raise ConfigError("freshness needs no graph: it draws its own web from --seed")
+        return lab_freshness.run(args)
     if args.graph is None:
         raise ConfigError("say which graph: a BV graph, or a directory with a link graph")
     return _sydney(args)

@@ -29,6 +29,7 @@ _NOT_VERBS = {
     "__init__",
     "amounts",
     "ending",
+    "lab_freshness",
     "lab_simulate",
     "main",
     "panel",

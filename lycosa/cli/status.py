@@ -123,6 +123,16 @@ class View(Standing):
             f"waiting      {show_count(status.pending)} pending, {show_count(status.left_behind)} left"
             f" behind, {show_count(status.deferred)} deferred",
         ]
+        if (meters := status.meters).get("refresh.price"):
+            fresh, error = 100 * meters["refresh.fresh"], 100 * meters["refresh.error"]
+            lines.append(
+                f"fresh        {fresh:.1f} ± {error:.1f}% by importance, {100 * meters['refresh.plain']:.1f}% of"
+                f" the pages; {show_duration(meters['refresh.age'])} out of date on average (estimated)"
+            )
+            lines.append(
+                f"coming back  {show_count(meters['refresh.waiting'])} pages,"
+                f" {86_400 * meters['refresh.asked']:,.1f} fetches a day"
+            )
         if self.state == "running":
             lines.append(f"visits       {status.visits:,} at a time, {counted(status.hosts, 'host')} known")
         if status.page_limit:

@@ -522,6 +522,8 @@ class Agent:
         now = milliseconds(self._clock)
         encoded = encode_options(self.options)
         for shard in self.shards:
+            if self.refreshing is not None:
+                self.refreshing.mend(shard)
             if shard.options != encoded:
                 shard.append(Configured(now, encoded))
         self._saver.catch_up()
@@ -539,9 +541,6 @@ class Agent:
                 rows = (Link(url, LinkKind.SEED, False, "") for url in urls[start : start + _SEEDS])
                 owner.append(Seeded(now, Links.pack(rows)))
         self._blame(self._find_blamed(self.shards))
-        if self.refreshing is not None:
-            for shard in self.shards:
-                self.refreshing.mend(shard)
         if self._saver.begin_running() if unclean is None else unclean:
             self._wait_for_all(self.shards)
 
@@ -619,6 +618,8 @@ class Agent:
             shard = await asyncio.to_thread(self._opened, number)
         else:
             shard = self._opened(number)
+        if self.refreshing is not None:
+            self.refreshing.mend(shard)
         encoded = encode_options(self.options)
         if shard.options != encoded:
             shard.append(Configured(milliseconds(self._clock), encoded))
@@ -626,8 +627,6 @@ class Agent:
             shard.append(record)
         found = await asyncio.to_thread(self._find_blamed, [shard]) if apart else self._find_blamed([shard])
         self._blame(found)
-        if self.refreshing is not None:
-            self.refreshing.mend(shard)
         if unclean:
             self._wait_for_all([shard])
         await self._saver.commit(shard)  # before its visits: what was blamed may end this process, too
@@ -1009,11 +1008,7 @@ class Agent:
     async def _pause(self, now: float) -> None:
         """Until something changes, or something is due."""
         timeout = 1.0
-        if (
-            self.refreshing is not None
-            and not self._visits
-            and not any(s.frontier.pending for s in self.shards)
-        ):
+        if self.refreshing is not None and not self._visits:
             timeout = _IDLE
         if now < self._visitor.short_until:
             timeout = self._visitor.short_until - now
@@ -1028,7 +1023,7 @@ class Agent:
             if due is not None and not shard.is_full:  # if it is, what is due waits for room
                 timeout = min(timeout, (due - now_ms) / 1000)
             if self.refreshing is not None and (due := shard.revisits.next_due()) is not None:
-                timeout = min(timeout, max((due - now_ms) / 1000, self.refreshing.patience))
+                timeout = min(timeout, max((due - now_ms) / 1000, self.refreshing.patience_for(1)))
         await self._nap(max(timeout, 0.001), self._wake)  # never a busy loop, whatever the times say
         self._wake.clear()
 

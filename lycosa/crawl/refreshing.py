@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -40,10 +39,11 @@ from lycosa.pages.rows import NO_ROWS, Rows
 from lycosa.pages.summary import Summary
 from lycosa.records import Before, Deferred, Fetched, Waiting, Why
 from lycosa.refresh import importance
+from lycosa.refresh.figures import Figures, columns, judged
 from lycosa.refresh.options import Policy, RefreshOptions
-from lycosa.refresh.priors import Priors, survey
-from lycosa.refresh.rates import DAY, DEFAULT, Looks, believed, likelihood, posterior, rate
-from lycosa.refresh.value import age, freshness, intervals, price
+from lycosa.refresh.priors import Priors
+from lycosa.refresh.rates import DAY, DEFAULT, Looks, posterior, rate
+from lycosa.refresh.value import intervals, price
 from lycosa.url.parts import host_of, site_of
 
 SAMPLE = 100_000
@@ -51,6 +51,8 @@ SAMPLE = 100_000
 _AGAIN = 600.0
 _FEW = 50
 """A survey is due after so many seconds, or fetches (or a fifth of the pages, if that is more)."""
+_FIRST = 10.0
+"""Seconds after which there is a first one."""
 _AT_ONCE = 256
 _EARLY = 60.0
 """Seconds: a page that is due so soon may as well be fetched now."""
@@ -59,22 +61,6 @@ _REST = 30 * DAY
 _HOSTS = 10_000
 _ENOUGH = 200
 """Fetches of either kind before yields count."""
-
-
-class Figures(NamedTuple):
-    """How fresh the collection is, as far as can be known: at a time, with an error of two standard deviations."""
-
-    at: int
-    pages: int
-    fresh: float
-    """The share of pages that are as they were fetched, weighted by importance; `plain`: not weighted."""
-    error: float
-    plain: float
-    age: float
-    """Seconds for which the others have been out of date, over all pages."""
-    price: float
-    asked: float
-    """Fetches a second that this price asks for."""
 
 
 class Refreshing:
@@ -237,13 +223,14 @@ class Refreshing:
                 self._tokens[kind] = most
                 self._tokens[1 - kind] = min(self._tokens[1 - kind] + over, most)
 
-    @property
-    def patience(self) -> float:
-        """Seconds until the budget allows another fetch of a known page, one at least."""
-        if self._tokens[1] >= 1:
+    def patience_for(self, kind: int) -> float:
+        """Seconds until the budget allows another fetch of a new URL (0) or of a known page (1); one at least."""
+        if self._tokens[kind] >= 1:
             return 1.0
-        rate_ = self._rate(self.pages)
-        return max((1 - self._tokens[1]) / rate_, 1.0) if rate_ else _AGAIN
+        rate_ = (
+            self._rate(self.pages) if kind else self._options.fetches / DAY / self._size * (1 - self.share)
+        )
+        return max((1 - self._tokens[kind]) / rate_, 1.0) if rate_ else _AGAIN
 
     def may_discover(self) -> bool:
         """Whether a new URL may be fetched now; it counts as fetched then."""
@@ -320,6 +307,8 @@ class Refreshing:
     def survey_due(self) -> bool:
         if not self._since:
             return False
+        if self.figures is None and self._clock.monotonic() - self._surveyed >= _FIRST:
+            return True
         if self._since >= max(_FEW, self.pages // 5):
             return True
         return self._clock.monotonic() - self._surveyed >= _AGAIN
@@ -344,7 +333,8 @@ class Refreshing:
         rows = rows[rows["fetches"] > 0]
         if not len(rows):
             return None
-        return judged(rows, pages, fetches, now, self._options)
+        priors, _, found = judged(columns(rows), pages, fetches, now, self._options)
+        return priors, found
 
     def figure(self, name: str) -> float:
         """One of the figures of the last survey; 0 before the first."""
@@ -354,10 +344,7 @@ class Refreshing:
 
     def mend(self, shard: Shard) -> None:
         """Of a Fetched that a crash left as the last record, without what follows it."""
-        end = shard.log.end
-        if not end or len(shard.unscheduled) == 1 or shard.unscheduled[1:] == [end]:
-            return
-        last = shard.log.read(end - 1)
+        last = shard.log.read(shard.log.end - 1) if shard.log.end and shard.continuous else None
         if isinstance(last, Fetched):
             shard.append(self.comes_back(shard, last))
 
@@ -385,38 +372,6 @@ class Refreshing:
         due, why = self._due(key, found, now)
         row = (now, record.url, site_of(record.url), record.depth, 0, 0, Why.REFRESH, max(due, now), why)
         shard.append(Deferred(*row, before=Before.PAGE))
-
-
-def judged(
-    rows: Rows, pages: int, fetches: float, now: int, options: RefreshOptions
-) -> tuple[Priors, Figures]:
-    """What rows of page tables, all or a sample, tell of a collection of so many pages."""
-    numbers = (rows["key"] >> np.uint64(48)).astype(np.int64)
-    still = rows["still"].astype(np.float64)
-    moved = np.maximum(rows["last"].astype(np.float64) - rows["first"] - still, 0.0)
-    looks = Looks(still, moved, rows["changes"].astype(np.float64))
-    priors = survey(numbers, looks)
-    belief = believed(likelihood(looks), priors.of(numbers))
-    weight = importance.importance_of(rows["status"] >> 3)
-    there = (rows["status"] & 7) != 4
-    share = len(rows) / max(pages, 1)
-    policy = Policy(options.policy)
-    at = price(belief[there], weight[there], fetches * share, policy)
-    wait = np.clip(intervals(belief[there], weight[there], at, policy), options.shortest, options.longest)
-    since = np.maximum(now / 1000 - rows["last"], 0.0)
-    fresh = freshness(belief, since)
-    error = 2 * np.sqrt((weight**2 * fresh * (1 - fresh)).sum()) / weight.sum()
-    figures = Figures(
-        at=now,
-        pages=pages,
-        fresh=float((weight * fresh).sum() / weight.sum()),
-        error=float(error),
-        plain=float(fresh.mean()),
-        age=float((weight * age(belief, since)).sum() / weight.sum()),
-        price=at,
-        asked=float((1 / wait).sum() / share) if len(wait) else 0.0,
-    )
-    return priors, figures
 
 
 def _some(part: Rows, step: int) -> Rows:

@@ -436,7 +436,8 @@ class Shard:
         if self.continuous and len(self.unscheduled) == 1:
             self.unscheduled.append(position)
         elif not self.continuous and len(self.unscheduled) != 1:
-            self.unscheduled = [*self.unscheduled[:1], position][:1]
+            # From the record before on: a crash may have left it a Fetched without its due time.
+            self.unscheduled = [*self.unscheduled[:1], max(position - 1, 0)][:1]
         if before not in (b"", self._scope_text):
             # Every record before it is read again, and left behind again if need be.
             self.changes = [*(change for change in self.changes if change.skips), Change(position)]

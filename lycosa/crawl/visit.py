@@ -52,6 +52,8 @@ _DOWN = frozenset((FailureKind.CONNECT, FailureKind.TIMEOUT, FailureKind.TLS, Fa
 """Failures that are of the whole host, as a rule."""
 _UNHAD = {Why.FAILED, Why.DNS, Why.ROBOTS, Why.ROBOTS_UNREACHABLE, Why.ADDRESS}
 """Why a page cannot be fetched now, and perhaps later: a continuous crawl does not give it up."""
+_FULL = 60.0
+"""Seconds that a host waits whose next URL is a new one, while a continuous crawl has no room for any."""
 _CHAIN = 16
 """Fetches of a page that are looked through for a content that it had before."""
 _STALE = 10_000
@@ -246,11 +248,12 @@ class Visitor:
         if not self._may_ask(shard.number, turn.address):
             return False
         if not is_page and not self._quota.take(shard.number):
-            turn.ready = self._clock.monotonic() + 1.0
+            # A continuous crawl has all its pages then, for good: what is new waits behind what is known.
+            turn.ready = self._clock.monotonic() + (1.0 if self._refreshing is None else _FULL)
             return False
         if not is_page and self._refreshing and not self._refreshing.may_discover():
             self._quota.give_back(shard.number)
-            turn.ready = self._clock.monotonic() + 1.0
+            turn.ready = self._clock.monotonic() + min(self._refreshing.patience_for(0), _FULL)
             return False
         return await self._fetch(turn, waiting, fetcher)
 

@@ -62,7 +62,7 @@ def pack(items: Iterable[tuple[int, Summary]]) -> Rows:
 def unpack(row: np.void) -> tuple[int, Summary]:
     """The key and the summary of a row."""
     key, low, high, status, *rest = row.item()
-    return key, Summary(high << 32 | low, status & _STATUSES, *rest, status >> _STATUS)
+    return key, Summary._make((high << 32 | low, status & _STATUSES, *rest, status >> _STATUS))
 
 
 def join(a: Rows, b: Rows) -> Rows:

@@ -136,7 +136,7 @@ def run(
     truths: list[float] = []
     estimates: list[float] = []
     tokens, made = 0.0, 0
-    now, next_survey, next_day = 0.0, 0.0, start
+    now, next_survey, next_day = 0.0, 0.0, start + DAY
     sites = web.sites.astype(np.int64)
 
     def beliefs(of: np.ndarray) -> Weights:

@@ -1,0 +1,64 @@
+"""The history of a page: its fetches in the order of the log, and the versions that they found.
+
+A **version** is a distinct content of a page: by the digest of its main text where the crawl was continuous, by
+that of its bytes where it was not (`lycosa.pages.summary.content_of`). A page that goes back to what it said
+before goes back to a version. A fetch that failed found none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lycosa.ask.export import body_of
+from lycosa.ask.follower import Stretch
+from lycosa.ask.reading import CrawlReader
+from lycosa.page.text import text_of
+from lycosa.pages.summary import content_of, is_failure
+from lycosa.records import Fetched
+
+
+class Event(NamedTuple):
+    """A fetch of the page."""
+
+    position: int
+    record: Fetched
+    version: int
+    """From 1 on; 0: it failed."""
+    changed: bool
+    """It found another version than the fetch before it."""
+
+
+def events(crawl: CrawlReader, url: str) -> list[Event]:
+    """The fetches of a URL that the crawl has, the oldest first; fetches that were taken back left out."""
+    found: list[Event] = []
+    versions: dict[tuple[bool, int], int] = {}
+    last = 0
+    for log in crawl.logs:
+        for position, record in Stretch(log).find(url.encode("ascii")):
+            if not isinstance(record, Fetched) or record.url != url:
+                continue
+            if is_failure(record.status):
+                found.append(Event(position, record, 0, False))
+                continue
+            told = (bool(record.weight), content_of(record))
+            if record.status == 304 and last:
+                version = last
+            else:
+                version = versions.setdefault(told, len(versions) + 1)
+            found.append(Event(position, record, version, bool(last) and version != last))
+            last = version
+        if found:
+            break  # all of them are in the log of one shard
+    return found
+
+
+def version_of(rows: list[Event], number: int) -> Fetched | None:
+    """The last fetch that brought a version."""
+    return next(
+        (row.record for row in reversed(rows) if row.version == number and row.record.status != 304), None
+    )
+
+
+def text(crawl: CrawlReader, record: Fetched) -> str | None:
+    """The main text of what a fetch found; None if the archive does not have it."""
+    body = body_of(crawl, record)
+    return None if body is None else text_of(body, record.type, record.charset, record.url)
