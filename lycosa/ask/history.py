@@ -11,7 +11,7 @@ from typing import NamedTuple
 from lycosa.ask.export import body_of
 from lycosa.ask.follower import Stretch
 from lycosa.ask.reading import CrawlReader
-from lycosa.page.text import text_of
+from lycosa.content.documents import text_of
 from lycosa.pages.summary import content_of, is_failure
 from lycosa.records import Fetched
 
@@ -61,4 +61,4 @@ def version_of(rows: list[Event], number: int) -> Fetched | None:
 def text(crawl: CrawlReader, record: Fetched) -> str | None:
     """The main text of what a fetch found; None if the archive does not have it."""
     body = body_of(crawl, record)
-    return None if body is None else text_of(body, record.type, record.charset, record.url)
+    return None if body is None else text_of(body, record.type, record.charset)

@@ -5,17 +5,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from turbohtml import parse as parse_html
-
-from lycosa.index.words import base_language
-from lycosa.page.encodings import decode
-from lycosa.page.protocol import LIMITS
-from lycosa.page.sniff import HTML, PLAIN, XHTML
-from lycosa.page.text import text_of
+from lycosa.content.documents import HTML, PDF, PLAIN, is_office, read
+from lycosa.content.language import language
 from lycosa.records import Fetched
 
-INDEXED = frozenset((HTML, XHTML, PLAIN))
-"""Types of pages that are indexed."""
 _MOST_HEADINGS = 200
 
 
@@ -28,17 +21,15 @@ class ReadText(NamedTuple):
     language: str
 
 
+def is_indexed(media: str) -> bool:
+    """Whether pages of a media type are indexed."""
+    return media in HTML or media in PLAIN or media == PDF or is_office(media)
+
+
 def read_text(body: bytes, record: Fetched) -> ReadText:
     """The text of a page; of an empty body, its title."""
     if not body:
         return ReadText(record.title, "", "", "")
-    headings: list[str] = []
-    language = ""
-    if record.type in (HTML, XHTML):
-        document = parse_html(decode(body[: LIMITS.body], record.charset), positions=False)
-        root = document.find("html")
-        if root is not None:
-            language = base_language(str(root.attrs.get("lang") or ""))
-        headings = [" ".join(found.text.split()) for found in document.select("h1,h2,h3")[:_MOST_HEADINGS]]
-    text = text_of(body, record.type, record.charset, record.url)
-    return ReadText(record.title, "\n".join(filter(None, headings)), text, language)
+    found = read(body, record.type, record.charset)
+    headings = "\n".join(found.headings[:_MOST_HEADINGS])
+    return ReadText(record.title or found.title, headings, found.text, language(found.text, found.language))

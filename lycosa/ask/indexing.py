@@ -31,14 +31,14 @@ import msgspec
 
 from lycosa.ask.export import body_of
 from lycosa.ask.follower import Follower, Place, Stretch
-from lycosa.ask.indexed_text import INDEXED, read_text
+from lycosa.ask.indexed_text import is_indexed, read_text
 from lycosa.ask.reading import CrawlReader
+from lycosa.content.sketches import sketch
 from lycosa.errors import StorageError
 from lycosa.files import DirectoryLock, DiskFiles
 from lycosa.index.anchors import Anchors
 from lycosa.index.schema import MOST_TEXT, Page
 from lycosa.index.writer import ShardWriter
-from lycosa.page.fingerprint import sketch
 from lycosa.pages.summary import is_failure
 from lycosa.records import Before, Duplicates, Fetched, LinkKind, Lost
 from lycosa.url.parts import host_of
@@ -193,7 +193,7 @@ class Indexing:
             return
         identity = self._crawl.keyer.key(record.url)
         before = writer.find(identity)
-        if not 200 <= record.status < 300 or record.noindex or record.type not in INDEXED:
+        if not 200 <= record.status < 300 or record.noindex or not is_indexed(record.type):
             if before is not None:
                 writer.remove(identity)
                 suspects.add(before.digest)
@@ -239,7 +239,7 @@ class Indexing:
             text=text,
             language=read.language,
             anchors=self._anchors.texts(identity),
-            sketch=sketch(text) if text else 0,
+            sketch=sketch(text).simhash,
         )
 
     def _lost(self, writer: ShardWriter, shard: int, record: Lost, suspects: set[int]) -> None:

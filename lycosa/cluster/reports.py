@@ -84,7 +84,9 @@ class Reporter:
             round=self._state().round,
             end=shard.log.end,
             committed=shard.log.committed,
-            received=max(self._exchange.received(number), shard.received),  # the exchange may be closed already
+            received=max(
+                self._exchange.received(number), shard.received
+            ),  # the exchange may be closed already
             sent=self._exchange.sent(number),
             idle=committed and self._exchange.is_quiet(number) and self._agent.is_idle(shard),
             totals=Totals(
