@@ -224,6 +224,7 @@ def day_of(text: str) -> int | None:
 
 def parse(text: str) -> Query:
     """The tree of a query; never raises."""
+    text = text.encode("utf-8", "replace").decode()  # what a terminal gives for bytes that are no text
     reader = _Reader(text)
     tree = reader.group()
     return Query(text, tree, tuple(reader.notes), tuple(reader.languages))

@@ -55,3 +55,7 @@ def test_anything_is_a_query(text: str) -> None:
 def test_deep_groups() -> None:
     parse("(" * 20_000)
     parse("(a " * 5000)
+
+
+def test_bytes_that_are_no_text() -> None:
+    assert parse("site:\udc80x a").tree == Group((Filter("site", "?x"),), (Word("a"),))
