@@ -1,0 +1,50 @@
+"""The writer of a shard: one document an id, the place in the same commit, and what a kill leaves behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lycosa.errors import StorageError
+from lycosa.index.writer import ShardWriter
+from tests.index.made import page, write
+
+
+def test_a_document_is_there_once_and_what_is_not_committed_is_not(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path, "made")
+    assert writer.marker.place == [0, 0, 0] and not writer.dirty
+    writer.put(page(2**64 - 1, "first", at=5))
+    writer.put(page(2**64 - 1, "second", at=5))
+    writer.commit([0, 2, 2])
+    found = writer.find(2**64 - 1)
+    assert found is not None and found.text == "second"
+    writer.put(page(7, "never committed"))
+    writer.remove(2**64 - 1)
+    assert writer.find(2**64 - 1) is None and writer.find(7) is not None
+    writer.close()
+    again = ShardWriter(tmp_path, "made")
+    assert again.marker.place == [0, 2, 2]
+    assert again.find(7) is None and again.find(2**64 - 1) == found
+    again.close()
+
+
+def test_of_another_crawl(tmp_path: Path) -> None:
+    write(tmp_path, [page(1, "text")])
+    with pytest.raises(StorageError, match="another crawl"):
+        ShardWriter(tmp_path, "other")
+
+
+def test_a_list_of_deletions_that_a_killed_process_left(tmp_path: Path) -> None:
+    write(tmp_path, [page(number, "text") for number in range(5)])
+    meta = json.loads((tmp_path / "meta.json").read_bytes())
+    segment = meta["segments"][0]["segment_id"].replace("-", "")
+    for stamp in range(meta["opstamp"], meta["opstamp"] + 20):
+        (tmp_path / f"{segment}.{stamp}.del").write_bytes(b"left")
+    write(tmp_path, [page(3, "other")], (0, 9, 9))
+    writer = ShardWriter(tmp_path, "made")
+    assert writer.marker.place == [0, 9, 9]
+    found = writer.find(3)
+    assert found is not None and found.text == "other"
+    writer.close()
