@@ -11,6 +11,7 @@ import pytest
 
 from lycosa.cli.main import main
 from tests.content.test_main_text import article
+from tests.crawl.made import small
 
 
 def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,3 +47,16 @@ def test_what_has_no_text_and_what_is_not_there(tmp_path: Path, capsys: pytest.C
     assert main(["text", str(tmp_path / "a.png"), "http://a/"]) == 2
     assert "no directory of a crawl" in capsys.readouterr().err
     assert main(["text", str(tmp_path)]) == 2, "a directory that is no crawl"
+
+
+def test_a_page_of_a_crawl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl = str(small(tmp_path / "crawl").directory)
+    assert main(["text", crawl, "http://A.test"]) == 0
+    assert capsys.readouterr().out == "The home page of a site that was never there, in some words.\n"
+    assert main(["text", crawl]) == 2
+    assert main(["text", crawl, "http://a.test/none"]) == 2
+    assert main(["text", crawl, "http://b.test/"]) == 2
+    shown = capsys.readouterr().err
+    assert "say which page" in shown
+    assert "is no page of the crawl" in shown
+    assert "does not have" in shown
