@@ -153,8 +153,8 @@ class ShardReader:
         sums = self.searcher.aggregate(self._pages, {name: {"sum": {"field": f"n_{name}"}} for name in TEXTS})
         languages = {}
         for code in ("", *sorted(STEMMED)):
-            if self.searcher.doc_freq("lang", code):
-                languages[code] = self._count("lang", code)
+            if self.searcher.doc_freq("lang", code) and (count := self._count("lang", code)):
+                languages[code] = count  # only of pages that are still there
         return Totals(
             self.searcher.search(self._pages, 1).count,
             {name: round(sums[name]["value"] or 0) for name in TEXTS},
