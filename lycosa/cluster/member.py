@@ -37,11 +37,6 @@ T = TypeVar("T")
 class Home(Protocol):
     """Where the crawl is kept. What it asks of elsewhere may wait, so it is called in threads, and again."""
 
-    @property
-    def together(self) -> bool:
-        """Whether an agent's shards stay with it as long as it lives, and are committed and lost together."""
-        ...
-
     def open(self, crawl: str, about: About) -> None:
         """Have it at hand; refuse what is not the crawl's."""
         ...

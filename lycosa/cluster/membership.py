@@ -122,7 +122,6 @@ class Membership:
             hosts=HostAsker(requests, splitter.shard_of, clock, token=lambda: machine.token(8)),
             quota=self._rations,
             ledger=held,
-            together=home.together,
             may_ask=self._may_ask,
             segment_bytes=about.segment_bytes,
             random=lambda size: bytes.fromhex(machine.token(size)),

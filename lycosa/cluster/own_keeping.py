@@ -75,8 +75,6 @@ class OwnKeeping:
 class OwnHome:
     """`lycosa.cluster.member.Home` of an agent whose crawl is in its own directory."""
 
-    together = True
-
     def __init__(self, files: Files) -> None:
         self._files = files
 

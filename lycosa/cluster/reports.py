@@ -20,7 +20,8 @@ from lycosa.crawl.agent import Agent
 from lycosa.engine.protocol import Engine, got
 
 _NEWS = 4
-"""Looks between two reports that differ in numbers only; what matters for the end is told at once."""
+"""Looks between two reports that differ in numbers only; what matters for the end is told at once. At least"""
+_SECONDS = 0.5
 _STALE = 10.0
 """A report is written again after so many seconds, whether or not anything changed."""
 
@@ -63,14 +64,21 @@ class Reporter:
         for held in self._held.crawling():
             report = self._report_on(held)
             before, at = self._reported.get(held.number, (None, 0.0))
-            news = before is None or (_differs(report, before) and now - at >= _NEWS * self._about.look)
+            news = before is None or (
+                _differs(report, before) and now - at >= max(_NEWS * self._about.look, _SECONDS)
+            )
             if news or now - at >= _STALE or (before is not None and _matters(report, before)):
                 self._reported[held.number] = (report, now)
                 await self._control.report(report)
 
     async def last_word(self, held: Held) -> None:
-        """A shard is about to be handed over: its numbers as they are now."""
-        await self._control.report(msgspec.structs.replace(self._report_on(held), idle=False))
+        """A shard is about to be handed over: its numbers as they are now; of its closed exchange, as last told."""
+        before, _ = self._reported.get(held.number, (None, 0.0))
+        if before is not None:
+            now = self._report_on(held)
+            await self._control.report(
+                msgspec.structs.replace(now, idle=False, sent=before.sent, received=before.received)
+            )
 
     def _report_on(self, held: Held) -> Report:
         shard, number = held.shard, held.number

@@ -109,8 +109,6 @@ class SharedKeeping:
 class SharedHome:
     """`lycosa.cluster.member.Home` of an agent of a cluster."""
 
-    together = False
-
     def __init__(self, storage: OpenStorage = open_storage, shared: str = "") -> None:
         """`storage`: opens shared storage; `shared`: where that is, if elsewhere than the crawl says."""
         self._open = storage

@@ -205,11 +205,10 @@ def build(
         store = open_store(options.seen.store, place.within("seen"), memory)
         contents = MemorySeen(place.within("content"))
         urls_seen, index = cache, content
-        if team is not None and not team.together:
+        if lent:
             # What one shard sent must not hold back a link of another, whose record may be all that is left.
             share = max(options.seen.cache // manifest.shards, _LEAST_CACHE)
             urls_seen = ScatterCache(1 << (share.bit_length() - 1))
-        if lent:
             index = ContentIndex(total=manifest.shards)
         index.stores[number] = contents
         log = Log(place.within("log"), team.segment_bytes if team else SEGMENT_BYTES)
@@ -394,16 +393,13 @@ class Team:
         hosts: Hosts,
         quota: RunQuota,
         ledger: Ledger,
-        together: bool = False,
         may_ask: Callable[[int, str], bool] | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """The exchange carries all links between shards, whoever has them; whoever holds the leases sees to
-        snapshots. `together`: the agent's shards stay with it, and are committed and lost together. `may_ask`:
-        whether a shard's hosts may be asked (at an address) now."""
+        snapshots. `may_ask`: whether a shard's hosts may be asked (at an address) now."""
         self.ledger = ledger
-        self.together = together
         self.may_ask = may_ask or _always
         self.segment_bytes = segment_bytes
         self.random = random

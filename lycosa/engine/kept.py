@@ -93,6 +93,7 @@ class KeptCrawl:
         if revision is not None and revision != known:
             return Conflict(f"{key} was changed by somebody else")
         self.revision += 1
+        keys.pop(key, None)  # they stay in the order of their revisions
         keys[key] = Entry(key, self.revision, value)
         return self.revision
 
@@ -101,8 +102,13 @@ class KeptCrawl:
 
     def since(self, pattern: str, revision: int) -> list[Entry]:
         """The keys of a pattern that changed after a revision, in order."""
-        found = [each for each in (self.keys or {}).values() if each.revision > revision]
-        return sorted((each for each in found if fits(each.key, pattern)), key=lambda each: each.revision)
+        found: list[Entry] = []
+        for each in reversed((self.keys or {}).values()):
+            if each.revision <= revision:
+                break
+            if fits(each.key, pattern):
+                found.append(each)
+        return found[::-1]
 
 
 def fits(key: str, pattern: str) -> bool:

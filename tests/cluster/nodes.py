@@ -106,7 +106,6 @@ class Nodes:
             hosts=NoHosts(),
             quota=Rations(Control(self.engine, self.clock), 0, self.clock),
             ledger=OwnDisk(),
-            together=True,
         )
         fetchers = ScriptedFetchers(ScriptedFetcher(lambda request, before: Reply(b""), self.clock))
         agent = build(

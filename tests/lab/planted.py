@@ -82,9 +82,9 @@ DEFECTS = [
     ),
     Defect(
         "a new holder's sender goes on from its own log, not from the exchange's end",
-        "lycosa.cluster.streaming:Outgoing.resume",
-        "for way in ways:",
-        "for way in ways: way.sender.position = self._shard.log.committed\n    for way in ways:",
+        "lycosa.cluster.streaming:Outgoing._resume",
+        "way.known = True",
+        "way.known, way.sender.position = True, self._shard.log.committed",
         42,
     ),
     Defect(
@@ -141,7 +141,7 @@ DEFECTS = [
     ),
     Defect(
         "a lease is released without waiting for visits",
-        "lycosa.crawl.agent:Agent.hand_over",
+        "lycosa.crawl.agent:Agent.leave",
         "await self._end_visits(",
         "self._end_visits(",
         39,
@@ -163,7 +163,7 @@ DEFECTS = [
     Defect(
         "a checkpoint is saved before the archives are on storage",
         "lycosa.cluster.held:Holder.save",
-        "await self._courier.bring(self._agent.saver.commit)",
+        "await self._keeping.bring(self._agent.saver.commit)",
         "pass",
         8,
     ),
