@@ -129,7 +129,7 @@ def plain(shard: int, position: int, record: Record, links: Shown = Shown.COUNT)
         elif name == "digests":
             found = (value[at : at + 8] for at in range(0, len(value), 8))
             row[name] = [f"{int.from_bytes(each, 'little'):016x}" for each in found]
-        elif name == "body" and isinstance(record, Robots):
+        elif name == "body" and isinstance(value, bytes):
             row.update(body_field(value))
         elif name not in ("options", "depths", "hops") or isinstance(record, Fetched | Deferred):
             row[name] = msgspec.structs.asdict(value) if isinstance(value, Stored | Timing) else value

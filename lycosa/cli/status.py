@@ -123,11 +123,12 @@ class View(Standing):
             f"waiting      {show_count(status.pending)} pending, {show_count(status.left_behind)} left"
             f" behind, {show_count(status.deferred)} deferred",
         ]
-        if (meters := status.meters).get("refresh.price"):
-            fresh, error = 100 * meters["refresh.fresh"], 100 * meters["refresh.error"]
+        if pages := (meters := status.meters).get("refresh.pages"):
+            fresh, error = meters["refresh.fresh"] / pages, meters["refresh.variance"] ** 0.5 / pages
             lines.append(
-                f"fresh        {fresh:.1f} ± {error:.1f}% by importance, {100 * meters['refresh.plain']:.1f}% of"
-                f" the pages; {show_duration(meters['refresh.age'])} out of date on average (estimated)"
+                f"fresh        {100 * fresh:.1f} ± {100 * error:.1f}% by importance,"
+                f" {100 * meters['refresh.plain'] / pages:.1f}% of the pages;"
+                f" {show_duration(meters['refresh.age'] / pages)} out of date on average (estimated)"
             )
             lines.append(
                 f"coming back  {show_count(meters['refresh.waiting'])} pages,"

@@ -1135,7 +1135,7 @@ class Agent:
         gauge("frontier.next_due", self._next_due)
         if (refreshing := self.refreshing) is not None:
             gauge("refresh.waiting", lambda: sum(len(s.revisits) for s in shards))
-            for name in ("fresh", "error", "plain", "age", "price", "asked"):
+            for name in ("pages", "fresh", "variance", "plain", "age", "asked"):
                 gauge(f"refresh.{name}", partial(refreshing.figure, name))
         gauge("seen.urls", lambda: sum(len(s.seen) for s in shards))
         gauge("seen.waiting", lambda: sum(s.seen.waiting for s in shards))

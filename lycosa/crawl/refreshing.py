@@ -337,8 +337,15 @@ class Refreshing:
         return priors, found
 
     def figure(self, name: str) -> float:
-        """One of the figures of the last survey; 0 before the first."""
-        return float(getattr(self.figures, name)) if self.figures is not None else 0.0
+        """One of the figures of the last survey, so that those of several agents can be added up: shares and ages
+        times the pages, the square of the error's. 0 before the first survey."""
+        found = self.figures
+        if found is None:
+            return 0.0
+        if name == "variance":
+            return (found.error * found.pages) ** 2
+        value = float(getattr(found, name))
+        return value * found.pages if name in ("fresh", "plain", "age") else value
 
     # -- pages without a due time
 

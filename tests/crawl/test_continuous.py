@@ -336,3 +336,13 @@ def _continuous(days: float) -> dict[str, Any]:
         "snapshot": {"records": 12},
         "politeness": {"wait": 1.0, "address_wait": 0.05},
     }
+
+
+def test_the_live_figures_of_agents_add_up() -> None:
+    _, agent, _, _ = come_back(FaultyFiles(), ChangingWeb(), 2)
+    meters = agent.read_meters()
+    assert meters["refresh.pages"] == meters["refresh.waiting"] == 5
+    for name in ("fresh", "plain"):
+        assert 0.3 < meters[f"refresh.{name}"] / 5 < 1.0
+    assert 0 < meters["refresh.variance"] ** 0.5 / 5 < 1 and meters["refresh.age"] > 0
+    assert 5 < meters["refresh.asked"] * DAY < 15, "about two fetches a page and day"
