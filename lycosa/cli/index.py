@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from lycosa.cli.amounts import counted
-from lycosa.cli.streams import Progress
+from lycosa.cli.streams import Progress, printable
 from lycosa.errors import ConfigError
 
 HELP = "make the pages of a crawl searchable, or bring the index up to date"
@@ -57,11 +57,11 @@ def run(args: argparse.Namespace) -> int:
                 print(f"lycosa index: {counted(pages, 'page')} so far", file=sys.stderr, flush=True)
             time.sleep(_PAUSE)
     seconds = time.monotonic() - begun
-    print(
+    outcome = (
         f"indexed {counted(pages, 'page')} in {seconds:.1f} s"
         + (f", {counted(copies, 'copy', 'copies')}" if copies else "")
         + (f", took {counted(removed, 'page')} out" if removed else "")
-        + f"; try: lycosa search {args.directory} WORDS",
-        file=sys.stderr,
+        + f"; try: lycosa search {args.directory} WORDS"
     )
+    print(printable(outcome))
     return 0

@@ -123,7 +123,7 @@ def _print(answer: Answer, skipped: int) -> None:
     if answer.suggestion:
         print(f"Did you mean: {printable(answer.suggestion)}")
     found = counted(answer.total, "page") + (" matches" if answer.total == 1 else " match")
-    print(f"{found} of {answer.pages:,} ({answer.milliseconds:.0f} ms)", file=sys.stderr)
+    print(f"{found} of {answer.pages:,} ({answer.milliseconds:.0f} ms)")
 
 
 def _lines(number: int, result: Result, bold: bool) -> list[str]:

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from lycosa.errors import LocalError
 
 CHECKING = os.environ.get("LYCOSA_CHECK", "0") not in ("", "0")
-SHARE = 200
+SHARE = 32
 """Elements for which a check after every operation is not too dear; and"""
-EVERY = 8
+EVERY = 50
 """operations from one check to the next at least: after each one, crawls in tests took twice as long."""
 
 Numbers = NDArray[np.int64]

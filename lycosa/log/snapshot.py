@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import google_crc32c
 import msgspec
 import zstandard
 
+from lycosa.errors import StorageError
 from lycosa.files import Appender, Files
 
 MAGIC = b"LySNP1\r\n"
@@ -79,11 +81,13 @@ class SnapshotWriter:
             self._files.remove(_name_of(position))
 
     def abandon(self) -> None:
-        """Give it up; the draft goes."""
+        """Give it up; the draft goes, also where a full disk refuses its last bytes."""
         if self._out is not None:
-            self._out.close()
-            self._out = None
-            self._files.remove(_DRAFT)
+            out, self._out = self._out, None
+            with suppress(StorageError):
+                out.close()
+            with suppress(StorageError):
+                self._files.remove(_DRAFT)
 
 
 def _name_of(position: int) -> str:

@@ -29,14 +29,14 @@ def test_index_and_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["search", str(tmp_path), "spider"]) == 2
     assert f"run `lycosa index {tmp_path}` first" in capsys.readouterr().err
     assert main(["index", str(tmp_path)]) == 0
-    assert "indexed 2 pages" in (said := capsys.readouterr().err) and "1 copy" in said
+    assert "indexed 2 pages" in (said := capsys.readouterr().out) and "1 copy" in said
     assert main(["search", str(tmp_path), "hunting", "spiders"]) == 0
-    out, err = capsys.readouterr()
+    out = capsys.readouterr().out
     assert out.startswith(" 1. Wolf spiders\n    http://a.test/\n    The wolf spider hunts on foot.\n")
     assert "also at http://b.test/" in out and "\x1b" not in out
-    assert "2 pages match of 2" in err
+    assert "2 pages match of 2" in out
     assert main(["index", str(tmp_path), "--follow"]) == 0
-    assert "indexed 0 pages" in capsys.readouterr().err
+    assert "indexed 0 pages" in capsys.readouterr().out
 
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,6 +90,6 @@ def test_follow_goes_on_as_long_as_the_crawl_runs(
     monkeypatch.setattr(CrawlReader, "is_running", lambda _: running[0])
     monkeypatch.setattr("lycosa.cli.index.time.sleep", pause)
     assert main(["index", str(tmp_path), "--follow"]) == 0
-    assert "indexed 2 pages" in capsys.readouterr().err
+    assert "indexed 2 pages" in capsys.readouterr().out
     assert main(["search", str(tmp_path), "lichens"]) == 0
-    assert "2 pages match" in capsys.readouterr().err
+    assert "2 pages match" in capsys.readouterr().out

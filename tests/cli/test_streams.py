@@ -53,6 +53,8 @@ VERBS = {
     "graph-stats": "graph stats {directory}",
     "graph-top": "graph top {directory}",
     "help": "--help",
+    "history": "history {directory} {seed}",
+    "index": "index {directory}",
     "lab": "lab sydney {directory} --budget 100",
     "links": "links {here}/page.html --base http://a/",
     "log": "log {directory}",
@@ -60,6 +62,7 @@ VERBS = {
     "report": "report {directory}",
     "report-json": "report {directory} --json",
     "robots": "robots {here}/robots.txt http://a/",
+    "search": "search {directory} page",
     "status": "status {directory}",
     "text": "text {here}/page.html",
     "unique": "unique {here}/page.html",
@@ -104,12 +107,14 @@ def run(name: str, place: Place, out: int, tmp_path: Path, encoding: str = "utf-
 
 
 def test_every_verb_that_prints_is_tried() -> None:
-    """Crawl and demo have tests of their own below; those of a cluster print through the same streams."""
+    """Crawl and demo have tests of their own below; those of a cluster print through the same streams; `serve` does
+    not end."""
     assert {words.split()[0] for words in VERBS.values()} >= set(verbs()) - {
         "agent",
         "cluster",
         "crawl",
         "demo",
+        "serve",
     }
 
 

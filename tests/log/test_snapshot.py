@@ -8,7 +8,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.files import DiskFiles, Files
+from lycosa.errors import DiskFullError
+from lycosa.files import Appender, DiskFiles, Files
 from lycosa.lab.faults import Crash, FaultyFiles
 from lycosa.log import snapshot
 from lycosa.log.snapshot import SnapshotWriter
@@ -75,3 +76,23 @@ def test_a_sealed_snapshot_survives_a_crash_at_every_operation(crash_at: int, se
     assert (found.position if found else 0) in (sealed, sealed + 1)
     if found:
         assert found.pieces["seen"] == [b"a" * found.position, b"b"]
+
+
+class RefusingFiles(DiskFiles):
+    """A disk that is full when a file is closed."""
+
+    def create(self, name: str) -> Appender:
+        out = super().create(name)
+        close = out.close
+
+        def refused() -> None:
+            close()
+            raise DiskFullError("no room")
+
+        out.close = refused  # type: ignore[method-assign]
+        return out
+
+
+def test_a_draft_that_a_full_disk_cuts_short_goes(tmp_path: Path) -> None:
+    SnapshotWriter(RefusingFiles(tmp_path), 7).abandon()
+    assert not list(tmp_path.iterdir())
