@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -35,16 +35,17 @@ from lycosa.ask.export import body_of
 from lycosa.ask.html_parts import text
 from lycosa.ask.json_form import iso, safe
 from lycosa.ask.reading import CrawlReader
-from lycosa.ask.report import make_report
+from lycosa.ask.report import Gauge, make_report
 from lycosa.ask.report_html import render
 from lycosa.ask.report_time import read_gauges
 from lycosa.ask.standing import Standing
 from lycosa.errors import ConfigError, LycosaError
+from lycosa.records import Robots
 from lycosa.serve import pages
 from lycosa.serve.description import description
 from lycosa.serve.guard import ARCHIVED, OURS, Asked, Guard, Verdict, without_token
 from lycosa.serve.metrics import TYPE, exposition
-from lycosa.serve.sites import COLUMNS, Sites
+from lycosa.serve.sites import COLUMNS, SiteRow, Sites
 
 T = TypeVar("T")
 
@@ -77,6 +78,23 @@ class Json(Response):
         return safe(msgspec.json.encode(content))
 
 
+class Table(NamedTuple):
+    """One page of the table of sites."""
+
+    rows: list[SiteRow]
+    total: int
+    behind: bool
+    """Whether there may be more of the log to read."""
+
+
+class Site(NamedTuple):
+    """One site."""
+
+    row: SiteRow
+    reasons: list[tuple[str, int]]
+    robots: Robots | None
+
+
 class Crawl:
     """The answers about one crawl, each of them made in a thread."""
 
@@ -93,8 +111,23 @@ class Crawl:
     def explain(self, url: str) -> Explanation:
         return find(self.reader, url)
 
-    def behind(self) -> bool:
-        """Read more of the log for the table of sites; whether there may be more yet."""
+    def now(self) -> tuple[Standing, list[Gauge]]:
+        """How it stands, and how it stood."""
+        return self.standing(), read_gauges(self.reader.directory)
+
+    def table(self, search: str, sort: str, up: bool, number: int) -> Table:
+        """One page of the table of sites, after more of the log was read for it."""
+        behind = self._catch_up()
+        return Table(self.sites.page(search, sort, up=up, number=number), self.sites.count(search), behind)
+
+    def site(self, name: str) -> Site | None:
+        """One site, if the crawl has met it."""
+        self._catch_up()
+        row = self.sites.one(name)
+        return None if row is None else Site(row, self.sites.reasons(name), self.sites.robots(name))
+
+    def _catch_up(self) -> bool:
+        """Read more of the log for the sites; whether there may be more yet."""
         return self.sites.catch_up(_AT_ONCE) >= _AT_ONCE
 
     def report(self) -> str:
@@ -123,13 +156,10 @@ def application(directory: Path, guard: Guard) -> ASGIApp:
         return Page(pages.frame(title, body, here=here, crawl=crawl.name), status, headers=OURS)
 
     async def now(_: Request) -> Response:
-        standing = await _thread(crawl.standing)
-        return page("Now", pages.now(standing, await _thread(lambda: read_gauges(directory))), "/")
+        return page("Now", pages.now(*await _thread(crawl.now)), "/")
 
     async def now_part(_: Request) -> Response:
-        standing = await _thread(crawl.standing)
-        gauges = await _thread(lambda: read_gauges(directory))
-        return Page(pages.now_part(standing, gauges), headers=OURS)
+        return Page(pages.now_part(*await _thread(crawl.now)), headers=OURS)
 
     async def events(request: Request) -> Response:
         async def lines() -> AsyncIterator[bytes]:
@@ -141,25 +171,19 @@ def application(directory: Path, guard: Guard) -> ASGIApp:
         return StreamingResponse(lines(), media_type="text/event-stream", headers=OURS)
 
     async def sites(request: Request) -> Response:
-        query = request.query_params
-        search, sort, up, number = _table(query)
-        behind = await _thread(crawl.behind)
-        rows = await _thread(lambda: crawl.sites.page(search, sort, up=up, number=number))
-        count = await _thread(lambda: crawl.sites.count(search))
+        search, sort, up, number = _table(request.query_params)
+        rows, count, behind = await _thread(lambda: crawl.table(search, sort, up, number))
         body = pages.sites(rows, count=count, search=search, sort=sort, up=up, page=number, behind=behind)
         return page("Sites", body, "/sites")
 
     async def site(request: Request) -> Response:
         name = request.query_params.get("s", "")
-        await _thread(crawl.behind)
-        row = await _thread(lambda: crawl.sites.one(name))
-        if row is None:
+        found = await _thread(lambda: crawl.site(name))
+        if found is None:
             return page(
                 "Sites", pages.problem("No such site", f"The crawl has not met {name}."), "/sites", 404
             )
-        reasons = await _thread(lambda: crawl.sites.reasons(name))
-        robots = await _thread(lambda: crawl.sites.robots(name))
-        return page(name, pages.site(row, reasons, robots), "/sites")
+        return page(name, pages.site(*found), "/sites")
 
     async def url(request: Request) -> Response:
         asked = request.query_params.get("u", "")
@@ -200,23 +224,20 @@ def application(directory: Path, guard: Guard) -> ASGIApp:
 
     async def api_sites(request: Request) -> Response:
         search, sort, up, number = _table(request.query_params)
-        behind = await _thread(crawl.behind)
-        rows = await _thread(lambda: crawl.sites.page(search, sort, up=up, number=number))
-        count = await _thread(lambda: crawl.sites.count(search))
+        rows, count, behind = await _thread(lambda: crawl.table(search, sort, up, number))
         return Json({"count": count, "page": number, "behind": behind, "sites": rows}, headers=OURS)
 
     async def api_site(request: Request) -> Response:
         name = request.query_params.get("s", "")
-        await _thread(crawl.behind)
-        row = await _thread(lambda: crawl.sites.one(name))
-        if row is None:
+        found = await _thread(lambda: crawl.site(name))
+        if found is None:
             return Json({"error": f"the crawl has not met {name}"}, 404, headers=OURS)
-        robots = await _thread(lambda: crawl.sites.robots(name))
+        row, reasons, robots = found
         told = (
             None if robots is None else {"at": iso(robots.at), "status": robots.status, "delay": robots.delay}
         )
-        reasons = dict(await _thread(lambda: crawl.sites.reasons(name)))
-        return Json({**msgspec.to_builtins(row), "reasons": reasons, "robots": told}, headers=OURS)
+        answer = {**msgspec.to_builtins(row), "reasons": dict(reasons), "robots": told}
+        return Json(answer, headers=OURS)
 
     async def api_explain(request: Request) -> Response:
         asked = request.query_params.get("u", "")
