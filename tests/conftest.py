@@ -15,6 +15,7 @@ start, some of which are timed. `LYCOSA_CHECK=0` in the environment turns that o
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import os
 import signal
@@ -47,8 +48,11 @@ def take_signals() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def give_memory_back() -> Iterator[None]:
-    """Hundreds of crawls in one process leave gigabytes of free memory unless glibc is told to return it."""
+    """Hundreds of crawls in one process leave gigabytes of free memory unless glibc is told to return it. A crawl
+    that was killed in a test never came to thaw what it had frozen for the collector."""
     yield
+    gc.unfreeze()
+    gc.collect()
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         trim(0)
 

@@ -746,7 +746,6 @@ class Agent:
         """Crawl until the end; see the module."""
         self._limits.start()
         self._cpu_before = time.process_time()
-        gc.freeze()  # what is there now stays: the collector need not look at it again and again
         if self._blamed or self._saver.is_behind:
             # Durable before anything is read: a page that ended a process may end this one, too.
             await self._saver.commit()
@@ -755,6 +754,7 @@ class Agent:
             await asyncio.to_thread(content_digest, b"<p>compiled before it is needed")
         committer = SteadyTask(self._commit_loop())
         self._unranked = [(shard, shard.log.committed) for shard in self.shards if shard.log.committed]
+        gc.freeze()  # what is there now stays: the collector need not look at it again and again
         try:
             end = await self._loop()
         except Exception as error:
