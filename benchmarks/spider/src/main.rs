@@ -22,7 +22,7 @@ async fn main() {
             local.spawn_local(async move {
                 let mut site = Website::new(&seed);
                 site.with_respect_robots_txt(true).with_delay(0).with_limit(share);
-                let mut found = site.subscribe(1024).expect("a channel");
+                let mut found = site.subscribe(1024);
                 let counting = tokio::task::spawn_local(async move {
                     let (mut pages, mut bytes) = (0u64, 0u64);
                     while let Ok(page) = found.recv().await {
