@@ -20,10 +20,10 @@ from lycosa.page.link_kernels import COLUMNS, READY, UNREADY, choose, pack
 from lycosa.page.protocol import Limits, Page
 from lycosa.page.scan import TEXT_BYTES, Marks, Scanned, collect
 from lycosa.records import NO_LINKS, Links
-from lycosa.url.canonical import SCHEMES, Rules, canonicalise, schemes_from
+from lycosa.url.canonical import SCHEMES, WEB, Rules, canonicalise, schemes_from
 from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer
-from lycosa.url.memo import LinkMemo
+from lycosa.url.memo import Base, LinkMemo
 
 
 class Linker:
@@ -49,6 +49,7 @@ class Linker:
         self._keyer = keyer
         self._rules = rules
         self._schemes = schemes
+        self._joins = not rules.steps and schemes >= WEB
         self._limits = limits
         self._rows = np.empty((limits.links, COLUMNS), np.int32)
         self._special = np.empty(limits.links, np.int32)
@@ -71,7 +72,7 @@ class Linker:
         into = Collected(limits, limits.links)
         into.hrefs, into.kinds, into.texts = list(page.hrefs), list(page.kinds), list(page.texts)
         into.base, into.dropped = page.base, page.dropped
-        contexts = memo.of_base(base)
+        above = memo.of_base(base)
         texts = np.empty(len(marks.text_data) + len(marks.body) + 8, np.uint8)
         texts[: len(marks.text_data)] = marks.text_data
         heads = min(len(page.hrefs), len(self._rows))  # mostly of the head, hence before all others
@@ -84,7 +85,7 @@ class Linker:
                 marks.data,
                 bool(into.base),
                 limits.href,
-                contexts,
+                above.contexts,
                 memo.slots,
                 memo.hashes,
                 memo.contexts,
@@ -100,7 +101,7 @@ class Linker:
                 heads,
                 self._special,
             )
-            if not full and (raw := self._answered(first, base)) is not None:
+            if not full and (raw := self._answered(first, base, above)) is not None:
                 break
             memo.clear()  # nothing may stay pending
         else:
@@ -112,18 +113,19 @@ class Linker:
             collect(marks, self._special[:left].tolist(), into)
         return self._packed(marks, base, into, heads, count, texts, text_end), into.dropped
 
-    def _answered(self, first: int, base: str) -> int | None:
+    def _answered(self, first: int, base: str, above: Base) -> int | None:
         """Say what the hrefs that the memo has met now stand for; how many they were, None if there is no room."""
         memo = self._memo
-        hrefs = memo.pending(first)
-        if sum(map(len, hrefs)) + len(hrefs) * len(base) > self._most:
+        count = len(memo) - first
+        if not count:
+            return 0
+        if int(memo.places[first : first + count, 1].sum()) + count * len(base) > self._most:
             return None  # below a long base, short hrefs would be long URLs
+        if self._joins and not memo.resolve(first, above):
+            return count
+        entries, hrefs = memo.pending(first)
         try:
-            return (
-                len(hrefs)
-                if not hrefs or memo.answer(first, [self._url(href, base) for href in hrefs])
-                else None
-            )
+            return count if memo.answer(entries, [self._url(href, base) for href in hrefs]) else None
         except BaseException:
             memo.clear()
             raise

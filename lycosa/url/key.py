@@ -93,7 +93,7 @@ class Keyer:
     def __init__(self, seed: int) -> None:
         self.seed = seed & _ALL
         self._kernel: Callable[[bytes, np.uint64, Keys, HostHashes], None] | None = None
-        self._seed64 = np.uint64(self.seed)
+        self.seed64 = np.uint64(self.seed)
 
     def key(self, url: str) -> int:
         """The key of a canonical URL."""
@@ -117,7 +117,7 @@ class Keyer:
 
             kernel = self._kernel = scan
         if count:
-            kernel(urls, self._seed64, keys, hosts)
+            kernel(urls, self.seed64, keys, hosts)
         return keys, hosts
 
     def scan_plain(self, urls: bytes) -> tuple[Keys, HostHashes]:

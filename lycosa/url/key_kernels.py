@@ -22,8 +22,8 @@ _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
 _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
-_LOW_48 = np.uint64((1 << 48) - 1)
-_HIGH_16 = np.uint64(0xFFFF << 48)
+LOW_48 = np.uint64((1 << 48) - 1)
+HIGH_16 = np.uint64(0xFFFF << 48)
 _M1, _M2, _U1, _U2 = np.uint64(MIX_1), np.uint64(MIX_2), np.uint64(UNMIX_1), np.uint64(UNMIX_2)
 _33 = np.uint64(33)
 _NEWLINES = np.uint64(0x0A0A0A0A0A0A0A0A)
@@ -185,5 +185,5 @@ def scan(data: Any, seed: Any, keys: Any, hosts: Any) -> None:
             last_hash = xxh64(data, host_start, host_end, seed)
         last_start, last_end = host_start, host_end
         hosts[row] = last_hash
-        keys[row] = (last_hash & _HIGH_16) | (xxh64(data, start, end, seed) & _LOW_48)
+        keys[row] = (last_hash & HIGH_16) | (xxh64(data, start, end, seed) & LOW_48)
         start = end + 1

@@ -23,18 +23,32 @@ parse.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh64_intdigest
 
 from lycosa.url.key import Keyer
-from lycosa.url.parts import directory_of, site_of
+from lycosa.url.memo_kernels import PENDING, fill
+from lycosa.url.parts import directory_of, host_of, site_of
+from lycosa.url.resolve_kernels import resolve
 
 _BYTES_PER_ENTRY = 160
 """Of the arena: a raw href and its URL."""
 _BASES = 1_000
+
+
+class Base(NamedTuple):
+    """What relative links are resolved against."""
+
+    contexts: NDArray[np.uint64]
+    """Four: of what is absolute, begins with `//`, with `/`, or otherwise; see `lycosa.page.link_kernels`."""
+    directory: bytes
+    """The URL up to the last slash of its path; then where in it the host begins and ends, and the site ends."""
+    host: int
+    host_end: int
+    site_end: int
 
 
 class LinkMemo:
@@ -52,7 +66,7 @@ class LinkMemo:
         self.stamps = np.zeros(size, np.int64)
         """For whoever goes over a page's links: the last page that an entry is done for."""
         self._keyer = keyer
-        self._bases: OrderedDict[str, NDArray[np.uint64]] = OrderedDict()
+        self._bases: OrderedDict[str, Base] = OrderedDict()
 
     @property
     def nbytes(self) -> int:
@@ -67,34 +81,39 @@ class LinkMemo:
         self.slots[:] = 0
         self.used[:] = 0
 
-    def of_base(self, base: str) -> NDArray[np.uint64]:
-        """The four contexts of a base by http or https: see `lycosa.page.link_kernels`."""
+    def of_base(self, base: str) -> Base:
+        """What a base by http or https is to its links."""
         near = directory_of(base)
         found = self._bases.get(near)
         if found is None:
             site = site_of(base)
             names = ("absolute", "across " + site[: site.index(":")], "rooted " + site, "near " + near)
             seed = self._keyer.seed
-            found = np.array([xxh64_intdigest(name.encode("ascii"), seed) for name in names], np.uint64)
+            contexts = np.array([xxh64_intdigest(name.encode("ascii"), seed) for name in names], np.uint64)
+            host = site.index(":") + 3
+            found = Base(contexts, near.encode("ascii"), host, host + len(host_of(near)), len(site))
             self._bases[near] = found
             if len(self._bases) > _BASES:
                 self._bases.popitem(last=False)
         return found
 
-    def pending(self, first: int) -> list[bytes]:
-        """The raw hrefs from an entry on."""
+    def resolve(self, first: int, base: Base) -> int:
+        """Answer the plain ones of the hrefs from an entry on; how many are left."""
+        left: int = resolve(
+            *(self.places, self.keys, self.arena, self.used, first),
+            *(base.directory, base.host, base.host_end, base.site_end, self._keyer.seed64),
+        )
+        return left
+
+    def pending(self, first: int) -> tuple[NDArray[np.int64], list[bytes]]:
+        """The entries from `first` on that nobody has answered yet, and their raw hrefs."""
         stop = int(self.used[0])
-        if first == stop:
-            return []
-        rows = self.places[first:stop, :2].tolist()
-        start = rows[0][0]
-        data = self.arena[start : rows[-1][0] + rows[-1][1]].tobytes()
-        return [data[at - start : at - start + length] for at, length in rows]
+        entries = first + np.flatnonzero(self.places[first:stop, 3] == PENDING)
+        rows = self.places[entries, :2].tolist()
+        return entries, [self.arena[at : at + length].tobytes() for at, length in rows]
 
-    def answer(self, first: int, urls: list[str | None]) -> bool:
-        """Say what the hrefs from an entry on stand for; False if there is no room for that."""
-        from lycosa.url.memo_kernels import fill
-
+    def answer(self, entries: NDArray[np.int64], urls: list[str | None]) -> bool:
+        """Say what the hrefs of entries stand for; False if there is no room for that."""
         ends: list[int] = []
         end = -1
         for url in urls:
@@ -107,5 +126,5 @@ class LinkMemo:
         keys, _ = self._keyer.scan(joined)
         text: Any = np.frombuffer(joined, np.uint8)
         return bool(
-            fill(self.places, self.keys, self.arena, self.used, first, text, np.array(ends, np.int64), keys)
+            fill(self.places, self.keys, self.arena, self.used, entries, text, np.array(ends, np.int64), keys)
         )

@@ -73,9 +73,9 @@ def find_or_add(
 
 @njit(cache=True, nogil=True)
 def fill(
-    places: Any, keys: Any, arena: Any, used: Any, first: int, urls: Any, ends: Any, url_keys: Any
+    places: Any, keys: Any, arena: Any, used: Any, entries: Any, urls: Any, ends: Any, url_keys: Any
 ) -> bool:
-    """Answer the entries from `first` on; `ends[n]` is the end of the n-th URL in `urls`, NONE where it has none.
+    """Answer entries; `ends[n]` is the end of the n-th one's URL in `urls`, NONE where it has none.
 
     False, and nothing done, if the arena has no room.
     """
@@ -86,7 +86,7 @@ def fill(
     at = used[1]
     for n in range(len(ends)):
         stop = ends[n]
-        entry = first + n
+        entry = entries[n]
         if stop < 0:
             places[entry, 3] = NONE
             continue
