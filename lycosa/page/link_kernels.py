@@ -154,6 +154,58 @@ def _context(data: Any, start: int, stop: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def enter(
+    hrefs: Any,
+    kinds: Any,
+    said: Any,
+    contexts: Any,
+    slots: Any,
+    hashes: Any,
+    memo_contexts: Any,
+    places: Any,
+    arena: Any,
+    used: Any,
+    texts: Any,
+    text_end: int,
+    rows: Any,
+) -> tuple[int, int]:
+    """The first rows, of hrefs that depend on one of the contexts, and what is said of each, joined by newlines.
+
+    Returns how many, FULL if the memo has no room, and where the texts end.
+    """
+    start = 0
+    at = 0
+    for count in range(len(kinds)):
+        text = text_end
+        while at < len(said) and said[at] != 10:
+            texts[text_end] = said[at]
+            text_end += 1
+            at += 1
+        at += 1
+        end = start
+        while end < len(hrefs) and hrefs[end] != 10:
+            end += 1
+        stop = end
+        for n in range(start, end):
+            if hrefs[n] == 35:
+                if hrefs[n - 1] > 32:
+                    stop = n
+                break
+        context = contexts[_context(hrefs, start, stop)]
+        entry = find_or_add(slots, hashes, memo_contexts, places, arena, used, hrefs, start, stop, context)
+        if entry == FULL:
+            return FULL, text_end
+        rows[count, 0] = kinds[count]
+        rows[count, 1] = entry
+        rows[count, 2] = text
+        rows[count, 3] = text_end
+        rows[count, 4] = READY
+        rows[count, 5] = 0
+        start = end + 1
+    return len(kinds), text_end
+
+
+@njit(cache=True, nogil=True)
 def sort_out(tape: Any, end: int, data: Any, special: Any) -> int:
     """The places on the tape of the elements that `choose` passes over; returns how many."""
     count = 0
@@ -202,16 +254,18 @@ def choose(
     rows: Any,
     first: int,
     special: Any,
-) -> tuple[int, int, int, int, int]:
+) -> tuple[int, int, int, int, int, int]:
     """The rows of the links on a tape; see the module.
 
-    The rows before `first` are somebody else's. Returns where the rows end, how many places in `special`, the end
-    of the texts, how many links a limit kept out, and whether the memo had no room (then nothing else counts).
+    The rows before `first` are those of `enter`. Returns where the rows end, how many places in `special`, the end
+    of the texts, how many links a limit kept out, how many texts are not finished, and whether the memo had no room
+    (then nothing else counts).
     `based`: the page has a base element, so that `#x` and an empty href are links to another page.
     """
     count = first
     left = 0
     dropped = 0
+    unready = 0
     state = np.zeros(4, np.int64)
     state[0] = text_end
     at = 0
@@ -285,7 +339,7 @@ def choose(
             slots, hashes, memo_contexts, places, arena, used, data, start, stop, contexts[context]
         )
         if entry == FULL:
-            return 0, 0, 0, 0, 1
+            return 0, 0, 0, 0, 0, 1
         if places[entry, 3] == NONE or stamps[entry] == stamp:
             continue  # it has no URL, or was met in this page with all that can be said of it
         bits = 0
@@ -301,6 +355,8 @@ def choose(
             text, text_stop, bits = state[1], state[0], state[2] | IN_PAGE
         if _worth(kind) == 0 and follow and text_stop > text and not bits & UNREADY:
             stamps[entry] = stamp
+        if bits & UNREADY:
+            unready += 1
         rows[count, 0] = kind if follow else kind | NOFOLLOW
         rows[count, 1] = entry
         rows[count, 2] = text
@@ -308,7 +364,7 @@ def choose(
         rows[count, 4] = bits
         rows[count, 5] = here
         count += 1
-    return count, left, state[0], dropped, 0
+    return count, left, state[0], dropped, unready, 0
 
 
 @njit(cache=True, nogil=True)

@@ -1,14 +1,15 @@
 """The links of a scanned page as a record has them, without a Python object per link.
 
-Three kernel calls a page: `choose` finds the links on the tape and looks their hrefs up in the memo, `fill`
-answers those that it did not know (all of a page at once, after the URL library has parsed them), `pack`
-writes the columns. What one attribute does not settle (see `link_kernels`) goes through the handlers and the
-plain memo, and is packed with the rest, behind it.
+Four kernel calls per page: `enter` looks up the hrefs that handlers gave (mostly of the head), `choose` finds
+the links on the tape and looks theirs up, `resolve` answers those that the memo did not know, `pack` writes the
+columns. Hrefs that are not plain (see `lycosa.url.resolve_kernels`) are parsed by the URL library, all of a page
+at once. What no memo is good for (a query alone, letters outside ASCII) goes through the plain memo and is packed
+behind the rest.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from lycosa.meters import Meters
 from lycosa.page import references
 from lycosa.page.collect import Collected, fold
-from lycosa.page.link_kernels import COLUMNS, READY, UNREADY, choose, pack
+from lycosa.page.link_kernels import COLUMNS, READY, UNREADY, choose, enter, pack
 from lycosa.page.protocol import Limits, Page
 from lycosa.page.scan import TEXT_BYTES, Marks, Scanned, collect
 from lycosa.records import NO_LINKS, Links
@@ -24,6 +25,7 @@ from lycosa.url.canonical import SCHEMES, WEB, Rules, canonicalise, schemes_from
 from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer
 from lycosa.url.memo import Base, LinkMemo
+from lycosa.url.memo_kernels import FULL
 
 
 class Linker:
@@ -70,48 +72,62 @@ class Linker:
         marks: Marks = page.marks
         memo, limits = self._memo, self._limits
         into = Collected(limits, limits.links)
-        into.hrefs, into.kinds, into.texts = list(page.hrefs), list(page.kinds), list(page.texts)
         into.base, into.dropped = page.base, page.dropped
+        heads: list[int] = []
+        for number, href in enumerate(page.hrefs):
+            if _is_ready(href):
+                heads.append(number)
+            else:
+                into.hrefs.append(href)
+                into.kinds.append(page.kinds[number])
+                into.texts.append(page.texts[number])
+        head = "\n".join([page.hrefs[number] for number in heads]).encode("ascii")
+        said = "\n".join([page.texts[number] for number in heads]).encode("utf-8", "replace")
+        kinds = bytes([page.kinds[number] for number in heads[: len(self._rows)]])
         above = memo.of_base(base)
-        texts = np.empty(len(marks.text_data) + len(marks.body) + 8, np.uint8)
-        texts[: len(marks.text_data)] = marks.text_data
-        heads = min(len(page.hrefs), len(self._rows))  # mostly of the head, hence before all others
+        text_end = len(marks.text_data)
+        texts = np.empty(text_end + len(marks.body) + len(said) + 8, np.uint8)
+        texts[:text_end] = marks.text_data
+        table = (memo.slots, memo.hashes, memo.contexts, memo.places, memo.arena, memo.used)
         for _ in range(2):
             first = len(memo)
             self._stamp += 1
-            count, left, text_end, dropped, full = choose(
-                marks.tape,
-                len(marks.tape),
-                marks.data,
-                bool(into.base),
-                limits.href,
-                above.contexts,
-                memo.slots,
-                memo.hashes,
-                memo.contexts,
-                memo.places,
-                memo.arena,
-                memo.used,
-                memo.stamps,
-                self._stamp,
-                texts,
-                len(marks.text_data),
-                TEXT_BYTES * limits.text,
-                self._rows,
-                heads,
-                self._special,
-            )
-            if not full and (raw := self._answered(first, base, above)) is not None:
-                break
+            early, end = enter(head, kinds, said, above.contexts, *table, texts, text_end, self._rows)
+            if early != FULL:
+                count, left, end, dropped, unready, full = choose(
+                    marks.tape,
+                    len(marks.tape),
+                    marks.data,
+                    bool(into.base),
+                    limits.href,
+                    above.contexts,
+                    *table,
+                    memo.stamps,
+                    self._stamp,
+                    texts,
+                    end,
+                    TEXT_BYTES * limits.text,
+                    self._rows,
+                    early,
+                    self._special,
+                )
+                if not full and (raw := self._answered(first, base, above)) is not None:
+                    break
             memo.clear()  # nothing may stay pending
         else:
             return None
-        self._asked.value += count - heads
-        self._hits.value += count - heads - raw
+        self._asked.value += count
+        self._hits.value += count - raw
         into.dropped += dropped
         if left:
             collect(marks, self._special[:left].tolist(), into)
-        return self._packed(marks, base, into, heads, count, texts, text_end), into.dropped
+        late = _Late(texts, end)
+        if unready:
+            self._finish(marks, early, count, late)
+        others = _NO_OTHERS
+        if into.hrefs:
+            count, others = self._add(base, into, count, late)
+        return self._packed(count, others, late.texts()), into.dropped
 
     def _answered(self, first: int, base: str, above: Base) -> int | None:
         """Say what the hrefs that the memo has met now stand for; how many they were, None if there is no room."""
@@ -138,59 +154,44 @@ class Linker:
             href = href.replace("\0", "\ufffd")
         return canonicalise(href, base, self._rules, schemes_from(base, self._schemes))
 
-    def _packed(
-        self, marks: Marks, base: str, into: Collected, heads: int, count: int, texts: Any, text_end: int
-    ) -> Links:
-        """The columns, of the others that come first, the rows up to `count`, and the others that come last."""
+    def _finish(self, marks: Marks, start: int, stop: int, late: _Late) -> None:
+        """Texts that a kernel cannot finish: with references, or with bytes above 0x7F."""
         rows, limit = self._rows, self._limits.text
-        late: list[bytes] = []
-        late_end = text_end
-        for row in (np.flatnonzero(rows[heads:count, 4] & UNREADY) + heads).tolist():
+        for row in (np.flatnonzero(rows[start:stop, 4] & UNREADY) + start).tolist():
             element = Scanned(marks, int(rows[row, 5]))
             text = element.link_text(limit) if element.tag == "a" else fold(element.attr("alt") or "", limit)
-            encoded = text.encode("utf-8", "replace")
-            rows[row, 2:5] = (late_end, late_end + len(encoded), READY)
-            late.append(encoded)
-            late_end += len(encoded)
-        urls = self._plain.resolve(base, into.hrefs) if into.hrefs else []
-        chosen = [number for number, url in enumerate(urls) if url is not None]
-        other_text = "\n".join([urls[number] for number in chosen]).encode("ascii")  # type: ignore[misc]
-        other_keys = np.zeros(len(urls), np.uint64)
-        other_keys[chosen] = self._keyer.scan(other_text)[0]
-        other_places = np.full((len(urls), 2), -1, np.int32)
+            rows[row, 2:5] = (*late.add(text), READY)
+
+    def _add(self, base: str, into: Collected, count: int, late: _Late) -> tuple[int, _Others]:
+        """Rows behind `count` for links that the kernels passed over; returns where they end, and the URLs."""
+        rows = self._rows
+        urls = self._plain.resolve(base, into.hrefs)[: len(rows) - count]
+        places = np.full((len(urls), 2), -1, np.int32)
         at = 0
         for number, url in enumerate(urls):
-            row = number if number < heads else count + number - heads
-            if row >= len(rows):
-                break
-            encoded = into.texts[number].encode("utf-8", "replace")
-            rows[row] = (into.kinds[number], -1 - number, late_end, late_end + len(encoded), READY, 0)
-            late.append(encoded)
-            late_end += len(encoded)
+            rows[count + number] = (into.kinds[number], -1 - number, *late.add(into.texts[number]), READY, 0)
             if url is not None:
-                other_places[number] = (at, len(url))
+                places[number] = (at, len(url))
                 at += len(url) + 1
-        count = min(count + len(urls) - heads, len(rows))
+        text = "\n".join([url for url in urls if url is not None]).encode("ascii")
+        keys = np.zeros(len(urls), np.uint64)
+        keys[places[:, 1] >= 0] = self._keyer.scan(text)[0]
+        return count + len(urls), _Others(np.frombuffer(text, np.uint8), places, keys)
+
+    def _packed(self, count: int, others: _Others, texts: Any) -> Links:
+        """The columns of a record, from the first `count` rows."""
         if not count:
             return NO_LINKS
-        if late:
-            added = np.frombuffer(b"".join(late), np.uint8)
-            if late_end > len(texts):
-                texts = np.concatenate((texts[:text_end], added))
-            else:
-                texts[text_end:late_end] = added
         self._stamp += 1
         while True:
             url_end, unique, texts_end = pack(
-                rows,
+                self._rows,
                 count,
-                limit,
+                self._limits.text,
                 self._memo.places,
                 self._memo.keys,
                 self._memo.arena,
-                np.frombuffer(other_text, np.uint8),
-                other_places,
-                other_keys,
+                *others,
                 texts,
                 self._table,
                 self._stamp,
@@ -211,6 +212,52 @@ class Linker:
             self._kinds[:unique].tobytes(),
             self._texts[:texts_end].tobytes() if texts_end >= unique else b"",
         )
+
+
+class _Others(NamedTuple):
+    """URLs that are in no memo: joined, where each lies and how long it is (-1: it has none), and their keys."""
+
+    text: Any
+    places: Any
+    keys: Any
+
+
+_NO_OTHERS = _Others(np.empty(0, np.uint8), np.empty((0, 2), np.int32), np.empty(0, np.uint64))
+
+
+class _Late:
+    """Texts that are added behind those of the kernels."""
+
+    def __init__(self, texts: Any, end: int) -> None:
+        self._texts = texts
+        self._start = self._end = end
+        self._added: list[bytes] = []
+
+    def add(self, text: str) -> tuple[int, int]:
+        """Where the text will lie."""
+        start = self._end
+        if text:
+            encoded = text.encode("utf-8", "replace")
+            self._added.append(encoded)
+            self._end += len(encoded)
+        return start, self._end
+
+    def texts(self) -> Any:
+        """All of them."""
+        if not self._added:
+            return self._texts
+        return np.concatenate((self._texts[: self._start], np.frombuffer(b"".join(self._added), np.uint8)))
+
+
+def _is_ready(href: str) -> bool:
+    """Whether an href that a handler gave is as it would stand in the page, and is one for a memo."""
+    return (
+        href.isascii()
+        and href.isprintable()
+        and href[0] not in "?#"
+        and "&" not in href
+        and (":" not in href or href.startswith(("http://", "https://")))
+    )
 
 
 def undeferred(page: Page, limits: Limits) -> Page:

@@ -49,10 +49,10 @@ _REFERENCE = np.frombuffer(b"amp;", np.uint8).copy()
 def _is_at(data: Any, at: int, stop: int, word: Any) -> bool:
     if stop - at < len(word):
         return False
+    same = True
     for n in range(len(word)):
-        if data[at + n] != word[n]:
-            return False
-    return True
+        same = same and data[at + n] == word[n]
+    return same
 
 
 @njit(cache=True, nogil=True)
@@ -75,7 +75,7 @@ def _name_end(data: Any, start: int, stop: int) -> int:
             if at == label + 3 and byte == 45 and data[label] == 120 and data[label + 1] == 110:
                 return -1  # "xn--", or near enough
         at += 1
-    if at == stop or at == label or not letters:
+    if at in (stop, label) or not letters:
         return -1
     return at
 

@@ -1,4 +1,4 @@
-"""Plain hrefs that a kernel joins, against the parser: the same URLs and keys, and nothing answered that is not plain."""
+"""Plain hrefs that a kernel joins, against the parser: the same URLs and keys."""
 
 from __future__ import annotations
 
