@@ -153,6 +153,7 @@ def escaped(url: str) -> str:
     return url[:start] + _ODD.sub(lambda found: f"%{ord(found[0]):02X}", url[start:])
 
 
+@lru_cache(maxsize=8)  # of a request and its response
 def target(url: str) -> tuple[tuple[str, str], tuple[str, str]]:
     """The fields that name a record's URL: one that every reader takes, and the exact one if it differs."""
     plain = escaped(url)
@@ -290,7 +291,9 @@ def response_head(head: bytes) -> tuple[bytes, str]:
         protocol = _protocol(found[1])
         line = b"HTTP/1.1 " + found[2] + b" " + _REASONS.get(found[2], b"")
         head = line + head[found.end() :]
-    return _CODED.sub(_ORIGINAL, head), protocol
+    if b"transfer-encoding" in head.lower():  # a plain search: nearly no head has any
+        head = _CODED.sub(_ORIGINAL, head)
+    return head, protocol
 
 
 def request_head(head: bytes) -> bytes:

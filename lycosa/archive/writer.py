@@ -50,6 +50,8 @@ from lycosa.version import VERSION
 SUFFIX = ".warc.gz"
 MISSING = "missing.json"
 """Files that the log points into and that are gone, as a repair noted it: how many bytes are left of each."""
+_DRAWN = 64
+"""Ids that random bytes are asked for at a time: each asking is a system call."""
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*-\d{14}-(\d{5,})-[A-Za-z0-9][A-Za-z0-9._]*\.warc\.gz\Z")
 
@@ -121,6 +123,7 @@ class Archive:
             **(info or {}),
         }
         self._random = random
+        self._identities: list[bytes] = []  # random bytes of the next records' ids
         self._lock = threading.Lock()  # guards the fields below; never held over I/O
         self._io = threading.Lock()  # held by whoever writes files
         self._open: list[_File] = []  # in order of their making; the last one grows
@@ -192,7 +195,10 @@ class Archive:
         )
 
     def _identity(self) -> str:
-        return warc.record_id(self._random(16))
+        if not self._identities:
+            drawn = self._random(16 * _DRAWN)
+            self._identities = [drawn[at : at + 16] for at in range(0, len(drawn), 16)]
+        return warc.record_id(self._identities.pop())
 
     def _asked(self, url: str, at: int, head: bytes, answer: str, address: str) -> bytes:
         if not (self._options.requests and head):

@@ -235,26 +235,29 @@ class Admission:
     def _sift(self, found: Found, keys: Keys, hosts: Keys, rows: NDArray[np.intp], foreign: bool) -> Offer:
         """Of some links those in scope."""
         assert self.rules is not None
-        urls = found.links.urls.split(b"\n")
-        inside, max_hops, shard_of_url = (
-            self.rules.scope.inside,
-            self.rules.max_hops,
-            self._splitter.shard_of_url,
-        )
+        scope, max_hops, shard_of_url = self.rules.scope, self.rules.max_hops, self._splitter.shard_of_url
+        lines = found.links.urls.split(b"\n")
+        chosen: list[int] = rows.tolist()
+        urls = [lines[row].decode("ascii") for row in chosen]
+        own, depths = found.depths is not None, found.depths
+        if depths is None:
+            within = scope.all_inside(urls, found.depth)
+        else:
+            within = [scope.inside(url, depths[row]) for row, url in zip(chosen, urls, strict=True)]
         mine: list[int] = []
         items: list[Waiting] = []
         leaving: list[tuple[int, int, Waiting]] = []
-        for row, host, key in zip(rows.tolist(), hosts[rows].tolist(), keys[rows].tolist(), strict=True):
-            url = urls[row].decode("ascii")
-            hops, depth = found.hops_of(row), found.depth_of(row)
-            if hops > max_hops or not inside(url, depth):
+        for row, url, host, key, inside in zip(
+            chosen, urls, hosts[rows].tolist(), keys[rows].tolist(), within, strict=True
+        ):
+            if not inside or (hops := found.hops_of(row)) > max_hops:
                 continue
-            owner = self._number if found.depths is not None else shard_of_url(host, url)
+            owner = self._number if own else shard_of_url(host, url)
             if owner == self._number:
                 mine.append(row)
-                items.append(Waiting(url, key, depth, hops))
+                items.append(Waiting(url, key, found.depth_of(row), hops))
             elif foreign:
-                leaving.append((owner, row, Waiting(url, key, depth, hops)))
+                leaving.append((owner, row, Waiting(url, key, found.depth_of(row), hops)))
         return Offer(found, keys, hosts, mine, items, leaving)
 
     def _send(self, offers: Sequence[Offer], at: int) -> None:

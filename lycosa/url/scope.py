@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -137,20 +137,35 @@ class Scope:
 
     def inside(self, url: str, depth: int) -> bool:
         """`judge(url, depth).inside`, without the words."""
-        if depth > self._max_depth or len(url) > self._max_length:
-            return False
-        if not self._site(url[: url.find("/", url.find("://") + 3)]).inside:
-            return False
-        if self._path_rules:
-            verdict = self._judge_path(url)
-            return verdict is None or verdict.inside
-        if url.count("/") <= self._harmless:
-            return True
-        # Segments all different: no trap but depth. Host and query among them only make repeats likelier.
-        segments = url.split("/")
-        if len(segments) <= self._shallow and len(segments) - len(set(segments)) < self._repeats:
-            return True
-        return self._judge_path(url) is None
+        return self.all_inside([url], depth)[0]
+
+    def all_inside(self, urls: Sequence[str], depth: int) -> list[bool]:
+        """`inside` of each of the links of a page, which stay mostly on one site."""
+        if depth > self._max_depth:
+            return [False] * len(urls)
+        longest, harmless, by_path = self._max_length, self._harmless, self._path_rules
+        site, near = "\n", False  # no URL begins with that
+        found = []
+        for url in urls:
+            if not url.startswith(site):
+                site = url[: url.find("/", url.find("://") + 3) + 1]
+                near = self._site(site[:-1]).inside
+            if not near or len(url) > longest:
+                found.append(False)
+            elif not by_path and url.count("/") <= harmless:
+                found.append(True)
+            else:
+                found.append(self._path_inside(url))
+        return found
+
+    def _path_inside(self, url: str) -> bool:
+        if not self._path_rules:
+            # Segments all different: no trap but depth. Host and query among them only make repeats likelier.
+            segments = url.split("/")
+            if len(segments) <= self._shallow and len(segments) - len(set(segments)) < self._repeats:
+                return True
+        verdict = self._judge_path(url)
+        return verdict is None or verdict.inside
 
     def judge(self, url: str, depth: int) -> Verdict:
         """Is the URL, `depth` links from a seed, inside; and by which rule?"""
