@@ -345,7 +345,7 @@ class Membership:
                 held.cut = False
             elif not held.cut:
                 held.cut = True
-                task = asyncio.create_task(self._agent.cut_visits(number))
+                task = asyncio.create_task(self._agent.visits.cut(number))
                 self._cutting.add(task)
                 task.add_done_callback(self._cutting.discard)
             if holding.renew_due(now) and number in self._leases.held and number not in self._renewing:
@@ -366,7 +366,7 @@ class Membership:
         if self._seen < {"leases", "presence"}:
             return
         over = bool(self._why_end(True))
-        self._agent.let_visits_end(over)
+        self._agent.visits.let_end(over)
         if over:
             if self._leaving.is_set():
                 await self._presence.leave()

@@ -110,7 +110,7 @@ class Reporter:
                 pending=shard.frontier.pending,
                 left_behind=len(shard.left),
                 deferred=len(shard.calendar),
-                visits=self._agent.visits_of(number),
+                visits=self._agent.visits.of(number),
                 rate=held.pace.add(self._clock.monotonic(), totals.fetched),
             ),
         )

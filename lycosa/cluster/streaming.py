@@ -393,7 +393,7 @@ class Incoming:
 
 
 class StreamExchange:
-    """The exchange of all shards that an agent holds; `lycosa.crawl.exchange.Exchange`."""
+    """The exchange of all shards that an agent holds; `lycosa.crawl.delivery.Exchange`."""
 
     def __init__(self, *, fail: Callable[[Exception], None]) -> None:
         self._fail = fail
@@ -401,11 +401,18 @@ class StreamExchange:
         self._in: dict[int, Incoming] = {}
         self._tasks: dict[int, list[asyncio.Task[None]]] = {}
 
-    def deliver(self) -> None:
+    async def deliver(self) -> None:
         for out in self._out.values():
             out.committed()
         for incoming in self._in.values():
             incoming.committed()
+
+    def catch_up(self, running: bool = False) -> None:
+        """Whoever sends for a shard finds out by itself where to go on (`Outgoing.resume`)."""
+
+    @property
+    def is_behind(self) -> bool:
+        return False
 
     @property
     def quiet(self) -> bool:

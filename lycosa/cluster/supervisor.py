@@ -46,11 +46,10 @@ from lycosa.cluster.own_keeping import FOREVER
 from lycosa.cluster.process import METERS, TOLD, Failed, Metered, name_of
 from lycosa.cluster.survey import archive_ends, demand_whole, survey
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.agent import End
+from lycosa.crawl.agent import RUNNING, End
 from lycosa.crawl.config import Options, decode_options, encode_options, with_seeds
 from lycosa.crawl.machine import memory_limit
 from lycosa.crawl.manifest import Manifest
-from lycosa.crawl.saving import RUNNING
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import Status, StatusFiles, resident
 from lycosa.crawl.steady import SteadyTask

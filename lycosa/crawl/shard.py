@@ -31,7 +31,17 @@ from lycosa.crawl.exchange import Outbox, unpack_hint
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals
-from lycosa.frontier import Calendar, Entry, Frontier, LeftBehind, Order, Room, Sampler
+from lycosa.frontier import (
+    Calendar,
+    Entry,
+    Frontier,
+    LeftBehind,
+    Order,
+    PolitenessOptions,
+    Room,
+    Sampler,
+    wait_after,
+)
 from lycosa.log.log import Log
 from lycosa.pages.plain import PlainPages
 from lycosa.pages.protocol import PageTable
@@ -557,6 +567,24 @@ class Shard:
     def merged(self, merge: Merge) -> None:
         """A merge of the store has run: what it found new is to be put into the frontier (`put_answered`)."""
         self.admission.answered(self.seen.apply(merge))
+
+    def has_work(self, until: int) -> bool:
+        """Whether anything is left to do, now or before a time (in milliseconds)."""
+        if self.frontier.pending or self.seen.waiting or len(self.outbox) or len(self.left):
+            return True
+        if self.continuous or self.rescoping is not None or self.admission.coming is not None:
+            return True
+        due = self.calendar.next_due()
+        return due is not None and due <= until
+
+    def hold_all(self, politeness: PolitenessOptions) -> None:
+        """After an unclean stop every host counts as asked now: nobody knows whom the last process asked."""
+        now = self._clock.monotonic()
+        self.frontier.hold_all(now + politeness.wait)
+        for name, site in self.sites.asked():
+            wait = wait_after(politeness, site.crawl_delay, None, site.last_ms / 1000)
+            if wait > politeness.wait:
+                self.frontier.hold(host_of(name + "/"), now + wait)
 
     @property
     def is_full(self) -> bool:

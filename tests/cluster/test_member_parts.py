@@ -31,6 +31,7 @@ from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
 from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import SnapshotOptions, read_options
+from lycosa.crawl.saving import OwnDisk
 from lycosa.crawl.shard import Shard
 from lycosa.engine.protocol import Engine, Unavailable, got
 from lycosa.errors import ConfigError
@@ -359,13 +360,6 @@ async def test_a_hosts_turn_is_its_holders_to_give(
 # -- links that travel
 
 
-class Ledger:
-    """Takes everything."""
-
-    async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
-        return True
-
-
 class Node:
     """An agent that holds all shards, whose links go through the streams; nothing is fetched."""
 
@@ -382,7 +376,7 @@ class Node:
             addresses=AddressTable(0.1),
             hosts=NoHosts(),
             quota=Rations(Control(engine, self.clock), 0, self.clock),
-            ledger=Ledger(),
+            ledger=OwnDisk(),
         )
         fetchers = ScriptedFetchers(ScriptedFetcher(lambda request, before: Reply(b""), self.clock))
         self.agent: Agent = build(
@@ -398,7 +392,7 @@ class Node:
         self.agent.begin([], {}, unclean=False)
 
     def shard(self, number: int) -> Shard:
-        found = self.agent.saver.find(number)
+        found = self.agent.shards.find(number)
         assert found is not None
         return found
 
@@ -575,7 +569,7 @@ async def test_a_lost_page_is_pending_again_and_counts_once(
     await node.agent.saver.commit()
 
     def reopened() -> Shard:
-        again = node.agent._open_shard(0)
+        again = node.agent.moves._open_shard(0)
         node.agent.saver.recover_one(again)
         again.log.close()
         return again
@@ -646,11 +640,11 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
 
     clock.sleep = sleep  # type: ignore[method-assign]
     saver = SimpleNamespace(commit=None, covered=lambda number: 7, forget=lambda shard: None)
-    agent: Any = SimpleNamespace(
-        saver=saver,
+    moves = SimpleNamespace(
         leave=lambda number: note("visits end"),
         hand_over=lambda number, keep_named: note("handed over"),
     )
+    agent: Any = SimpleNamespace(saver=saver, moves=moves)
     keeping: Any = SimpleNamespace(bring=bring, saved=lambda shard: None, drop=lambda number: None)
     holder: Any = Holder(
         held=HeldShards(clock, lambda text: None),

@@ -141,9 +141,9 @@ DEFECTS = [
     ),
     Defect(
         "a lease is released without waiting for visits",
-        "lycosa.crawl.agent:Agent.leave",
-        "await self._end_visits(",
-        "self._end_visits(",
+        "lycosa.crawl.moving:Mover.leave",
+        "await self._visits.end(number)",
+        "pass",
         39,
     ),
     Defect(
@@ -169,7 +169,7 @@ DEFECTS = [
     ),
     Defect(
         "a new holder does not count hosts as asked",
-        "lycosa.crawl.agent:Agent.adopt",
+        "lycosa.crawl.moving:Mover.adopt",
         "if unclean:",
         "if False:",
     ),
