@@ -114,6 +114,35 @@ class End(StrEnum):
     STOPPED = "stopped"
 
 
+def _always(shard: int, address: str) -> bool:
+    """Nobody else has our shards."""
+    return True
+
+
+class Team(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent has of others, if it is one of several. As it is here nobody else has anything.
+
+    The exchange carries all links between shards, whoever has them; whoever holds the leases sees to snapshots.
+    """
+
+    name: str = ""
+    """Goes into the names of the agent's archive files."""
+    owned: Sequence[int] = ()
+    """The shards that it begins with."""
+    size: int = 1
+    """How many agents share the crawl's visits and its bandwidth."""
+    exchange: Exchange | None = None
+    addresses: Addresses | None = None
+    hosts: Hosts | None = None
+    quota: RunQuota | None = None
+    ledger: Ledger = OwnDisk()
+    may_ask: Callable[[int, str], bool] = _always
+    """Whether a shard's hosts may be asked (at an address) now."""
+    segment_bytes: int = 0
+    random: Callable[[int], bytes] = os.urandom
+    """Names records of the archive."""
+
+
 def build(
     files: Files,
     options: Options,
@@ -136,6 +165,8 @@ def build(
     Without a `team` the agent has all shards and is ready to run; with one it has those of its part, and `begin`
     must be called when all of the team have recovered.
     """
+    alone = team is None
+    team = team or Team()
     clock = clock or SystemClock()
     meters = meters or Meters()
     manifest = manifests.open_or_create(files, milliseconds(clock), shards, hash_seed, splitter)
@@ -153,7 +184,7 @@ def build(
         fold = RankFold(keyer, options.frontier.rank_memory, followed_kinds(options.follow))
         ranker = Ranker(by_rank, fold, lock=levelling, clock=clock, meters=meters)
     limit = memory_limit()
-    frontier_bytes, seen_bytes = fitted(options, limit, team.size if team else 1)
+    frontier_bytes, seen_bytes = fitted(options, limit, team.size)
     if (frontier_bytes, seen_bytes) != (options.frontier.memory, options.seen.memory) and told is not None:
         told(
             f"the defaults want more than {limit >> 20} MB of memory: frontier.memory is {frontier_bytes >> 20} MB"
@@ -184,9 +215,9 @@ def build(
             options.archive,
             clock,
             crawl=manifest.crawl,
-            agent=team.name if team else "",
+            agent=team.name,
             info=info,
-            random=team.random if team else os.urandom,
+            random=team.random,
         )
     cache = ScatterCache(options.seen.cache or _LEAST_CACHE)
     memory = seen_bytes // manifest.shards
@@ -198,13 +229,13 @@ def build(
         store = open_store(options.seen.store, place.within("seen"), memory)
         contents = MemorySeen(place.within("content"))
         urls_seen, index = cache, content
-        if team is not None:
+        if not alone:
             # What one shard sent must not hold back a link of another, whose record may be all that is left.
             share = max(options.seen.cache // manifest.shards, _LEAST_CACHE)
             urls_seen = ScatterCache(1 << (share.bit_length() - 1))
             index = ContentIndex(total=manifest.shards)
         index.stores[number] = contents
-        log = Log(place.within("log"), team.segment_bytes if team else SEGMENT_BYTES)
+        log = Log(place.within("log"), team.segment_bytes or SEGMENT_BYTES)
         if by_rank is not None and log.end:
             by_rank.resume()
         return Shard(
@@ -240,9 +271,9 @@ def build(
 
     pulse = Pulse(clock)
     shards_here = ShardSet(options, split, clock)
-    for number in range(manifest.shards) if team is None else sorted(team.owned):
+    for number in range(manifest.shards) if alone else sorted(team.owned):
         shards_here.add(open_shard(number))
-    exchange = team.exchange if team else OwnExchange(shards_here, clock)
+    exchange = team.exchange or OwnExchange(shards_here, clock)
     saver = Saver(
         files=files,
         shards=shards_here,
@@ -250,20 +281,20 @@ def build(
         store=options.seen.store,
         clock=clock,
         exchange=exchange,
-        ledger=team.ledger if team else OwnDisk(),
+        ledger=team.ledger,
         levelling=levelling,
-        wanted=None if team else options.snapshot,
+        wanted=options.snapshot if alone else None,
     )
     saver.recover(told)
-    if team is None:  # a team's options know all its seeds
+    if alone:  # a team's options know all its seeds
         before = decode_options(shards_here[0].options) if shards_here[0].options else None
         options = shards_here.options = with_seeds(options, before, urls)
 
     guard = AddressGuard(options.allow, options.only_networks)
     fetch = options.fetch
-    if team is not None and fetch.bandwidth:
+    if fetch.bandwidth:
         fetch = msgspec.structs.replace(fetch, bandwidth=max(fetch.bandwidth // team.size, 1))
-    most_visits = max(options.visits // team.size, 1) if team else options.visits
+    most_visits = max(options.visits // team.size, 1)
     if fetchers is None:
         wanted, limit = most_visits, descriptors.raise_limit()
         most_visits = descriptors.fitting(wanted, len(shards_here) or manifest.shards, limit)
@@ -275,10 +306,8 @@ def build(
         most = min(fetch.connections, descriptors.connections(most_visits))
         fetch = msgspec.structs.replace(fetch, connections=most)
     fetchers = fetchers or Fetchers(FetchContext(fetch, clock, meters, guard))
-    limits: RunQuota = (
-        team.quota
-        if team
-        else RunLimits(options.limits, shards_here, clock, continuous=options.refresh.continuous)
+    limits = team.quota or RunLimits(
+        options.limits, shards_here, clock, continuous=options.refresh.continuous
     )
     page_limits = PageLimits(repeats=False)
     parsers = Parsers.load(page_limits, ScanParser(page_limits, deferred=True))
@@ -287,7 +316,7 @@ def build(
         meters.gauge("scorer.failed", lambda: order.failed)
     underway = Underway(None)
     if isinstance(files, DiskFiles):  # only a file of the machine can be mapped
-        underway = Underway(files.root / (f"{READING}-{team.name}" if team else READING))
+        underway = Underway(files.root / (READING if alone else f"{READING}-{team.name}"))
     schemes = frozenset(fetchers.schemes)
     hrefs = HrefMemo(
         options.href_cache // 4, rules, meters, schemes
@@ -304,13 +333,13 @@ def build(
     )
     refreshing = None
     if options.refresh.continuous:
-        refreshing = Refreshing(options.refresh, shards_here, order, clock, team.size if team else 1)
+        refreshing = Refreshing(options.refresh, shards_here, order, clock, team.size)
     visitor = Visitor(
         options=options,
         fetchers=fetchers,
         resolver=resolver or make_resolver(options.dns, guard, clock, meters),
         guard=guard,
-        addresses=team.addresses if team else AddressTable(options.politeness.address_wait),
+        addresses=AddressTable(options.politeness.address_wait) if team.addresses is None else team.addresses,
         rules=RulesKeeper(
             agent=options.robots.agent,
             attempts=options.robots.attempts,
@@ -320,11 +349,11 @@ def build(
         ),
         harvester=harvester,
         quota=limits,
-        hosts=OwnHosts(shards_here.of_host, clock, team.hosts if team else None),
+        hosts=OwnHosts(shards_here.of_host, clock, team.hosts),
         clock=clock,
         meters=meters,
         on_crop=on_crop,
-        may_ask=team.may_ask if team else _always,
+        may_ask=team.may_ask,
         told=told,
         refreshing=refreshing,
     )
@@ -335,7 +364,7 @@ def build(
         clock=clock,
         pulse=pulse,
         most=most_visits,
-        may_ask=team.may_ask if team else _always,
+        may_ask=team.may_ask,
         continuous=refreshing is not None,
     )
     chores = Chores(
@@ -363,7 +392,7 @@ def build(
     show(meters, shards_here, clock, refreshing)
     meters.gauge("visits.active", visits.__len__)
     agent = Agent(
-        name=team.name if team else "",
+        name=team.name,
         manifest=manifest,
         shards=shards_here,
         visits=visits,
@@ -379,54 +408,13 @@ def build(
         meters=meters,
         underway=underway,
         refreshing=refreshing,
-        mark=None if team else files,
+        mark=files if alone else None,
     )
-    if team is None:
+    if alone:
         agent.begin(urls, saver.archive_ends(), unclean=(unclean := files.exists(RUNNING)))
         if not unclean:
             write_whole(files, RUNNING, b"")
     return agent
-
-
-def _always(shard: int, address: str) -> bool:
-    """Nobody else has our shards."""
-    return True
-
-
-class Team:
-    """What makes an agent one of several: its part of the shards, and what it shares with the others."""
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        owned: Sequence[int],
-        size: int,
-        exchange: Exchange,
-        addresses: Addresses,
-        hosts: Hosts,
-        quota: RunQuota,
-        ledger: Ledger,
-        may_ask: Callable[[int, str], bool] | None = None,
-        segment_bytes: int = SEGMENT_BYTES,
-        random: Callable[[int], bytes] = os.urandom,
-    ) -> None:
-        """The exchange carries all links between shards, whoever has them; whoever holds the leases sees to
-        snapshots. `may_ask`: whether a shard's hosts may be asked (at an address) now."""
-        self.ledger = ledger
-        self.may_ask = may_ask or _always
-        self.segment_bytes = segment_bytes
-        self.random = random
-        """Names records of the archive."""
-        self.name = name
-        """Goes into the names of the agent's archive files."""
-        self.owned = owned
-        self.size = size
-        """How many agents share the crawl's visits and its bandwidth."""
-        self.exchange = exchange
-        self.addresses = addresses
-        self.hosts = hosts
-        self.quota = quota
 
 
 class Agent:
