@@ -17,7 +17,6 @@ from lycosa.clock import ManualClock, SystemClock
 from lycosa.cluster.control import Control
 from lycosa.cluster.courier import Courier
 from lycosa.cluster.held import Event, Held, HeldShards, Holder, Pace, Stage
-from lycosa.cluster.host_turns import HostAsker, HostKeeper
 from lycosa.cluster.lease import Holding, Lease
 from lycosa.cluster.links import send_seeds
 from lycosa.cluster.losses import lost_pages, records_of, valid_ends
@@ -29,6 +28,7 @@ from lycosa.cluster.saves import Saves
 from lycosa.cluster.storage import Away, DirectoryStorage
 from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
 from lycosa.cluster.tasks import end_tasks
+from lycosa.cluster.turns import TurnAsker, TurnHosts, TurnKeeper, of_hosts
 from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import SnapshotOptions, read_options
 from lycosa.crawl.saving import OwnDisk
@@ -333,13 +333,14 @@ class Frontier:
 async def test_a_hosts_turn_is_its_holders_to_give(
     engine: Engine, other: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lycosa.cluster.host_turns._ANSWER", PATIENCE)
+    monkeypatch.setattr("lycosa.cluster.turns._ANSWER", PATIENCE)
     clock = ManualClock()
     frontier = Frontier()
     may = [True]
-    keeper = HostKeeper(engine.requests, clock, expiry=60.0, wait=2.0)
+    keeper = TurnKeeper(engine.requests, clock, expiry=60.0, host_wait=2.0)
     await keeper.keep(1, frontier, lambda: may[0])
-    asker = HostAsker(other.requests, lambda host: 1 if host == "b.test" else 0, clock)
+    subject = of_hosts(lambda host: 1 if host == "b.test" else 0)
+    asker = TurnHosts(TurnAsker(other.requests, subject, clock), clock)
     assert not await asker.claim("a.test"), "nobody holds shard 0"
     while not await asker.claim("b.test"):  # until the server knows of the subscription
         pass
@@ -352,7 +353,7 @@ async def test_a_hosts_turn_is_its_holders_to_give(
     keeper.end_late()  # whoever had it is dead
     assert frontier.ended[-1] == ("b.test", clock.monotonic() + 2.0)
     may[0] = False
-    monkeypatch.setattr("lycosa.cluster.host_turns._ANSWER", 0.2)
+    monkeypatch.setattr("lycosa.cluster.turns._ANSWER", 0.2)
     assert not await asker.claim("b.test"), "who is late with his lease says nothing"
     await keeper.drop(1)
 
@@ -653,8 +654,9 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
         engine=None,  # type: ignore[arg-type]
         leases=SimpleNamespace(release=lambda number, turns: note("released")),  # type: ignore[arg-type]
         exchange=SimpleNamespace(remove=lambda number: note("quiet")),  # type: ignore[arg-type]
-        turns=SimpleNamespace(end=lambda number, wait: note("turns")),  # type: ignore[arg-type]
-        hosts=SimpleNamespace(drop=lambda number: note("hosts")),  # type: ignore[arg-type]
+        turns=SimpleNamespace(  # type: ignore[arg-type]
+            end=lambda number, wait: note("turns"), drop_hosts=lambda number: note("hosts")
+        ),
         rations=SimpleNamespace(settle=lambda *pages: note("settled"), end=lambda number: None),  # type: ignore[arg-type]
         clock=clock,
         about=None,  # type: ignore[arg-type]

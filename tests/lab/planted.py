@@ -102,9 +102,9 @@ DEFECTS = [
     ),
     Defect(
         "a host's turn is given twice",
-        "lycosa.cluster.host_turns:HostKeeper.keep",
-        "granted = hosts.claim(asked.host, now)",
-        "granted = hosts.claim(asked.host, now) or True",
+        "lycosa.cluster.turn_table:HostTable.ask",
+        "granted = self._hosts.claim(host, now)",
+        "granted = self._hosts.claim(host, now) or True",
         29,
     ),
     Defect(
@@ -215,7 +215,7 @@ DEFECTS = [
     ),
     Defect(
         "turns are granted by whoever once held the shard",
-        "lycosa.cluster.turns:TurnKeeper.keep",
+        "lycosa.cluster.turns:TurnKeeper._answer",
         "if not may_grant():",
         "if False:",
     ),
