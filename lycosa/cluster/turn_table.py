@@ -12,7 +12,7 @@ its turns:
   last, to the next one, who goes on from there; a new owner who was left nothing grants none for one expiry.
 
 A robots.txt may redirect to any host of the web, and a host is asked by one connection at a time, too. Its shard's
-frontier has its turn (`HostTable`): one that is not given back in time ends by itself, and the host rests for a while.
+frontier has its turn (`HostTable`): one that is not given back in time ends by itself, and the host then rests.
 """
 
 from __future__ import annotations
