@@ -35,6 +35,7 @@ behind it. A receiver that crashes between them may then log some of those links
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -231,6 +232,7 @@ class Reader:
         self._inbox = Inbox(cursors)
         self._foreign = foreign or Foreign()
         self._last: dict[str, int] = {}
+        self._purged: dict[str, int] = {}
         self.received = after
         """The last sequence that was read."""
 
@@ -268,10 +270,14 @@ class Reader:
 
         The last message of every sender stays: it says where the sender goes on.
         """
-        for lane, last in self._last.items():
-            away = await self._stream.purge(min(sequence + 1, last), lane)
+        before = {lane: min(sequence + 1, last) for lane, last in self._last.items()}
+        due = [(lane, end) for lane, end in before.items() if end > self._purged.get(lane, 0)]
+        for (lane, end), away in zip(
+            due, await asyncio.gather(*(self._stream.purge(end, lane) for lane, end in due)), strict=True
+        ):
             if away is not None:
                 return away
+            self._purged[lane] = end
         return None
 
     async def close(self) -> None:

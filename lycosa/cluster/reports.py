@@ -21,7 +21,7 @@ from lycosa.engine.protocol import Engine, got
 
 _NEWS = 4
 """Looks between two reports that differ in numbers only; what matters for the end is told at once. At least"""
-_SECONDS = 0.5
+_SECONDS = 1.0
 _STALE = 10.0
 """A report is written again after so many seconds, whether or not anything changed."""
 
@@ -61,6 +61,7 @@ class Reporter:
         now = self._clock.monotonic()
         for number in self._reported.keys() - self._held.keys():
             del self._reported[number]
+        told: list[Report] = []
         for held in self._held.crawling():
             report = self._report_on(held)
             before, at = self._reported.get(held.number, (None, 0.0))
@@ -69,7 +70,8 @@ class Reporter:
             )
             if news or now - at >= _STALE or (before is not None and _matters(report, before)):
                 self._reported[held.number] = (report, now)
-                await self._control.report(report)
+                told.append(report)
+        await asyncio.gather(*map(self._control.report, told))  # together: they are heard of together, too
 
     async def last_word(self, held: Held) -> None:
         """A shard is about to be handed over: its numbers as they are now; of its closed exchange, as last told."""

@@ -66,7 +66,7 @@ _DEATHS = 5
 _SOON = 30.0
 _BACKOFF = 0.25
 _TICK = 0.1
-_METERS = 0.5
+_METERS = 1.0
 _STOPPING = 60.0
 """Seconds that agents are given to stop; then they are killed, and the next start recovers them."""
 _LOOK = 0.1

@@ -104,6 +104,34 @@ async def test_a_new_holder_goes_on_where_the_stream_ends_also_after_a_purge(eng
     await reader.close()
 
 
+async def test_only_senders_of_whom_there_is_something_to_purge_are_purged(engine: Engine) -> None:
+    await make(engine)
+    one, two = sender_of(engine, 1, 1), sender_of(engine, 2, 1)
+    for end in (10, 20):
+        await one.send(end, [row(end - 1)])
+        await two.send(end, [row(end - 1)])
+    reader = reader_of(engine)
+    await read_all(reader, engine)
+    purged: list[str | None] = []
+    purge = reader._stream.purge
+
+    async def counted(before: int, lane: str | None = None) -> Unavailable | None:
+        purged.append(lane)
+        return await purge(before, lane)
+
+    reader._stream.purge = counted  # type: ignore[method-assign]
+    await reader.purge(reader.received)
+    assert sorted(map(str, purged)) == ["1", "2"]
+    await reader.purge(reader.received)
+    assert len(purged) == 2, "nothing has come since"
+    await two.send(30, [row(25)])
+    await read_all(reader, engine)
+    await reader.purge(reader.received)
+    assert purged[2:] == ["2"]
+    assert answered(await engine.stream("x.7").ends()).first == 3, "the last of every sender stays"
+    await reader.close()
+
+
 async def test_a_stale_senders_batch_is_not_dropped(engine: Engine) -> None:
     """The new holder found it in the stream and went on behind it: nobody else would send it."""
     await make(engine)

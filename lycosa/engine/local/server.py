@@ -70,13 +70,18 @@ class _Asked:
         self.left = left
 
 
+def _keys_of(key: str) -> str:
+    """What stands for keys, or patterns, that begin with the same word: whoever watches others is not woken."""
+    return f"={key.partition('.')[0]}"
+
+
 class LocalServer:
     """Keeps what one run of a crawl has; see the module."""
 
     def __init__(self, after: int = 0) -> None:
         """`after`: sequences up to this one were used in earlier runs."""
         self._kept = KeptCrawl(after)
-        self._waiting: dict[str, list[_Waiting]] = {}  # by stream; "" the keys
+        self._waiting: dict[str, list[_Waiting]] = {}  # by stream, or by `_keys_of`
         self._news: set[str] = set()
         self._answering: dict[str, list[_Client]] = {}
         self._asked: dict[int, _Asked] = {}
@@ -121,10 +126,10 @@ class LocalServer:
         if word in _KEPT:
             answer = self._kept.act(word, *more)
             if word in ("append", "set") and isinstance(answer, int):
-                self._changed(more[0] if word == "append" else "")
+                self._changed(more[0] if word == "append" else _keys_of(more[0]))
         elif word in _WAITING:
             *what, seconds = more
-            of = what[0] if word == "read" else ""
+            of = what[0] if word == "read" else _keys_of(what[0])
             answer = self._wait(client, number, of, lambda: self._kept.act(word, *what), seconds)
         else:
             answer = getattr(self, f"_{word}")(client, number, *more)
