@@ -65,7 +65,7 @@ class Gap(StorageError):  # noqa: N818
     """Frames are missing from the stream."""
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True):
+class Framed(msgspec.Struct, frozen=True, array_like=True):
     """What a message holds."""
 
     epoch: int
@@ -79,10 +79,10 @@ class Cursors(msgspec.Struct, frozen=True):
 
 
 def encode(epoch: int, frame: Frame) -> bytes:
-    return MAGIC + zstandard.ZstdCompressor(level=1).compress(msgspec.msgpack.encode(Message(epoch, frame)))
+    return MAGIC + zstandard.ZstdCompressor(level=1).compress(msgspec.msgpack.encode(Framed(epoch, frame)))
 
 
-def decode(data: bytes) -> Message | None:
+def decode(data: bytes) -> Framed | None:
     """What a message holds; None if it is none of ours."""
     if data[:4] != MAGIC:
         return None
@@ -90,7 +90,7 @@ def decode(data: bytes) -> Message | None:
         if zstandard.frame_content_size(data[4:]) > _LARGEST:
             return None  # the limit below does not hold for a frame that says its size
         plain = zstandard.ZstdDecompressor().decompress(data[4:], max_output_size=_LARGEST)
-        message = msgspec.msgpack.decode(plain, type=Message)
+        message = msgspec.msgpack.decode(plain, type=Framed)
     except (zstandard.ZstdError, msgspec.MsgspecError):
         return None
     frame = message.frame

@@ -30,7 +30,7 @@ from lycosa.cluster.machine import Machine
 from lycosa.cluster.outcomes import Damaged
 from lycosa.cluster.placement import place
 from lycosa.cluster.rations import Rations
-from lycosa.cluster.reports import Reporter
+from lycosa.cluster.reports import ShardReporter
 from lycosa.cluster.saves import Saves
 from lycosa.cluster.streaming import StreamExchange
 from lycosa.cluster.tasks import end_tasks
@@ -152,7 +152,7 @@ class Membership:
             foreign=foreign,
         )
         self._saves = Saves(self._holder, self._keeping, lambda: agent.options.snapshot, clock, told)
-        self._reporter = Reporter(
+        self._reporter = ShardReporter(
             me=me,
             engine=engine,
             control=control,

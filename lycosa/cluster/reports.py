@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from lycosa.clock import Clock
-from lycosa.cluster.control import About, Control, Ending, Report, State, Totals, Wanted
+from lycosa.cluster.control import About, Control, Ending, Report, ReportTotals, State, Wanted
 from lycosa.cluster.held import Held, HeldShards
 from lycosa.cluster.names import exchange_of
 from lycosa.cluster.streaming import StreamExchange
@@ -26,7 +26,7 @@ _STALE = 10.0
 """A report is written again after so many seconds, whether or not anything changed."""
 
 
-class Reporter:
+class ShardReporter:
     """Reports on the shards that an agent holds, and sees the end."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Reporter:
             ),  # the exchange may be closed already
             sent=self._exchange.sent(number),
             idle=committed and self._exchange.is_quiet(number) and self._agent.is_idle(shard),
-            totals=Totals(
+            totals=ReportTotals(
                 at=self._clock.wall(),
                 pages=totals.pages,
                 fetches=totals.fetched,

@@ -28,7 +28,7 @@ from lycosa.crawl.replay import replay
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.shard_set import ShardSet
 from lycosa.crawl.snapshots import Snapshots, missing_files, snapshot_claims
-from lycosa.crawl.wholeness import Known, Missing, cursor_claims, missing, refuse
+from lycosa.crawl.wholeness import Known, MissingLog, cursor_claims, missing, refuse
 from lycosa.files import Files
 from lycosa.log.log import Batch, pack
 from lycosa.log.snapshot import SnapshotWriter
@@ -228,7 +228,7 @@ class Saver:
     def _demand_snapshots(self, shards: Sequence[Shard]) -> None:
         """Refuse logs that do not hold what the shards' snapshots know of them."""
         ends = {shard.number: shard.log.committed for shard in shards}
-        troubles: list[Missing | str] = []
+        troubles: list[MissingLog | str] = []
         claims: list[Known] = []
         for number in ends:
             place = self._snapshots.place(number)

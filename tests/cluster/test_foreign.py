@@ -10,7 +10,7 @@ import pytest
 from nats.aio.client import Client
 
 from lycosa.clock import ManualClock
-from lycosa.cluster.control import About, Control, Report, Totals
+from lycosa.cluster.control import About, Control, Report, ReportTotals
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.leases import Leases, Presence, Said
 from lycosa.cluster.links import MAGIC, Reader
@@ -121,7 +121,7 @@ async def test_totals_that_are_no_numbers_make_no_report(engine: Engine, bucket:
         "received": 0,
         "sent": 1,
     }
-    good = Report(**one, idle=True, totals=Totals(pages=3))
+    good = Report(**one, idle=True, totals=ReportTotals(pages=3))
     await bucket.put("report.0", msgspec.json.encode(good).replace(b'"pages":3', b'"pages":"many"'))
     assert await control.reports() == {}
 

@@ -16,9 +16,9 @@ from lycosa.cluster.links import (
     Answered,
     Arrival,
     Ask,
+    Framed,
     Gap,
     Inbox,
-    Message,
     Reader,
     Sender,
     decode,
@@ -239,7 +239,7 @@ def test_parts_follow_each_other_and_hold_everything(rows: list[Row], asks: list
 @given(_rows, _asks)
 def test_messages_are_read_as_written(rows: list[Row], asks: list[Ask]) -> None:
     frame = links_frame(3, 7, 0, 21, rows, asks, 5)
-    assert decode(encode(9, frame)) == Message(9, frame) and frame.rows() == rows
+    assert decode(encode(9, frame)) == Framed(9, frame) and frame.rows() == rows
 
 
 @given(st.binary(max_size=80), st.booleans())
@@ -247,7 +247,7 @@ def test_any_bytes_are_a_message_or_none(data: bytes, packed: bool) -> None:
     payload = b"LyX1" + (zstandard.compress(data) if packed else data)
     for each in (data, payload):
         decoded = decode(each)
-        assert decoded is None or isinstance(decoded, Message)
+        assert decoded is None or isinstance(decoded, Framed)
 
 
 async def test_contents_are_asked_about_and_answered(engine: Engine) -> None:

@@ -118,7 +118,7 @@ DEFECTS = [
         "the end is seen in one look",
         "lycosa.cluster.control:Ending.look",
         "before = self._before\n",
-        "return Verdict(True, round_)\n",
+        "return EndVerdict(True, round_)\n",
     ),
     Defect(
         "the end is seen without asking whether the exchange is read",
