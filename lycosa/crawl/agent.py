@@ -43,6 +43,7 @@ from lycosa.crawl.gauges import show
 from lycosa.crawl.harvest import Crop, Harvester
 from lycosa.crawl.hosts import OwnHosts
 from lycosa.crawl.limits import RunLimits, RunQuota
+from lycosa.crawl.link_store import LinkStore
 from lycosa.crawl.machine import fitted, memory_limit
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.moving import Mover
@@ -86,7 +87,7 @@ from lycosa.page.registry import Parsers
 from lycosa.page.scan import ScanParser
 from lycosa.pages.packed import PackedPages
 from lycosa.records import Link, LinkKind, Links, Seeded, Skipped
-from lycosa.seen.cache import CachedSeen, ScatterCache
+from lycosa.seen.cache import ScatterCache
 from lycosa.seen.memory import MemorySeen
 from lycosa.seen.stores import open_store
 from lycosa.url.hrefs import HrefMemo
@@ -241,9 +242,7 @@ def build(
         return Shard(
             number,
             log=log,
-            seen=CachedSeen(urls_seen, store, meters) if options.seen.cache else store,
-            store=store,
-            cache=urls_seen,
+            links=LinkStore(store, urls_seen, meters if options.seen.cache else None),
             frontier=PackedFrontier(clock, order, manifest.hash_seed, back_queues=back_queues),
             calendar=Calendar(place.within("calendar")),
             revisits=Calendar(place.within("revisits")),

@@ -132,8 +132,8 @@ class Chores:
             self._pulse.wake()
         if shard.admission.coming is not None and (Chore.FETCH, number) not in self._tasks:
             self._start(Chore.FETCH, number, self._fetch(shard, shard.admission.coming[1].position))
-        low = shard.seen.waiting and shard.frontier.pending < LOW_WATER
-        if (low or shard.seen.due) and (Chore.MERGE, number) not in self._tasks:
+        low = shard.links.found.waiting and shard.frontier.pending < LOW_WATER
+        if (low or shard.links.found.due) and (Chore.MERGE, number) not in self._tasks:
             self._start(Chore.MERGE, number, self._merge(shard))
 
     def patience(self) -> float:
@@ -153,13 +153,13 @@ class Chores:
         shard.log.keep(await asyncio.to_thread(shard.log.fetch, position))
 
     async def _merge(self, shard: Shard) -> None:
-        merge = shard.seen.plan()
+        merge = shard.links.found.plan()
         if merge is None:
             return
         try:
             await asyncio.to_thread(merge.run)
         except BaseException:
-            shard.seen.abandon(merge)
+            shard.links.found.abandon(merge)
             raise
         shard.merged(merge)
         more = True

@@ -28,6 +28,7 @@ from lycosa.crawl.admission import Admission, LinkRules, Offer, found_in
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import FollowOptions, Options, decode_options
 from lycosa.crawl.exchange import Outbox, unpack_hint
+from lycosa.crawl.link_store import LinkStore
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals
@@ -64,14 +65,15 @@ from lycosa.records import (
     Waiting,
     Why,
 )
-from lycosa.seen.cache import Cache
-from lycosa.seen.protocol import Merge, Merging, Seen
+from lycosa.seen.protocol import Merge, Seen
 from lycosa.state import Durable, Filed
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
 
 REDIRECT = int(LinkKind.REDIRECT)
+_ASKED = frozenset((Why.FAILED, Why.RETRY, Why.BUSY, Why.ADDRESS))
+"""Why a URL was skipped or deferred whose host was found."""
 _AT_ONCE = 1_000
 _TRICKLE = 64
 """URLs that come back from the calendar to a shard without any, however full the memory is."""
@@ -151,9 +153,7 @@ class Shard:
         number: int,
         *,
         log: Log,
-        seen: Merging,
-        store: Merging,
-        cache: Cache,
+        links: LinkStore,
         frontier: Frontier,
         calendar: Calendar,
         revisits: Calendar,
@@ -177,9 +177,7 @@ class Shard:
         every record that is appended, before its links are given levels."""
         self.number = number
         self.log = log
-        self.seen = seen
-        """The uniqueness store, with the agent's URL cache before it: for links found here."""
-        self.store = store
+        self.links = links
         self.frontier = frontier
         self.calendar = calendar
         self.revisits = revisits
@@ -191,7 +189,7 @@ class Shard:
         self.pages = PlainPages() if pages is None else pages
         self.budgets = Budgets(0, 0, lambda _: "") if budgets is None else budgets
         self.totals = Totals()
-        self.outbox = Outbox(cache)
+        self.outbox = Outbox(links.sent)
         self.cursors: dict[int, int] = {}
         """Of each sender: links it logged before this position have been received."""
         self.answers: dict[int, int] = {}
@@ -213,8 +211,7 @@ class Shard:
         self.admission = Admission(
             number,
             log=log,
-            seen=seen,
-            store=store,
+            links=links,
             frontier=frontier,
             left=left,
             outbox=self.outbox,
@@ -299,6 +296,8 @@ class Shard:
     def learn(self, record: Record, position: int) -> None:
         """What a record tells besides where URLs are: totals, sites, cursors, options."""
         self.totals.apply(record)
+        if (found := _reached(record)) and (host := self.sites.peek(found)) is not None:
+            host.dns_failures = 0
         if isinstance(record, Fetched):
             self._count_fetch(record)
             self._spend(record)
@@ -377,15 +376,13 @@ class Shard:
             self.calendar.withdraw(url)
         if len(self.revisits):
             self.revisits.withdraw(url)
-        self.seen.mark(np.array([key], np.uint64))
+        self.links.found.mark(np.array([key], np.uint64))
 
     def _count_fetch(self, record: Fetched) -> None:
         site = self.sites.get(site_of(record.url))
         site.pages += record.before is not Before.PAGE
         site.last_ms = record.timing.total
         site.asked = True
-        if (host := self.sites.peek(host_of(record.url))) is not None:
-            host.dns_failures = 0
         self._remember_end(record.stored)
 
     def _spend(self, record: Fetched) -> None:
@@ -409,6 +406,10 @@ class Shard:
             end = stored.offset + stored.length
             if end > self.archive_ends.get(stored.file, 0):
                 self.archive_ends[stored.file] = end
+
+    def forget_archive_ends(self) -> None:
+        """What the records so far point into is safe elsewhere: nobody asks for it again."""
+        self.archive_ends.clear()
 
     def defer(self, record: Deferred, live: bool) -> None:
         """The URL, which has left, or the site waits for its time."""
@@ -489,7 +490,7 @@ class Shard:
 
     def knows(self, url: str) -> bool:
         """Whether a URL is certainly known here."""
-        return bool(self.seen.certain(np.array([self.keyer.key(url)], np.uint64))[0])
+        return bool(self.links.found.certain(np.array([self.keyer.key(url)], np.uint64))[0])
 
     def offer_links(self, record: Record, position: int) -> None:
         """Offer the links that a record brings."""
@@ -507,7 +508,7 @@ class Shard:
             "totals": self.totals,
             "sites": self.sites,
             "pages": self.pages,
-            "seen": self.seen,
+            "seen": self.links.found,
             "content": self.content_store,
             "frontier": self.frontier,
             "calendar": self.calendar,
@@ -520,7 +521,7 @@ class Shard:
     def filed(self) -> dict[str, Filed]:
         """Those of the parts that keep files."""
         return {
-            "seen": self.seen,
+            "seen": self.links.found,
             "content": self.content_store,
             "calendar": self.calendar,
             "revisits": self.revisits,
@@ -566,11 +567,11 @@ class Shard:
 
     def merged(self, merge: Merge) -> None:
         """A merge of the store has run: what it found new is to be put into the frontier (`put_answered`)."""
-        self.admission.answered(self.seen.apply(merge))
+        self.admission.answered(self.links.found.apply(merge))
 
     def has_work(self, until: int) -> bool:
         """Whether anything is left to do, now or before a time (in milliseconds)."""
-        if self.frontier.pending or self.seen.waiting or len(self.outbox) or len(self.left):
+        if self.frontier.pending or self.links.found.waiting or len(self.outbox) or len(self.left):
             return True
         if self.continuous or self.rescoping is not None or self.admission.coming is not None:
             return True
@@ -608,6 +609,15 @@ class Shard:
         self.admission.put(
             [Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt, row.before) for row in due]
         )
+
+
+def _reached(record: Record) -> str:
+    """The host that had an address, by a record of what came of asking it; "" if none had."""
+    if isinstance(record, Robots):
+        return host_of(record.site + "/")
+    if isinstance(record, Fetched) or (isinstance(record, Skipped | Deferred) and record.why in _ASKED):
+        return host_of(record.url)
+    return ""
 
 
 def _looked_at(record: Deferred) -> Deferred:

@@ -252,14 +252,11 @@ class Visitor:
 
     async def _arrive(self, turn: Stay, waiting: Waiting) -> bool | None:
         """Find the host's address and get its turn. None: there; else what `_one` returns."""
-        shard = turn.shard
         found = await self._resolver.resolve(turn.host)
         if isinstance(found, DnsFailure):
             if found.kind is DnsKind.LOCAL:
                 return self._short(turn, f"no name can be asked for: {found.detail}")
             return self._no_address(turn, waiting, found)
-        if (host := shard.sites.peek(turn.host)) is not None and host.dns_failures:
-            host.dns_failures = 0
         refusals = []
         for address in found.addresses:
             why = self._guard.refuses(address)
