@@ -32,6 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh32_intdigest
 
+from lycosa.clock import Clock
+from lycosa.crawl.config import Options
 from lycosa.crawl.exchange import Outbox, Row, pack_hint, unpack_hint
 from lycosa.crawl.link_store import LinkStore
 from lycosa.crawl.splitting import Splitter
@@ -109,6 +111,22 @@ class Offer(NamedTuple):
         return len(self.rows) + len(self.leaving)
 
 
+class Shared(NamedTuple):
+    """What all shards of an agent have in common."""
+
+    order: Order
+    keyer: Keyer
+    splitter: Splitter
+    sampler: Sampler
+    room: Room
+    clock: Clock
+    scope_of: Callable[[Options], Scope]
+    noted: Callable[[Record], None] | None = None
+    """Hears of every record that is appended, before its links are given levels."""
+    low_rank: Callable[[int], bool] | None = None
+    """Whether the page of a key is known to be of low rank."""
+
+
 class Admission:
     """The way of a shard's links into its frontier; the module's docstring says how."""
 
@@ -121,28 +139,22 @@ class Admission:
         frontier: Frontier,
         left: LeftBehind,
         outbox: Outbox,
-        order: Order,
-        keyer: Keyer,
-        splitter: Splitter,
-        sampler: Sampler,
-        room: Room,
-        low_rank: Callable[[int], bool] | None = None,
+        shared: Shared,
         tells_domains: bool = False,
     ) -> None:
-        """`low_rank`: whether the page of a key is known to be of low rank. `tells_domains`: other shards want to
-        know which domain a link came from."""
+        """`tells_domains`: other shards want to know which domain a link came from."""
         self._number = number
         self._log = log
         self._links = links
         self._frontier = frontier
         self._left = left
         self._outbox = outbox
-        self._order = order
-        self._keyer = keyer
-        self._splitter = splitter
-        self._sampler = sampler
-        self._room = room
-        self._low_rank = low_rank
+        self._order = shared.order
+        self._keyer = shared.keyer
+        self._splitter = shared.splitter
+        self._sampler = shared.sampler
+        self._room = shared.room
+        self._low_rank = shared.low_rank
         self._tells_domains = tells_domains
         self._source = ("", 0)  # the last page asked about, and its domain's hash
         self._others_next = True

@@ -34,6 +34,7 @@ from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.content.change import content_digest
 from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
+from lycosa.crawl.admission import Shared
 from lycosa.crawl.blaming import Blame
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.chores import Chores
@@ -224,6 +225,18 @@ def build(
     memory = seen_bytes // manifest.shards
     content = ContentIndex(total=manifest.shards)
 
+    shared = Shared(
+        order=order,
+        keyer=keyer,
+        splitter=split,
+        sampler=sampler,
+        room=room,
+        clock=clock,
+        scope_of=scope_of,
+        noted=ranker.note if ranker else None,
+        low_rank=judging.is_low if judging else None,
+    )
+
     def open_shard(number: int) -> Shard:
         """A shard as it is before recovery. Nothing of it is shared with others but cache and content."""
         place = files.within(manifests.shard_directory(number))
@@ -257,15 +270,7 @@ def build(
             ),
             content=index,
             content_store=contents,
-            order=order,
-            keyer=keyer,
-            splitter=split,
-            sampler=sampler,
-            room=room,
-            scope_of=scope_of,
-            clock=clock,
-            noted=ranker.note if ranker else None,
-            low_rank=judging.is_low if judging else None,
+            shared=shared,
         )
 
     pulse = Pulse(clock)

@@ -17,30 +17,25 @@ one (a `Configured` with another scope) makes the shard read its log again, in a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.clock import Clock
-from lycosa.crawl.admission import Admission, LinkRules, Offer, found_in
+from lycosa.crawl.admission import Admission, LinkRules, Offer, Shared, found_in
 from lycosa.crawl.budgets import Budgets
-from lycosa.crawl.config import FollowOptions, Options, decode_options
+from lycosa.crawl.config import FollowOptions, decode_options
 from lycosa.crawl.exchange import Outbox, unpack_hint
 from lycosa.crawl.link_store import LinkStore
 from lycosa.crawl.sites import SiteTable
-from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals
 from lycosa.frontier import (
     Calendar,
     Entry,
     Frontier,
     LeftBehind,
-    Order,
     PolitenessOptions,
-    Room,
-    Sampler,
     wait_after,
 )
 from lycosa.log.log import Log
@@ -67,7 +62,6 @@ from lycosa.records import (
 )
 from lycosa.seen.protocol import Merge, Seen
 from lycosa.state import Durable, Filed
-from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
 
@@ -160,21 +154,12 @@ class Shard:
         content: ContentIndex,
         content_store: Seen,
         left: LeftBehind,
-        order: Order,
-        keyer: Keyer,
-        splitter: Splitter,
-        sampler: Sampler,
-        room: Room,
-        scope_of: Callable[[Options], Scope],
-        clock: Clock,
+        shared: Shared,
         sites: SiteTable | None = None,
         pages: PageTable | None = None,
         budgets: Budgets | None = None,
-        noted: Callable[[Record], None] | None = None,
-        low_rank: Callable[[int], bool] | None = None,
     ) -> None:
-        """Without `sites` or `pages` that table is in RAM alone, without `budgets` there are none. `noted` hears of
-        every record that is appended, before its links are given levels."""
+        """Without `sites` or `pages` that table is in RAM alone, without `budgets` there are none."""
         self.number = number
         self.log = log
         self.links = links
@@ -206,8 +191,8 @@ class Shard:
         """Whether pages are come back to."""
         self.content = content
         self.left = left
-        self.keyer = keyer
-        self.splitter = splitter
+        self.keyer = shared.keyer
+        self.splitter = shared.splitter
         self.admission = Admission(
             number,
             log=log,
@@ -215,18 +200,13 @@ class Shard:
             frontier=frontier,
             left=left,
             outbox=self.outbox,
-            order=order,
-            keyer=keyer,
-            splitter=splitter,
-            sampler=sampler,
-            room=room,
-            low_rank=low_rank,
+            shared=shared,
             tells_domains=self.budgets.by_domain,
         )
-        self._noted = noted
-        self._room = room
-        self._scope_of = scope_of
-        self._clock = clock
+        self._noted = shared.noted
+        self._room = shared.room
+        self._scope_of = shared.scope_of
+        self._clock = shared.clock
         self._scope_text: bytes = b""
         self.changes: list[Change] = []
         """Changes of scope that brought something back, and the last one."""

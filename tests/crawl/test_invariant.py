@@ -17,6 +17,7 @@ import pytest
 
 from lycosa.clock import Clock, ManualClock
 from lycosa.crawl import manifest as manifests
+from lycosa.crawl.admission import Shared
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options
 from lycosa.crawl.link_store import LinkStore
@@ -107,13 +108,9 @@ class World:
             left=PlainLeftBehind(),
             sites=SiteTable(),
             budgets=Budgets(2, 3, self.domains.domain),
-            order=DepthOrder(),
-            keyer=self.keyer,
-            splitter=self.splitter,
-            sampler=Sampler(options),
-            room=room,
-            scope_of=self.scope_of,
-            clock=clock,
+            shared=Shared(
+                DepthOrder(), self.keyer, self.splitter, Sampler(options), room, clock, self.scope_of
+            ),
             pages=PackedPages(files.within("pages"), memory=4 * ROW_BYTES, recent=2),
         )
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.clock import ManualClock
+from lycosa.crawl.admission import Shared
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options, encode_options
 from lycosa.crawl.link_store import LinkStore
@@ -139,14 +140,16 @@ def _shard(
         left=left,
         sites=SiteTable(files.within("sites"), seed=keyer.seed),
         budgets=Budgets(0, 0, domains.domain),
-        order=order,
-        keyer=keyer,
-        splitter=Splitter(1, domains),
-        sampler=Sampler(options.frontier),
-        room=room,
-        scope_of=lambda options: Scope(options.scope, options.near, domains),
-        clock=clock,
-        low_rank=low_rank,
+        shared=Shared(
+            order=order,
+            keyer=keyer,
+            splitter=Splitter(1, domains),
+            sampler=Sampler(options.frontier),
+            room=room,
+            clock=clock,
+            scope_of=lambda options: Scope(options.scope, options.near, domains),
+            low_rank=low_rank,
+        ),
     )
 
 
