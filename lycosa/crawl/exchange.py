@@ -159,19 +159,6 @@ class Outbox:
         self._shut.difference_update(owners)
 
 
-def receive(
-    receiver: Shard,
-    sender: int,
-    cursor: int,
-    rows: list[Row],
-    at: int,
-    asks: Sequence[tuple[int, int, int]] = (),
-    sequence: int = 0,
-) -> int:
-    """Append all of it at once (see `receiving`); how many records."""
-    return sum(1 for _ in receiving(receiver, sender, cursor, rows, at, asks, sequence))
-
-
 def receiving(
     receiver: Shard,
     sender: int,
