@@ -20,7 +20,7 @@ import pytest
 from lycosa import records
 from lycosa.cli import main as cli
 from lycosa.cluster import growing
-from lycosa.crawl import agent, budgets, harvest, manifest, rules, visit, watchdog
+from lycosa.crawl import agent, budgets, harvest, manifest, rules, scheduling, visit, watchdog
 from lycosa.crawl.config import Options
 from lycosa.crawl.shard import Shard
 from lycosa.fetch import http
@@ -80,7 +80,7 @@ NUMBERS = {
     r"\*\*Snapshot\*\*, every (\d+) minutes": DEFAULTS.snapshot.seconds / 60,
     r"minutes, every ([\d,]+) records": DEFAULTS.snapshot.records,
     r"neither of the last (\d+) snapshots": snapshot.KEPT,
-    r"may finish \((\d+) s\)": agent._GRACE,
+    r"may finish \((\d+) s\)": scheduling.GRACE,
     r"kills a crawl up to (\d+) times with SIGKILL": test_kill.KILLS,
     r"cut into shards \((\d+) unless": manifest.DEFAULT_SHARDS,
     r"up to (\d+) MiB of URLs": harvest.MOST_BYTES >> 20,

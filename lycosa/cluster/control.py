@@ -102,7 +102,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0  # when it was last started, in milliseconds; 0: never
 
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
+class ReportTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What a shard has come to, in numbers."""
 
     at: float = 0.0  # when it was said, in seconds of the holder's clock
@@ -133,7 +133,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     received: int  # sequence of its exchange stream up to which links are in the committed log
     sent: int  # the least position up to which its links have been sent to everybody
     idle: bool  # nothing pending, waiting, deferred within the horizon or in flight
-    totals: Totals = Totals()
+    totals: ReportTotals = ReportTotals()
 
     def moved_since(self, other: Report) -> bool:
         return (self.epoch, self.end, self.received) != (other.epoch, other.end, other.received)
@@ -169,7 +169,7 @@ def _refuse_stale(quota: Quota, shard: int, epoch: int) -> None:
         raise Fenced(f"shard {shard} has a holder of epoch {since}")
 
 
-class Verdict(NamedTuple):
+class EndVerdict(NamedTuple):
     """Whether a crawl is over; if not, the round that holders should answer (maybe the one they know)."""
 
     over: bool
@@ -184,24 +184,24 @@ class Ending:
         self._before: dict[int, Report] | None = None
         self._round = -1
 
-    def look(self, reports: Mapping[int, Report], ends: Mapping[int, int], round_: int) -> Verdict:
+    def look(self, reports: Mapping[int, Report], ends: Mapping[int, int], round_: int) -> EndVerdict:
         """Look at all reports, in the round that `state` has.
 
         `ends`: the last sequence of every exchange stream, asked for after the reports were read.
         """
         if not self._quiet(reports, ends):
             self._before = None
-            return Verdict(False, round_)
+            return EndVerdict(False, round_)
         if any(report.round < round_ for report in reports.values()):
-            return Verdict(False, round_)  # not all have answered yet
+            return EndVerdict(False, round_)  # not all have answered yet
         before = self._before
         if before is None or self._round < round_:
             if before is not None and not any(
                 reports[shard].moved_since(before[shard]) for shard in range(self._shards)
             ):
-                return Verdict(True, round_)
+                return EndVerdict(True, round_)
             self._before, self._round = dict(reports), round_
-        return Verdict(False, round_ + 1)
+        return EndVerdict(False, round_ + 1)
 
     def _quiet(self, reports: Mapping[int, Report], ends: Mapping[int, int]) -> bool:
         for shard in range(self._shards):

@@ -29,7 +29,6 @@ import msgspec
 from lycosa.clock import Clock
 from lycosa.cluster.control import About
 from lycosa.cluster.foreign import Foreign
-from lycosa.cluster.host_turns import HostKeeper
 from lycosa.cluster.keeping import Keeper, Keeping
 from lycosa.cluster.lease import Holding
 from lycosa.cluster.leases import Leases
@@ -158,7 +157,6 @@ class Holder:
         leases: Leases,
         exchange: StreamExchange,
         turns: TurnKeeper,
-        hosts: HostKeeper,
         rations: Rations,
         clock: Clock,
         about: About,
@@ -176,7 +174,6 @@ class Holder:
         self._leases = leases
         self._exchange = exchange
         self._turns = turns
-        self._hosts = hosts
         self._rations = rations
         self._clock = clock
         self._about = about
@@ -213,8 +210,8 @@ class Holder:
         gone = await asyncio.to_thread(self._keeping.lost, number, start)
         held.lost = len(gone)
         await self._refresh()
-        await self._agent.adopt(number, apart=True, mend=lambda shard: gone)
-        shard = self._agent.saver.find(number)
+        await self._agent.moves.adopt(number, apart=True, mend=lambda shard: gone)
+        shard = self._agent.shards.find(number)
         if shard is None:
             return Fenced("its tail took nothing from us")
         held.shard = shard
@@ -244,8 +241,7 @@ class Holder:
             foreign=self._foreign,
         )
         self._exchange.add(number, out, incoming)
-        await self._turns.keep(number, lambda: self.held.may_fetch(number), holding.turns)
-        await self._hosts.keep(number, shard.frontier, lambda: self.held.may_fetch(number))
+        await self._turns.keep(number, shard.frontier, lambda: self.held.may_fetch(number), holding.turns)
         again = f", {held.lost} pages are lost and fetched again" if held.lost else ""
         self._told(f"shard {number}: taken, epoch {holding.epoch}, {shard.log.end:,} records{again}")
         held.on(Event.READY)
@@ -270,7 +266,7 @@ class Holder:
     async def save(self) -> None:
         """Checkpoint every shard that moved since its last."""
         async with self._saving:
-            await self._agent.snapshot()
+            await self._agent.saver.snapshot()
             await self._keeping.bring(self._agent.saver.commit)
             for held in self.held.crawling():
                 if held.stage is Stage.CRAWLING:  # still
@@ -324,10 +320,10 @@ class Holder:
         held.on(Event.CLOSED)
         shard = held.shard
         await self._exchange.remove(number)
-        await self._hosts.drop(number)
-        await self._agent.leave(number)  # all that are handed over at once, together
+        await self._turns.drop_hosts(number)
+        await self._agent.moves.leave(number)  # all that are handed over at once, together
         async with self._saving:
-            await self._agent.hand_over(number, keep_named=True)
+            await self._agent.moves.hand_over(number, keep_named=True)
             if not held.refused:
                 await self._patiently(held, lambda: self._keeping.bring(self._agent.saver.commit))
                 await self._patiently(held, lambda: self._save_one(held))
@@ -352,16 +348,15 @@ class Holder:
             return
         held.on(Event.REFUSED)
         self._rations.end(number)
-        if self._agent.saver.find(number) is not None:
-            await self._agent.cut_visits(number)  # before anything that waits for the servers
-        await self._hosts.drop(number)
+        if self._agent.shards.find(number) is not None:
+            await self._agent.visits.cut(number)  # before anything that waits for the servers
         await self._turns.drop(number)
-        shard = held.shard or self._agent.saver.find(number)
+        shard = held.shard or self._agent.shards.find(number)
         if shard is not None:
-            self._agent.saver.lose(shard)
+            self._agent.shards.lose(shard)
         await self._exchange.remove(number)
         if shard is not None:
-            await self._agent.drop(shard)
+            await self._agent.moves.drop(shard)
             await self._keeping.doubt()
         async with self._saving:  # a checkpoint under way may still read its files
             self.held.pop(number, None)

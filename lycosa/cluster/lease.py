@@ -85,11 +85,6 @@ class Sightings:
     def all(self) -> list[tuple[str, Sighting]]:
         return sorted(self._seen.items())
 
-    def unchanged_for(self, key: str, now: float) -> float:
-        """Seconds since the key's revision was new to us; 0 for a key never seen."""
-        known = self._seen.get(key)
-        return now - known.at if known is not None else 0.0
-
     def changed_within(self, seconds: float, now: float) -> list[str]:
         """Keys that have a value and changed lately, as far as we know."""
         return sorted(

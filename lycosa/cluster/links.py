@@ -35,6 +35,7 @@ behind it. A receiver that crashes between them may then log some of those links
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -64,7 +65,7 @@ class Gap(StorageError):  # noqa: N818
     """Frames are missing from the stream."""
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True):
+class Framed(msgspec.Struct, frozen=True, array_like=True):
     """What a message holds."""
 
     epoch: int
@@ -78,10 +79,10 @@ class Cursors(msgspec.Struct, frozen=True):
 
 
 def encode(epoch: int, frame: Frame) -> bytes:
-    return MAGIC + zstandard.ZstdCompressor(level=1).compress(msgspec.msgpack.encode(Message(epoch, frame)))
+    return MAGIC + zstandard.ZstdCompressor(level=1).compress(msgspec.msgpack.encode(Framed(epoch, frame)))
 
 
-def decode(data: bytes) -> Message | None:
+def decode(data: bytes) -> Framed | None:
     """What a message holds; None if it is none of ours."""
     if data[:4] != MAGIC:
         return None
@@ -89,7 +90,7 @@ def decode(data: bytes) -> Message | None:
         if zstandard.frame_content_size(data[4:]) > _LARGEST:
             return None  # the limit below does not hold for a frame that says its size
         plain = zstandard.ZstdDecompressor().decompress(data[4:], max_output_size=_LARGEST)
-        message = msgspec.msgpack.decode(plain, type=Message)
+        message = msgspec.msgpack.decode(plain, type=Framed)
     except (zstandard.ZstdError, msgspec.MsgspecError):
         return None
     frame = message.frame
@@ -231,6 +232,7 @@ class Reader:
         self._inbox = Inbox(cursors)
         self._foreign = foreign or Foreign()
         self._last: dict[str, int] = {}
+        self._purged: dict[str, int] = {}
         self.received = after
         """The last sequence that was read."""
 
@@ -268,10 +270,14 @@ class Reader:
 
         The last message of every sender stays: it says where the sender goes on.
         """
-        for lane, last in self._last.items():
-            away = await self._stream.purge(min(sequence + 1, last), lane)
+        before = {lane: min(sequence + 1, last) for lane, last in self._last.items()}
+        due = [(lane, end) for lane, end in before.items() if end > self._purged.get(lane, 0)]
+        for (lane, end), away in zip(
+            due, await asyncio.gather(*(self._stream.purge(end, lane) for lane, end in due)), strict=True
+        ):
             if away is not None:
                 return away
+            self._purged[lane] = end
         return None
 
     async def close(self) -> None:

@@ -24,18 +24,17 @@ import msgspec
 from lycosa.cluster.control import About, Control, State, Wanted
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.held import Event, Held, HeldShards, Holder, Stage
-from lycosa.cluster.host_turns import HostAsker, HostKeeper
 from lycosa.cluster.lease import plan
 from lycosa.cluster.leases import Gone, Leases, Presence, Said
 from lycosa.cluster.machine import Machine
 from lycosa.cluster.outcomes import Damaged
 from lycosa.cluster.placement import place
 from lycosa.cluster.rations import Rations
-from lycosa.cluster.reports import Reporter
+from lycosa.cluster.reports import ShardReporter
 from lycosa.cluster.saves import Saves
 from lycosa.cluster.streaming import StreamExchange
 from lycosa.cluster.tasks import end_tasks
-from lycosa.cluster.turns import TurnAddresses, TurnAsker, TurnKeeper
+from lycosa.cluster.turns import TurnAddresses, TurnAsker, TurnHosts, TurnKeeper, of_addresses, of_hosts
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import Team, build
 from lycosa.crawl.config import Options, decode_options
@@ -98,17 +97,14 @@ class Membership:
             clock,
             expiry=about.turn,
             wait=options.politeness.address_wait,
+            host_wait=options.politeness.wait,
             foreign=foreign,
         )
-        self._hosts = HostKeeper(
-            requests,
-            clock,
-            expiry=max(60.0, about.turn),
-            wait=options.politeness.wait,
-            foreign=foreign,
-        )
-        asker = TurnAsker(requests, about.shards, clock, token=lambda: machine.token(8))
-        self._addresses = TurnAddresses(asker, clock, about.turn)
+
+        def asker(subject: Callable[[str], str]) -> TurnAsker:
+            return TurnAsker(requests, subject, clock, token=lambda: machine.token(8))
+
+        self._addresses = TurnAddresses(asker(of_addresses(about.shards)), clock, about.turn)
         self._rations = Rations(control, options.limits.pages, clock, 4 * about.look)
         exchange = StreamExchange(fail=self._fail)
         splitter = Splitter(about.shards, manifests.domains_of(files), about.splitter)
@@ -119,7 +115,7 @@ class Membership:
             size=machine.agents,
             exchange=exchange,
             addresses=self._addresses,
-            hosts=HostAsker(requests, splitter.shard_of, clock, token=lambda: machine.token(8)),
+            hosts=TurnHosts(asker(of_hosts(splitter.shard_of)), clock),
             quota=self._rations,
             ledger=held,
             may_ask=self._may_ask,
@@ -147,7 +143,6 @@ class Membership:
             leases=self._leases,
             exchange=exchange,
             turns=self._turns,
-            hosts=self._hosts,
             rations=self._rations,
             clock=clock,
             about=about,
@@ -157,7 +152,7 @@ class Membership:
             foreign=foreign,
         )
         self._saves = Saves(self._holder, self._keeping, lambda: agent.options.snapshot, clock, told)
-        self._reporter = Reporter(
+        self._reporter = ShardReporter(
             me=me,
             engine=engine,
             control=control,
@@ -345,13 +340,13 @@ class Membership:
                 held.cut = False
             elif not held.cut:
                 held.cut = True
-                task = asyncio.create_task(self._agent.cut_visits(number))
+                task = asyncio.create_task(self._agent.visits.cut(number))
                 self._cutting.add(task)
                 task.add_done_callback(self._cutting.discard)
             if holding.renew_due(now) and number in self._leases.held and number not in self._renewing:
                 task = asyncio.create_task(self._renew(held))
                 self._renewing[number] = task
-        self._hosts.end_late()
+        self._turns.end_late()
 
     async def _renew(self, held: Held) -> None:
         try:
@@ -366,7 +361,7 @@ class Membership:
         if self._seen < {"leases", "presence"}:
             return
         over = bool(self._why_end(True))
-        self._agent.let_visits_end(over)
+        self._agent.visits.let_end(over)
         if over:
             if self._leaving.is_set():
                 await self._presence.leave()

@@ -17,7 +17,7 @@ import msgspec
 
 from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.cluster import lease as leases
-from lycosa.cluster.control import About, Control, Report, State, Totals, Wanted
+from lycosa.cluster.control import About, Control, Report, ReportTotals, State, Wanted
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.leases import Gone, read_said
 from lycosa.cluster.links import send_seeds
@@ -376,7 +376,7 @@ def _state_word(state: State) -> str:
     return str(state.wanted)
 
 
-def _added(totals: Sequence[Totals], name: str) -> dict[str, int]:
+def _added(totals: Sequence[ReportTotals], name: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for each in totals:
         for kind, count in getattr(each, name).items():
@@ -387,7 +387,7 @@ def _added(totals: Sequence[Totals], name: str) -> dict[str, int]:
 def _shard_row(
     shard: int, lease: leases.Lease | None, report: Report | None, last: int, now: float
 ) -> dict[str, Any]:
-    totals = report.totals if report is not None else Totals()
+    totals = report.totals if report is not None else ReportTotals()
     holder = lease.holder if lease is not None and not lease.released else ""
     age = max(now - totals.at, 0.0)
     # What goes on at this moment is said by the holder, or by nobody.

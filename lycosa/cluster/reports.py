@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from lycosa.clock import Clock
-from lycosa.cluster.control import About, Control, Ending, Report, State, Totals, Wanted
+from lycosa.cluster.control import About, Control, Ending, Report, ReportTotals, State, Wanted
 from lycosa.cluster.held import Held, HeldShards
 from lycosa.cluster.names import exchange_of
 from lycosa.cluster.streaming import StreamExchange
@@ -21,12 +21,12 @@ from lycosa.engine.protocol import Engine, got
 
 _NEWS = 4
 """Looks between two reports that differ in numbers only; what matters for the end is told at once. At least"""
-_SECONDS = 0.5
+_SECONDS = 1.0
 _STALE = 10.0
 """A report is written again after so many seconds, whether or not anything changed."""
 
 
-class Reporter:
+class ShardReporter:
     """Reports on the shards that an agent holds, and sees the end."""
 
     def __init__(
@@ -61,6 +61,7 @@ class Reporter:
         now = self._clock.monotonic()
         for number in self._reported.keys() - self._held.keys():
             del self._reported[number]
+        told: list[Report] = []
         for held in self._held.crawling():
             report = self._report_on(held)
             before, at = self._reported.get(held.number, (None, 0.0))
@@ -69,7 +70,8 @@ class Reporter:
             )
             if news or now - at >= _STALE or (before is not None and _matters(report, before)):
                 self._reported[held.number] = (report, now)
-                await self._control.report(report)
+                told.append(report)
+        await asyncio.gather(*map(self._control.report, told))  # together: they are heard of together, too
 
     async def last_word(self, held: Held) -> None:
         """A shard is about to be handed over: its numbers as they are now; of its closed exchange, as last told."""
@@ -97,7 +99,7 @@ class Reporter:
             ),  # the exchange may be closed already
             sent=self._exchange.sent(number),
             idle=committed and self._exchange.is_quiet(number) and self._agent.is_idle(shard),
-            totals=Totals(
+            totals=ReportTotals(
                 at=self._clock.wall(),
                 pages=totals.pages,
                 fetches=totals.fetched,
@@ -110,7 +112,7 @@ class Reporter:
                 pending=shard.frontier.pending,
                 left_behind=len(shard.left),
                 deferred=len(shard.calendar),
-                visits=self._agent.visits_of(number),
+                visits=self._agent.visits.of(number),
                 rate=held.pace.add(self._clock.monotonic(), totals.fetched),
             ),
         )

@@ -85,7 +85,7 @@ class SharedKeeping:
         await self._courier.doubt_all()
 
     def saved(self, shard: Shard) -> None:
-        shard.archive_ends.clear()  # those files are all on shared storage: nobody asks for them again
+        shard.forget_archive_ends()  # those files are all on shared storage
 
     def drop(self, number: int) -> None:
         self._machine.remove(shard_directory(number))

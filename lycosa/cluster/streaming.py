@@ -41,7 +41,7 @@ from lycosa.cluster.links import (
 )
 from lycosa.cluster.names import cursors_of, exchange_of
 from lycosa.cluster.tasks import end_tasks
-from lycosa.crawl.exchange import Heartbeats, Row, every, receive
+from lycosa.crawl.exchange import Heartbeats, Row, every, receiving
 from lycosa.crawl.replay import LinkPass, ReadBack, read_back_apart
 from lycosa.crawl.shard import Shard
 from lycosa.engine.protocol import Engine, Stream, Unavailable
@@ -353,7 +353,8 @@ class Incoming:
         shard = self._shard
         self._links.add(len(one.rows))
         at = milliseconds(self._clock)
-        receive(shard, one.sender, one.cursor, one.rows, at, one.asks, sequence=one.sequence)
+        for _ in receiving(shard, one.sender, one.cursor, one.rows, at, one.asks, sequence=one.sequence):
+            pass  # all at once: a message is applied whole
         self._kept.append((shard.log.end - 1, one.sequence))
 
     async def _sow(self, one: Arrival) -> None:
@@ -393,7 +394,7 @@ class Incoming:
 
 
 class StreamExchange:
-    """The exchange of all shards that an agent holds; `lycosa.crawl.exchange.Exchange`."""
+    """The exchange of all shards that an agent holds; `lycosa.crawl.delivery.Exchange`."""
 
     def __init__(self, *, fail: Callable[[Exception], None]) -> None:
         self._fail = fail
@@ -401,11 +402,18 @@ class StreamExchange:
         self._in: dict[int, Incoming] = {}
         self._tasks: dict[int, list[asyncio.Task[None]]] = {}
 
-    def deliver(self) -> None:
+    async def deliver(self) -> None:
         for out in self._out.values():
             out.committed()
         for incoming in self._in.values():
             incoming.committed()
+
+    def catch_up(self, running: bool = False) -> None:
+        """Whoever sends for a shard finds out by itself where to go on (`Outgoing.resume`)."""
+
+    @property
+    def is_behind(self) -> bool:
+        return False
 
     @property
     def quiet(self) -> bool:

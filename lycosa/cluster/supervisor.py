@@ -46,11 +46,10 @@ from lycosa.cluster.own_keeping import FOREVER
 from lycosa.cluster.process import METERS, TOLD, Failed, Metered, name_of
 from lycosa.cluster.survey import archive_ends, demand_whole, survey
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.agent import End
+from lycosa.crawl.agent import RUNNING, End
 from lycosa.crawl.config import Options, decode_options, encode_options, with_seeds
 from lycosa.crawl.machine import memory_limit
 from lycosa.crawl.manifest import Manifest
-from lycosa.crawl.saving import RUNNING
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import Status, StatusFiles, resident
 from lycosa.crawl.steady import SteadyTask
@@ -67,7 +66,7 @@ _DEATHS = 5
 _SOON = 30.0
 _BACKOFF = 0.25
 _TICK = 0.1
-_METERS = 0.5
+_METERS = 1.0
 _STOPPING = 60.0
 """Seconds that agents are given to stop; then they are killed, and the next start recovers them."""
 _LOOK = 0.1
@@ -80,7 +79,7 @@ _OLD_EXCHANGE = "exchange"
 """Where earlier versions kept what was on its way; it is in its senders' logs, too."""
 
 
-class Agent:
+class Supervised:
     """One agent, as the supervisor knows it."""
 
     def __init__(self, number: int) -> None:
@@ -122,7 +121,7 @@ class Supervisor:
         self._seeds = list(seeds)
         self._lock = lock
         self._told = told or (lambda _: None)
-        self._agents = [Agent(number) for number in range(agents)]
+        self._agents = [Supervised(number) for number in range(agents)]
         self._clock = SystemClock()
         self._server: LocalServer | None = None
         self._engine: LocalEngine | None = None
@@ -249,7 +248,7 @@ class Supervisor:
         self._wanted = wanted
         await self._control.change(lambda state: msgspec.structs.replace(state, wanted=wanted))
 
-    def _start(self, agent: Agent) -> None:
+    def _start(self, agent: Supervised) -> None:
         assert self._server is not None
         try:
             with self._server.connect() as side:
@@ -303,7 +302,7 @@ class Supervisor:
             await asyncio.gather(*(self._ask_one(agent) for agent in self._agents))
             await asyncio.sleep(_METERS)
 
-    async def _ask_one(self, agent: Agent) -> None:
+    async def _ask_one(self, agent: Supervised) -> None:
         answer = await self._own.requests.ask(f"{METERS}.{agent.name}", b"", 1.0)
         if isinstance(answer, Unavailable):
             return
@@ -329,7 +328,7 @@ class Supervisor:
             elif agent.again is not None and time.monotonic() >= agent.again and not self._stopping:
                 self._start(agent)
 
-    async def _gone(self, agent: Agent, code: int) -> None:
+    async def _gone(self, agent: Supervised, code: int) -> None:
         """Its process has ended: what it had is free."""
         shards = await end_leases(self._own.bucket, agent.name)
         entry = got(await self._own.bucket.get(f"failed.{agent.name}"))
@@ -359,7 +358,7 @@ class Supervisor:
         await asyncio.to_thread(self._cut_archive, agent, shards)
         agent.again = time.monotonic() + _BACKOFF * 2 ** (agent.deaths - 1)
 
-    def _cut_archive(self, agent: Agent, shards: Sequence[int]) -> None:
+    def _cut_archive(self, agent: Supervised, shards: Sequence[int]) -> None:
         """Cut a dead agent's files to what the logs that it wrote know of them."""
         for name, end in archive_ends(survey(self._files, shards)).items():
             self._ends[name] = max(end, self._ends.get(name, 0))
@@ -410,7 +409,7 @@ class Supervisor:
                     agent.died = ""
             await self._wait_change(_TICK)
 
-    def _is_back(self, agent: Agent) -> bool:
+    def _is_back(self, agent: Supervised) -> bool:
         """Whether an agent that was started again has said anything of a shard."""
         return any(
             report.agent == agent.name and report.totals.at >= self._wall_of(agent.started)

@@ -17,7 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from lycosa.crawl.manifest import shard_directory
-from lycosa.crawl.saving import missing_files, snapshot_claims
+from lycosa.crawl.snapshots import missing_files, snapshot_claims
 from lycosa.crawl.wholeness import cursor_claims, missing, refuse
 from lycosa.files import Files
 from lycosa.log import snapshot

@@ -1,4 +1,4 @@
-"""Turns of addresses, as the owner of an address keeps them. No I/O; the time is the owner's monotonic clock.
+"""Turns of addresses and of hosts, as their owner keeps them. No I/O; the time is the owner's monotonic clock.
 
 Hosts of different shards may share an address, and an address gets one connection at a time and a short wait
 after it, also when two agents want it. So every address belongs to a shard, by hash, and the shard's holder keeps
@@ -10,16 +10,20 @@ its turns:
 - whoever gives a turn back early says so, and the address rests for its wait;
 - an owner that hands over in good order leaves the turns that are out, with the seconds that each may still
   last, to the next one, who goes on from there; a new owner who was left nothing grants none for one expiry.
+
+A robots.txt may redirect to any host of the web, and a host is asked by one connection at a time, too. Its shard's
+frontier has its turn (`HostTable`): one that is not given back in time ends by itself, and the host then rests.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import xxhash
 
 _SWEEP = 1_024
 _LEFT = 2_000
+_DAY = 86_400.0
 
 
 Left = dict[str, tuple[str, float]]
@@ -72,7 +76,7 @@ class TurnTable:
         self._turns[address] = (who, now + self._expiry)
         return Granted(self._expiry)
 
-    def give_back(self, address: str, who: str, now: float) -> None:
+    def give_back(self, address: str, who: str, now: float, ready: float = 0.0) -> None:
         """The turn is over; the address rests for its wait. Not if it is another's by now."""
         holder, _ = self._turns.get(address, ("", 0.0))
         if holder == who:
@@ -100,3 +104,40 @@ class TurnTable:
 
     def __len__(self) -> int:
         return len(self._turns)
+
+
+class Owned(Protocol):
+    """The hosts of a shard: its frontier."""
+
+    def claim(self, host: str, now: float) -> bool: ...
+    def end(self, host: str, ready: float) -> None: ...
+
+
+class HostTable:
+    """The turns that others have of the hosts of one shard."""
+
+    def __init__(self, hosts: Owned, *, expiry: float, wait: float) -> None:
+        """`expiry`: after which a turn that was not given back is over; `wait`: a host's rest then."""
+        self._hosts = hosts
+        self._expiry = expiry
+        self._wait = wait
+        self._given: dict[str, tuple[str, float]] = {}  # who, and until when
+
+    def ask(self, host: str, who: str, now: float) -> Granted | Later:
+        granted = self._hosts.claim(host, now)
+        if not granted:
+            return Later(0.0)
+        self._given[host] = (who, now + self._expiry)
+        return Granted(self._expiry)
+
+    def give_back(self, host: str, who: str, now: float, ready: float = 0.0) -> None:
+        """The turn is over, and the host may be asked again in `ready` seconds."""
+        if self._given.get(host, ("", 0.0))[0] == who:
+            del self._given[host]
+            self._hosts.end(host, now + min(max(ready, 0.0), _DAY))
+
+    def end_late(self, now: float) -> None:
+        """Turns that were not given back in time are over."""
+        for host in [host for host, (_, until) in self._given.items() if until <= now]:
+            del self._given[host]
+            self._hosts.end(host, now + self._wait)

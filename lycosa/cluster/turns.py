@@ -1,12 +1,12 @@
-"""Asking for the turn of an address, and answering for those that are ours: requests of the engine.
+"""Asking for the turn of an address or a host, and answering for those that are ours: requests of the engine.
 
-    turn.N      request  {"address", "who", "back": bool}
-                reply    {"seconds": s, "granted": bool}
+    turn.N, host.N      request  {"name", "who", "back": bool, "ready": seconds from now}
+                        reply    {"seconds": s, "granted": bool}
 
 The holder of shard N answers, and only while its lease lets it fetch: a holder that is cut off or late grants
 nothing, so that it and its successor never both do (the successor waits one expiry besides, unless it was left the
-turns that are out, see `turn_table`). No answer means no
-turn: the asker tries later. A turn is nobody's right, only the way to be polite.
+turns that are out, see `turn_table`). No answer means no turn: the asker tries later. A turn is nobody's right,
+only the way to be polite. `ready`: when a host whose turn is given back may be asked again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from lycosa.clock import Clock
 from lycosa.cluster.foreign import Foreign
-from lycosa.cluster.turn_table import Granted, Later, Left, TurnTable, owner_of
+from lycosa.cluster.turn_table import Granted, HostTable, Later, Left, Owned, TurnTable, owner_of
 from lycosa.engine.protocol import Answering, Requests, Unavailable, got
 
 _ANSWER = 1.0
@@ -32,9 +32,10 @@ EXPIRY = 60.0
 
 
 class _Request(msgspec.Struct):
-    address: str
+    name: str
     who: str
     back: bool = False
+    ready: float = 0.0
 
 
 class _Reply(msgspec.Struct):
@@ -43,7 +44,7 @@ class _Reply(msgspec.Struct):
 
 
 class TurnKeeper:
-    """Answers for the addresses of the shards that this agent holds."""
+    """Answers for the addresses and the hosts of the shards that this agent holds."""
 
     def __init__(
         self,
@@ -52,49 +53,67 @@ class TurnKeeper:
         *,
         expiry: float = EXPIRY,
         wait: float = 0.5,
+        host_wait: float = 2.0,
         foreign: Foreign | None = None,
     ) -> None:
+        """`wait`: of an address after a turn; `host_wait`: of a host whose turn was not given back."""
         self._foreign = foreign or Foreign()
         self._requests = requests
         self._clock = clock
         self._expiry = expiry
         self._wait = wait
-        self._answering: dict[int, Answering] = {}
-        self._tables: dict[int, TurnTable] = {}
+        self._host_wait = host_wait
+        self._answering: dict[str, Answering] = {}
+        self._addresses: dict[int, TurnTable] = {}
+        self._hosts: dict[int, HostTable] = {}
 
-    async def keep(self, shard: int, may_grant: Callable[[], bool], left: Left | None = None) -> None:
+    async def keep(
+        self, shard: int, hosts: Owned, may_grant: Callable[[], bool], left: Left | None = None
+    ) -> None:
         """Begin to answer for a shard; `may_grant`: whether our lease lets us (`Holding.may_fetch`).
 
         `Unavailable` is raised.
 
         `left`: the turns that the holder before us left out; empty if there was none; None if it did not say.
         """
+        await self.drop(shard)
         now = self._clock.monotonic()
         table = TurnTable(now, expiry=self._expiry, wait=self._wait, left=left)
+        self._addresses[shard] = table
+        await self._answer(f"turn.{shard}", table, may_grant)
+        own = HostTable(hosts, expiry=max(self._expiry, EXPIRY), wait=self._host_wait)
+        self._hosts[shard] = own
+        await self._answer(f"host.{shard}", own, may_grant)
 
+    async def _answer(
+        self, subject: str, table: TurnTable | HostTable, may_grant: Callable[[], bool]
+    ) -> None:
         def answer(data: bytes) -> bytes | None:
-            asked = self._foreign.request(data, _Request, _subject(shard))
+            asked = self._foreign.request(data, _Request, subject)
             if asked is None:
                 return None
             now = self._clock.monotonic()
             if asked.back:
-                table.give_back(asked.address, asked.who, now)
+                table.give_back(asked.name, asked.who, now, asked.ready)
                 return None
             if not may_grant():
                 return None  # silence: our successor may answer
-            turn = table.ask(asked.address, asked.who, now)
+            turn = table.ask(asked.name, asked.who, now)
             return msgspec.json.encode(_Reply(turn.seconds, isinstance(turn, Granted)))
 
-        await self.drop(shard)
-        self._tables[shard] = table
-        self._answering[shard] = got(await self._requests.answer(_subject(shard), answer))
+        self._answering[subject] = got(await self._requests.answer(subject, answer))
+
+    def end_late(self) -> None:
+        """Turns of hosts that were not given back in time are over."""
+        for table in self._hosts.values():
+            table.end_late(self._clock.monotonic())
 
     async def end(self, shard: int, seconds: float) -> Left | None:
-        """Grant no more, wait at most so long for turns to come back, and answer no more.
+        """Grant no more, wait at most so long for turns of addresses to come back, and answer no more.
 
         Returns what the next owner must know of those that did not.
         """
-        table = self._tables.get(shard)
+        table = self._addresses.get(shard)
         if table is None:
             return None
         table.close()
@@ -106,20 +125,25 @@ class TurnKeeper:
 
     async def drop(self, shard: int) -> None:
         """Answer no more for a shard."""
-        self._tables.pop(shard, None)
-        if (answering := self._answering.pop(shard, None)) is not None:
-            await answering.stop()
+        await self.drop_hosts(shard)
+        self._addresses.pop(shard, None)
+        await self._silence(f"turn.{shard}")
 
-    async def close(self) -> None:
-        for shard in list(self._answering):
-            await self.drop(shard)
+    async def drop_hosts(self, shard: int) -> None:
+        """Grant no more turns of the shard's hosts."""
+        self._hosts.pop(shard, None)
+        await self._silence(f"host.{shard}")
+
+    async def _silence(self, subject: str) -> None:
+        if (answering := self._answering.pop(subject, None)) is not None:
+            await answering.stop()
 
 
 class Turn:
     """A turn that we have: until when, by our clock, and how to give it back."""
 
-    def __init__(self, address: str, who: str, until: float) -> None:
-        self.address = address
+    def __init__(self, name: str, who: str, until: float) -> None:
+        self.name = name
         self.who = who
         self.until = until
 
@@ -130,33 +154,34 @@ class TurnAsker:
     def __init__(
         self,
         requests: Requests,
-        shards: int,
+        subject: Callable[[str], str],
         clock: Clock,
         *,
         token: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
-        """`token`: a name for each turn that is nobody else's."""
+        """`subject`: where the turn of a name is asked for. `token`: a name for each turn that is nobody else's."""
         self._requests = requests
-        self._shards = shards
+        self._subject = subject
         self._clock = clock
         self._token = token
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def renew(self, turn: Turn) -> bool:
         """Ask for a turn that we have once more: it then lasts longer."""
-        again = await self._ask(turn.address, turn.who)
+        again = await self._ask(turn.name, turn.who)
         if isinstance(again, Later):
             return False
         turn.until = max(turn.until, again.until)
         return True
 
-    async def ask(self, address: str) -> Turn | Later:
+    async def ask(self, name: str) -> Turn | Later:
         """A turn, or when to ask again."""
-        return await self._ask(address, self._token())
+        return await self._ask(name, self._token())
 
-    async def _ask(self, address: str, who: str) -> Turn | Later:
+    async def _ask(self, name: str, who: str) -> Turn | Later:
         began = self._clock.monotonic()
-        data = msgspec.json.encode(_Request(address, who))
-        answer = await self._requests.ask(self._subject(address), data, _ANSWER)
+        data = msgspec.json.encode(_Request(name, who))
+        answer = await self._requests.ask(self._subject(name), data, _ANSWER)
         if isinstance(answer, Unavailable):
             return Later(_AGAIN)  # if it was granted after all, it runs out
         try:
@@ -166,15 +191,24 @@ class TurnAsker:
         if not reply.granted:
             return Later(max(reply.seconds, 0.01))
         until = began + reply.seconds
-        return Turn(address, who, until) if self._clock.monotonic() < until else Later(_AGAIN)
+        return Turn(name, who, until) if self._clock.monotonic() < until else Later(_AGAIN)
 
-    async def give_back(self, turn: Turn) -> None:
-        """We are done with the address."""
-        data = msgspec.json.encode(_Request(turn.address, turn.who, back=True))
-        await self._requests.tell(self._subject(turn.address), data)
+    def give_back(self, turn: Turn, ready: float = 0.0) -> None:
+        """We are done; a host may be asked again in so many seconds. It is told in a task of its own."""
+        data = msgspec.json.encode(_Request(turn.name, turn.who, back=True, ready=ready))
+        task = asyncio.ensure_future(self._requests.tell(self._subject(turn.name), data))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
-    def _subject(self, address: str) -> str:
-        return _subject(owner_of(address, self._shards))
+
+def of_addresses(shards: int) -> Callable[[str], str]:
+    """The subject for the turn of an address, which a shard has by hash."""
+    return lambda address: f"turn.{owner_of(address, shards)}"
+
+
+def of_hosts(shard_of: Callable[[str], int]) -> Callable[[str], str]:
+    """The subject for the turn of a host."""
+    return lambda host: f"host.{shard_of(host)}"
 
 
 class TurnAddresses:
@@ -185,7 +219,6 @@ class TurnAddresses:
         self._clock = clock
         self._expiry = expiry
         self._turns: dict[str, Turn] = {}
-        self._ending: set[asyncio.Task[None]] = set()
 
     async def begin(self, address: str, now: float) -> float:
         turn = await self._asker.ask(address)
@@ -197,9 +230,7 @@ class TurnAddresses:
     def end(self, address: str, now: float) -> None:
         turn = self._turns.pop(address, None)
         if turn is not None:
-            task = asyncio.ensure_future(self._asker.give_back(turn))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._asker.give_back(turn)
 
     def has(self, address: str) -> bool:
         """Whether our turn lasts for another request."""
@@ -213,5 +244,22 @@ class TurnAddresses:
         await asyncio.gather(*(self._asker.renew(turn) for turn in late))
 
 
-def _subject(shard: int) -> str:
-    return f"turn.{shard}"
+class TurnHosts:
+    """Turns of hosts that other agents hold; `lycosa.crawl.visit.Hosts`."""
+
+    def __init__(self, asker: TurnAsker, clock: Clock) -> None:
+        self._asker = asker
+        self._clock = clock
+        self._turns: dict[str, Turn] = {}
+
+    async def claim(self, host: str) -> bool:
+        turn = await self._asker.ask(host)
+        if isinstance(turn, Later):
+            return False
+        self._turns[host] = turn
+        return True
+
+    def end(self, host: str, ready: float) -> None:
+        turn = self._turns.pop(host, None)
+        if turn is not None:
+            self._asker.give_back(turn, ready - self._clock.monotonic())

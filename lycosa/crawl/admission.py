@@ -32,7 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh32_intdigest
 
+from lycosa.clock import Clock
+from lycosa.crawl.config import Options
 from lycosa.crawl.exchange import Outbox, Row, pack_hint, unpack_hint
+from lycosa.crawl.link_store import LinkStore
 from lycosa.crawl.splitting import Splitter
 from lycosa.frontier import Entry, Frontier, LeftBehind, Order, Room, Sampler, Sighting
 from lycosa.frontier.sydney.left_behind import OTHERS
@@ -108,6 +111,22 @@ class Offer(NamedTuple):
         return len(self.rows) + len(self.leaving)
 
 
+class Shared(NamedTuple):
+    """What all shards of an agent have in common."""
+
+    order: Order
+    keyer: Keyer
+    splitter: Splitter
+    sampler: Sampler
+    room: Room
+    clock: Clock
+    scope_of: Callable[[Options], Scope]
+    noted: Callable[[Record], None] | None = None
+    """Hears of every record that is appended, before its links are given levels."""
+    low_rank: Callable[[int], bool] | None = None
+    """Whether the page of a key is known to be of low rank."""
+
+
 class Admission:
     """The way of a shard's links into its frontier; the module's docstring says how."""
 
@@ -116,34 +135,26 @@ class Admission:
         number: int,
         *,
         log: Log,
-        seen: Merging,
-        store: Merging,
+        links: LinkStore,
         frontier: Frontier,
         left: LeftBehind,
         outbox: Outbox,
-        order: Order,
-        keyer: Keyer,
-        splitter: Splitter,
-        sampler: Sampler,
-        room: Room,
-        low_rank: Callable[[int], bool] | None = None,
+        shared: Shared,
         tells_domains: bool = False,
     ) -> None:
-        """`low_rank`: whether the page of a key is known to be of low rank. `tells_domains`: other shards want to
-        know which domain a link came from."""
+        """`tells_domains`: other shards want to know which domain a link came from."""
         self._number = number
         self._log = log
-        self._seen = seen
-        self._store = store
+        self._links = links
         self._frontier = frontier
         self._left = left
         self._outbox = outbox
-        self._order = order
-        self._keyer = keyer
-        self._splitter = splitter
-        self._sampler = sampler
-        self._room = room
-        self._low_rank = low_rank
+        self._order = shared.order
+        self._keyer = shared.keyer
+        self._splitter = shared.splitter
+        self._sampler = shared.sampler
+        self._room = shared.room
+        self._low_rank = shared.low_rank
         self._tells_domains = tells_domains
         self._source = ("", 0)  # the last page asked about, and its domain's hash
         self._others_next = True
@@ -188,7 +199,7 @@ class Admission:
         mine = [(position, offer) for position, offer in offers if offer.rows]
         if not mine:
             return
-        known = self._store.certain(np.concatenate([offer.keys[offer.rows] for _, offer in mine]))
+        known = self._links.received.certain(np.concatenate([offer.keys[offer.rows] for _, offer in mine]))
         at = 0
         for position, offer in mine:
             new = np.flatnonzero(~known[at : at + len(offer.rows)]).tolist()
@@ -220,11 +231,9 @@ class Admission:
         """Which links are followed and not certainly known."""
         assert self.rules is not None, "the log begins with Configured"
         if found.depths is not None:
-            # Past the cache, to the store itself: the sender put these keys into the cache when it sent them.
-            # That the links are followed is the sender's finding.
-            return ~self._store.certain(keys)
+            return ~self._links.received.certain(keys)  # that they are followed is the sender's finding
         wanted = self._followed(found)
-        wanted &= ~self._seen.certain(keys)
+        wanted &= ~self._links.found.certain(keys)
         return wanted
 
     def _followed(self, found: Found) -> NDArray[np.bool_]:
@@ -339,7 +348,7 @@ class Admission:
         items = [offer.items[index] for index in chunk]
         keys = offer.keys[[offer.rows[index] for index in chunk]]
         sighting = self._sighting(found, [offer.rows[index] for index in chunk])
-        seen = self._store if found.depths is not None else self._seen
+        seen = self._links.found if found.depths is None else self._links.received
         told = [unpack_hint(found.hints[offer.rows[index]])[1] for index in chunk] if found.hints else None
         return self.offer_items(seen, keys, items, sighting, told)
 
@@ -397,7 +406,7 @@ class Admission:
     def tell_room(self) -> None:
         """Say how much memory this shard's frontier has now, answers awaited included."""
         held = self._frontier.nbytes if self._room.is_tight else None
-        awaited = self._seen.waiting + len(self._answered)
+        awaited = self._links.found.waiting + len(self._answered)
         self._room.tell(self._number, self._frontier.used + PER_URL * awaited, held)
 
     # -- coming back
@@ -413,7 +422,7 @@ class Admission:
                 return False
             self.coming = None
             self.tell_room()
-            starving = not self._frontier.pending and not self._seen.waiting
+            starving = not self._frontier.pending and not self._links.found.waiting
             self._return(queue, entry, LEAST if starving else 0)
         return self._replenish() if len(self._left) else False
 
@@ -421,7 +430,7 @@ class Admission:
         self.tell_room()
         queue: int | None = None
         for _ in range(_RECORDS):
-            starving = not self._frontier.pending and not self._seen.waiting
+            starving = not self._frontier.pending and not self._links.found.waiting
             low = self._sampler.is_low(self._room.fill, self._frontier.pending)
             if not starving and not (low and self._room.may_grow(self._number)):
                 return False

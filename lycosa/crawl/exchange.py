@@ -1,26 +1,20 @@
-"""The exchange between the shards of one agent: links found by one shard for hosts of another.
+"""Links found by one shard for hosts of another: the outbox of the one, and how the other takes them in.
 
-The sender's own log is the exchange: a link is on its way from the moment its record is logged, and the
-receiver's log says how far it has come (`Received.cursor`, a position in the sender's log). So
-
-- delivering is appending `Received` to the receiver's log, for links whose records are committed;
-- after a crash, what each sender logged from the receiver's cursor on is delivered (again, or at last):
-  links that come twice are known to the receiver's seen set, and nothing is forgotten.
+A link is on its way from the moment its record is logged, and the receiver's log says how far it has come
+(`Received.cursor`, a position in the sender's log). Who carries it is `lycosa.crawl.delivery.Exchange`.
 
 A link that was sent a moment ago is sent again only when it has left the agent's URL cache (Broder, Najork and
 Wiener's cross sub-trace: most links across hosts repeat). The cache may forget, never invent, so a hit means that
 the link is known to its owner, or already on its way from a position no later than this one.
 
 A receiver's cursor also moves without links, every `HEARTBEAT` positions, so that recovery never has far to
-read back; with many shards more seldom, or logs would hold little else. A commit costs a step for each shard and
-one for each of the others that something is delivered to; all of them are looked at only when a heartbeat may be
-due (`Heartbeats`).
+read back; with many shards more seldom, or logs would hold little else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,18 +24,6 @@ from lycosa.seen.protocol import Keys
 
 if TYPE_CHECKING:
     from lycosa.crawl.shard import Shard
-
-
-class Exchange(Protocol):
-    """What carries links between agents. Within an agent nothing of it is needed.
-
-    Every link that a record committed here found for a shard of another agent reaches that shard's log, whatever
-    dies in between, and moves its cursor; a link that comes twice is known there.
-    """
-
-    def deliver(self) -> None:
-        """Called after every commit, on the loop: send what may travel, let go of what was received."""
-        ...
 
 
 HEARTBEAT = 1_000
@@ -175,46 +157,6 @@ class Outbox:
     def reopen(self, owners: Iterable[int]) -> None:
         """Keep what is found for these shards from now on."""
         self._shut.difference_update(owners)
-
-
-def deliver(shards: Sequence[Shard], at: int) -> int:
-    """Deliver what is committed; returns how many records were appended."""
-    return sum(1 for _ in delivering(shards, at))
-
-
-def delivering(shards: Sequence[Shard], at: int) -> Iterator[None]:
-    """The same, record by record: other work may be done in between, but no commit."""
-    by_number = {shard.number: shard for shard in shards}
-    for sender in list(shards):
-        committed, outbox = sender.log.committed, sender.outbox
-        for number in outbox.owners():
-            receiver = by_number.get(number)
-            if receiver is not None and (rows := outbox.take(number, committed)):
-                yield from receiving(receiver, sender.number, committed, rows, at)
-        if outbox.heartbeats.is_due(committed):
-            yield from _beat(sender, [shard for shard in by_number.values() if shard is not sender], at)
-
-
-def _beat(sender: Shard, receivers: Sequence[Shard], at: int) -> Iterator[None]:
-    """Move the cursors that are far behind."""
-    committed, number = sender.log.committed, sender.number
-    for receiver in receivers:
-        if committed - receiver.cursors.get(number, 0) >= every(len(receivers)):
-            yield from receiving(receiver, number, committed, [], at)
-    sender.outbox.heartbeats.looked([row.cursors.get(number, 0) for row in receivers])
-
-
-def receive(
-    receiver: Shard,
-    sender: int,
-    cursor: int,
-    rows: list[Row],
-    at: int,
-    asks: Sequence[tuple[int, int, int]] = (),
-    sequence: int = 0,
-) -> int:
-    """Append all of it at once (see `receiving`); how many records."""
-    return sum(1 for _ in receiving(receiver, sender, cursor, rows, at, asks, sequence))
 
 
 def receiving(

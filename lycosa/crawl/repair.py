@@ -29,7 +29,7 @@ from lycosa.archive.reader import leftovers
 from lycosa.archive.writer import MISSING, archive_names, missing_marks
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.manifest import shard_directory
-from lycosa.crawl.saving import missing_files, snapshot_claims
+from lycosa.crawl.snapshots import missing_files, snapshot_claims
 from lycosa.crawl.wholeness import Known, cursor_claims, missing
 from lycosa.errors import ConfigError, StorageError
 from lycosa.files import Files, write_whole

@@ -109,7 +109,7 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
                 shard.frontier.withdraw(url, key)
                 shard.calendar.withdraw(url)
                 shard.revisits.withdraw(url)
-        shard.store.mark(keys)
+        shard.links.received.mark(keys)
         urls.clear()
 
     for position, head in _heads(shard, start):
@@ -266,7 +266,7 @@ class _Batch:
             keys, hosts = shard.keyer.scan(text)
             wanted = shard.rules.follow[np.frombuffer(kinds, np.uint8)]
             if self._send is None:
-                wanted &= ~shard.store.certain(keys)
+                wanted &= ~shard.links.received.certain(keys)
             rows = np.flatnonzero(wanted)
             # Of a URL that is met several times in the batch only the first meeting can be new.
             _, first = np.unique(keys[rows], return_index=True)
@@ -313,7 +313,7 @@ class _Batch:
         if self._send is not None:
             self._send(leaving)
         elif items:
-            shard.admission.offer_items(shard.store, keys[kept], items)
+            shard.admission.offer_items(shard.links.received, keys[kept], items)
             shard.admission.tell_room()
 
     def _owners(self, urls: list[bytes], hosts: Keys, rows: NDArray[np.intp]) -> NDArray[np.int64]:

@@ -17,21 +17,27 @@ one (a `Configured` with another scope) makes the shard read its log again, in a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.clock import Clock
-from lycosa.crawl.admission import Admission, LinkRules, Offer, found_in
+from lycosa.crawl.admission import Admission, LinkRules, Offer, Shared, found_in
 from lycosa.crawl.budgets import Budgets
-from lycosa.crawl.config import FollowOptions, Options, decode_options
+from lycosa.crawl.config import FollowOptions, decode_options
 from lycosa.crawl.exchange import Outbox, unpack_hint
+from lycosa.crawl.link_store import LinkStore
 from lycosa.crawl.sites import SiteTable
-from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.totals import Totals
-from lycosa.frontier import Calendar, Entry, Frontier, LeftBehind, Order, Room, Sampler
+from lycosa.frontier import (
+    Calendar,
+    Entry,
+    Frontier,
+    LeftBehind,
+    PolitenessOptions,
+    wait_after,
+)
 from lycosa.log.log import Log
 from lycosa.pages.plain import PlainPages
 from lycosa.pages.protocol import PageTable
@@ -54,14 +60,14 @@ from lycosa.records import (
     Waiting,
     Why,
 )
-from lycosa.seen.cache import Cache
-from lycosa.seen.protocol import Merge, Merging, Seen
+from lycosa.seen.protocol import Merge, Seen
 from lycosa.state import Durable, Filed
-from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
 
 REDIRECT = int(LinkKind.REDIRECT)
+_ASKED = frozenset((Why.FAILED, Why.RETRY, Why.BUSY, Why.ADDRESS))
+"""Why a URL was skipped or deferred whose host was found."""
 _AT_ONCE = 1_000
 _TRICKLE = 64
 """URLs that come back from the calendar to a shard without any, however full the memory is."""
@@ -141,35 +147,22 @@ class Shard:
         number: int,
         *,
         log: Log,
-        seen: Merging,
-        store: Merging,
-        cache: Cache,
+        links: LinkStore,
         frontier: Frontier,
         calendar: Calendar,
         revisits: Calendar,
         content: ContentIndex,
         content_store: Seen,
         left: LeftBehind,
-        order: Order,
-        keyer: Keyer,
-        splitter: Splitter,
-        sampler: Sampler,
-        room: Room,
-        scope_of: Callable[[Options], Scope],
-        clock: Clock,
+        shared: Shared,
         sites: SiteTable | None = None,
         pages: PageTable | None = None,
         budgets: Budgets | None = None,
-        noted: Callable[[Record], None] | None = None,
-        low_rank: Callable[[int], bool] | None = None,
     ) -> None:
-        """Without `sites` or `pages` that table is in RAM alone, without `budgets` there are none. `noted` hears of
-        every record that is appended, before its links are given levels."""
+        """Without `sites` or `pages` that table is in RAM alone, without `budgets` there are none."""
         self.number = number
         self.log = log
-        self.seen = seen
-        """The uniqueness store, with the agent's URL cache before it: for links found here."""
-        self.store = store
+        self.links = links
         self.frontier = frontier
         self.calendar = calendar
         self.revisits = revisits
@@ -181,7 +174,7 @@ class Shard:
         self.pages = PlainPages() if pages is None else pages
         self.budgets = Budgets(0, 0, lambda _: "") if budgets is None else budgets
         self.totals = Totals()
-        self.outbox = Outbox(cache)
+        self.outbox = Outbox(links.sent)
         self.cursors: dict[int, int] = {}
         """Of each sender: links it logged before this position have been received."""
         self.answers: dict[int, int] = {}
@@ -198,28 +191,22 @@ class Shard:
         """Whether pages are come back to."""
         self.content = content
         self.left = left
-        self.keyer = keyer
-        self.splitter = splitter
+        self.keyer = shared.keyer
+        self.splitter = shared.splitter
         self.admission = Admission(
             number,
             log=log,
-            seen=seen,
-            store=store,
+            links=links,
             frontier=frontier,
             left=left,
             outbox=self.outbox,
-            order=order,
-            keyer=keyer,
-            splitter=splitter,
-            sampler=sampler,
-            room=room,
-            low_rank=low_rank,
+            shared=shared,
             tells_domains=self.budgets.by_domain,
         )
-        self._noted = noted
-        self._room = room
-        self._scope_of = scope_of
-        self._clock = clock
+        self._noted = shared.noted
+        self._room = shared.room
+        self._scope_of = shared.scope_of
+        self._clock = shared.clock
         self._scope_text: bytes = b""
         self.changes: list[Change] = []
         """Changes of scope that brought something back, and the last one."""
@@ -289,6 +276,8 @@ class Shard:
     def learn(self, record: Record, position: int) -> None:
         """What a record tells besides where URLs are: totals, sites, cursors, options."""
         self.totals.apply(record)
+        if (found := _reached(record)) and (host := self.sites.peek(found)) is not None:
+            host.dns_failures = 0
         if isinstance(record, Fetched):
             self._count_fetch(record)
             self._spend(record)
@@ -367,15 +356,13 @@ class Shard:
             self.calendar.withdraw(url)
         if len(self.revisits):
             self.revisits.withdraw(url)
-        self.seen.mark(np.array([key], np.uint64))
+        self.links.found.mark(np.array([key], np.uint64))
 
     def _count_fetch(self, record: Fetched) -> None:
         site = self.sites.get(site_of(record.url))
         site.pages += record.before is not Before.PAGE
         site.last_ms = record.timing.total
         site.asked = True
-        if (host := self.sites.peek(host_of(record.url))) is not None:
-            host.dns_failures = 0
         self._remember_end(record.stored)
 
     def _spend(self, record: Fetched) -> None:
@@ -399,6 +386,10 @@ class Shard:
             end = stored.offset + stored.length
             if end > self.archive_ends.get(stored.file, 0):
                 self.archive_ends[stored.file] = end
+
+    def forget_archive_ends(self) -> None:
+        """What the records so far point into is safe elsewhere: nobody asks for it again."""
+        self.archive_ends.clear()
 
     def defer(self, record: Deferred, live: bool) -> None:
         """The URL, which has left, or the site waits for its time."""
@@ -479,7 +470,7 @@ class Shard:
 
     def knows(self, url: str) -> bool:
         """Whether a URL is certainly known here."""
-        return bool(self.seen.certain(np.array([self.keyer.key(url)], np.uint64))[0])
+        return bool(self.links.found.certain(np.array([self.keyer.key(url)], np.uint64))[0])
 
     def offer_links(self, record: Record, position: int) -> None:
         """Offer the links that a record brings."""
@@ -497,7 +488,7 @@ class Shard:
             "totals": self.totals,
             "sites": self.sites,
             "pages": self.pages,
-            "seen": self.seen,
+            "seen": self.links.found,
             "content": self.content_store,
             "frontier": self.frontier,
             "calendar": self.calendar,
@@ -510,7 +501,7 @@ class Shard:
     def filed(self) -> dict[str, Filed]:
         """Those of the parts that keep files."""
         return {
-            "seen": self.seen,
+            "seen": self.links.found,
             "content": self.content_store,
             "calendar": self.calendar,
             "revisits": self.revisits,
@@ -556,7 +547,25 @@ class Shard:
 
     def merged(self, merge: Merge) -> None:
         """A merge of the store has run: what it found new is to be put into the frontier (`put_answered`)."""
-        self.admission.answered(self.seen.apply(merge))
+        self.admission.answered(self.links.found.apply(merge))
+
+    def has_work(self, until: int) -> bool:
+        """Whether anything is left to do, now or before a time (in milliseconds)."""
+        if self.frontier.pending or self.links.found.waiting or len(self.outbox) or len(self.left):
+            return True
+        if self.continuous or self.rescoping is not None or self.admission.coming is not None:
+            return True
+        due = self.calendar.next_due()
+        return due is not None and due <= until
+
+    def hold_all(self, politeness: PolitenessOptions) -> None:
+        """After an unclean stop every host counts as asked now: nobody knows whom the last process asked."""
+        now = self._clock.monotonic()
+        self.frontier.hold_all(now + politeness.wait)
+        for name, site in self.sites.asked():
+            wait = wait_after(politeness, site.crawl_delay, None, site.last_ms / 1000)
+            if wait > politeness.wait:
+                self.frontier.hold(host_of(name + "/"), now + wait)
 
     @property
     def is_full(self) -> bool:
@@ -580,6 +589,15 @@ class Shard:
         self.admission.put(
             [Waiting(row.url, key(row.url), row.depth, row.hops, row.attempt, row.before) for row in due]
         )
+
+
+def _reached(record: Record) -> str:
+    """The host that had an address, by a record of what came of asking it; "" if none had."""
+    if isinstance(record, Robots):
+        return host_of(record.site + "/")
+    if isinstance(record, Fetched) or (isinstance(record, Skipped | Deferred) and record.why in _ASKED):
+        return host_of(record.url)
+    return ""
 
 
 def _looked_at(record: Deferred) -> Deferred:

@@ -48,7 +48,7 @@ class Mark(NamedTuple):
     waiting: Waiting
 
 
-class Reading(NamedTuple):
+class PageReading(NamedTuple):
     """A page that this process is reading."""
 
     url: str
@@ -64,7 +64,7 @@ class Underway:
         self._file = file
         self._map = None if file is None else _mapped(file)
         self._free = [slot for slot in range(SLOTS) if self._map is None or not _is_set(self._map, slot)]
-        self._now: dict[int, tuple[str, int, int]] = {}  # what becomes a `Reading` if somebody asks
+        self._now: dict[int, tuple[str, int, int]] = {}  # what becomes a `PageReading` if somebody asks
 
     def begin(self, waiting: Waiting, at: int) -> int:
         """Mark a page; what `end` wants to know. May be called from any thread."""
@@ -96,9 +96,11 @@ class Underway:
         if mapped is not None:
             mapped.close()
 
-    def now(self) -> list[Reading]:
+    def now(self) -> list[PageReading]:
         """What is being read, the longest first."""
-        return sorted((Reading(*row) for row in self._now.copy().values()), key=lambda reading: reading.at)
+        return sorted(
+            (PageReading(*row) for row in self._now.copy().values()), key=lambda reading: reading.at
+        )
 
     def left(self) -> Iterator[Mark]:
         """The marks of processes that have ended, of all agents, and of those that are running now."""

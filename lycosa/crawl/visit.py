@@ -32,6 +32,7 @@ import msgspec
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl.config import Options
 from lycosa.crawl.harvest import Crop, Earlier, Harvester
+from lycosa.crawl.limits import RunQuota
 from lycosa.crawl.rules import RulesKeeper
 from lycosa.crawl.shard import Shard
 from lycosa.fetch.dns import DnsFailure, DnsKind, Resolver
@@ -60,16 +61,6 @@ _STALE = 10_000
 _SHORT_WAIT = 1.0
 _TOLD_EVERY = 60.0
 """Seconds that the crawl waits for what this machine lacks, and between two lines about it."""
-
-
-class Quota(Protocol):
-    """The run's limits."""
-
-    def take(self, shard: int = 0) -> bool:
-        """Ask for one page of a shard; False if there is none left."""
-        ...
-
-    def give_back(self, shard: int = 0) -> None: ...
 
 
 class Addresses(Protocol):
@@ -107,7 +98,7 @@ class FetcherTable(Protocol):
     async def close(self) -> None: ...
 
 
-class Turn:
+class Stay:
     """One visit's state."""
 
     def __init__(self, shard: Shard, host: str) -> None:
@@ -138,7 +129,7 @@ class Visitor:
         addresses: Addresses,
         rules: RulesKeeper,
         harvester: Harvester,
-        quota: Quota,
+        quota: RunQuota,
         hosts: Hosts,
         clock: Clock,
         meters: Meters,
@@ -181,7 +172,7 @@ class Visitor:
 
     async def visit(self, shard: Shard, host: str) -> None:
         """Stay at a host that the shard's frontier has begun."""
-        turn = Turn(shard, host)
+        turn = Stay(shard, host)
         try:
             await self._stay(turn)
         finally:
@@ -196,7 +187,7 @@ class Visitor:
             shard.admission.replenish_host(host)  # while it is begun, so that it need not be forgotten
             shard.frontier.end(host, ready)
 
-    async def _stay(self, turn: Turn) -> None:
+    async def _stay(self, turn: Stay) -> None:
         idle = 0
         while not self.stopping:
             if turn.asked >= pages_per_visit(self._options.politeness, turn.crawl_delay):
@@ -219,7 +210,7 @@ class Visitor:
                 await asyncio.sleep(0)  # a long run of skips must not hold the loop
                 idle = 0
 
-    async def _one(self, turn: Turn, waiting: Waiting) -> bool:
+    async def _one(self, turn: Stay, waiting: Waiting) -> bool:
         """One URL; False if the visit is to end. A URL that got no record is put back."""
         shard, url = turn.shard, waiting.url
         if not shard.scope.inside(url, waiting.depth):
@@ -259,16 +250,13 @@ class Visitor:
 
     # -- the address
 
-    async def _arrive(self, turn: Turn, waiting: Waiting) -> bool | None:
+    async def _arrive(self, turn: Stay, waiting: Waiting) -> bool | None:
         """Find the host's address and get its turn. None: there; else what `_one` returns."""
-        shard = turn.shard
         found = await self._resolver.resolve(turn.host)
         if isinstance(found, DnsFailure):
             if found.kind is DnsKind.LOCAL:
                 return self._short(turn, f"no name can be asked for: {found.detail}")
             return self._no_address(turn, waiting, found)
-        if (host := shard.sites.peek(turn.host)) is not None and host.dns_failures:
-            host.dns_failures = 0
         refusals = []
         for address in found.addresses:
             why = self._guard.refuses(address)
@@ -278,7 +266,7 @@ class Visitor:
         hint = "" if any(map(self._guard.outside, found.addresses)) else " (see --allow)"
         return self._skip(turn, Why.ADDRESS, f"{'; '.join(refusals)[:250]}{hint}")
 
-    async def _take_turn(self, turn: Turn, address: str) -> bool | None:
+    async def _take_turn(self, turn: Stay, address: str) -> bool | None:
         again = await self._addresses.begin(address, self._clock.monotonic())
         if again:
             turn.ready = again
@@ -286,7 +274,7 @@ class Visitor:
         turn.address = address
         return None
 
-    def _no_address(self, turn: Turn, waiting: Waiting, failure: DnsFailure) -> bool:
+    def _no_address(self, turn: Stay, waiting: Waiting, failure: DnsFailure) -> bool:
         shard = turn.shard
         self._failures("error.dns").add()
         failed = shard.sites.get(turn.host).dns_failures + 1
@@ -300,7 +288,7 @@ class Visitor:
 
     # -- robots
 
-    async def _judge(self, turn: Turn, waiting: Waiting, fetcher: Fetcher) -> bool | None:
+    async def _judge(self, turn: Stay, waiting: Waiting, fetcher: Fetcher) -> bool | None:
         """Ask the site's rules. None: allowed; else what `_one` returns."""
         shard, site = turn.shard, site_of(waiting.url)
         ruling = await self._rules.ruling(shard, site, lambda url: self._ask_robots(turn, url, fetcher))
@@ -321,7 +309,7 @@ class Visitor:
             return False  # robots.txt was had, and the connection with it; the address rests
         return None
 
-    async def _ask_robots(self, turn: Turn, url: str, fetcher: Fetcher) -> Response | Failure | None:
+    async def _ask_robots(self, turn: Stay, url: str, fetcher: Fetcher) -> Response | Failure | None:
         host = host_of(url)
         if not self._may_ask(turn.shard.number, turn.address):
             return None
@@ -339,7 +327,7 @@ class Visitor:
             return outcome
         return await self._ask_elsewhere(turn, host, url)
 
-    async def _ask_elsewhere(self, turn: Turn, host: str, url: str) -> Response | Failure | None:
+    async def _ask_elsewhere(self, turn: Stay, host: str, url: str) -> Response | Failure | None:
         """A robots.txt that redirected to another host: it takes that host's turn, or waits for it.
 
         The host need not be near a seed (RFC 9309 §2.3.1.2), but it is not one that the operator excludes.
@@ -351,7 +339,7 @@ class Visitor:
             return Failure(FailureKind.UNSUPPORTED, f"no fetcher for {url}", transient=False)
         if not await self._hosts.claim(host):
             return None
-        other, borrowed = Turn(turn.shard, host), ""
+        other, borrowed = Stay(turn.shard, host), ""
         try:
             if fetcher.needs_address:
                 found = await self._resolver.resolve(host)
@@ -396,7 +384,7 @@ class Visitor:
     # -- the fetch
 
     async def _request(
-        self, turn: Turn, url: str, fetcher: Fetcher, kind: Kind, old: Fetched | None = None
+        self, turn: Stay, url: str, fetcher: Fetcher, kind: Kind, old: Fetched | None = None
     ) -> Response | Failure:
         """Ask over the visit's connection, or over a new one if it has none; and see what became of it.
 
@@ -422,7 +410,7 @@ class Visitor:
             turn.asked -= 1  # nothing reached the host
         return outcome
 
-    def _hang_up(self, turn: Turn) -> None:
+    def _hang_up(self, turn: Stay) -> None:
         """End the visit's connection, if its fetcher keeps any."""
         if turn.asked and turn.address:
             for scheme in ("http", "https"):
@@ -431,7 +419,7 @@ class Visitor:
                     keeper(turn.host)
         turn.site = ""
 
-    def _not_asked(self, turn: Turn, outcome: Response | Failure) -> bool:
+    def _not_asked(self, turn: Stay, outcome: Response | Failure) -> bool:
         """Whether the site was not asked, for a reason of ours: the visit ends, and the URL stays pending."""
         if isinstance(outcome, Failure) and outcome.kind is FailureKind.LOCAL:
             self._short(turn, outcome.detail)
@@ -441,7 +429,7 @@ class Visitor:
             return True
         return False
 
-    def _short(self, turn: Turn, detail: str) -> bool:
+    def _short(self, turn: Stay, detail: str) -> bool:
         """This machine lacks something: the visit ends, and its URL stays pending."""
         now = self._clock.monotonic()
         turn.over = True
@@ -455,7 +443,7 @@ class Visitor:
             )
         return False
 
-    async def _fetch(self, turn: Turn, waiting: Waiting, fetcher: Fetcher) -> bool:
+    async def _fetch(self, turn: Stay, waiting: Waiting, fetcher: Fetcher) -> bool:
         kept = False
         try:
             earlier = await self._earlier(turn.shard, waiting) if self._refreshing else None
@@ -493,7 +481,7 @@ class Visitor:
 
     async def _record(
         self,
-        turn: Turn,
+        turn: Stay,
         waiting: Waiting,
         outcome: Response | Failure,
         earlier: Earlier | None = None,
@@ -545,7 +533,7 @@ class Visitor:
             await self._on_crop(crop)
         return True
 
-    def _skip(self, turn: Turn, why: Why, detail: str, *, down: bool = False) -> bool:
+    def _skip(self, turn: Stay, why: Why, detail: str, *, down: bool = False) -> bool:
         waiting = self._settle(turn)
         if self._refreshing is not None and waiting.before is Before.PAGE and why in _UNHAD:
             down |= why in (Why.DNS, Why.ROBOTS_UNREACHABLE)
@@ -555,7 +543,7 @@ class Visitor:
         turn.shard.append(Skipped(now, waiting.url, waiting.depth, why, detail[:300]))
         return True
 
-    def _defer(self, turn: Turn, why: Why, due: int, attempt: int, detail: str) -> bool:
+    def _defer(self, turn: Stay, why: Why, due: int, attempt: int, detail: str) -> bool:
         waiting = self._settle(turn)
         now = milliseconds(self._clock)
         site = site_of(waiting.url)
@@ -568,7 +556,7 @@ class Visitor:
         return True
 
     @staticmethod
-    def _settle(turn: Turn) -> Waiting:
+    def _settle(turn: Stay) -> Waiting:
         """The open URL is about to get its record."""
         waiting = turn.open
         assert waiting is not None

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-from lycosa.crawl.underway import Reading, Underway
+from lycosa.crawl.underway import PageReading, Underway
 
 NOTICE = 10
 LIMIT = 60
@@ -31,18 +31,18 @@ _INTERRUPTED = 3
 """Looks without movement after which Ctrl-C means the process and not the loop, which would not hear it."""
 
 
-class Watch:
+class Looks:
     """What to do at each look. No clock: a look is a second."""
 
     def __init__(self, notice: int, limit: int) -> None:
         self._notice = notice
         self._limit = limit
         self._beat = -1
-        self._seen: dict[Reading, int] = {}
+        self._seen: dict[PageReading, int] = {}
         self.still = 0
         """Looks since the loop last moved."""
 
-    def look(self, beat: int, readings: list[Reading]) -> tuple[bool, Reading | None]:
+    def look(self, beat: int, readings: list[PageReading]) -> tuple[bool, PageReading | None]:
         """Whether to say that nothing moves, and the page whose reader is to be ended."""
         self.still = self.still + 1 if beat == self._beat else 0
         self._beat = beat
@@ -65,7 +65,7 @@ class Watchdog:
         self._underway = underway
         self._say = say or _to_stderr
         self._end = end
-        self._watch = Watch(NOTICE, LIMIT)
+        self._watch = Looks(NOTICE, LIMIT)
         self._limit = LIMIT
         self._every = every
         self._beats = 0

@@ -27,7 +27,7 @@ class Known(NamedTuple):
     by: str
 
 
-class Missing(NamedTuple):
+class MissingLog(NamedTuple):
     """A log that ends before what is known of it."""
 
     shard: int
@@ -47,15 +47,15 @@ def cursor_claims(
     return [Known(sender, position, f"shard {receiver:02d}") for sender, position in rows]
 
 
-def missing(ends: Mapping[int, int], claims: Iterable[Known]) -> list[Missing]:
+def missing(ends: Mapping[int, int], claims: Iterable[Known]) -> list[MissingLog]:
     """The logs that somebody knows more of than they hold, each with the largest claim."""
-    found: dict[int, Missing] = {}
+    found: dict[int, MissingLog] = {}
     for claim in claims:
         end = ends.get(claim.shard)
         if end is not None and claim.position > max(
             end, found[claim.shard].known if claim.shard in found else 0
         ):
-            found[claim.shard] = Missing(claim.shard, end, claim.position, claim.by)
+            found[claim.shard] = MissingLog(claim.shard, end, claim.position, claim.by)
     return [found[number] for number in sorted(found)]
 
 

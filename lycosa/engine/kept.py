@@ -1,13 +1,16 @@
 """What an engine keeps of one crawl, as plain values: streams and keys. No I/O, no clock, no waiting.
 
-Both engines that keep a crawl in the memory of one process, `memory` and `local`, keep this.
+Both engines that keep a crawl in the memory of one process, `memory` and `local`, keep this. A client
+(`lycosa.engine.client`) has it done by a word and what that is about (`KeptCrawl.act`); what it must not do is the
+answer, as a value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from lycosa.engine.protocol import Conflict, Ends, Entry, Full, Message, StreamPlan
+from lycosa.engine.protocol import Absent, Conflict, Ends, Entry, Full, Message, StreamPlan
 
 _HEAD = 32
 """Bytes that a message counts besides its data."""
@@ -36,10 +39,14 @@ class KeptStream:
         self.messages[self.last] = Message(self.last, lane, dict(headers), data)
         return self.last
 
-    def newest(self, lane: str) -> Message | None:
-        return next((each for each in reversed(self.messages.values()) if each.lane == lane), None)
+    def look(self, what: str, of: Any) -> Message | Ends | None:
+        if what == "at":
+            return self.messages.get(of)
+        if what == "newest":
+            return next((each for each in reversed(self.messages.values()) if each.lane == of), None)
+        return Ends(next(iter(self.messages), self.last + 1), self.last)
 
-    def after(self, sequence: int, most: int) -> list[Message]:
+    def read(self, sequence: int, most: int) -> list[Message]:
         if sequence >= self.last:
             return []
         found: list[Message] = []
@@ -49,10 +56,6 @@ class KeptStream:
                 if len(found) == most:
                     break
         return found
-
-    @property
-    def ends(self) -> Ends:
-        return Ends(next(iter(self.messages), self.last + 1), self.last)
 
     def purge(self, before: int, lane: str | None) -> None:
         for sequence in [n for n in self.messages if n < before]:
@@ -75,6 +78,21 @@ class KeptCrawl:
         self.revision = 0
         self._last = last
 
+    def act(self, word: str, to: str, *more: Any) -> Any:
+        """What a client wants of a stream, or of the keys; the answer, or why there is none.
+
+        append  stream  lane headers data expected      look  stream  "at" "newest" "ends" of
+        read    stream  after most                      purge stream  before lane
+        key     key                                     set   key     value revision
+        all     pattern                                 watch pattern revision
+        """
+        if word in ("key", "set", "all", "watch"):
+            if self.keys is None:
+                return Absent("there is no crawl")
+            return getattr(self, word)(to, *more)
+        stream = self.streams.get(to)
+        return getattr(stream, word)(*more) if stream is not None else Absent(f"there is no stream {to}")
+
     def create(self, streams: Sequence[StreamPlan]) -> None:
         self.keys = {} if self.keys is None else self.keys
         for plan in streams:
@@ -85,22 +103,24 @@ class KeptCrawl:
         for name in streams:
             self.streams.pop(name, None)
 
-    def set(
-        self, keys: dict[str, Entry], key: str, value: bytes | None, revision: int | None
-    ) -> int | Conflict:
+    def key(self, key: str) -> Entry | None:
+        return (self.keys or {}).get(key)
+
+    def set(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict:
         """Set a key (that still has that revision), or delete it (None); its new revision."""
-        known = keys[key].revision if key in keys else 0
+        assert self.keys is not None
+        known = self.keys[key].revision if key in self.keys else 0
         if revision is not None and revision != known:
             return Conflict(f"{key} was changed by somebody else")
         self.revision += 1
-        keys.pop(key, None)  # they stay in the order of their revisions
-        keys[key] = Entry(key, self.revision, value)
+        self.keys.pop(key, None)  # they stay in the order of their revisions
+        self.keys[key] = Entry(key, self.revision, value)
         return self.revision
 
-    def all(self, keys: dict[str, Entry], pattern: str) -> list[Entry]:
-        return [row for row in keys.values() if row.value is not None and fits(row.key, pattern)]
+    def all(self, pattern: str) -> list[Entry]:
+        return [row for row in (self.keys or {}).values() if row.value is not None and fits(row.key, pattern)]
 
-    def since(self, pattern: str, revision: int) -> list[Entry]:
+    def watch(self, pattern: str, revision: int) -> list[Entry]:
         """The keys of a pattern that changed after a revision, in order."""
         found: list[Entry] = []
         for each in reversed((self.keys or {}).values()):

@@ -21,27 +21,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lycosa.clock import Clock
-from lycosa.engine.kept import KeptCrawl, KeptStream
-from lycosa.engine.protocol import (
-    Absent,
-    Conflict,
-    Ends,
-    Entry,
-    Full,
-    Message,
-    StreamPlan,
-    Unavailable,
-)
+from lycosa.engine.client import ClientBucket, ClientStream
+from lycosa.engine.kept import KeptCrawl
+from lycosa.engine.protocol import StreamPlan, Unavailable
 
 T = TypeVar("T")
 _AGAIN = 0.1
-_ASKED = 5.0
-_SET = 2.0
-"""Seconds after which reads, and writes of keys, are given up."""
 
 
 class Fate(NamedTuple):
@@ -111,7 +100,9 @@ class MemoryServers:
 
 
 class _Line:
-    """A client's way to the servers."""
+    """A client's way to the servers; `lycosa.engine.client.Line`."""
+
+    patience = 2.0
 
     def __init__(
         self, servers: MemoryServers, crawl: str, client: str, clock: Clock, network: Network
@@ -159,8 +150,18 @@ class _Line:
         await self.clock.sleep(fate.back)
         return answer
 
-    def changed(self, of: str) -> None:
-        self.servers.changed(self.crawl, of)
+    async def do(self, word: str, to: str, *more: Any, seconds: float) -> Any:
+        def act() -> Any:
+            answer = self.kept.act(word, to, *more)
+            if word in ("append", "set"):
+                self.servers.changed(self.crawl, to if word == "append" else "")
+            return answer
+
+        return await self.call(to, seconds, act)
+
+    async def wait(self, word: str, to: str, *more: Any, seconds: float) -> Any:
+        of = to if word == "read" else ""
+        return await self.news(of, to, seconds, lambda: self.kept.act(word, to, *more))
 
     def hears(self, subject: str) -> bool:
         """Whether a question reaches this client."""
@@ -201,152 +202,6 @@ class _Line:
         finally:
             for each in waits:
                 each.cancel()
-
-
-class MemoryReading:
-    """See `lycosa.engine.protocol.Reading`."""
-
-    def __init__(self, line: _Line, name: str, after: int) -> None:
-        self._line = line
-        self._name = name
-        self.last = after
-
-    async def next(self, seconds: float, most: int = 256) -> list[Message] | Unavailable:
-        stream = self._line.kept.streams.get(self._name)
-        if stream is None:
-            return Absent(f"there is no stream {self._name}")
-        found = await self._line.news(self._name, self._name, seconds, lambda: stream.after(self.last, most))
-        if not isinstance(found, Unavailable) and found:
-            self.last = found[-1].sequence
-        return found
-
-    async def close(self) -> None:
-        """There is nothing to close."""
-
-
-class MemoryStream:
-    """See `lycosa.engine.protocol.Stream`."""
-
-    def __init__(self, line: _Line, name: str) -> None:
-        self.name = name
-        self._line = line
-
-    async def append(
-        self,
-        data: bytes,
-        *,
-        lane: str = "",
-        headers: Mapping[str, str] | None = None,
-        expected: int | None = None,
-        seconds: float = 5.0,
-    ) -> int | Conflict | Full | Unavailable:
-        def act() -> int | Conflict | Full | Unavailable:
-            stream = self._stream()
-            if isinstance(stream, Absent):
-                return stream
-            answer = stream.append(lane, headers or {}, data, expected)
-            self._line.changed(self.name)
-            return answer
-
-        return await self._line.call(self.name, seconds, act)
-
-    async def at(self, sequence: int) -> Message | Unavailable | None:
-        return await self._look(lambda stream: stream.messages.get(sequence))
-
-    async def newest(self, lane: str) -> Message | Unavailable | None:
-        return await self._look(lambda stream: stream.newest(lane))
-
-    async def ends(self) -> Ends | Unavailable:
-        return await self._look(lambda stream: stream.ends)
-
-    def read(self, after: int = 0) -> MemoryReading:
-        return MemoryReading(self._line, self.name, after)
-
-    async def purge(self, before: int, lane: str | None = None) -> Unavailable | None:
-        return await self._look(lambda stream: stream.purge(before, lane))
-
-    def _stream(self) -> KeptStream | Absent:
-        return self._line.kept.streams.get(self.name) or Absent(f"there is no stream {self.name}")
-
-    async def _look(self, act: Callable[[KeptStream], T]) -> T | Unavailable:
-        def look() -> T | Unavailable:
-            stream = self._stream()
-            return stream if isinstance(stream, Absent) else act(stream)
-
-        return await self._line.call(self.name, _ASKED, look)
-
-
-class MemoryWatch:
-    """See `lycosa.engine.protocol.Watch`."""
-
-    def __init__(self, line: _Line, pattern: str) -> None:
-        self._line = line
-        self._pattern = pattern
-        self._seen = 0
-
-    async def next(self, seconds: float) -> list[Entry] | Unavailable:
-        kept = self._line.kept
-
-        if kept.keys is None:
-            return Absent(f"there is no crawl {self._line.crawl}")
-        entries = await self._line.news(
-            "", self._pattern, seconds, lambda: kept.since(self._pattern, self._seen)
-        )
-        if not isinstance(entries, Unavailable) and entries:
-            self._seen = entries[-1].revision
-        return entries
-
-    async def close(self) -> None:
-        """There is nothing to close."""
-
-
-class MemoryBucket:
-    """See `lycosa.engine.protocol.Bucket`."""
-
-    def __init__(self, line: _Line) -> None:
-        self._line = line
-
-    async def get(self, key: str) -> Entry | Unavailable | None:
-        entry = await self.last(key)
-        return None if isinstance(entry, Entry) and entry.value is None else entry
-
-    async def last(self, key: str) -> Entry | Unavailable | None:
-        return await self._with(key, _ASKED, lambda keys: keys.get(key))
-
-    async def update(self, key: str, value: bytes, revision: int) -> int | Conflict | Unavailable:
-        return await self._set(key, value, revision)
-
-    async def put(self, key: str, value: bytes) -> int | Unavailable:
-        answer = await self._set(key, value, None)
-        assert not isinstance(answer, Conflict)
-        return answer
-
-    async def delete(self, key: str, revision: int | None = None) -> Conflict | Unavailable | None:
-        answer = await self._set(key, None, revision)
-        return None if isinstance(answer, int) else answer
-
-    async def all(self, pattern: str) -> list[Entry] | Unavailable:
-        return await self._with(pattern, _ASKED, lambda keys: self._line.kept.all(keys, pattern))
-
-    def watch(self, pattern: str) -> MemoryWatch:
-        return MemoryWatch(self._line, pattern)
-
-    async def _set(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict | Unavailable:
-        kept = self._line.kept
-
-        def act(keys: dict[str, Entry]) -> int | Conflict:
-            answer = kept.set(keys, key, value, revision)
-            self._line.changed("")
-            return answer
-
-        return await self._with(key, _SET, act)
-
-    async def _with(self, key: str, seconds: float, act: Callable[[dict[str, Entry]], T]) -> T | Unavailable:
-        def look() -> T | Unavailable:
-            keys = self._line.kept.keys
-            return Absent(f"there is no crawl {self._line.crawl}") if keys is None else act(keys)
-
-        return await self._line.call(key, seconds, look)
 
 
 class MemoryAnswering:
@@ -412,12 +267,12 @@ class MemoryEngine:
     ) -> None:
         self._line = _Line(servers, crawl, client, clock, network or PerfectNetwork())
         self.crawl = crawl
-        self.bucket = MemoryBucket(self._line)
+        self.bucket = ClientBucket(self._line)
         self.requests = MemoryRequests(self._line)
         self.denied = ""
 
-    def stream(self, name: str) -> MemoryStream:
-        return MemoryStream(self._line, name)
+    def stream(self, name: str) -> ClientStream:
+        return ClientStream(self._line, name)
 
     async def create(self, streams: Sequence[StreamPlan], replicas: int) -> Unavailable | None:
         self._line.kept.create(streams)

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from lycosa.clock import Clock
 from lycosa.cluster.links import decode
 from lycosa.cluster.losses import records_of
-from lycosa.engine.memory import MemoryEngine, MemoryReading, MemoryStream
+from lycosa.engine.client import ClientReading, ClientStream
+from lycosa.engine.memory import MemoryEngine
 from lycosa.engine.protocol import Conflict, Full, Message, Unavailable
 from lycosa.lab.cluster_run import CRAWL, Running
 from lycosa.lab.simulate import Numbers, Simulated, simulate
@@ -32,7 +33,7 @@ class Passed(NamedTuple):
     answer: Any
 
 
-class _Reading(MemoryReading):
+class _Reading(ClientReading):
     heard: Any = None
 
     async def next(self, seconds: float, most: int = 256) -> list[Message] | Unavailable:
@@ -43,7 +44,7 @@ class _Reading(MemoryReading):
         return found
 
 
-class _Stream(MemoryStream):
+class _Stream(ClientStream):
     heard: Any = None
 
     async def append(
@@ -59,7 +60,7 @@ class _Stream(MemoryStream):
         self.heard(lane, data, answer)
         return answer
 
-    def read(self, after: int = 0) -> MemoryReading:
+    def read(self, after: int = 0) -> ClientReading:
         reading = _Reading(self._line, self.name, after)
         reading.heard = self.heard
         return reading
@@ -68,7 +69,7 @@ class _Stream(MemoryStream):
 class _Engine(MemoryEngine):
     heard: Any = None
 
-    def stream(self, name: str) -> MemoryStream:
+    def stream(self, name: str) -> ClientStream:
         stream = _Stream(self._line, name)
         stream.heard = lambda lane, data, answer: self.heard(name, lane, data, answer)
         return stream

@@ -14,9 +14,8 @@ import pytest
 
 from lycosa.cli.main import main
 from lycosa.crawl.config import Options
-from lycosa.crawl.tail import Tail
 from lycosa.fetch.protocol import FetchOptions
-from lycosa.files import DirectoryLock, DiskFiles
+from lycosa.files import DirectoryLock
 from lycosa.log import reader
 from lycosa.records import Received, Record, Why, decode
 from tests.crawl.made import MadeCrawl, anchors, small
@@ -167,44 +166,6 @@ def test_follow_prints_what_is_committed_until_the_crawl_ends(tmp_path: Path) ->
         process.kill()
         process.wait()
         process.stdout.close()
-
-
-def test_a_tail_over_segments_with_torn_blocks(tmp_path: Path) -> None:
-    made = MadeCrawl(tmp_path, shards=1, segment_bytes=300)
-    files = DiskFiles(tmp_path / "shards/00/log")
-    tail = Tail(files, 1)
-    seen: list[int] = []
-    for number in range(30):
-        made.fetch(f"http://a.test/{number}")
-        if number % 3 == 2:
-            made.commit()
-            seen += [position for position, _ in tail.more()]
-    assert seen == list(range(1, 30))
-    assert len(files.list("")) > 3
-    made.fetch("http://a.test/torn")
-    made.commit()
-    last = tmp_path / "shards/00/log" / files.list("")[-1]
-    whole = last.read_bytes()
-    last.write_bytes(whole[:-5])
-    assert list(tail.more()) == []
-    last.write_bytes(whole)
-    more = tail.more()
-    assert next(more)[0] == 30
-    more.close()
-    assert list(tail.more()) == []
-
-
-def test_a_tail_left_in_the_middle_of_a_block_comes_back_to_it(tmp_path: Path) -> None:
-    made = MadeCrawl(tmp_path, shards=1)
-    for number in range(5):
-        made.fetch(f"http://a.test/{number}")
-    made.commit()
-    tail = Tail(DiskFiles(tmp_path / "shards/00/log"))
-    some = tail.more()
-    assert [next(some)[0], next(some)[0]] == [0, 1]
-    some.close()
-    assert [position for position, _ in tail.more()] == [2, 3, 4]
-    assert tail.position == 5
 
 
 def test_url_search_decodes_only_what_holds_the_text(

@@ -19,6 +19,7 @@ from lycosa.cluster.survey import survey
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import read_options
+from lycosa.crawl.saving import OwnDisk
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.splitting import Splitter
 from lycosa.engine.kept import KeptCrawl
@@ -28,7 +29,6 @@ from lycosa.files import Files
 from lycosa.frontier import AddressTable
 from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.network import Reply, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
-from lycosa.log.log import Batch
 from lycosa.meters import Meters
 from lycosa.records import Fetched, Link, LinkKind, Links, Timing
 from lycosa.url.parts import host_of
@@ -51,13 +51,6 @@ class NoHosts:
 
     def end(self, host: str, ready: float) -> None:
         raise AssertionError("nothing was claimed")
-
-
-class OwnDisk:
-    """What is on our own disk is log."""
-
-    async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
-        return True
 
 
 class _Servers(MemoryServers):
@@ -118,7 +111,7 @@ class Nodes:
             team=team,
         )
         self.agents[number] = agent
-        for shard in agent.saver.shards:
+        for shard in agent.shards:
             self.out.pop(shard.number, None)
             self.incoming.pop(shard.number, None)
         return agent
@@ -129,10 +122,10 @@ class Nodes:
     def begin(self, number: int, unclean: bool = False) -> None:
         agent = self.agents[number]
         agent.begin([], {}, unclean=unclean)
-        for shard in agent.saver.shards:
+        for shard in agent.shards:
             told = msgspec.json.encode(Cursors(shard.cursors))
             got(run(self.engine.bucket.put(cursors_of(shard.number), told)))
-        for shard in agent.saver.shards:
+        for shard in agent.shards:
             out = Outgoing(self.engine, shard, SHARDS, 1, self.clock, agent.meters, self._room // 32)
             assert run(out.resume()) is None
             self.out[shard.number] = out
@@ -155,7 +148,7 @@ class Nodes:
             self.begin(number)
 
     def shard(self, number: int) -> Shard:
-        found = self.agents[HOLDERS[number]].saver.find(number)
+        found = self.agents[HOLDERS[number]].shards.find(number)
         assert found is not None
         return found
 
@@ -171,7 +164,7 @@ class Nodes:
 
     def commit(self, number: int) -> None:
         run(self.agents[number].saver.commit())
-        for shard in self.agents[number].saver.shards:
+        for shard in self.agents[number].shards:
             if shard.number in self.out:
                 self.out[shard.number].committed()
                 self.incoming[shard.number].committed()
@@ -179,14 +172,14 @@ class Nodes:
     def mend(self, number: int) -> None:
         """Have an agent send all that may travel."""
         self.clock.advance(1.0)
-        for shard in self.agents[number].saver.shards:
+        for shard in self.agents[number].shards:
             while run(self.out[shard.number].step()):
                 pass
 
     def read(self, number: int, most: int = 1 << 30) -> int:
         """Have an agent read what has come; how many frames."""
         count = 0
-        for shard in self.agents[number].saver.shards:
+        for shard in self.agents[number].shards:
             while count < most and (more := got(run(self.incoming[shard.number].step(0.0, 1)))):
                 count += more
         return count

@@ -10,9 +10,8 @@ import pytest
 from nats.aio.client import Client
 
 from lycosa.clock import ManualClock
-from lycosa.cluster.control import About, Control, Report, Totals
+from lycosa.cluster.control import About, Control, Report, ReportTotals
 from lycosa.cluster.foreign import Foreign
-from lycosa.cluster.host_turns import HostAsker, HostKeeper
 from lycosa.cluster.leases import Leases, Presence, Said
 from lycosa.cluster.links import MAGIC, Reader
 from lycosa.cluster.operating import Operator
@@ -21,7 +20,7 @@ from lycosa.cluster.rations import Rations
 from lycosa.cluster.storage import DirectoryStorage
 from lycosa.cluster.tail import Tail, pieces
 from lycosa.cluster.turn_table import Later
-from lycosa.cluster.turns import TurnAsker, TurnKeeper
+from lycosa.cluster.turns import TurnAsker, TurnHosts, TurnKeeper, of_addresses, of_hosts
 from lycosa.engine.nats.engine import NatsEngine
 from lycosa.engine.nats.names import Names
 from lycosa.engine.nats.server import Servers
@@ -30,7 +29,7 @@ from lycosa.errors import StorageError
 from tests.cluster.crawled import until
 from tests.cluster.logs import block
 from tests.cluster.test_links import make, read_all, reader_of, row, sender_of
-from tests.cluster.test_turns import heard
+from tests.cluster.test_turns import NoHosts, heard
 
 GARBAGE = (
     b"",
@@ -122,7 +121,7 @@ async def test_totals_that_are_no_numbers_make_no_report(engine: Engine, bucket:
         "received": 0,
         "sent": 1,
     }
-    good = Report(**one, idle=True, totals=Totals(pages=3))
+    good = Report(**one, idle=True, totals=ReportTotals(pages=3))
     await bucket.put("report.0", msgspec.json.encode(good).replace(b'"pages":3', b'"pages":"many"'))
     assert await control.reports() == {}
 
@@ -162,30 +161,21 @@ async def test_requests(engine: Engine, other: Engine) -> None:
     told: list[str] = []
     foreign, clock = Foreign(told.append), ManualClock()
     turns = TurnKeeper(engine.requests, clock, expiry=10.0, wait=0.5, foreign=foreign)
-    hosts = HostKeeper(engine.requests, clock, expiry=10.0, wait=0.5, foreign=foreign)
-    await turns.keep(0, lambda: True, {})
-
-    class NoHosts:
-        def claim(self, host: str, now: float) -> bool:
-            return False
-
-        def end(self, host: str, ready: float) -> None: ...
-
-    await hosts.keep(0, NoHosts(), lambda: True)
-    assert not isinstance(await heard(TurnAsker(other.requests, 1, clock), "192.0.2.1"), Later)
+    await turns.keep(0, NoHosts(), lambda: True, {})
+    assert not isinstance(await heard(TurnAsker(other.requests, of_addresses(1), clock), "192.0.2.1"), Later)
     for value in GARBAGE:
         await other.requests.tell("turn.0", value)
         await other.requests.tell("host.0", value)
     await until(lambda: foreign.count == 2 * len(GARBAGE))
     assert len(told) == 2
-    assert not isinstance(await TurnAsker(other.requests, 1, clock).ask("192.0.2.7"), Later)
-    await turns.close()
-    await hosts.drop(0)
+    assert not isinstance(await TurnAsker(other.requests, of_addresses(1), clock).ask("192.0.2.7"), Later)
+    await turns.drop(0)
 
     for subject in ("turn.0", "host.0"):
         got(await engine.requests.answer(subject, lambda asked: b'{"seconds": "\xff"}'))
-    assert isinstance(await TurnAsker(other.requests, 1, clock).ask("192.0.2.7"), Later)
-    assert not await HostAsker(other.requests, lambda host: 0, clock).claim("a.test")
+    assert isinstance(await TurnAsker(other.requests, of_addresses(1), clock).ask("192.0.2.7"), Later)
+    hosts = TurnHosts(TurnAsker(other.requests, of_hosts(lambda host: 0), clock), clock)
+    assert not await hosts.claim("a.test")
 
 
 async def test_messages_of_the_exchange_that_are_no_frames(

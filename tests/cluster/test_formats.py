@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import zstandard
 
-from lycosa.cluster.control import About, Quota, Report, State, Totals
+from lycosa.cluster.control import About, Quota, Report, ReportTotals, State
 from lycosa.cluster.frames import AnswersFrame, LinksFrame
 from lycosa.cluster.lease import Lease
 from lycosa.cluster.leases import Gone, Said
@@ -70,7 +70,7 @@ def test_keys_are_those_of_the_code() -> None:
         key: list(kind.__struct_fields__) for key, kind in STRUCTS.items()
     }
     told = re.search(r"`totals`: ((?:`\w+`\s*)+)", PAGE)
-    assert told is not None and words(told[1]) == list(Totals.__struct_fields__)
+    assert told is not None and words(told[1]) == list(ReportTotals.__struct_fields__)
     assert [word for row in table("Shared storage") for word in words(row[0])] == list(
         Checkpoint.__struct_fields__
     )

@@ -82,7 +82,6 @@ def test_old_news_is_no_news() -> None:
     assert seen.note("k", 7, b"x", 1.0)
     assert not seen.note("k", 7, b"x", 5.0)  # a watch that begins again tells everything again
     assert not seen.note("k", 6, b"w", 5.0)
-    assert seen.unchanged_for("k", 5.0) == 4.0
     assert seen.changed_within(4.5, 5.0) == ["k"] and seen.changed_within(4.0, 5.0) == []
     seen.note("k", 8, None, 6.0)
     assert seen.changed_within(4.5, 6.0) == []

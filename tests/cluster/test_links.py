@@ -16,9 +16,9 @@ from lycosa.cluster.links import (
     Answered,
     Arrival,
     Ask,
+    Framed,
     Gap,
     Inbox,
-    Message,
     Reader,
     Sender,
     decode,
@@ -101,6 +101,34 @@ async def test_a_new_holder_goes_on_where_the_stream_ends_also_after_a_purge(eng
     assert await new.resume() == 20
     await new.send(30, [row(25)])
     assert [a.rows for a in await read_all(reader, engine)] == [[row(25)]]
+    await reader.close()
+
+
+async def test_only_senders_of_whom_there_is_something_to_purge_are_purged(engine: Engine) -> None:
+    await make(engine)
+    one, two = sender_of(engine, 1, 1), sender_of(engine, 2, 1)
+    for end in (10, 20):
+        await one.send(end, [row(end - 1)])
+        await two.send(end, [row(end - 1)])
+    reader = reader_of(engine)
+    await read_all(reader, engine)
+    purged: list[str | None] = []
+    purge = reader._stream.purge
+
+    async def counted(before: int, lane: str | None = None) -> Unavailable | None:
+        purged.append(lane)
+        return await purge(before, lane)
+
+    reader._stream.purge = counted  # type: ignore[method-assign]
+    await reader.purge(reader.received)
+    assert sorted(map(str, purged)) == ["1", "2"]
+    await reader.purge(reader.received)
+    assert len(purged) == 2, "nothing has come since"
+    await two.send(30, [row(25)])
+    await read_all(reader, engine)
+    await reader.purge(reader.received)
+    assert purged[2:] == ["2"]
+    assert answered(await engine.stream("x.7").ends()).first == 3, "the last of every sender stays"
     await reader.close()
 
 
@@ -211,7 +239,7 @@ def test_parts_follow_each_other_and_hold_everything(rows: list[Row], asks: list
 @given(_rows, _asks)
 def test_messages_are_read_as_written(rows: list[Row], asks: list[Ask]) -> None:
     frame = links_frame(3, 7, 0, 21, rows, asks, 5)
-    assert decode(encode(9, frame)) == Message(9, frame) and frame.rows() == rows
+    assert decode(encode(9, frame)) == Framed(9, frame) and frame.rows() == rows
 
 
 @given(st.binary(max_size=80), st.booleans())
@@ -219,7 +247,7 @@ def test_any_bytes_are_a_message_or_none(data: bytes, packed: bool) -> None:
     payload = b"LyX1" + (zstandard.compress(data) if packed else data)
     for each in (data, payload):
         decoded = decode(each)
-        assert decoded is None or isinstance(decoded, Message)
+        assert decoded is None or isinstance(decoded, Framed)
 
 
 async def test_contents_are_asked_about_and_answered(engine: Engine) -> None:

@@ -17,7 +17,6 @@ from lycosa.clock import ManualClock, SystemClock
 from lycosa.cluster.control import Control
 from lycosa.cluster.courier import Courier
 from lycosa.cluster.held import Event, Held, HeldShards, Holder, Pace, Stage
-from lycosa.cluster.host_turns import HostAsker, HostKeeper
 from lycosa.cluster.lease import Holding, Lease
 from lycosa.cluster.links import send_seeds
 from lycosa.cluster.losses import lost_pages, records_of, valid_ends
@@ -29,8 +28,10 @@ from lycosa.cluster.saves import Saves
 from lycosa.cluster.storage import Away, DirectoryStorage
 from lycosa.cluster.streaming import Incoming, Outgoing, StreamExchange
 from lycosa.cluster.tasks import end_tasks
+from lycosa.cluster.turns import TurnAsker, TurnHosts, TurnKeeper, of_hosts
 from lycosa.crawl.agent import Agent, Team, build
 from lycosa.crawl.config import SnapshotOptions, read_options
+from lycosa.crawl.saving import OwnDisk
 from lycosa.crawl.shard import Shard
 from lycosa.engine.protocol import Engine, Unavailable, got
 from lycosa.errors import ConfigError
@@ -332,13 +333,14 @@ class Frontier:
 async def test_a_hosts_turn_is_its_holders_to_give(
     engine: Engine, other: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lycosa.cluster.host_turns._ANSWER", PATIENCE)
+    monkeypatch.setattr("lycosa.cluster.turns._ANSWER", PATIENCE)
     clock = ManualClock()
     frontier = Frontier()
     may = [True]
-    keeper = HostKeeper(engine.requests, clock, expiry=60.0, wait=2.0)
+    keeper = TurnKeeper(engine.requests, clock, expiry=60.0, host_wait=2.0)
     await keeper.keep(1, frontier, lambda: may[0])
-    asker = HostAsker(other.requests, lambda host: 1 if host == "b.test" else 0, clock)
+    subject = of_hosts(lambda host: 1 if host == "b.test" else 0)
+    asker = TurnHosts(TurnAsker(other.requests, subject, clock), clock)
     assert not await asker.claim("a.test"), "nobody holds shard 0"
     while not await asker.claim("b.test"):  # until the server knows of the subscription
         pass
@@ -351,19 +353,12 @@ async def test_a_hosts_turn_is_its_holders_to_give(
     keeper.end_late()  # whoever had it is dead
     assert frontier.ended[-1] == ("b.test", clock.monotonic() + 2.0)
     may[0] = False
-    monkeypatch.setattr("lycosa.cluster.host_turns._ANSWER", 0.2)
+    monkeypatch.setattr("lycosa.cluster.turns._ANSWER", 0.2)
     assert not await asker.claim("b.test"), "who is late with his lease says nothing"
     await keeper.drop(1)
 
 
 # -- links that travel
-
-
-class Ledger:
-    """Takes everything."""
-
-    async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
-        return True
 
 
 class Node:
@@ -382,7 +377,7 @@ class Node:
             addresses=AddressTable(0.1),
             hosts=NoHosts(),
             quota=Rations(Control(engine, self.clock), 0, self.clock),
-            ledger=Ledger(),
+            ledger=OwnDisk(),
         )
         fetchers = ScriptedFetchers(ScriptedFetcher(lambda request, before: Reply(b""), self.clock))
         self.agent: Agent = build(
@@ -398,7 +393,7 @@ class Node:
         self.agent.begin([], {}, unclean=False)
 
     def shard(self, number: int) -> Shard:
-        found = self.agent.saver.find(number)
+        found = self.agent.shards.find(number)
         assert found is not None
         return found
 
@@ -575,7 +570,7 @@ async def test_a_lost_page_is_pending_again_and_counts_once(
     await node.agent.saver.commit()
 
     def reopened() -> Shard:
-        again = node.agent._open_shard(0)
+        again = node.agent.moves._open_shard(0)
         node.agent.saver.recover_one(again)
         again.log.close()
         return again
@@ -646,11 +641,11 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
 
     clock.sleep = sleep  # type: ignore[method-assign]
     saver = SimpleNamespace(commit=None, covered=lambda number: 7, forget=lambda shard: None)
-    agent: Any = SimpleNamespace(
-        saver=saver,
+    moves = SimpleNamespace(
         leave=lambda number: note("visits end"),
         hand_over=lambda number, keep_named: note("handed over"),
     )
+    agent: Any = SimpleNamespace(saver=saver, moves=moves)
     keeping: Any = SimpleNamespace(bring=bring, saved=lambda shard: None, drop=lambda number: None)
     holder: Any = Holder(
         held=HeldShards(clock, lambda text: None),
@@ -659,8 +654,9 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
         engine=None,  # type: ignore[arg-type]
         leases=SimpleNamespace(release=lambda number, turns: note("released")),  # type: ignore[arg-type]
         exchange=SimpleNamespace(remove=lambda number: note("quiet")),  # type: ignore[arg-type]
-        turns=SimpleNamespace(end=lambda number, wait: note("turns")),  # type: ignore[arg-type]
-        hosts=SimpleNamespace(drop=lambda number: note("hosts")),  # type: ignore[arg-type]
+        turns=SimpleNamespace(  # type: ignore[arg-type]
+            end=lambda number, wait: note("turns"), drop_hosts=lambda number: note("hosts")
+        ),
         rations=SimpleNamespace(settle=lambda *pages: note("settled"), end=lambda number: None),  # type: ignore[arg-type]
         clock=clock,
         about=None,  # type: ignore[arg-type]

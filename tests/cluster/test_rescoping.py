@@ -50,7 +50,7 @@ def received(shard: Shard) -> set[str]:
 def widen(nodes: Nodes, number: int, steps: int = 1 << 30) -> int:
     """Have the passes of an agent's shards go on, a commit after each slice; how many slices that were."""
     count = 0
-    for shard in nodes.agents[number].saver.shards:
+    for shard in nodes.agents[number].shards:
         made: Rescoping | None = None
         while count < steps and (change := shard.rescoping) is not None:
             made = made or Rescoping(shard, change, ManualClock())

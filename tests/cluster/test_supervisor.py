@@ -250,7 +250,7 @@ if "lycosa.cluster.process" in sys.orig_argv:  # this process is an agent
         {what}
 
     def instead(agent, *args, before=Agent.{where}, **more):
-        if agent._team.name == "a1" and agent.totals().fetched > 3:
+        if agent.name == "a1" and agent.totals().fetched > 3:
             return fail()
         return before(agent, *args, **more)
 

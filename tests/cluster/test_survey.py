@@ -29,7 +29,7 @@ def test_a_survey_says_what_recovery_finds(tmp_path: Path, saved: bool) -> None:
     nodes = made(tmp_path)
     if saved:
         for agent in nodes.agents.values():
-            run(agent.snapshot())
+            run(agent.saver.snapshot())
         nodes.fetch(2, links_to(nodes, 1, 3, "late"), page=9)
         nodes.settle()
     found = survey(nodes.files, range(SHARDS))

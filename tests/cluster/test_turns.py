@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lycosa.clock import ManualClock
 from lycosa.cluster.turn_table import Granted, Later, TurnTable, owner_of
-from lycosa.cluster.turns import Turn, TurnAsker, TurnKeeper
+from lycosa.cluster.turns import Turn, TurnAsker, TurnKeeper, of_addresses
 from lycosa.engine.protocol import Engine
 
 
@@ -104,6 +104,15 @@ def test_turns_of_two_never_overlap_whatever_the_delays(steps) -> None:
         assert start >= end
 
 
+class NoHosts:
+    """A shard whose hosts nobody may ask."""
+
+    def claim(self, host: str, now: float) -> bool:
+        return False
+
+    def end(self, host: str, ready: float) -> None: ...
+
+
 async def heard(asker: TurnAsker, address: str) -> Turn | Later:
     """The first answer: a subscription takes a moment until the server knows of it."""
     while (answer := await asker.ask(address)) == Later(1.0):
@@ -117,16 +126,16 @@ async def test_asked_over_the_wire(engine: Engine, other: Engine, monkeypatch: p
     address = "192.0.2.7"
     shard = owner_of(address, 4)
     keeper = TurnKeeper(engine.requests, clock, expiry=10.0, wait=0.5)
-    asker = TurnAsker(other.requests, 4, clock)
+    asker = TurnAsker(other.requests, of_addresses(4), clock)
     assert isinstance(await asker.ask(address), Later)  # nobody holds the shard: no answer, no turn
     may = True
-    await keeper.keep(shard, lambda: may)
+    await keeper.keep(shard, NoHosts(), lambda: may)
     assert await heard(asker, address) == Later(10.0)
     clock.advance(10.0)
     answers = await asyncio.gather(*(asker.ask(address) for _ in range(5)))
     turns = [answer for answer in answers if isinstance(answer, Turn)]
     assert len(turns) == 1 and turns[0].until == 20.0
-    await asker.give_back(turns[0])
+    asker.give_back(turns[0])
     for _ in range(5):  # the giving back has no answer, and counts from when it arrives
         clock.advance(0.5)
         if isinstance(await asker.ask(address), Turn):
@@ -138,11 +147,11 @@ async def test_asked_over_the_wire(engine: Engine, other: Engine, monkeypatch: p
     assert isinstance(out, Turn)
     left = await keeper.end(shard, 0.0)
     assert left is not None and left[second][0] == out.who
-    await keeper.keep(shard, lambda: may, left)
+    await keeper.keep(shard, NoHosts(), lambda: may, left)
     assert isinstance(await heard(asker, second), Later), "also by the new owner's word it is out"
     may = False  # the lease is at 0.8 of its time
     clock.advance(60.0)
     monkeypatch.setattr("lycosa.cluster.turns._ANSWER", 0.2)
     assert isinstance(await asker.ask(address), Later)
     await other.requests.tell(f"turn.{shard}", b"\xff{")  # is not answered, and harms nobody
-    await keeper.close()
+    await keeper.drop(shard)

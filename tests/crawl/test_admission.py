@@ -241,7 +241,7 @@ def test_what_a_merge_answered_is_put_in_slices_and_a_snapshot_in_between_has_al
 
 def test_the_loop_is_not_held_for_all_that_a_merge_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     files, sizes = FaultyFiles(), list[int]()
-    monkeypatch.setattr("lycosa.crawl.agent._ANSWERS", 3)
+    monkeypatch.setattr("lycosa.crawl.chores.ANSWERS", 3)
     put = Admission.put_answered
 
     def noted(self: Admission, most: int | None = None) -> bool:

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 import lycosa
-from lycosa.crawl.agent import End
+from lycosa.crawl.agent import RUNNING, End
 from lycosa.crawl.api import Crawl, FetchedPage, Pages
-from lycosa.crawl.saving import RUNNING
 from lycosa.crawl.status import read_status
 from lycosa.errors import ConfigError, StorageError
 from lycosa.records import LinkKind
@@ -153,7 +152,7 @@ async def test_a_limit_reached_while_the_consumer_is_slow_loses_no_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Visits that wait for the consumer are cut short at the end; their pages are logged, so they must come."""
-    monkeypatch.setattr("lycosa.crawl.agent._GRACE", 0.1)
+    monkeypatch.setattr("lycosa.crawl.scheduling.GRACE", 0.1)
     limit = 3 + 100 + 1  # what is read before the wait, the room, and the page of the visit that waits
     with serving(chain(260)) as site:
         got = []
@@ -175,7 +174,7 @@ async def test_pause_and_resume(site: Site, tmp_path: Path) -> None:
     held = crawl.status().pages
     turns = 0
     agent: Any = crawl._agent
-    look = agent._release_due
+    look = agent.chores.step
 
     def counted() -> None:
         nonlocal turns
@@ -183,10 +182,10 @@ async def test_pause_and_resume(site: Site, tmp_path: Path) -> None:
         agent.wake()  # look again at once: if a visit could begin, it would
         look()
 
-    agent._release_due = counted
+    agent.chores.step = counted
     await until(lambda: turns > 20)
     assert crawl.status().pages == held < FEW
-    agent._release_due = look
+    agent.chores.step = look
     crawl.resume()
     assert await asyncio.wait_for(crawl.wait(), 240) is End.FINISHED
     assert crawl.status().pages == FEW
@@ -309,7 +308,7 @@ async def test_a_failure_that_nobody_heard_of_is_raised_at_the_end_of_the_block(
     with pytest.raises(StorageError, match="as told"):
         async with crawl:
             assert crawl._agent is not None
-            crawl._agent._failure = StorageError("as told")
+            crawl._agent._pulse.fail(StorageError("as told"))
             await until(lambda: crawl.status().state != "running")
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from lycosa.archive.reader import read_exchange
-from lycosa.crawl import agent as agents
+from lycosa.crawl import scheduling
 from lycosa.crawl.agent import Agent, End
 from lycosa.crawl.shard import Shard
 from lycosa.fetch.protocol import Failure, FailureKind, Request
@@ -37,7 +37,7 @@ NAMES = ("still", "news", "gone", "tagged")
 @pytest.fixture(autouse=True)
 def long_naps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A virtual day is a hundred turns of the loop, and not ten thousand."""
-    monkeypatch.setattr(agents, "_IDLE", 900.0)
+    monkeypatch.setattr(scheduling, "IDLE", 900.0)
 
 
 class ChangingWeb:

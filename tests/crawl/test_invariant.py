@@ -17,8 +17,10 @@ import pytest
 
 from lycosa.clock import Clock, ManualClock
 from lycosa.crawl import manifest as manifests
+from lycosa.crawl.admission import Shared
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options
+from lycosa.crawl.link_store import LinkStore
 from lycosa.crawl.replay import LinkPass, read_back, replay
 from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
 from lycosa.crawl.sites import SiteTable
@@ -97,9 +99,7 @@ class World:
         return Shard(
             number,
             log=Log(files.within("log")),
-            seen=seen,
-            store=seen,
-            cache=ScatterCache(1 << 10),
+            links=LinkStore(seen, ScatterCache(1 << 10)),
             frontier=frontier,
             calendar=Calendar(files.within("calendar")),
             revisits=Calendar(files.within("revisits")),
@@ -108,13 +108,9 @@ class World:
             left=PlainLeftBehind(),
             sites=SiteTable(),
             budgets=Budgets(2, 3, self.domains.domain),
-            order=DepthOrder(),
-            keyer=self.keyer,
-            splitter=self.splitter,
-            sampler=Sampler(options),
-            room=room,
-            scope_of=self.scope_of,
-            clock=clock,
+            shared=Shared(
+                DepthOrder(), self.keyer, self.splitter, Sampler(options), room, clock, self.scope_of
+            ),
             pages=PackedPages(files.within("pages"), memory=4 * ROW_BYTES, recent=2),
         )
 
@@ -182,7 +178,7 @@ def check(world: World, number: int, shard: Shard, records: list[Record]) -> Non
         if world.splitter.shard_of(host_of(url)) == number:
             places = [url in done, url in pending, url in deferred]
             key = np.array([world.keyer.key(url)], np.uint64)
-            known = shard.seen.certain(key)[0]
+            known = shard.links.found.certain(key)[0]
             if not any(places):
                 assert url in behind, f"{url} is nowhere"
                 assert not known, f"{url} is behind a cursor only, but known"

@@ -114,7 +114,7 @@ def test_an_agent_in_a_small_container_has_less_and_says_so(
     monkeypatch.setattr(agent, "memory_limit", lambda: 512 * MB)
     told: list[str] = []
     made = agent.build(DiskFiles(tmp_path), read_options({"public": False}), told=told.append)
-    assert made._room.limit == 256 * MB // 3
+    assert made.moves._room.limit == 256 * MB // 3
     assert told == [
         "the defaults want more than 512 MB of memory: frontier.memory is 85 MB and seen.memory 170 MB in this run"
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lycosa.crawl.agent import Agent, End
+from lycosa.crawl.saving import OwnDisk
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.underway import Underway
 from lycosa.files import DiskFiles
@@ -43,11 +44,11 @@ def test_every_shard_goes_and_comes_back(pause: float, unclean: bool) -> None:
     async def moves(agent: Agent, clock: VirtualClock) -> None:
         for number in (2, 0, 3, 1):
             await clock.sleep(0.35)
-            await agent.hand_over(number)
+            await agent.moves.hand_over(number)
             assert [shard.number for shard in agent.shards] == [n for n in range(4) if n != number]
             away.append(number)
             await clock.sleep(pause)
-            await agent.adopt(number, unclean=unclean)
+            await agent.moves.adopt(number, unclean=unclean)
 
     end, agent, requests = run(files, moves)
     assert end is End.FINISHED
@@ -69,19 +70,19 @@ def test_a_shard_that_left_has_all_of_it_in_its_files(tmp_path: Path) -> None:
 
     async def moves(agent: Agent, clock: VirtualClock) -> None:
         await clock.sleep(1.0)
-        shard = agent.saver.find(1)
+        shard = agent.shards.find(1)
         assert shard is not None
-        await agent.hand_over(1)
+        await agent.moves.hand_over(1)
         ends[1] = shard.log.end
         assert shard.log.committed == shard.log.end
         assert snapshot.positions(files.within("shards/01/snapshots"))[-1] == shard.log.end
-        assert agent.saver.find(1) is None
-        await agent.hand_over(1)  # it is gone: nothing happens
-        await agent.adopt(1, unclean=False)
+        assert agent.shards.find(1) is None
+        await agent.moves.hand_over(1)  # it is gone: nothing happens
+        await agent.moves.adopt(1, unclean=False)
 
     end, agent, _ = run(files, moves)
     assert end is End.FINISHED
-    again = agent.saver.find(1)
+    again = agent.shards.find(1)
     assert again is not None and again.log.end >= ends[1]
 
 
@@ -90,7 +91,7 @@ def poison_in(agent: Agent, number: int) -> str:
     return next(
         f"http://{host_of(url)}/bad"
         for url in sorted(expected())
-        if agent._splitter.shard_of(host_of(url)) == number
+        if agent.shards.splitter.shard_of(host_of(url)) == number
     )
 
 
@@ -101,10 +102,10 @@ def test_what_a_page_did_is_durable_before_its_shard_is_visited(tmp_path: Path) 
 
     async def moves(agent: Agent, clock: VirtualClock) -> None:
         await clock.sleep(0.35)
-        await agent.hand_over(1)
+        await agent.moves.hand_over(1)
         Underway(tmp_path / "reading-before").begin(Waiting(poison_in(agent, 1), 7, 1), 10**15)
-        await agent.adopt(1)
-        shard = agent.saver.find(1)
+        await agent.moves.adopt(1)
+        shard = agent.shards.find(1)
         assert shard is not None and shard.log.committed == shard.log.end
         found.extend(records(DiskFiles(tmp_path)))
         assert not list(agent.underway.left())
@@ -121,13 +122,13 @@ def test_a_shard_whose_ledger_refuses_is_not_taken(tmp_path: Path) -> None:
 
     async def moves(agent: Agent, clock: VirtualClock) -> None:
         await clock.sleep(0.35)
-        await agent.hand_over(1)
+        await agent.moves.hand_over(1)
         Underway(tmp_path / "reading-before").begin(Waiting(poison_in(agent, 1), 7, 1), 10**15)
         agent.saver._ledger = Refusing()
-        await agent.adopt(1)
-        agent.saver._ledger = None
-        assert agent.saver.find(1) is None and list(agent.underway.left()), "whoever has it next must know"
-        await agent.adopt(1)
+        await agent.moves.adopt(1)
+        agent.saver._ledger = OwnDisk()
+        assert agent.shards.find(1) is None and list(agent.underway.left()), "whoever has it next must know"
+        await agent.moves.adopt(1)
 
     end, agent, _ = run(DiskFiles(tmp_path), moves)
     assert end is End.FINISHED and not list(agent.underway.left())

@@ -84,7 +84,7 @@ class Watched:
     @staticmethod
     async def _save(agent: Agent) -> None:
         with suppress(Crash):
-            await agent.snapshot()
+            await agent.saver.snapshot()
 
 
 def narrow() -> tuple[FaultyFiles, float]:
@@ -172,11 +172,11 @@ def test_a_shard_that_is_handed_over_in_the_middle_takes_its_cursor_with_it() ->
 
         async def _move(self, agent: Agent) -> None:
             for number in range(SHARDS):
-                await agent.hand_over(number)
+                await agent.moves.hand_over(number)
                 for _ in range(20):
                     await asyncio.sleep(0)
-                    strange.extend(n for n in agent._rescopings if agent.saver.find(n) is None)
-                await agent.adopt(number, unclean=False)
+                    strange.extend(n for n in agent.chores._rescopings if agent.shards.find(n) is None)
+                await agent.moves.adopt(number, unclean=False)
 
     ran = run(files, ANY, now, during=(moving := Moving(files)))
     assert moving._tasks[0].done() and not strange, "nobody reads the log of a shard that is gone"

@@ -33,7 +33,7 @@ def made(cursor: int) -> Files:
     """A crawl whose shard 0 found a link to `other.test` on every page; the others are at `cursor`."""
     files = FaultyFiles()
     agent, _ = make_agent(files, ManualClock(), seeds=[], **ANY)
-    home = next(f"h{n}.test" for n in range(99) if agent._splitter.shard_of(f"h{n}.test") == 0)
+    home = next(f"h{n}.test" for n in range(99) if agent.shards.splitter.shard_of(f"h{n}.test") == 0)
     for shard in agent.shards:
         shard.log.close()
     configured = Configured(1, encode_options(read_options({**OPTIONS, **ANY})))
@@ -54,12 +54,12 @@ def made(cursor: int) -> Files:
 def opened(files: Files) -> tuple[Agent, int]:
     """The agent, and the shard of `other.test`."""
     agent, _ = make_agent(files, ManualClock(), seeds=[], **ANY)
-    return agent, agent._splitter.shard_of("other.test")
+    return agent, agent.shards.splitter.shard_of("other.test")
 
 
 def received(agent: Agent, number: int) -> tuple[list[str], list[int]]:
     """The links that a shard has from shard 0, and the cursors that came with them."""
-    shard = agent.saver.find(number)
+    shard = agent.shards.find(number)
     assert shard is not None
     rows = [row for _, row in shard.log.reader.scan(0) if isinstance(row, Received) and row.sender == 0]
     return [link.url for row in rows for link in row.links], [row.cursor for row in rows]
@@ -77,11 +77,11 @@ def test_what_was_on_its_way_arrives_in_slices_that_a_thread_reads(monkeypatch: 
     monkeypatch.setattr(LinkPass, "take", noted)
 
     async def go() -> None:
-        assert agent.saver.is_behind and not agent._idle(), (
+        assert agent.exchange.is_behind and not agent._is_idle(), (
             "a crawl whose links are on their way is not at its end"
         )
         await agent.saver.commit()
-        assert not agent.saver.is_behind
+        assert not agent.exchange.is_behind
         await agent.saver.commit()
 
     asyncio.run(go())

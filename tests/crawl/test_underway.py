@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.crawl.underway import SLOTS, Mark, Reading, Underway, verdict
-from lycosa.crawl.watchdog import Watch
+from lycosa.crawl.underway import SLOTS, Mark, PageReading, Underway, verdict
+from lycosa.crawl.watchdog import Looks
 from lycosa.errors import StorageError
 from lycosa.records import NO_LINKS, Deferred, Fetched, Record, Skipped, Timing, Waiting, Why
 from lycosa.url.canonical import MAX_URL
@@ -90,8 +90,8 @@ def test_verdict(log: list[Record], wanted: object) -> None:
 
 
 def test_the_watch_counts_its_own_looks() -> None:
-    watch = Watch(notice=3, limit=5)
-    one, two = Reading("http://h/1", 1, 1), Reading("http://h/2", 2, 2)
+    watch = Looks(notice=3, limit=5)
+    one, two = PageReading("http://h/1", 1, 1), PageReading("http://h/2", 2, 2)
     assert [watch.look(1, [])[0] for _ in range(6)] == [False, False, False, True, False, False]
     assert watch.look(2, [one]) == (False, None) and watch.still == 0
     rows = [watch.look(beat, [one, two] if beat < 6 else [two]) for beat in range(3, 12)]

@@ -484,7 +484,7 @@ def test_the_time_of_a_request_that_was_broken_off_counts_for_the_wait() -> None
     async def break_off(agent: Agent, clock: Clock) -> None:
         await clock.sleep(3.0)
         for shard in agent.shards:
-            await agent.cut_visits(shard.number)
+            await agent.visits.cut(shard.number)
         cut.append(clock.monotonic())
 
     politeness = {"wait": 1.0, "pages_per_visit": 1, "factor": 10.0, "max_wait": 60.0}

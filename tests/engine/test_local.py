@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from lycosa.engine.kept import KeptCrawl
 from lycosa.engine.local.client import LocalEngine
 from lycosa.engine.local.server import LocalServer
-from lycosa.engine.protocol import Ends, StreamPlan, Unavailable, got
+from lycosa.engine.protocol import Ends, Entry, StreamPlan, Unavailable, got
 
 PATIENCE = 60.0
 
@@ -104,6 +105,31 @@ async def test_a_reader_gets_all_that_came_at_once(server: LocalServer) -> None:
     await asyncio.gather(*(engine.stream("s").append(b"%d" % n) for n in range(30)))
     assert [each.data for each in got(await reading)] == [b"%d" % n for n in range(30)]
     for each in (engine, other):
+        await each.close()
+
+
+async def test_who_watches_other_keys_is_not_looked_after(
+    server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    watch = KeptCrawl.watch
+
+    def counted(self: KeptCrawl, pattern: str, revision: int) -> list[Entry]:
+        looked.append(pattern)
+        return watch(self, pattern, revision)
+
+    monkeypatch.setattr(KeptCrawl, "watch", counted)
+    one, other = [await LocalEngine.open(server.connect(), "c") for _ in range(2)]
+    got(await one.create([], 1))
+    reports, leases = (asyncio.ensure_future(one.bucket.watch(p).next(60.0)) for p in ("report.*", "lease.*"))
+    got(await one.bucket.get("state"))  # both are waiting by now
+    looked.clear()
+    got(await other.bucket.put("report.1", b"a"))
+    assert [entry.key for entry in got(await reports)] == ["report.1"]
+    assert looked == ["report.*"] and not leases.done()
+    got(await other.bucket.put("lease.0", b"b"))
+    assert [entry.key for entry in got(await leases)] == ["lease.0"]
+    for each in (one, other):
         await each.close()
 
 

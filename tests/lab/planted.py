@@ -102,9 +102,9 @@ DEFECTS = [
     ),
     Defect(
         "a host's turn is given twice",
-        "lycosa.cluster.host_turns:HostKeeper.keep",
-        "granted = hosts.claim(asked.host, now)",
-        "granted = hosts.claim(asked.host, now) or True",
+        "lycosa.cluster.turn_table:HostTable.ask",
+        "granted = self._hosts.claim(host, now)",
+        "granted = self._hosts.claim(host, now) or True",
         29,
     ),
     Defect(
@@ -118,7 +118,7 @@ DEFECTS = [
         "the end is seen in one look",
         "lycosa.cluster.control:Ending.look",
         "before = self._before\n",
-        "return Verdict(True, round_)\n",
+        "return EndVerdict(True, round_)\n",
     ),
     Defect(
         "the end is seen without asking whether the exchange is read",
@@ -141,9 +141,9 @@ DEFECTS = [
     ),
     Defect(
         "a lease is released without waiting for visits",
-        "lycosa.crawl.agent:Agent.leave",
-        "await self._end_visits(",
-        "self._end_visits(",
+        "lycosa.crawl.moving:Mover.leave",
+        "await self._visits.end(number)",
+        "pass",
         39,
     ),
     Defect(
@@ -169,7 +169,7 @@ DEFECTS = [
     ),
     Defect(
         "a new holder does not count hosts as asked",
-        "lycosa.crawl.agent:Agent.adopt",
+        "lycosa.crawl.moving:Mover.adopt",
         "if unclean:",
         "if False:",
     ),
@@ -215,7 +215,7 @@ DEFECTS = [
     ),
     Defect(
         "turns are granted by whoever once held the shard",
-        "lycosa.cluster.turns:TurnKeeper.keep",
+        "lycosa.cluster.turns:TurnKeeper._answer",
         "if not may_grant():",
         "if False:",
     ),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from lycosa.engine.client import ClientBucket, ClientStream
 from lycosa.engine.local.wire import Frames
-from lycosa.engine.protocol import Absent, Conflict, Ends, Entry, Full, Message, StreamPlan, Unavailable
+from lycosa.engine.protocol import Absent, Conflict, Full, StreamPlan, Unavailable
 
 _ASKED = 5.0
 _LATE = 5.0
@@ -19,7 +20,9 @@ _OUTCOMES: dict[str, type[Unavailable | Conflict | Full]] = {
 
 
 class _Line(Frames):
-    """A client's connection."""
+    """A client's connection; `lycosa.engine.client.Line`."""
+
+    patience = _ASKED
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,6 +30,12 @@ class _Line(Frames):
         self._calls: dict[int, tuple[asyncio.Future[Any], asyncio.TimerHandle]] = {}
         self.answering: dict[str, list[LocalAnswering]] = {}
         self.gone = asyncio.Event()
+
+    async def do(self, word: str, to: str, *more: Any, seconds: float) -> Any:
+        return await self.call(word, to, *more, seconds=seconds)
+
+    async def wait(self, word: str, to: str, *more: Any, seconds: float) -> Any:
+        return await self.call(word, to, *more, seconds, seconds=seconds + _LATE)
 
     async def call(self, word: str, *more: Any, seconds: float = _ASKED) -> Any:
         """Have something done; its answer, or the outcome that stands in its place."""
@@ -82,125 +91,6 @@ class _Line(Frames):
             self._end(number, Unavailable("the engine is gone"))
 
 
-class LocalReading:
-    """See `lycosa.engine.protocol.Reading`."""
-
-    def __init__(self, line: _Line, name: str, after: int) -> None:
-        self._line = line
-        self._name = name
-        self.last = after
-
-    async def next(self, seconds: float, most: int = 256) -> list[Message] | Unavailable:
-        found = await self._line.call("read", self._name, self.last, most, seconds, seconds=seconds + _LATE)
-        if isinstance(found, Unavailable):
-            return found
-        messages = [Message(*row) for row in found]
-        if messages:
-            self.last = messages[-1].sequence
-        return messages
-
-    async def close(self) -> None:
-        """There is nothing to close."""
-
-
-class LocalStream:
-    """See `lycosa.engine.protocol.Stream`."""
-
-    def __init__(self, line: _Line, name: str) -> None:
-        self.name = name
-        self._line = line
-
-    async def append(
-        self,
-        data: bytes,
-        *,
-        lane: str = "",
-        headers: Mapping[str, str] | None = None,
-        expected: int | None = None,
-        seconds: float = 5.0,
-    ) -> int | Conflict | Full | Unavailable:
-        answer: int | Conflict | Full | Unavailable = await self._line.call(
-            "append", self.name, lane, dict(headers or {}), data, expected, seconds=seconds
-        )
-        return answer
-
-    async def at(self, sequence: int) -> Message | Unavailable | None:
-        return _message(await self._line.call("look", self.name, "at", sequence))
-
-    async def newest(self, lane: str) -> Message | Unavailable | None:
-        return _message(await self._line.call("look", self.name, "newest", lane))
-
-    async def ends(self) -> Ends | Unavailable:
-        found = await self._line.call("look", self.name, "ends", None)
-        return found if isinstance(found, Unavailable) else Ends(*found)
-
-    def read(self, after: int = 0) -> LocalReading:
-        return LocalReading(self._line, self.name, after)
-
-    async def purge(self, before: int, lane: str | None = None) -> Unavailable | None:
-        answer: Unavailable | None = await self._line.call("purge", self.name, before, lane)
-        return answer
-
-
-def _message(found: Any) -> Message | Unavailable | None:
-    return Message(*found) if isinstance(found, list) else found
-
-
-class LocalWatch:
-    """See `lycosa.engine.protocol.Watch`."""
-
-    def __init__(self, line: _Line, pattern: str) -> None:
-        self._line = line
-        self._pattern = pattern
-        self._seen = 0
-
-    async def next(self, seconds: float) -> list[Entry] | Unavailable:
-        found = await self._line.call("watch", self._pattern, self._seen, seconds, seconds=seconds + _LATE)
-        if isinstance(found, Unavailable):
-            return found
-        entries = [Entry(*row) for row in found]
-        if entries:
-            self._seen = entries[-1].revision
-        return entries
-
-    async def close(self) -> None:
-        """There is nothing to close."""
-
-
-class LocalBucket:
-    """See `lycosa.engine.protocol.Bucket`."""
-
-    def __init__(self, line: _Line) -> None:
-        self._line = line
-
-    async def get(self, key: str) -> Entry | Unavailable | None:
-        entry = await self.last(key)
-        return None if isinstance(entry, Entry) and entry.value is None else entry
-
-    async def last(self, key: str) -> Entry | Unavailable | None:
-        found = await self._line.call("key", key)
-        return Entry(*found) if isinstance(found, list) else found
-
-    async def update(self, key: str, value: bytes, revision: int) -> int | Conflict | Unavailable:
-        answer: int | Conflict | Unavailable = await self._line.call("set", key, value, revision)
-        return answer
-
-    async def put(self, key: str, value: bytes) -> int | Unavailable:
-        answer: int | Unavailable = await self._line.call("set", key, value, None)
-        return answer
-
-    async def delete(self, key: str, revision: int | None = None) -> Conflict | Unavailable | None:
-        answer = await self._line.call("set", key, None, revision)
-        return None if isinstance(answer, int) else answer
-
-    async def all(self, pattern: str) -> list[Entry] | Unavailable:
-        found = await self._line.call("all", pattern)
-        return found if isinstance(found, Unavailable) else [Entry(*row) for row in found]
-
-    def watch(self, pattern: str) -> LocalWatch:
-        return LocalWatch(self._line, pattern)
-
-
 class LocalAnswering:
     """See `lycosa.engine.protocol.Answering`."""
 
@@ -250,7 +140,7 @@ class LocalEngine:
     def __init__(self, line: _Line, crawl: str) -> None:
         self._line = line
         self.crawl = crawl
-        self.bucket = LocalBucket(line)
+        self.bucket = ClientBucket(line)
         self.requests = LocalRequests(line)
         self.denied = ""
 
@@ -266,8 +156,8 @@ class LocalEngine:
         """Set when the server is there no more, or the connection is closed."""
         return self._line.gone
 
-    def stream(self, name: str) -> LocalStream:
-        return LocalStream(self._line, name)
+    def stream(self, name: str) -> ClientStream:
+        return ClientStream(self._line, name)
 
     async def create(self, streams: Sequence[StreamPlan], replicas: int) -> Unavailable | None:
         answer: Unavailable | None = await self._line.call("create", list(streams))

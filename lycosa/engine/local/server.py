@@ -8,10 +8,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from lycosa.engine.kept import KeptCrawl, KeptStream
+from lycosa.engine.kept import KeptCrawl
 from lycosa.engine.local.wire import Frames
-from lycosa.engine.protocol import Absent, Conflict, Entry, Full, StreamPlan, Unavailable
+from lycosa.engine.protocol import Conflict, Full, StreamPlan, Unavailable
 
+_KEPT = ("append", "look", "purge", "key", "set", "all")
+"""Words that are answered by what is kept; so are"""
+_WAITING = ("read", "watch")
+"""these, but that whoever asks may wait."""
 _LATER = object()
 """The answer comes later, or none does."""
 
@@ -19,7 +23,7 @@ _LATER = object()
 class _Waiting:
     """A call that waits for something to change."""
 
-    def __init__(self, client: _Client, number: int, look: Callable[[], list[Any]], seconds: float) -> None:
+    def __init__(self, client: _Client, number: int, look: Callable[[], Any], seconds: float) -> None:
         self.client = client
         self._number = number
         self._look = look
@@ -29,7 +33,7 @@ class _Waiting:
     def answer(self, late: bool = False) -> bool:
         """Answer if anything is found, or if it is late; whether that is done."""
         if not self.over and ((found := self._look()) or late):
-            self.client.say(self._number, "", found)
+            self.client.answer(self._number, found)
             self.end()
         return self.over
 
@@ -48,6 +52,11 @@ class _Client(Frames):
     def heard(self, number: int, word: str, more: Any) -> None:
         self._server.act(self, number, word, more)
 
+    def answer(self, number: int, answer: Any) -> None:
+        """Of a call: what came of it."""
+        outcome = type(answer).__name__ if isinstance(answer, Unavailable | Conflict | Full) else ""
+        self.say(number, outcome, str(answer) if outcome else answer)
+
     def connection_lost(self, error: Exception | None) -> None:
         self._server.forget(self)
 
@@ -61,13 +70,18 @@ class _Asked:
         self.left = left
 
 
+def _keys_of(key: str) -> str:
+    """What stands for keys, or patterns, that begin with the same word: whoever watches others is not woken."""
+    return f"={key.partition('.')[0]}"
+
+
 class LocalServer:
     """Keeps what one run of a crawl has; see the module."""
 
     def __init__(self, after: int = 0) -> None:
         """`after`: sequences up to this one were used in earlier runs."""
         self._kept = KeptCrawl(after)
-        self._waiting: dict[str, list[_Waiting]] = {}  # by stream; "" the keys
+        self._waiting: dict[str, list[_Waiting]] = {}  # by stream, or by `_keys_of`
         self._news: set[str] = set()
         self._answering: dict[str, list[_Client]] = {}
         self._asked: dict[int, _Asked] = {}
@@ -109,10 +123,18 @@ class LocalServer:
 
     def act(self, client: _Client, number: int, word: str, more: list[Any]) -> None:
         """Do what a client wants, and answer."""
-        answer = getattr(self, f"_{word}")(client, number, *more)
+        if word in _KEPT:
+            answer = self._kept.act(word, *more)
+            if word in ("append", "set") and isinstance(answer, int):
+                self._changed(more[0] if word == "append" else _keys_of(more[0]))
+        elif word in _WAITING:
+            *what, seconds = more
+            of = what[0] if word == "read" else _keys_of(what[0])
+            answer = self._wait(client, number, of, lambda: self._kept.act(word, *what), seconds)
+        else:
+            answer = getattr(self, f"_{word}")(client, number, *more)
         if number and answer is not _LATER:
-            outcome = type(answer).__name__ if isinstance(answer, Unavailable | Conflict | Full) else ""
-            client.say(number, outcome, str(answer) if outcome else answer)
+            client.answer(number, answer)
 
     def forget(self, client: _Client) -> None:
         """A client is gone."""
@@ -144,79 +166,12 @@ class LocalServer:
             self._waiting[of] = [each for each in self._waiting[of] if not each.answer()]
         self._news.clear()
 
-    def _wait(
-        self, client: _Client, number: int, of: str, look: Callable[[], list[Any]], seconds: float
-    ) -> Any:
+    def _wait(self, client: _Client, number: int, of: str, look: Callable[[], Any], seconds: float) -> Any:
         if (found := look()) or seconds <= 0:
             return found
         waiting = [each for each in self._waiting.get(of, []) if not each.over]
         self._waiting[of] = [*waiting, _Waiting(client, number, look, seconds)]
         return _LATER
-
-    def _stream(self, name: str) -> KeptStream | Absent:
-        return self._kept.streams.get(name) or Absent(f"there is no stream {name}")
-
-    def _append(
-        self,
-        client: _Client,
-        number: int,
-        name: str,
-        lane: str,
-        headers: dict[str, str],
-        data: bytes,
-        expected: int | None,
-    ) -> Any:
-        stream = self._stream(name)
-        if isinstance(stream, Absent):
-            return stream
-        answer = stream.append(lane, headers, data, expected)
-        if isinstance(answer, int):
-            self._changed(name)
-        return answer
-
-    def _look(self, client: _Client, number: int, name: str, what: str, of: Any) -> Any:
-        stream = self._stream(name)
-        if isinstance(stream, Absent):
-            return stream
-        if what == "at":
-            return stream.messages.get(of)
-        return stream.newest(of) if what == "newest" else stream.ends
-
-    def _read(self, client: _Client, number: int, name: str, after: int, most: int, seconds: float) -> Any:
-        stream = self._stream(name)
-        if isinstance(stream, Absent):
-            return stream
-        return self._wait(client, number, name, lambda: stream.after(after, most), seconds)
-
-    def _purge(self, client: _Client, number: int, name: str, before: int, lane: str | None) -> Any:
-        stream = self._stream(name)
-        return stream if isinstance(stream, Absent) else stream.purge(before, lane)
-
-    def _key(self, client: _Client, number: int, key: str) -> Any:
-        keys = self._keys()
-        return keys if isinstance(keys, Absent) else keys.get(key)
-
-    def _keys(self) -> dict[str, Entry] | Absent:
-        return Absent("there is no crawl") if self._kept.keys is None else self._kept.keys
-
-    def _set(self, client: _Client, number: int, key: str, value: bytes | None, revision: int | None) -> Any:
-        keys = self._keys()
-        if isinstance(keys, Absent):
-            return keys
-        answer = self._kept.set(keys, key, value, revision)
-        if isinstance(answer, int):
-            self._changed("")
-        return answer
-
-    def _all(self, client: _Client, number: int, pattern: str) -> Any:
-        keys = self._keys()
-        return keys if isinstance(keys, Absent) else self._kept.all(keys, pattern)
-
-    def _watch(self, client: _Client, number: int, pattern: str, revision: int, seconds: float) -> Any:
-        keys = self._keys()
-        if isinstance(keys, Absent):
-            return keys
-        return self._wait(client, number, "", lambda: self._kept.since(pattern, revision), seconds)
 
     def _create(self, client: _Client, number: int, plans: list[list[Any]]) -> None:
         self._kept.create([StreamPlan(*plan) for plan in plans])

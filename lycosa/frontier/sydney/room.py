@@ -28,6 +28,8 @@ is read again, so that a cursor is all that a record left behind needs.
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,10 +66,11 @@ class Room:
     Two numbers a shard: the bytes in *use* say how full the memory is, hence how many links may enter; the bytes
     *held* are what the limit is about. What a frontier held once it keeps for URLs of its own, so over a long
     crawl the shards together may hold more than they use; near the limit only a shard with room in what it holds
-    gets more.
+    gets more. Shards tell it from any thread: some are just being recovered.
     """
 
     def __init__(self, limit: int) -> None:
+        self._lock = threading.Lock()
         self.limit = limit
         self.used = 0
         self.held = 0
@@ -75,17 +78,19 @@ class Room:
 
     def tell(self, shard: int, used: int, held: int | None = None) -> None:
         """A shard's frontier, with answers that it awaits, uses and holds so many bytes now."""
-        before = self._of.get(shard, (0, 0))
-        now = (used, max(used, before[1] if held is None else held))
-        self._of[shard] = now
-        self.used += now[0] - before[0]
-        self.held += now[1] - before[1]
+        with self._lock:
+            before = self._of.get(shard, (0, 0))
+            now = (used, max(used, before[1] if held is None else held))
+            self._of[shard] = now
+            self.used += now[0] - before[0]
+            self.held += now[1] - before[1]
 
     def forget(self, shard: int) -> None:
         """The shard is no longer this agent's."""
-        used, held = self._of.pop(shard, (0, 0))
-        self.used -= used
-        self.held -= held
+        with self._lock:
+            used, held = self._of.pop(shard, (0, 0))
+            self.used -= used
+            self.held -= held
 
     @property
     def is_tight(self) -> bool:

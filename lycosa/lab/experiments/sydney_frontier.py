@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.clock import ManualClock
+from lycosa.crawl.admission import Shared
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options, encode_options
+from lycosa.crawl.link_store import LinkStore
 from lycosa.crawl.shard import ContentIndex, Shard
 from lycosa.crawl.sites import SiteTable
 from lycosa.crawl.splitting import Splitter
@@ -30,7 +32,7 @@ from lycosa.lab.experiments.sydney import Rule, Subject, options_of, room_for
 from lycosa.log.log import Log
 from lycosa.meters import Meters
 from lycosa.records import Configured, Fetched, Link, LinkKind, Links, Seeded, Timing, Waiting
-from lycosa.seen.cache import CachedSeen, ScatterCache
+from lycosa.seen.cache import ScatterCache
 from lycosa.seen.memory import MemorySeen
 from lycosa.url.domains import Domains
 from lycosa.url.key import Keyer, Keys
@@ -124,15 +126,12 @@ def _shard(
     frontier.watch = left.watch = watch
     watch.pending, watch.left = lambda: frontier.pending, left.__len__
     store = MemorySeen(files.within("seen"))
-    cache = ScatterCache(1 << 12)
     content = MemorySeen(files.within("content"))
     domains = Domains(b"test")
     return Shard(
         0,
         log=Log(files.within("log")),
-        seen=CachedSeen(cache, store, Meters()),
-        store=store,
-        cache=cache,
+        links=LinkStore(store, ScatterCache(1 << 12), Meters()),
         frontier=frontier,
         calendar=Calendar(files.within("calendar")),
         revisits=Calendar(files.within("revisits")),
@@ -141,14 +140,16 @@ def _shard(
         left=left,
         sites=SiteTable(files.within("sites"), seed=keyer.seed),
         budgets=Budgets(0, 0, domains.domain),
-        order=order,
-        keyer=keyer,
-        splitter=Splitter(1, domains),
-        sampler=Sampler(options.frontier),
-        room=room,
-        scope_of=lambda options: Scope(options.scope, options.near, domains),
-        clock=clock,
-        low_rank=low_rank,
+        shared=Shared(
+            order=order,
+            keyer=keyer,
+            splitter=Splitter(1, domains),
+            sampler=Sampler(options.frontier),
+            room=room,
+            clock=clock,
+            scope_of=lambda options: Scope(options.scope, options.near, domains),
+            low_rank=low_rank,
+        ),
     )
 
 

@@ -1,0 +1,152 @@
+"""Shards come to an agent, and leave it, while it crawls.
+
+adopt       open a shard that nobody has, recover it, log what is to be logged first, and go on with it
+leave       nothing of it begins any more, and its visits end; then either of
+hand over   save it, and have it no more: whoever opens it next finds all of it in its files
+drop        it is another agent's by now: nothing of it is saved, or written, any more
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from lycosa.crawl.blaming import Blame
+from lycosa.crawl.chores import Chores
+from lycosa.crawl.delivery import Exchange
+from lycosa.crawl.pulse import Pulse
+from lycosa.crawl.refreshing import Refreshing
+from lycosa.crawl.saving import Saver
+from lycosa.crawl.scheduling import Scheduler
+from lycosa.crawl.shard import ContentIndex, Shard
+from lycosa.crawl.shard_set import ShardSet
+from lycosa.frontier import Room
+from lycosa.records import Record
+
+
+class Mover:
+    """Of one agent; see the module."""
+
+    def __init__(
+        self,
+        *,
+        shards: ShardSet,
+        open_shard: Callable[[int], Shard],
+        saver: Saver,
+        exchange: Exchange,
+        visits: Scheduler,
+        chores: Chores,
+        blame: Blame,
+        content: ContentIndex,
+        room: Room,
+        pulse: Pulse,
+        refreshing: Refreshing | None,
+    ) -> None:
+        """`open_shard`: a shard as it is before recovery."""
+        self._shards = shards
+        self._open_shard = open_shard
+        self._saver = saver
+        self._exchange = exchange
+        self._visits = visits
+        self._chores = chores
+        self._blame = blame
+        self._content = content
+        self._room = room
+        self._pulse = pulse
+        self._refreshing = refreshing
+
+    async def adopt(
+        self,
+        number: int,
+        *,
+        unclean: bool = True,
+        apart: bool = False,
+        mend: Callable[[Shard], Iterable[Record]] | None = None,
+    ) -> None:
+        """Open a shard that no agent has, and go on with it. `unclean`: its last holder may have been cut short.
+
+        Whoever calls it sees to it that the archive holds all that the shard's log points at, and that senders
+        elsewhere begin at its cursors. `apart`: recover it in a thread. `mend`: what is to be logged before the
+        shard goes on. All of that is durable before the first visit; if the ledger refuses it, the shard is not
+        one of this agent's afterwards.
+        """
+        if apart:
+            shard = await asyncio.to_thread(self.opened, number)
+            found = await asyncio.to_thread(self._blame.find, [shard])
+        else:
+            shard = self.opened(number)
+            found = self._blame.find([shard])
+        if self._refreshing is not None:
+            self._refreshing.mend(shard)
+        self._shards.configure(shard)
+        for record in mend(shard) if mend is not None else ():
+            shard.append(record)
+        self._blame.log(found)
+        if unclean:
+            shard.hold_all(self._shards.options.politeness)
+        await self._saver.commit(shard)  # before its visits: what was blamed may end this process, too
+        if shard.log.committed < shard.log.end:
+            await self.drop(shard)  # it was lost meanwhile
+            return
+        self._blame.forget()
+        self._content.stores[number] = shard.content_store
+        self._chores.rank_log(shard)
+        await self._saver.commit()
+        self._shards.add(shard)
+        self._shards.configure(shard)  # they may have changed while it was not one of ours
+        self._exchange.catch_up(running=True)
+        self._pulse.wake()
+
+    def opened(self, number: int) -> Shard:
+        """A shard at the end of its log. May run in a thread."""
+        shard = self._open_shard(number)
+        self._saver.recover_one(shard)
+        return shard
+
+    async def leave(self, number: int) -> None:
+        """Begin no more visits of a shard, and let those under way end; `hand_over` or `drop` come next."""
+        self._shards.leave(number)
+        await self._visits.end(number)
+
+    async def hand_over(self, number: int, *, keep_named: bool = False) -> None:
+        """Let a shard's visits end, save it, and have it no more.
+
+        `keep_named`: whoever calls it still wants to know where the snapshot is, and forgets it then.
+        """
+        shard = self._shards.find(number)
+        if shard is None:
+            return
+        try:
+            await self.leave(number)
+            await self._chores.end(number)
+            self._shards.remove(shard)  # from here on nothing is delivered to it
+            await self._saver.commit(shard)
+            await self._saver.snapshot(shard)
+        finally:
+            self._shards.stay(number)
+        self._close(shard)
+        if not keep_named:
+            self._saver.forget(shard)
+        await self._saver.commit()
+        self._exchange.catch_up(running=True)
+        self._pulse.wake()
+
+    async def drop(self, shard: Shard) -> None:
+        """Let a shard go that is another agent's by now: nothing of it is saved, or written, any more."""
+        number = shard.number
+        self._shards.leave(number)
+        try:
+            self._shards.lose(shard)
+            await self._visits.cut(number)
+            await self._chores.end(number)
+            await self._saver.settle_lost(shard)
+        finally:
+            self._shards.stay(number)
+        self._blame.drop(shard)
+        self._close(shard)
+        self._pulse.wake()
+
+    def _close(self, shard: Shard) -> None:
+        shard.log.close()
+        self._room.forget(shard.number)
+        self._content.stores.pop(shard.number, None)

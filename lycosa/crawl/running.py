@@ -1,0 +1,280 @@
+"""A crawl that runs in this process: an agent, from its beginning to its clean end.
+
+`Agent.run` has visits begin and chores done, and ends when
+
+- nothing is pending, waiting, deferred within the horizon, in flight or on its way between shards, seen twice
+  without an append between (*finished*), or
+- a limit of the run is reached (*limit*), or somebody called `stop` (*stopped*).
+
+Whatever the end, it is the same: visits under way may finish for a few seconds, then everything is committed, a
+snapshot taken, and the mark of a running process removed. The next run goes on from there.
+
+An agent that has all shards is alone: it ends by itself, and the mark is its own. One of several (`Team`) has some
+of the shards, which may change while it runs. It never ends by itself, since others may find links for it: somebody
+who sees all agents does that, takes the snapshots, and keeps the mark.
+
+    running     a file that is there while a process crawls: found at the start, the last stop was unclean
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from lycosa.archive.writer import Archive
+from lycosa.clock import Clock, milliseconds
+from lycosa.content.change import content_digest
+from lycosa.crawl.blaming import Blame
+from lycosa.crawl.chores import Chores
+from lycosa.crawl.config import Options
+from lycosa.crawl.delivery import Exchange
+from lycosa.crawl.limits import RunQuota
+from lycosa.crawl.manifest import Manifest
+from lycosa.crawl.moving import Mover
+from lycosa.crawl.pulse import Pulse
+from lycosa.crawl.refreshing import Refreshing
+from lycosa.crawl.saving import Saver
+from lycosa.crawl.scheduling import Scheduler
+from lycosa.crawl.shard import Shard
+from lycosa.crawl.shard_set import ShardSet
+from lycosa.crawl.steady import SteadyTask
+from lycosa.crawl.totals import Totals, summed
+from lycosa.crawl.underway import Underway
+from lycosa.files import Files
+from lycosa.meters import Meters
+from lycosa.records import Link, LinkKind, Links, Seeded, Skipped
+
+RUNNING = "running"
+_SEEDS = 5_000
+"""Seeds in one record: a record that is left behind is read whole whenever it is come back to."""
+
+
+class End(StrEnum):
+    """Why a run ended."""
+
+    FINISHED = "finished"
+    LIMIT = "limit"
+    STOPPED = "stopped"
+
+
+class Agent:
+    """A crawl that is open in this process."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        manifest: Manifest,
+        shards: ShardSet,
+        visits: Scheduler,
+        chores: Chores,
+        saver: Saver,
+        moves: Mover,
+        exchange: Exchange,
+        blame: Blame,
+        quota: RunQuota,
+        archive: Archive | None,
+        clock: Clock,
+        pulse: Pulse,
+        meters: Meters,
+        underway: Underway,
+        refreshing: Refreshing | None,
+        mark: Files | None,
+    ) -> None:
+        """`underway`: the pages that are being read. `mark`: where the mark of a running process is; without one
+        the agent is one of several, and does not end by itself."""
+        self.name = name
+        self.manifest = manifest
+        self.shards = shards
+        self.visits = visits
+        self.chores = chores
+        self.saver = saver
+        self.moves = moves
+        self.exchange = exchange
+        self.archive = archive
+        self.meters = meters
+        self.underway = underway
+        self._blame = blame
+        self._quota = quota
+        self._clock = clock
+        self._pulse = pulse
+        self._refreshing = refreshing
+        self._mark = mark
+        self.refused_seeds: list[tuple[str, str]] = []
+        """Seeds that the scope excludes, and the rule that does."""
+        self._ending = asyncio.Event()
+        self._asked: End | None = None
+        self._cpu_before = time.process_time()  # of the machine, also where the crawl's clock is not
+        meters.gauge("agent.cpu", lambda: time.process_time() - self._cpu_before)
+
+    @property
+    def options(self) -> Options:
+        return self.shards.options
+
+    # -- before the run
+
+    def begin(self, seeds: Sequence[str], archive_ends: Mapping[str, int], *, unclean: bool) -> None:
+        """Log what is new in the options and the seeds, and make up for what the last stop cut short.
+
+        `archive_ends` are those of all shards of the crawl. `unclean`: whether the last process that had these
+        shards was cut short.
+        """
+        if self.archive is not None:
+            self.archive.recover(archive_ends)  # before anything is stored
+        for shard in self.shards:
+            if self._refreshing is not None:
+                self._refreshing.mend(shard)
+            self.shards.configure(shard)
+        self.exchange.catch_up()
+        self._sow(seeds)
+        self._blame.log(self._blame.find(self.shards))
+        for shard in self.shards if unclean else ():
+            shard.hold_all(self.options.politeness)
+
+    def _sow(self, seeds: Sequence[str]) -> None:
+        now = milliseconds(self._clock)
+        new: dict[Shard, list[str]] = {}
+        for url in seeds:
+            shard = self.shards.of_url(url)
+            if shard is None:
+                continue
+            judged = shard.scope.judge(url, 0)
+            known = shard.knows(url)
+            if not judged.inside:
+                self.refused_seeds.append((url, judged.rule))
+                if not known:
+                    shard.append(Skipped(now, url, 0, judged.why, judged.rule))
+            if not known:
+                new.setdefault(shard, []).append(url)
+        for owner, urls in new.items():
+            for start in range(0, len(urls), _SEEDS):
+                rows = (Link(url, LinkKind.SEED, False, "") for url in urls[start : start + _SEEDS])
+                owner.append(Seeded(now, Links.pack(rows)))
+
+    # -- the run
+
+    async def run(self) -> End:
+        """Crawl until the end; see the module."""
+        self._quota.start()
+        self._cpu_before = time.process_time()
+        if self._blame.is_open or self.exchange.is_behind:
+            # Durable before anything is read: a page that ended a process may end this one, too.
+            await self.saver.commit()
+            self._blame.forget()
+        if self._refreshing is not None:
+            await asyncio.to_thread(content_digest, b"<p>compiled before it is needed")
+        committing = self.saver.run(
+            self.options.commit_seconds, self._ending, self._pulse, self._blame.forget
+        )
+        committer = SteadyTask(committing)
+        for shard in self.shards:
+            self.chores.rank_log(shard)
+        gc.freeze()  # what is there now stays: the collector need not look at it again and again
+        try:
+            end = await self._loop()
+        except Exception as error:
+            self._pulse.fail(error)
+        finally:
+            self._ending.set()
+            await committer  # never cancelled: a commit under way must end
+            await self._wind_up()
+            gc.unfreeze()
+        self._pulse.check()
+        return end
+
+    async def _loop(self) -> End:
+        quiet = False
+        while True:
+            self._pulse.check()
+            if self._asked is not None:
+                return self._asked
+            if self._quota.reached():
+                return End.LIMIT
+            now = self._clock.monotonic()
+            self.chores.step()
+            self.visits.start(now)
+            if self._mark is not None and self._is_idle():
+                # Idle twice with no append between: what was on its way has arrived and brought nothing.
+                ends = [shard.log.end for shard in self.shards]
+                await self.saver.commit()
+                if self._is_idle() and ends == [shard.log.end for shard in self.shards]:
+                    if quiet:
+                        return End.FINISHED
+                    quiet = True
+                    continue
+            quiet = False
+            patience = min(self.visits.patience(now), self.chores.patience())
+            await self._pulse.rest(max(patience, 0.001))  # never a busy loop, whatever the times say
+
+    def _is_idle(self) -> bool:
+        """Nothing to do, now or within the horizon."""
+        if len(self.visits) or self.chores.is_busy() or self.exchange.is_behind:
+            return False
+        return not any(shard.has_work(self._horizon()) for shard in self.shards)
+
+    def is_idle(self, shard: Shard) -> bool:
+        """Nothing is left to do for one shard, now or within the horizon."""
+        number = shard.number
+        if self.chores.is_busy(number) or self.shards.is_leaving(number) or self.visits.of(number):
+            return False
+        return not shard.has_work(self._horizon())
+
+    def _horizon(self) -> int:
+        return milliseconds(self._clock) + int(self.options.horizon * 1000)
+
+    async def _wind_up(self) -> None:
+        """Let visits finish, then save everything; a failure on the way leaves what is durable."""
+        self.visits.let_end()
+        await self.visits.end(grace=0.0 if self._pulse.failure else None)
+        await self.chores.end_all()
+        try:
+            if self._pulse.failure is None:
+                await self.saver.commit()
+                self._blame.forget()
+                await self.saver.snapshot()
+                if self._mark is not None:  # the snapshot is sealed and nothing was asked since
+                    self._mark.remove(RUNNING)
+                    self._mark.sync_dir("")
+        finally:
+            await self.visits.close()
+            self.underway.close()
+            for shard in self.shards:
+                shard.log.close()
+            if self.archive is not None:
+                self.archive.close()
+
+    # -- asked from outside
+
+    def stop(self) -> bool:
+        """End the run cleanly; False if that was asked before."""
+        first = self._asked is None
+        self._asked = End.STOPPED
+        self.visits.let_end()
+        self._pulse.wake()
+        return first
+
+    def pause(self) -> None:
+        """Start no more visits until `go_on`."""
+        self.visits.pause()
+
+    def go_on(self) -> None:
+        self.visits.go_on()
+
+    def reconfigure(self, options: Options) -> None:
+        """The seeds that the scope is relative to have changed."""
+        self.shards.reconfigure(options)
+        self._pulse.wake()
+
+    def wake(self) -> None:
+        """Something has come from outside: links, or leave to ask for more pages."""
+        self._pulse.wake()
+
+    def read_meters(self) -> dict[str, float]:
+        return self.meters.read()
+
+    def totals(self) -> Totals:
+        """The crawl in numbers, all runs together."""
+        return summed(shard.totals for shard in self.shards)

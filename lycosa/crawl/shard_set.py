@@ -1,0 +1,104 @@
+"""The shards of one agent, by number, and the options that all of them crawl under.
+
+A shard is here from `add` to `remove`, or until it is lost. Between the two, it may be *leaving*: no visit of it
+begins and no thread begins to read its files, while those under way end. One that is *lost* is another agent's by
+now: nothing of it is written any more, until whatever was under way with it has ended (`settle`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+from lycosa.clock import Clock, milliseconds
+from lycosa.crawl.config import Options, encode_options
+from lycosa.crawl.shard import Shard
+from lycosa.crawl.splitting import Splitter
+from lycosa.records import Configured
+from lycosa.url.parts import host_of
+
+
+class ShardSet(Sequence[Shard]):
+    """Of one agent; see the module."""
+
+    def __init__(self, options: Options, splitter: Splitter, clock: Clock) -> None:
+        self.options = options
+        self.splitter = splitter
+        self._clock = clock
+        self._here: list[Shard] = []
+        self._leaving: set[int] = set()
+        self._lost: set[Shard] = set()
+
+    @overload
+    def __getitem__(self, row: int) -> Shard: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Shard]: ...
+    def __getitem__(self, row: int | slice) -> Shard | list[Shard]:
+        return self._here[row]
+
+    def __len__(self) -> int:
+        return len(self._here)
+
+    def __iter__(self) -> Iterator[Shard]:
+        return iter(self._here)
+
+    def find(self, number: int) -> Shard | None:
+        """The shard of a number, if it is here."""
+        if len(self._here) > number and self._here[number].number == number:
+            return self._here[number]  # the agent has all, or the first few
+        return next((shard for shard in self._here if shard.number == number), None)
+
+    def of_host(self, host: str) -> Shard | None:
+        """The shard of a host, if it is here."""
+        return self.find(self.splitter.shard_of(host))
+
+    def of_url(self, url: str) -> Shard | None:
+        return self.of_host(host_of(url))
+
+    # -- shards come and go
+
+    def add(self, shard: Shard) -> None:
+        """A shard, recovered, is here from now on."""
+        self._here.append(shard)
+        self._here.sort(key=lambda each: each.number)
+
+    def remove(self, shard: Shard) -> None:
+        """Nothing is delivered to the shard any more; it is to be saved once more, alone."""
+        if shard in self._here:
+            self._here.remove(shard)
+
+    def leave(self, number: int) -> None:
+        """Nothing begins with the shard any more, until it `stays` or has left."""
+        self._leaving.add(number)
+
+    def stay(self, number: int) -> None:
+        self._leaving.discard(number)
+
+    def is_leaving(self, number: int) -> bool:
+        return number in self._leaving
+
+    def lose(self, shard: Shard) -> None:
+        """The shard is another agent's: nothing of it is written any more."""
+        self._lost.add(shard)
+        self.remove(shard)
+
+    def is_lost(self, shard: Shard) -> bool:
+        return shard in self._lost
+
+    def settle(self, shard: Shard) -> None:
+        """Nothing that is under way touches a lost shard."""
+        self._lost.discard(shard)
+
+    # -- options
+
+    def configure(self, shard: Shard) -> None:
+        """Have the shard's log say under which options it goes on."""
+        encoded = encode_options(self.options)
+        if shard.options != encoded:
+            shard.append(Configured(milliseconds(self._clock), encoded))
+
+    def reconfigure(self, options: Options) -> None:
+        """The seeds that the scope is relative to have changed: the log of every shard says so."""
+        self.options = options
+        for shard in self._here:
+            self.configure(shard)
