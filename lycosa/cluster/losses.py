@@ -34,7 +34,8 @@ def lost_pages(records: Iterable[tuple[int, Record]], had: Callable[[str], int],
     """What a new holder logs: the fetches of these records (after the checkpoint) whose bytes are gone.
 
     `had`: up to which byte an archive file can be had. A file may end before the page: it was cut to what the logs
-    knew of it before the page's record, on its way when its holder died, arrived there. A page of which an earlier or a later fetch is valid remains one.
+    knew of it before the page's record, on its way when its holder died, arrived there. A page of which an earlier
+    or a later fetch is valid remains one.
     """
     gone: dict[int, Lost] = {}
     known: dict[str, int] = {}

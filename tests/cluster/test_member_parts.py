@@ -105,7 +105,7 @@ def test_pages_whose_bytes_are_gone_are_taken_back() -> None:
 
 
 def test_a_page_beyond_the_end_of_its_file_is_lost() -> None:
-    """An agent that came back cut the file to what the logs knew of it; then its last append arrived at the tail."""
+    """An agent that came back cut the file to what the logs knew of it; then its last append arrived there."""
     records = [
         (10, page("http://a/1", stored=Stored("cut.warc.gz", 0, 50))),
         (11, page("http://a/2", stored=Stored("cut.warc.gz", 50, 30))),
