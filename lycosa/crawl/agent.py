@@ -1100,8 +1100,9 @@ class Agent:
         self._paused = True
 
     def go_on(self) -> None:
-        self._paused = False
-        self._wake.set()
+        if self._paused:  # whoever says it again and again wakes nobody
+            self._paused = False
+            self._wake.set()
 
     @property
     def refused_seeds(self) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ Both engines that keep a crawl in the memory of one process, `memory` and `local
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 from lycosa.engine.protocol import Conflict, Ends, Entry, Full, Message, StreamPlan
@@ -111,6 +112,7 @@ class KeptCrawl:
         return found[::-1]
 
 
+@functools.lru_cache(4_096)
 def fits(key: str, pattern: str) -> bool:
     words, wanted = key.split("."), pattern.split(".")
     return len(words) == len(wanted) and all(
