@@ -9,9 +9,9 @@
 The end. A crawl is over when all shards are idle and every link has arrived, and that cannot be seen in one look
 at reports of different ages. So it is looked at twice (`Ending`): when every report says *idle, all committed, all
 sent, and as much received as its exchange holds*, whoever watches (the holder of shard 0) starts a new **round**;
-holders put the round that they know into their reports. When all have answered the new round and nothing
-has moved since the last one, no append happened between the two looks, none can be on its way, and none will come
-by itself: over.
+holders put the round that they know into their reports, once their archives are where they are kept. When all have
+answered the new round and nothing has moved since the last one, no append happened between the two looks, none can
+be on its way, and none will come by itself: over.
 
 Quota. A limit of pages is exact: pages are granted to shards in chunks, and never more than the limit is granted in
 all. A new holder of a shard first settles: what its predecessor was granted and did not log is given back; what the

@@ -12,10 +12,11 @@ by the logs of all shards (`losses`).
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 
 from lycosa.archive.writer import Archive
-from lycosa.cluster.storage import Storage, put_archive
+from lycosa.cluster.storage import Missing, Storage, put_archive
 from lycosa.files import Files
 
 _SUFFIX = ".warc.gz"
@@ -41,15 +42,19 @@ class Courier:
         self._doubtful: set[str] = set()
         self._busy = asyncio.Lock()
 
-    def has(self, name: str) -> bool:
-        """Whether the bytes of an archive file can still be had. From any thread.
+    def had(self, name: str) -> int:
+        """Up to which byte an archive file can still be had; 0: not at all. From any thread.
 
-        Of a file in doubt nobody knows: it may just be found that no log points into it, by a look at the logs that
-        was before a last append of ours arrived there. What is said here must stay true.
+        Of a file in doubt nobody knows: it may just be found that no log points into it, or not that far, by a look
+        at the logs that was before a last append of ours arrived there. What is said here must stay true.
         """
         growing = self._archive.growing if self._archive is not None else []
-        there = name in growing or (name not in self._doubtful and self._files.exists(name))
-        return there or self._storage.exists(f"{self._crawl}/archive/{name}")
+        if name in growing or (name not in self._doubtful and self._files.exists(name)):
+            return sys.maxsize
+        try:
+            return self._storage.size(f"{self._crawl}/archive/{name}")
+        except Missing:
+            return 0
 
     def waiting(self) -> int:
         """Bytes of archive that are only here."""

@@ -4,7 +4,7 @@ An agent's archive files reach shared storage at its checkpoints, and no checkpo
 its records point into are there. So only records *after* a shard's newest checkpoint can point at bytes that are
 gone. Two questions follow.
 
-- A new holder asks of its shard's log: which pages after the checkpoint point into files that are neither on
+- A new holder asks of its shard's log: which pages after the checkpoint point at bytes that are neither on
   shared storage nor here (`lost_pages`)? They are logged as `Lost`, and fetched again.
 - An agent that comes back to its own disk, or lost a shard while it lived, asks of its files: up to where do valid
   records of any shard point into them (`valid_ends`)? A file of which nothing is valid any more is removed; another
@@ -30,13 +30,15 @@ from lycosa.log.reader import SEGMENT_HEAD
 from lycosa.records import Before, Duplicates, Fetched, Lost, Record, Robots, decode
 
 
-def lost_pages(records: Iterable[tuple[int, Record]], has: Callable[[str], bool], at: int) -> list[Lost]:
+def lost_pages(records: Iterable[tuple[int, Record]], had: Callable[[str], int], at: int) -> list[Lost]:
     """What a new holder logs: the fetches of these records (after the checkpoint) whose bytes are gone.
 
-    `has`: whether an archive file can be had. A page of which an earlier or a later fetch is valid remains one.
+    `had`: up to which byte an archive file can be had. A file may end before the page: it was cut to what the logs
+    knew of it before the page's record, on its way when its holder died, arrived there. A page of which an earlier
+    or a later fetch is valid remains one.
     """
     gone: dict[int, Lost] = {}
-    known: dict[str, bool] = {}
+    known: dict[str, int] = {}
     valid: dict[str, int] = {}  # by URL: fetches that are, or were before these records
     for position, record in records:
         if isinstance(record, Fetched):
@@ -45,8 +47,8 @@ def lost_pages(records: Iterable[tuple[int, Record]], has: Callable[[str], bool]
         if isinstance(record, Fetched) and record.stored is not None:
             name = record.stored.file
             if name not in known:
-                known[name] = has(name)
-            if not known[name]:
+                known[name] = had(name)
+            if known[name] < record.stored.offset + record.stored.length:
                 gone[position] = Lost(
                     at,
                     record.url,

@@ -163,6 +163,7 @@ class Membership:
             clock=clock,
             state=lambda: self._state,
             noted=self._note_state,
+            bring=self._holder.bring,
         )
 
     async def begin(self) -> None:
@@ -240,8 +241,7 @@ class Membership:
                 self._agent.pause()
             else:
                 self._agent.go_on()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(running), 0.1)
+            await asyncio.wait([running], timeout=0.1)
 
     def _why_end(self, was_running: bool) -> str:
         if self._leaving.is_set():

@@ -2,7 +2,8 @@
 
 A shard counts what it has fetched and what is under way against what it was granted in all (`control`). Who
 runs short wishes for more; who has had pages for a while without using them gives them back, since another shard
-may wait for the last ones.
+may wait for the last ones. Both go on until they are heard to be done: a grant whose answer was lost is asked for
+again, and so is the giving back; else the pages would be nobody's, and the limit never reached.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class _Ration:
         self.granted = pages
         self.used = now
         self.wishes = False
+        self.owes = False
+        """It gives pages back, and nobody has said yet that they are."""
 
 
 class Rations:
@@ -115,24 +118,28 @@ class Rations:
         for shard, ration in list(self._of.items()):
             if self._of.get(shard) is not ration:
                 continue
+            if ration.granted > ration.taken and now - ration.used > self._unused:
+                ration.granted, ration.owes = ration.taken, True
             try:
                 if ration.wishes and ration.taken >= ration.granted:
                     came |= await self._get(shard, ration)
-                elif ration.granted > ration.taken and now - ration.used > self._unused:
-                    pages = ration.granted = ration.taken
-                    await self._control.settle_pages(shard, ration.epoch, pages)
+                elif ration.owes:
+                    await self._control.settle_pages(shard, ration.epoch, ration.granted)
+                    ration.owes = False
             except (Fenced, Unavailable):
                 continue
         return came
 
     async def _get(self, shard: int, ration: _Ration) -> bool:
         quota = await self._control.quota()
-        free = quota.limit - sum(pages for _, pages in quota.granted.values())
+        have = ration.granted
+        # What the quota says that we have does not count: it may be a grant whose answer was lost.
+        others = sum(pages for number, (_, pages) in quota.granted.items() if number != shard)
+        free = quota.limit - others - have
         if free <= 0:
             return False
         wanted = max(min(_CHUNK, free // 4), 1)
-        have = ration.granted
         ration.granted = await self._control.take_pages(shard, ration.epoch, have, wanted)
-        ration.wishes = False
+        ration.wishes = ration.owes = False
         ration.used = self._clock.monotonic()
         return ration.granted > have

@@ -2,12 +2,15 @@
 
 A report is written when it says something that the end may hang on, when its numbers changed and some time went by,
 and now and then in any case (`control` has what the end is, and why it takes two looks).
+
+Whoever answers a new round has brought its archive to where it is kept before: when a crawl is over, an agent that
+dies, and its disk with it, takes nothing along. So a limit that is reached takes a round as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -42,8 +45,12 @@ class ShardReporter:
         clock: Clock,
         state: Callable[[], State],
         noted: Callable[[State], None],
+        bring: Callable[[], Awaitable[None]],
     ) -> None:
-        """`state`: the crawl's, as far as it is known; `noted`: told when it is known better."""
+        """`state`: the crawl's, as far as it is known; `noted`: told when it is known better.
+
+        `bring`: takes the archive to where it is kept.
+        """
         self._me = me
         self._engine = engine
         self._control = control
@@ -54,10 +61,18 @@ class ShardReporter:
         self._clock = clock
         self._state = state
         self._noted = noted
+        self._bring = bring
+        self._answered = 0
+        """The round that our reports answer."""
+        self._last = 0
+        """The round that was begun when a limit was reached; 0: none was."""
         self._ending = Ending(about.shards)
         self._reported: dict[int, tuple[Report, float]] = {}
 
     async def report(self) -> None:
+        if (round_ := self._state().round) > self._answered:
+            await self._bring()
+            self._answered = round_
         now = self._clock.monotonic()
         for number in self._reported.keys() - self._held.keys():
             del self._reported[number]
@@ -91,7 +106,7 @@ class ShardReporter:
             shard=number,
             agent=self._me,
             epoch=held.holding.epoch,
-            round=self._state().round,
+            round=self._answered,
             end=shard.log.end,
             committed=shard.log.committed,
             received=max(
@@ -130,8 +145,15 @@ class ShardReporter:
         state = await self._control.state()
         reports = {n: row for n, row in (await self._control.reports()).items() if n < self._about.shards}
         if self._limit_reached(reports, state):
-            await self._control.finish("limit", state.round)
+            if not self._last:
+                self._last = state.round + 1
+                self._noted(await self._control.next_round(self._last))
+            elif len(reports) == self._about.shards and all(
+                each.round >= self._last for each in reports.values()
+            ):
+                await self._control.finish("limit", state.round)
             return
+        self._last = 0
         if len(reports) < self._about.shards or not all(each.idle for each in reports.values()):
             self._ending.look({}, {}, state.round)
             return

@@ -73,7 +73,7 @@ class SharedKeeping:
 
     def lost(self, number: int, start: int) -> list[Lost]:
         log = LogReader(self._files.within(f"{shard_directory(number)}/log"))
-        return lost_pages(log.scan(start), self._courier.has, milliseconds(self._machine.clock))
+        return lost_pages(log.scan(start), self._courier.had, milliseconds(self._machine.clock))
 
     def waiting(self) -> int:
         return self._courier.waiting()

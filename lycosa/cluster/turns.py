@@ -241,7 +241,8 @@ class TurnAddresses:
         """Turns of long visits go on."""
         now = self._clock.monotonic()
         late = [turn for turn in self._turns.values() if turn.until - now < self._expiry / 2]
-        await asyncio.gather(*(self._asker.renew(turn) for turn in late))
+        if late:
+            await asyncio.gather(*(self._asker.renew(turn) for turn in late))
 
 
 class TurnHosts:

@@ -7,6 +7,7 @@ answer, as a value.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -131,6 +132,7 @@ class KeptCrawl:
         return found[::-1]
 
 
+@functools.lru_cache(4_096)
 def fits(key: str, pattern: str) -> bool:
     words, wanted = key.split("."), pattern.split(".")
     return len(words) == len(wanted) and all(

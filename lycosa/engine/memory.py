@@ -67,7 +67,7 @@ class MemoryServers:
         self._crawls: dict[str, KeptCrawl] = {}
         self._answering: dict[tuple[str, str], list[MemoryAnswering]] = {}
         self._travelling: set[asyncio.Task[Any]] = set()
-        self._news: dict[tuple[str, str], asyncio.Event] = {}
+        self._waiting: dict[tuple[str, str], list[tuple[asyncio.Future[None], Callable[[], object]]]] = {}
         self._context = contextvars.copy_context()
 
     def crawl(self, name: str) -> KeptCrawl:
@@ -83,13 +83,20 @@ class MemoryServers:
             answering[:] = [each for each in answering if each.line is not line]
 
     def changed(self, crawl: str, of: str) -> None:
-        """Somebody wrote to a stream, or a key (""): whoever waits for that looks again."""
-        if (news := self._news.pop((crawl, of), None)) is not None:
-            news.set()
+        """Somebody wrote to a stream, or a key (""): whoever finds something by that need not wait any more."""
+        waiting = self._waiting.get((crawl, of), [])
+        for change, look in waiting:
+            if not change.done() and look():
+                change.set_result(None)
+        waiting[:] = [row for row in waiting if not row[0].done()]
 
-    def news(self, crawl: str, of: str) -> asyncio.Event:
-        """Set at the next change."""
-        return self._news.setdefault((crawl, of), asyncio.Event())
+    def change(self, crawl: str, of: str, look: Callable[[], object]) -> asyncio.Future[None]:
+        """Done at the first change after which `look` finds something; or when whoever waits says that it is."""
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault((crawl, of), [])
+        waiting[:] = [row for row in waiting if not row[0].done()]
+        waiting.append((change, look))
+        return change
 
     def start(self, travel: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A call is on its way, and arrives whatever becomes of its sender."""
@@ -177,8 +184,10 @@ class _Line:
         """What `look` finds, as soon as it finds anything; asked again while the way is cut."""
         until = self.clock.monotonic() + seconds
         while True:
-            news = self.servers.news(self.crawl, of)
             left = until - self.clock.monotonic()
+            if left > 0 and not look():
+                await self._wait(of, left, look)
+                continue
             fate = self._network.fate(self._client, to)
             if fate.there is None or fate.back is None or self.closed:
                 if left <= _AGAIN:
@@ -189,19 +198,17 @@ class _Line:
             found = look()
             if found:
                 await self.clock.sleep(fate.there + fate.back)
-                return found
-            if left <= 0:
-                return []
-            await self._wait(news, left)
+            return found
 
-    async def _wait(self, news: asyncio.Event, seconds: float) -> None:
-        """Until there is news, or the time is over."""
-        waits = [asyncio.ensure_future(news.wait()), asyncio.ensure_future(self.clock.sleep(seconds))]
+    async def _wait(self, of: str, seconds: float, look: Callable[[], object]) -> None:
+        """Until something is found, or the time is over."""
+        change = self.servers.change(self.crawl, of, look)
+        sleeping = asyncio.ensure_future(self.clock.sleep(seconds))
+        sleeping.add_done_callback(lambda _: change.done() or change.set_result(None))
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await change
         finally:
-            for each in waits:
-                each.cancel()
+            sleeping.cancel()
 
 
 class MemoryAnswering:

@@ -95,14 +95,24 @@ def test_pages_whose_bytes_are_gone_are_taken_back() -> None:
     ]
     asked: list[str] = []
 
-    def has(name: str) -> bool:
+    def had(name: str) -> int:
         asked.append(name)
-        return name.startswith("kept")
+        return 5 * name.startswith("kept")
 
-    found = lost_pages(records, has, 99)
+    found = lost_pages(records, had, 99)
     assert found == [Lost(99, "http://a/1", 1, 0, "gone.warc.gz", 10, 200, 10, 1, 7, True)]
     assert sorted(asked) == ["gone.warc.gz", "kept.warc.gz"], "each file is looked for once"
     assert decode(encode(found[0])) == found[0]
+
+
+def test_a_page_beyond_the_end_of_its_file_is_lost() -> None:
+    """An agent that came back cut the file to what the logs knew of it; then its last append arrived there."""
+    records = [
+        (10, page("http://a/1", stored=Stored("cut.warc.gz", 0, 50))),
+        (11, page("http://a/2", stored=Stored("cut.warc.gz", 50, 30))),
+    ]
+    assert [lost.position for lost in lost_pages(records, lambda name: 50, 99)] == [11]
+    assert not lost_pages(records, lambda name: 80, 99)
 
 
 def test_a_file_is_valid_up_to_its_last_record_that_is() -> None:
@@ -171,18 +181,19 @@ async def test_the_courier_brings_what_is_good_for_something(tmp_path: Path) -> 
     await courier.bring(commit)
     assert storage.list("web/archive") == [first.file] and not files.list("")
     assert order == ["commit"], "nothing was in doubt"
-    assert courier.has(first.file) and not courier.has("none.warc.gz")
+    assert courier.had(first.file) and not courier.had("none.warc.gz")
 
     kept, cut = store(archive, "http://a/2"), store(archive, "http://a/3")
     await courier.doubt_all()
     gone = store(archive, "http://a/4")
-    assert courier.has(gone.file), "it is not even written, but it can be had"
+    assert courier.had(gone.file), "it is not even written, but it can be had"
     await courier.doubt_all()
     ends_now[kept.file] = kept.offset + kept.length
     await courier.bring()
     assert storage.list("web/archive") == sorted([first.file, kept.file]) and not files.list("")
     assert cut.file == kept.file and storage.size(f"web/archive/{kept.file}") == kept.offset + kept.length
-    assert not courier.has(gone.file), "of that file nothing was valid"
+    assert courier.had(kept.file) == cut.offset, "what was cut off cannot be had"
+    assert not courier.had(gone.file), "of that file nothing was valid"
 
 
 async def test_a_file_that_is_being_judged_worthless_does_not_count_as_had(tmp_path: Path) -> None:
@@ -202,7 +213,7 @@ async def test_a_file_that_is_being_judged_worthless_does_not_count_as_had(tmp_p
     await courier.doubt_all()
     bringing = asyncio.create_task(courier.bring())
     await looked.wait()
-    there, had = files.exists(page.file), courier.has(page.file)
+    there, had = files.exists(page.file), courier.had(page.file)
     go_on.set()
     await bringing
     assert there and not files.exists(page.file)
@@ -527,7 +538,7 @@ def test_a_page_with_another_valid_fetch_remains_one() -> None:
         (18, Lost(1, "http://a/thrice", 1, 0, "gone.warc.gz", 17, 200, 10, 0, 0)),
         (19, page("http://a/thrice", stored=gone, before=Before.LOST)),
     ]
-    found = lost_pages(records, lambda name: name.startswith("kept"), 99)
+    found = lost_pages(records, lambda name: 5 * name.startswith("kept"), 99)
     assert {(lost.position, lost.remains) for lost in found} == {
         *((10, True), (11, True), (12, True), (14, False), (16, True), (19, False)),
     }

@@ -175,7 +175,7 @@ DEFECTS = [
     ),
     Defect(
         "a file in doubt counts as had",
-        "lycosa.cluster.courier:Courier.has",
+        "lycosa.cluster.courier:Courier.had",
         "(name not in self._doubtful and self._files.exists(name))",
         "self._files.exists(name)",
     ),
