@@ -24,6 +24,7 @@ from lycosa.records import (
     FIRST_REQUISITE,
     Deferred,
     Fetched,
+    Learned,
     Link,
     LinkKind,
     Links,
@@ -87,6 +88,7 @@ class Explanation(msgspec.Struct, kw_only=True):
     deferrals: list[Deferred] = []
     due: int = 0
     because: str = ""  # of a page that is come back to: why then
+    learned: list[Learned] = []  # of the pattern that it is, or was, skipped for
     robots: RobotsView | None = None
     duplicates: list[str] = []
 
@@ -130,6 +132,7 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
         deferrals=deferrals[-_SHOWN:],
         robots=_robots(logs, owner, url, options),
     )
+    answer.learned = _learned(logs[owner], skips)
     if first is not None:
         answer.path = _path(logs, first, options, told)
     if fetches and fetches[-1].digest:
@@ -230,6 +233,17 @@ def _robots(logs: Sequence[Stretch], shard: int, url: str, options: Options) -> 
         position=position,
         shard=shard,
     )
+
+
+def _learned(log: Stretch, skips: Sequence[Skipped]) -> list[Learned]:
+    """What was learned of the patterns that a URL was skipped for."""
+    patterns = {row.detail.partition(" ")[0] for row in skips if row.why is Why.TRAP}
+    return [
+        record
+        for pattern in sorted(patterns)
+        for _, record in log.find(pattern.encode())
+        if isinstance(record, Learned) and record.subject == pattern
+    ][-_SHOWN:]
 
 
 def _same_content(logs: Sequence[Stretch], fetched: Fetched) -> list[str]:

@@ -32,10 +32,12 @@ import msgspec
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.content.change import content_digest
+from lycosa.content.yields import ROWS, Yields
 from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
+from lycosa.crawl.content_seen import ContentSeen
 from lycosa.crawl.exchange import Exchange
 from lycosa.crawl.harvest import Crop, Harvester
 from lycosa.crawl.hosts import OwnHosts
@@ -232,6 +234,7 @@ def build(
                 domain_in(number),
                 seed=manifest.hash_seed,
             ),
+            yields=Yields(ROWS // manifest.shards),
             content=index,
             content_store=contents,
             order=order,
@@ -330,6 +333,7 @@ def build(
         may_ask=team.may_ask if team else _always,
         told=told,
         refreshing=refreshing,
+        content_seen=(content_seen := ContentSeen(clock)),
     )
     agent = Agent(
         manifest=manifest,
@@ -352,6 +356,7 @@ def build(
         underway=underway,
         told=told,
         refreshing=refreshing,
+        content_seen=content_seen,
     )
     if team is None:
         agent.begin(urls, saver.archive_ends())
@@ -441,6 +446,7 @@ class Agent:
         team: Team | None = None,
         told: Callable[[str], None] | None = None,
         refreshing: Refreshing | None = None,
+        content_seen: ContentSeen | None = None,
     ) -> None:
         """`visits`: at a time, at most. `refreshing`: the crawl is continuous."""
         self.manifest = manifest
@@ -481,6 +487,7 @@ class Agent:
         self._passing: asyncio.Task[None] | None = None
         self._slicing = asyncio.Lock()
         """the slice that is under way: one at a time, so that commits have threads."""
+        self._content_seen = content_seen or ContentSeen(clock)
         self.refreshing = refreshing
         self._surveying: asyncio.Task[None] | None = None
         """A survey of the pages, or a pass that gives them due times."""
@@ -890,7 +897,13 @@ class Agent:
                 self._merges[shard.number] = SteadyTask(self._merge(shard))
 
     def _survey_if_due(self) -> None:
-        if self.refreshing is None or self._surveying is not None:
+        if self._surveying is not None:
+            return
+        for shard in self.shards:
+            if 0 < shard.yields.returning < shard.log.committed and shard.number not in self._leaving:
+                self._surveying = SteadyTask(self._survey(self._content_seen.bring_back(shard)))
+                return
+        if self.refreshing is None:
             return
         for shard in self.shards:
             if len(shard.unscheduled) == 2 and shard.number not in self._leaving:
@@ -987,7 +1000,7 @@ class Agent:
             return False
         if self.refreshing is not None:
             return False  # there is always something to come back to
-        if shard.rescoping is not None or shard.admission.coming is not None:
+        if shard.rescoping is not None or shard.admission.coming is not None or shard.yields.returning:
             return False
         return due is None or due > milliseconds(self._clock) + int(self.options.horizon * 1000)
 

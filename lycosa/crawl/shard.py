@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.clock import Clock
+from lycosa.content.yields import Yields
 from lycosa.crawl.admission import Admission, LinkRules, Offer, found_in
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import FollowOptions, Options, decode_options
@@ -43,6 +44,7 @@ from lycosa.records import (
     Deferred,
     Duplicates,
     Fetched,
+    Learned,
     LinkKind,
     Lost,
     Received,
@@ -160,6 +162,7 @@ class Shard:
         sites: SiteTable | None = None,
         pages: PageTable | None = None,
         budgets: Budgets | None = None,
+        yields: Yields | None = None,
         noted: Callable[[Record], None] | None = None,
         low_rank: Callable[[int], bool] | None = None,
     ) -> None:
@@ -180,6 +183,7 @@ class Shard:
         self.sites = SiteTable() if sites is None else sites
         self.pages = PlainPages() if pages is None else pages
         self.budgets = Budgets(0, 0, lambda _: "") if budgets is None else budgets
+        self.yields = Yields() if yields is None else yields
         self.totals = Totals()
         self.outbox = Outbox(cache)
         self.cursors: dict[int, int] = {}
@@ -290,6 +294,8 @@ class Shard:
         """What a record tells besides where URLs are: totals, sites, cursors, options."""
         self.totals.apply(record)
         if isinstance(record, Fetched):
+            if record.before is Before.NEVER:
+                self.yields.note_fetch(record.url, record.gain, *self.novelty_of(record.url))
             self._count_fetch(record)
             self._spend(record)
             self.note_page(record, position)
@@ -304,8 +310,18 @@ class Shard:
             self.answers[record.owner] = max(self.answers.get(record.owner, 0), record.cursor)
         elif isinstance(record, Robots):
             self._learn_robots(record, position)
+        elif isinstance(record, Skipped):
+            if record.why is Why.TRAP:
+                self.yields.note_held(record.detail.partition(" ")[0])
+        elif isinstance(record, Learned):
+            self.yields.note_learned(record.subject, record.holds, record.why, record.examples, position)
         elif isinstance(record, Configured):
             self._configure(record, position)
+
+    def novelty_of(self, url: str) -> tuple[str, bool]:
+        """The domain of a URL, and whether nothing of its site was fetched yet."""
+        site = self.sites.peek(site_of(url))
+        return self.splitter.domains.domain(host_of(url)), site is None or not site.pages
 
     def _heed(self, record: Received, position: int) -> None:
         """Contents that another agent fetched: those known already are told, if somebody listens."""
@@ -432,7 +448,7 @@ class Shard:
 
     def _configure(self, record: Configured, position: int) -> None:
         before = self._scope_text
-        self._adopt(record.options)
+        self._adopt(record.options, position)
         if self.continuous and len(self.unscheduled) == 1:
             self.unscheduled.append(position)
         elif not self.continuous and len(self.unscheduled) != 1:
@@ -444,8 +460,9 @@ class Shard:
             self.left.clear()
             self.admission.coming = None
 
-    def _adopt(self, encoded: bytes) -> None:
+    def _adopt(self, encoded: bytes, position: int) -> None:
         options = decode_options(encoded)
+        self.yields.configure(options.traps, position)
         self.options = encoded
         self.continuous = options.refresh.continuous
         follow = options.follow
@@ -504,6 +521,7 @@ class Shard:
             "revisits": self.revisits,
             "left": self.left,
             "budgets": self.budgets,
+            "yields": self.yields,
         }
 
     @property
@@ -546,7 +564,7 @@ class Shard:
                 queue, position, cursor = read.coming
                 self.admission.coming = queue, Entry(position, cursor)
             if read.options:
-                self._adopt(read.options)
+                self._adopt(read.options, 0)
 
     # -- what waits
 
