@@ -29,6 +29,8 @@ from lycosa.content.patterns import words_of_url
 SLOTS: Final = 1 << 17
 """Blocks that are remembered for a shard, at most: 4 bytes each."""
 SHARE: Final = 0.2
+FEW: Final = 12
+"""Words below which nobody can tell whether a page says the same as another: it may be made by a script."""
 _MEDIA = 4
 """Words that a picture is worth."""
 _PLACE = np.uint64(SLOTS - 1)
@@ -66,11 +68,16 @@ class Said:
             np.concatenate([words[:count], np.full(len(media), _MEDIA, np.int64)]),
         )
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether there is enough of it to go by."""
+        return bool(self.words.sum() >= FEW)
+
     @staticmethod
     def by_digest(digest: int) -> Said:
         """Of anything else."""
         one = np.array([digest], np.uint64)
-        return Said(one, one, np.ones(1, np.int64))
+        return Said(one, one, np.full(1, FEW, np.int64))
 
 
 def _blank(found: re.Match[bytes]) -> bytes:

@@ -4,8 +4,8 @@ Every fetch counts in the patterns of its URL (`patterns`), as one that gave som
 not: the `gain` of its record says which, or that nobody looked. A pattern from which `patience` looks in a row
 gave nothing is to be quarantined; half as many are enough for a pattern with a query or a date, a third for one
 that looks like a trap by itself, and a whole site takes twice as many. A pattern that gave something new before
-is given one look more for each time it did (up to `CREDIT`). Of the patterns of a URL the finest goes first,
-and what it explains does not count against the coarser ones any more.
+is given two looks more for each time it did (`EARNED`, up to `CREDIT`). Of the patterns of a URL the finest
+goes first, and what it explains does not count against the coarser ones any more.
 
     quarantine      a Learned record, with the evidence; from then on its URLs are skipped, with a record each
     test            after 4, 8, 16, 32 ... of them one is fetched after all
@@ -35,6 +35,7 @@ ROWS: Final = 1 << 16
 """Patterns that all shards of a crawl together keep."""
 LOOKS: Final = 4
 SAMPLE: Final = 8
+EARNED: Final = 2
 CREDIT: Final = 200
 PAYS: Final = 2
 """Tests in a row that must give something new: after a restart the first may only look new."""
@@ -202,7 +203,7 @@ class Yields:
             patience //= 2
         else:
             patience = patience // (pattern.suspicion + 1) * (2 if pattern.level is Level.SITE else 1)
-        return row.barren >= patience + min(row.gains, CREDIT)
+        return row.barren >= patience + min(EARNED * row.gains, CREDIT)
 
     def note_held(self, pattern: str) -> None:
         """A URL of a quarantined pattern was skipped."""

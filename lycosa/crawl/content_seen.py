@@ -77,7 +77,8 @@ class ContentSeen:
     def _gain(self, shard: Shard, crop: Crop, domain: str, is_first: bool) -> int:
         record = crop.record
         if record.status >= 400:
-            return NOTHING
+            # A broken link is worth knowing of; an error page that leads to more of its kind is a trap.
+            return NOTHING if _unknown(shard, record) else 0
         if record.status in REDIRECTS and record.links.kinds:
             said = Said.by_digest(xxh3_64_intdigest(record.links.urls))
         elif record.status >= 300 or len(crop.response.decoded) >= _LARGE or record.type.endswith("xml"):
@@ -87,6 +88,8 @@ class ContentSeen:
             said = Said.by_text(crop.response.decoded, record.charset, record.url, media[:_MOST_MEDIA])
         else:
             said = Said.by_digest(record.digest)
+        if not said.is_telling:
+            return 0
         memory = self._memories.get(shard)
         if memory is None:
             memory = self._memories[shard] = Memory()
@@ -99,15 +102,7 @@ class ContentSeen:
     @staticmethod
     def _leads_on(shard: Shard, record: Fetched) -> bool:
         """Whether a page without news links to unknown URLs that are likely to have some."""
-        if not record.links.kinds:
-            return False
-        keys, _ = shard.keyer.scan(record.links.urls)
-        unknown = shard.rules.follow[np.frombuffer(record.links.kinds, np.uint8)] & ~shard.seen.certain(keys)
-        rows = np.flatnonzero(unknown)[:_LINKS].tolist()
-        if not rows:
-            return False
-        urls = record.links.urls.split(b"\n")
-        return any(shard.yields.proves(urls[row].decode("ascii"), record.url) for row in rows)
+        return any(shard.yields.proves(url, record.url) for url in _unknown(shard, record))
 
     def learn(self, shard: Shard) -> None:
         """Log what the last fetches taught."""
@@ -165,6 +160,17 @@ def _find(shard: Shard, reading: LogPass, end: int, stop: int, last: dict[int, S
             last[key] = record
         elif last:
             last.pop(key, None)
+
+
+def _unknown(shard: Shard, record: Fetched) -> list[str]:
+    """Some of the followed links of a page that were not met before."""
+    if not record.links.kinds:
+        return []
+    keys, _ = shard.keyer.scan(record.links.urls)
+    followed = shard.rules.follow[np.frombuffer(record.links.kinds, np.uint8)]
+    rows = np.flatnonzero(followed & ~shard.seen.certain(keys))[:_LINKS].tolist()
+    urls = record.links.urls.split(b"\n") if rows else []
+    return [urls[row].decode("ascii") for row in rows]
 
 
 def _pictured(record: Fetched) -> bool:

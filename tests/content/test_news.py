@@ -56,8 +56,11 @@ def test_dates_and_pictures() -> None:
     assert not memory.is_news(said("<p>Photo</p>", media=("http://a.test/1.jpg",)), SITE)
 
 
-def test_a_page_without_text_says_nothing() -> None:
-    assert not Memory().is_news(said(""), SITE)
+def test_a_page_with_next_to_no_text_tells_nothing() -> None:
+    assert not said("").is_telling
+    assert not said("<p>Loading, please wait ...</p>").is_telling
+    assert said(BODY).is_telling
+    assert Said.by_digest(1).is_telling
 
 
 def test_other_files_are_known_by_their_bytes() -> None:

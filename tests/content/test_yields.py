@@ -69,7 +69,7 @@ def test_what_looks_like_a_trap_needs_less_evidence(path: str, patience: int) ->
 
 def test_one_gain_begins_anew_and_earns_patience() -> None:
     yields = Yields()
-    feed(yields, [*[NOTHING] * 23, NEW, *[NOTHING] * 24])
+    feed(yields, [*[NOTHING] * 23, NEW, *[NOTHING] * 25])
     assert not yields.due()
     feed(yields, [NOTHING])
     assert yields.due()
@@ -193,7 +193,7 @@ def test_a_snapshot_is_the_state() -> None:
     feed(yields, [NOTHING] * 24)
     settle(yields)
     yields.note_held(SHOP)
-    feed(yields, [*[NEW] * 5, *[NOTHING] * 17], "/y?q={}")
+    feed(yields, [*[NEW] * 5, *[NOTHING] * 22], "/y?q={}")
     assert yields.due()
     other = Yields()
     other.thaw(yields.freeze())
