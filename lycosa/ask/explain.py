@@ -318,8 +318,8 @@ def find(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = Non
 
 def as_plain(found: Explanation) -> dict[str, Any]:
     """The explanation as values that JSON has."""
-    lists = {name: getattr(found, name) for name in ("fetches", "skips", "deferrals")}
-    rest = msgspec.structs.replace(found, fetches=[], skips=[], deferrals=[])
+    lists = {name: getattr(found, name) for name in ("fetches", "skips", "deferrals", "learned")}
+    rest = msgspec.structs.replace(found, fetches=[], skips=[], deferrals=[], learned=[])
     document: dict[str, Any] = msgspec.to_builtins(rest)
     document["due"] = iso(found.due)
     for name in ("first", "robots"):

@@ -15,7 +15,6 @@ snapshot: after a restart it is empty.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from lycosa.content import change_kernels, news_kernels
+from lycosa.content.block_kernels import START
 from lycosa.content.blocks import Blocks, octets
 from lycosa.content.patterns import words_of_url
 
@@ -51,16 +51,11 @@ class Said:
         room = len(blocks)
         whole, words = np.zeros(room, np.uint64), np.zeros(room, np.int64)
         count = news_kernels.hashes(blocks.octets, blocks.rows, chosen, whole, words)
-        bare, bare_words = whole, words
-        names = words_of_url(url)
-        if names and count:
-            text = blocks.octets.tobytes()
-            echoed = re.compile(rb"(?<![0-9a-z])(?:%s)(?![0-9a-z])" % b"|".join(names), re.IGNORECASE)
-            without = echoed.sub(_blank, text)
-            if without != text:
-                bare, bare_words = np.zeros(room, np.uint64), np.zeros(room, np.int64)
-                stripped = np.frombuffer(without, np.uint8)
-                news_kernels.hashes(stripped, blocks.rows, chosen, bare, bare_words)
+        bare = whole
+        text = blocks.octets.tobytes().lower() if count else b""
+        without = _without(text, words_of_url(url))
+        if without is not None:
+            bare = _again(blocks, chosen, whole, text, without)
         pictures = np.array([xxh3_64_intdigest(each.encode()) for each in media], np.uint64)
         return Said(
             np.concatenate([whole[:count], pictures]),
@@ -80,8 +75,32 @@ class Said:
         return Said(one, one, np.full(1, FEW, np.int64))
 
 
-def _blank(found: re.Match[bytes]) -> bytes:
-    return b" " * len(found.group())
+def _again(blocks: Blocks, chosen: Any, whole: Any, text: bytes, without: bytes) -> Any:
+    """The hashes of the blocks of another text of the same length; only of those in which it differs."""
+    stripped = np.frombuffer(without, np.uint8)
+    places = np.flatnonzero(np.frombuffer(text, np.uint8) != stripped)
+    touched = np.zeros(len(blocks), np.bool_)
+    touched[np.searchsorted(blocks.rows[:, START], places, "right") - 1] = True
+    touched &= chosen
+    bare = whole.copy()
+    found, words = np.zeros(len(blocks), np.uint64), np.zeros(len(blocks), np.int64)
+    count = news_kernels.hashes(stripped, blocks.rows, touched, found, words)
+    bare[np.cumsum(chosen)[touched] - 1] = found[:count]
+    return bare
+
+
+def _without(text: bytes, words: Sequence[bytes]) -> bytes | None:
+    """A text in lower case, with blanks in the place of some words; None if it has none of them."""
+    found: bytearray | None = None
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            end = at + len(word)
+            if not text[at - 1 : at].isalnum() and not text[end : end + 1].isalnum():
+                found = found or bytearray(text)
+                found[at:end] = b" " * len(word)
+            at = text.find(word, end)
+    return None if found is None else bytes(found)
 
 
 class Memory:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from xxhash import xxh32_intdigest
@@ -77,6 +78,7 @@ def _segment(text: str) -> str:
     return _DIGITS.sub("0", text)
 
 
+@lru_cache(maxsize=256)
 def patterns_of(url: str) -> tuple[Pattern, ...]:
     """The patterns of a URL within its site, the finest first, each once."""
     start = url.find("/", url.find("://") + 3)

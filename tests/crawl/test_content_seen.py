@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lycosa.ask.explain import explain
+from lycosa.ask.explain import as_plain, explain
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.report import make_report
 from lycosa.cli.explain import tell
@@ -93,6 +93,7 @@ def test_a_trap_is_quarantined_and_the_log_says_so(tmp_path: Path) -> None:
     found = explain(CrawlReader(tmp_path), held[0].url)
     assert found.state == "skipped"
     assert found.why == f"trap: {TRAP} is quarantined: {learned.why}"
+    assert [row["subject"] for row in as_plain(found)["learned"]] == [TRAP]
     lines = tell(found, 0.0)
     assert [line for line in lines if line.startswith("learned ") and "quarantined" in line]
     assert sum("evidence: http://a.test/t?q=" in line for line in lines) == 3
