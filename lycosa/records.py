@@ -14,6 +14,7 @@ the end, with a default, so that an older log stays readable.
     Duplicates  late word that fetches before had a content that was known already
     Lost        a fetch before whose bytes in the archive are gone: the page is to be fetched again
     Reread      earlier records whose links were judged once more, after the scope changed
+    Learned     what the crawl has found out about URLs of a site, and goes by from then on; or no longer does
 
 Times are whole milliseconds since the epoch. URLs are canonical (see `lycosa.url`), hence ASCII without
 white space or newline; that is what lets `Links` join them with newlines.
@@ -139,6 +140,7 @@ class Why(StrEnum):
     BUSY = "busy"  # deferred: 429 or 503, with or without Retry-After
     SCHEME = "scheme"  # no fetcher for its scheme
     REFRESH = "refresh"  # deferred: a page that is to be fetched again, to see whether it has changed
+    TRAP = "trap"  # its pattern keeps giving nothing new (see Learned); deferred: it does so no more
     POISON = "poison"  # reading it killed or stalled the process: deferred once, then skipped
 
 
@@ -220,6 +222,9 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
         0  # the position of the fetch before it of the same URL that had a content; 0: none is known
     )
     body: Stored | None = None  # if `stored` is a revisit: where the body lies
+    gain: int = (
+        0  # 1: nothing of it was new on its site; 2: new there, not in its domain; 3: new; 0: nobody looked
+    )
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="K"):
@@ -320,7 +325,31 @@ class Reread(msgspec.Struct, frozen=True, array_like=True, tag_field="record", t
     stop: int
 
 
-Record = Configured | Seeded | Received | Fetched | Skipped | Deferred | Robots | Duplicates | Lost | Reread
+class Learned(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="N"):
+    """What the crawl has learned about URLs: from here on it goes by it, or (`holds` false) no longer does."""
+
+    at: int
+    what: str  # "trap": URLs of the pattern `subject` give nothing new, and are skipped but for tests
+    subject: str
+    holds: bool
+    pages: int  # fetched, that it rests on
+    why: str
+    examples: list[str] = []
+
+
+Record = (
+    Configured
+    | Seeded
+    | Received
+    | Fetched
+    | Skipped
+    | Deferred
+    | Robots
+    | Duplicates
+    | Lost
+    | Reread
+    | Learned
+)
 
 
 _TRIES = 24
@@ -392,6 +421,10 @@ class RereadHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record
     """That a record is a Reread."""
 
 
+class LearnedHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="N", gc=False):
+    """That a record is a Learned."""
+
+
 Head = (
     UrlHead
     | SkippedHead
@@ -403,6 +436,7 @@ Head = (
     | DuplicatesHead
     | LostHead
     | RereadHead
+    | LearnedHead
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -321,7 +321,7 @@ def test_exit_codes_of_the_guide() -> None:
 
 RECORDS = [
     records.Configured, records.Seeded, records.Received, records.Fetched, records.Skipped, records.Deferred,
-    records.Robots, records.Duplicates, records.Lost, records.Reread,
+    records.Robots, records.Duplicates, records.Lost, records.Reread, records.Learned,
 ]  # fmt: skip
 
 

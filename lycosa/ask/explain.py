@@ -24,6 +24,7 @@ from lycosa.records import (
     FIRST_REQUISITE,
     Deferred,
     Fetched,
+    Learned,
     Link,
     LinkKind,
     Links,
@@ -87,6 +88,7 @@ class Explanation(msgspec.Struct, kw_only=True):
     deferrals: list[Deferred] = []
     due: int = 0
     because: str = ""  # of a page that is come back to: why then
+    learned: list[Learned] = []  # of the pattern that it is, or was, skipped for
     robots: RobotsView | None = None
     duplicates: list[str] = []
 
@@ -130,6 +132,7 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
         deferrals=deferrals[-_SHOWN:],
         robots=_robots(logs, owner, url, options),
     )
+    answer.learned = _learned(logs[owner], skips)
     if first is not None:
         answer.path = _path(logs, first, options, told)
     if fetches and fetches[-1].digest:
@@ -232,6 +235,17 @@ def _robots(logs: Sequence[Stretch], shard: int, url: str, options: Options) -> 
     )
 
 
+def _learned(log: Stretch, skips: Sequence[Skipped]) -> list[Learned]:
+    """What was learned of the patterns that a URL was skipped for."""
+    patterns = {row.detail.partition(" ")[0] for row in skips if row.why is Why.TRAP}
+    return [
+        record
+        for pattern in sorted(patterns)
+        for _, record in log.find(pattern.encode())
+        if isinstance(record, Learned) and record.subject == pattern
+    ][-_SHOWN:]
+
+
 def _same_content(logs: Sequence[Stretch], fetched: Fetched) -> list[str]:
     """Other URLs whose content has the same digest."""
     needle = msgspec.msgpack.encode(fetched.digest)
@@ -304,8 +318,8 @@ def find(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = Non
 
 def as_plain(found: Explanation) -> dict[str, Any]:
     """The explanation as values that JSON has."""
-    lists = {name: getattr(found, name) for name in ("fetches", "skips", "deferrals")}
-    rest = msgspec.structs.replace(found, fetches=[], skips=[], deferrals=[])
+    lists = {name: getattr(found, name) for name in ("fetches", "skips", "deferrals", "learned")}
+    rest = msgspec.structs.replace(found, fetches=[], skips=[], deferrals=[], learned=[])
     document: dict[str, Any] = msgspec.to_builtins(rest)
     document["due"] = iso(found.due)
     for name in ("first", "robots"):

@@ -31,6 +31,7 @@ from lycosa.records import (
     Deferred,
     Duplicates,
     Fetched,
+    Learned,
     Links,
     Lost,
     Received,
@@ -63,6 +64,7 @@ KINDS: dict[str, type[Record]] = {
     "duplicates": Duplicates,
     "lost": Lost,
     "reread": Reread,
+    "learned": Learned,
 }
 """Records by the name they have on the command line and in JSON."""
 

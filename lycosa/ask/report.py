@@ -121,6 +121,26 @@ class Duplicates(msgspec.Struct, kw_only=True):
     answers: int = 0  # of any status whose content had been fetched before: what `lycosa status` counts
 
 
+class TrapRow(msgspec.Struct, kw_only=True):
+    """A pattern of URLs that kept giving nothing new."""
+
+    pattern: str
+    quarantined: bool  # False: it was, and was released
+    since: str | None
+    why: str
+    skipped: int = 0  # URLs, all in all
+    examples: list[str] = []
+
+
+class Traps(msgspec.Struct, kw_only=True):
+    """Patterns that were quarantined, and what was skipped for it."""
+
+    quarantined: int = 0
+    released: int = 0
+    urls: int = 0  # skipped; some may have come back since
+    largest: list[TrapRow] = []
+
+
 class Forbidden(msgspec.Struct, kw_only=True):
     """A robots rule that kept URLs from being fetched."""
 
@@ -241,6 +261,7 @@ class Report(msgspec.Struct, kw_only=True):
     largest: list[PageRow] = []
     redirects: Redirects = msgspec.field(default_factory=Redirects)
     duplicates: Duplicates = msgspec.field(default_factory=Duplicates)
+    traps: Traps = msgspec.field(default_factory=Traps)
     robots: RobotsPart = msgspec.field(default_factory=RobotsPart)
     truncated: Truncated = msgspec.field(default_factory=Truncated)
     broken: Broken = msgspec.field(default_factory=Broken)

@@ -33,10 +33,23 @@ from lycosa.ask.report import (
     Report,
     RobotsPart,
     SiteRow,
+    TrapRow,
+    Traps,
     Truncated,
 )
 from lycosa.ask.report_time import Timeline
-from lycosa.records import Configured, Deferred, Fetched, LinkKind, Record, Robots, Seeded, Skipped, Why
+from lycosa.records import (
+    Configured,
+    Deferred,
+    Fetched,
+    Learned,
+    LinkKind,
+    Record,
+    Robots,
+    Seeded,
+    Skipped,
+    Why,
+)
 from lycosa.url.key import Keyer
 from lycosa.url.parts import site_of
 
@@ -212,6 +225,8 @@ class FirstPass:
         self._slow_sites: Top[SiteRow] = Top(top)
         self._forbidden_urls = 0
         self._forbidden: Top[Forbidden] = Top(top)
+        self._traps: dict[str, TrapRow] = {}
+        self._trapped = 0
         self._begin_shard()
 
     def _begin_shard(self) -> None:
@@ -244,8 +259,21 @@ class FirstPass:
             self._seed_count += len(record.links)
             if len(self._seeds) < _SEEDS:
                 self._seeds += [link.url for link in record.links][: _SEEDS - len(self._seeds)]
+        elif isinstance(record, Learned):
+            self._learn(record)
         elif isinstance(record, Configured) and record.at >= self._configured:
             self._options, self._configured = record.options, record.at
+
+    def _learn(self, record: Learned) -> None:
+        row = self._traps.get(record.subject)
+        if record.what != "trap" or (row is None and len(self._traps) >= SITES):
+            return
+        if row is None:
+            row = self._traps[record.subject] = TrapRow(
+                pattern=record.subject, quarantined=True, since=None, why=""
+            )
+        row.quarantined, row.since, row.why = record.holds, iso(record.at), record.why
+        row.examples = record.examples or row.examples
 
     def _note_fetch(self, record: Fetched) -> None:
         """What counts of every fetch, whatever came of the page since."""
@@ -327,6 +355,11 @@ class FirstPass:
             self._errors.add(_kind(record.detail) or record.why, example=record.url)
             self._site(site_of(record.url)).failed += 1
             self._break(shard, position, record.url)
+        elif record.why is Why.TRAP:
+            self._trapped += 1
+            trap = self._traps.get(record.detail.partition(" ")[0])
+            if trap is not None:
+                trap.skipped += 1
         elif record.why is Why.ROBOTS:
             self._forbidden_urls += 1
             name = site_of(record.url), record.detail
@@ -399,6 +432,15 @@ class FirstPass:
             statuses=self._robots.reasons(),
             forbidden_urls=self._forbidden_urls,
             forbidden=self._forbidden.rows(),
+        )
+        given_up = set(_option(self._options, "traps", "release") or ())
+        for row in self._traps.values():
+            if row.quarantined and row.pattern in given_up:
+                row.quarantined, row.why = False, "released by the operator"
+        rows = sorted(self._traps.values(), key=lambda row: (not row.quarantined, -row.skipped, row.pattern))
+        held = sum(row.quarantined for row in rows)
+        report.traps = Traps(
+            quarantined=held, released=len(rows) - held, urls=self._trapped, largest=rows[: self._top]
         )
         report.truncated = Truncated(
             pages=sum(self._cut_by.values()), by_limit=self._cut_by, largest=self._cut.rows()

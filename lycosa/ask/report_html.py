@@ -44,6 +44,7 @@ def render(report: Report) -> str:
         ("pages", "Slow and large pages", _pages(report)),
         ("redirects", "Redirects", _redirects(report)),
         ("duplicates", "Duplicates", _duplicates(report)),
+        ("traps", "Traps", _traps(report)),
         ("robots", "Robots rules", _robots(report)),
     ]
     shown = [(name, title, body) for name, title, body in sections if body]
@@ -253,6 +254,23 @@ def _duplicates(report: Report) -> str:
     groups = plural(found.groups, "group")
     lead = f"<p>{plural(found.pages, 'page')} had the content of another one, in {groups}.</p>"
     return lead + table(("Content", "#Pages", "#Size of one"), rows)
+
+
+def _traps(report: Report) -> str:
+    found = report.traps
+    if not found.largest:
+        return ""
+    rows: list[list[Cell]] = []
+    for row in found.largest:
+        items = "".join(f"<li>{link(url)}</li>" for url in row.examples)
+        state = "quarantined" if row.quarantined else "released"
+        cell = f"{text(row.pattern)}<ul class=from>{items}</ul>"
+        rows.append([("u", cell), ("", f"{state}: {text(row.why)}"), ("n", f"{row.skipped:,}")])
+    lead = (
+        f"<p>{plural(found.quarantined, 'pattern')} quarantined, {found.released:,} released;"
+        f" {plural(found.urls, 'URL')} skipped for it.</p>"
+    )
+    return lead + table(("Pattern", "Why", "#Skipped"), rows)
 
 
 def _robots(report: Report) -> str:

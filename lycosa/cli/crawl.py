@@ -87,6 +87,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--max-pages-per-site", type=int, metavar="N")
     what.add_argument("--requisites", action="store_true", help="also images, scripts and styles")
     what.add_argument("--no-sitemaps", action="store_true", help="do not follow sitemaps of robots files")
+    what.add_argument(
+        "--traps", choices=("on", "off"), help="quarantine patterns of URLs that keep giving nothing new (on)"
+    )
+    what.add_argument(
+        "--release",
+        action="append",
+        metavar="PATTERN",
+        help="never quarantine it, and fetch what was skipped for it; as lycosa report writes it",
+    )
     what.add_argument("--rules", metavar="A,B", help="further URL rules, by name (see lycosa url --help)")
 
     much = parser.add_argument_group("how much")
@@ -225,6 +234,8 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
     exists, said = (into / "crawl.json").exists(), given
     if exists and not seeds:
         given = _going_on(given, into)
+    if args.release:
+        _release(given, args.release, _options_of(into) if exists else None)
     if args.own_site:
         before = _options_of(into) if exists else None
         for_own_site(given, [*seeds, *(before.near if before else ())], anew=given is said)
@@ -260,6 +271,20 @@ def _going_on(given: dict[str, Any], into: Path) -> dict[str, Any]:
         f"the crawl in {into} wants what its log alone must not have on this machine, {names}: if that is meant, "
         f"say so with {flags}; if not, give the options that it is to go on with"
     )
+
+
+def _release(given: dict[str, Any], patterns: list[str], before: Any) -> None:
+    """Have patterns be released, besides those that were before."""
+    from lycosa.content.patterns import is_pattern
+
+    for pattern in patterns:
+        if not is_pattern(pattern):
+            raise ConfigError(
+                f"{pattern!r} is not a pattern: write it as lycosa report does, like http://example.org/shop/**?*"
+            )
+    place, name = _place(given, "traps.release")
+    known = [*(before.traps.release if before is not None else ()), *place.get(name, ())]
+    place[name] = list(dict.fromkeys([*known, *patterns]))
 
 
 def _values(value: Any, place: str) -> list[tuple[str, Any]]:
@@ -335,6 +360,9 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
         put("scope.blocklist", list(_blocklist(path)))
     put("follow.requisites", args.requisites)
     put_off("follow.sitemaps", args.no_sitemaps)
+    if args.traps is not None:
+        place, name = _place(given, "traps.quarantine")
+        place[name] = args.traps == "on"
     put("rules", args.rules.split(",") if args.rules else None)
     put("limits.pages", args.max_pages)
     put("limits.bytes", args.max_bytes)

@@ -105,6 +105,11 @@ def tell(found: Explanation, now: float) -> list[str]:
         lines += _fetch_lines(fetch)
     for skip in found.skips:
         add(f"skipped    {_when(skip.at)}: {skip.why}{f', {skip.detail}' if skip.detail else ''}")
+    for row in found.learned:
+        add(
+            f"learned    {_when(row.at)}: {row.subject} {'quarantined' if row.holds else 'released'}: {row.why}"
+        )
+        lines += [f"           evidence: {url}" for url in row.examples]
     for deferral in [row for row in found.deferrals if row.why != "refresh"]:
         detail = f", {deferral.detail}" if deferral.detail else ""
         until = f"(attempt {deferral.attempt}), until {_when(deferral.due)}"

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 HELP = "print the records of a crawl as JSON lines"
 EPILOG = """\
-kinds: configured, seeded, received, fetched, skipped, deferred, robots, duplicates, lost
+kinds: configured, seeded, received, fetched, skipped, deferred, robots, duplicates, lost,
+  reread, learned
 times: 2026-05-01, 2026-05-01T12:30 (local, unless they end in Z or +02:00), or 15m, 2h, 3d (ago)
 
 examples:

@@ -151,6 +151,7 @@ def show(report: Report, console: Console, fresh: Sequence[tuple[str, ...]] = ()
         _pages(console, f"Bodies cut short ({limits})", report.truncated.largest)
     _redirects(report, console)
     _duplicates(report, console)
+    _traps(report, console)
     _robots(report, console)
     _broken(report, console)
     for note in report.notes:
@@ -254,6 +255,19 @@ def _duplicates(report: Report, console: Console) -> None:
     rows = [(f"{g.pages:,}", show_size(g.bytes), g.urls[0], g.title) for g in found.largest]
     title = f"Duplicates: {counted(found.pages, 'page')} in {counted(found.groups, 'group')}"
     _table(console, title, ("#pages", "#size", "first of them", "title"), rows)
+
+
+def _traps(report: Report, console: Console) -> None:
+    found = report.traps
+    title = (
+        f"Traps: {counted(found.quarantined, 'pattern')} quarantined, {found.released:,} released;"
+        f" {counted(found.urls, 'URL')} skipped (lycosa crawl --release PATTERN lets them be fetched)"
+    )
+    rows = [
+        (r.pattern, "quarantined" if r.quarantined else "released", f"{r.skipped:,}", r.why)
+        for r in found.largest
+    ]
+    _table(console, title, ("pattern", "is", "#skipped", "why"), rows)
 
 
 def _robots(report: Report, console: Console) -> None:

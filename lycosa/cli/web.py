@@ -33,7 +33,18 @@ from lycosa.lab.webs.wide import WideOptions, WideServer, WideWeb
 HELP = "serve a synthetic web on loopback to crawl"
 EPILOG = "kinds of oddities:\n" + "\n".join(f"  {name:<11} {text}" for name, text in KINDS.items())
 PORT = 8123
-_NOT_WIDE = ("preset", "small", "pages", "page_bytes", "faults", "without", "traps", "flat", "log")
+_NOT_WIDE = (
+    "preset",
+    "small",
+    "pages",
+    "page_bytes",
+    "faults",
+    "without",
+    "traps",
+    "every_trap",
+    "flat",
+    "log",
+)
 """Options that mean nothing to a wide web: it has no oddities, no access log, and is itself the preset."""
 
 
@@ -61,6 +72,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--traps", action="store_true", help="add calendars, session ids and deeper paths without end"
+    )
+    parser.add_argument(
+        "--every-trap",
+        action="store_true",
+        help="and hosts in paths, escaped &, repeated parameters, answers for anything, facets, farms of hosts",
     )
     parser.add_argument("--flat", action="store_true", help="call hosts by address: no names to resolve")
     parser.add_argument("--single-address", action="store_true", help="all hosts at 127.0.0.1 (so on macOS)")
@@ -92,6 +108,7 @@ def options_of(args: argparse.Namespace) -> WebOptions:
     options |= {
         "kinds": tuple(kind for kind in kinds if kind not in args.without),
         "traps": args.traps,
+        "every_trap": args.every_trap,
         "flat": args.flat,
         "addresses": "single" if args.single_address else start.addresses,
     }
@@ -173,7 +190,7 @@ def _introduce(web: Web | WideWeb, seeds: list[str], args: argparse.Namespace) -
         )
         if web.left_out:
             print(f"left out for want of hosts: {', '.join(web.left_out)}")
-        if web.options.traps:
+        if web.options.traps or web.options.every_trap:
             print("this web has traps without end: limit the crawl (pages, or pages per site)")
     print(f"at {web.addresses[0]}" + (f" ... {web.addresses[-1]}" if web.addresses[1:] else ""), end="")
     print(f", port {options.port}\n")

@@ -15,6 +15,7 @@ import msgspec
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, SystemClock, milliseconds
+from lycosa.content.yields import ROWS, Yields
 from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.admission import Shared
@@ -22,6 +23,7 @@ from lycosa.crawl.blaming import Blame
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.chores import Chores
 from lycosa.crawl.config import Options, canonical_seeds, decode_options, with_seeds
+from lycosa.crawl.content_seen import ContentSeen
 from lycosa.crawl.delivery import Exchange, OwnExchange
 from lycosa.crawl.gauges import show
 from lycosa.crawl.harvest import Crop, Harvester
@@ -239,6 +241,7 @@ def build(
                 domain_in(number),
                 seed=manifest.hash_seed,
             ),
+            yields=Yields(ROWS // manifest.shards),
             content=index,
             content_store=contents,
             shared=shared,
@@ -331,6 +334,7 @@ def build(
         may_ask=team.may_ask,
         told=told,
         refreshing=refreshing,
+        content_seen=(content_seen := ContentSeen(clock)),
     )
     visits = Scheduler(
         shards=shards_here,
@@ -349,6 +353,7 @@ def build(
         visits=visits.__len__,
         ranker=ranker,
         refreshing=refreshing,
+        content_seen=content_seen,
     )
     blame = Blame(underway, split, clock, told)
     moves = Mover(

@@ -3,7 +3,7 @@
     merge       the store answers some of what waits in it
     fetch       a record that was left behind is read
     rescope     a slice of the pass over a shard's log after a change of scope
-    survey      a continuous crawl looks at its pages, or gives them due times
+    survey      a continuous crawl looks at its pages, or gives them due times; what a trap held comes back
     rank        ranks are calculated, or made again from the logs
 
 Of each there is one at a time: of the first two for every shard, of the others for the whole agent. What is due
@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from enum import Enum, auto
 
 from lycosa.clock import Clock, milliseconds
+from lycosa.crawl.content_seen import ContentSeen
 from lycosa.crawl.pulse import Pulse
 from lycosa.crawl.ranking import Ranker
 from lycosa.crawl.refreshing import Refreshing
@@ -57,6 +58,7 @@ class Chores:
         visits: Callable[[], int],
         ranker: Ranker | None,
         refreshing: Refreshing | None,
+        content_seen: ContentSeen,
     ) -> None:
         """`visits`: how many are under way. `refreshing`: the crawl is continuous."""
         self._shards = shards
@@ -65,6 +67,7 @@ class Chores:
         self._visits = visits
         self._ranker = ranker
         self._refreshing = refreshing
+        self._content_seen = content_seen
         self._tasks: dict[tuple[Chore, int], asyncio.Task[None]] = {}
         self._unranked: list[tuple[Shard, int]] = []
         """Shards whose logs the ranks do not know yet, up to a position."""
@@ -229,7 +232,13 @@ class Chores:
     # -- pages that are come back to
 
     def _survey(self) -> None:
-        if self._refreshing is None or (Chore.SURVEY, _ALL) in self._tasks:
+        if (Chore.SURVEY, _ALL) in self._tasks:
+            return
+        for shard in self._shards:
+            if 0 < shard.yields.returning < shard.log.committed and not self._shards.is_leaving(shard.number):
+                self._start(Chore.SURVEY, _ALL, self._content_seen.bring_back(shard))
+                return
+        if self._refreshing is None:
             return
         for shard in self._shards:
             if len(shard.unscheduled) == 2 and not self._shards.is_leaving(shard.number):

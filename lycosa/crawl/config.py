@@ -19,6 +19,7 @@ import msgspec
 
 from lycosa import options
 from lycosa.archive.writer import ArchiveOptions
+from lycosa.content.options import TrapOptions
 from lycosa.errors import ConfigError
 from lycosa.fetch.dns import DnsOptions, parse_override
 from lycosa.fetch.guard import AddressGuard
@@ -134,6 +135,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     snapshot: SnapshotOptions = SnapshotOptions()
     refresh: RefreshOptions = RefreshOptions()
+    traps: TrapOptions = TrapOptions()
 
     def __post_init__(self) -> None:
         _demand(self, "visits", 1)

@@ -192,6 +192,14 @@ class RefreshKeywords(TypedDict, total=False):
     longest: float
 
 
+class TrapKeywords(TypedDict, total=False):
+    """Patterns of URLs that keep giving nothing new: whether they are quarantined, and which never are."""
+
+    quarantine: bool
+    patience: int
+    release: list[str] | tuple[str, ...]
+
+
 class CrawlKeywords(TypedDict, total=False):
     """All options of a crawl."""
 
@@ -216,6 +224,7 @@ class CrawlKeywords(TypedDict, total=False):
     limits: LimitsKeywords
     snapshot: SnapshotKeywords
     refresh: RefreshKeywords
+    traps: TrapKeywords
 
 
 class SplitterKeywords(TypedDict, total=False):

@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lycosa.content.yields import Yields
 from lycosa.crawl.admission import Admission, LinkRules, Offer, Shared, found_in
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import FollowOptions, decode_options
@@ -49,6 +50,7 @@ from lycosa.records import (
     Deferred,
     Duplicates,
     Fetched,
+    Learned,
     LinkKind,
     Lost,
     Received,
@@ -158,6 +160,7 @@ class Shard:
         sites: SiteTable | None = None,
         pages: PageTable | None = None,
         budgets: Budgets | None = None,
+        yields: Yields | None = None,
     ) -> None:
         """Without `sites` or `pages` that table is in RAM alone, without `budgets` there are none."""
         self.number = number
@@ -173,6 +176,7 @@ class Shard:
         self.sites = SiteTable() if sites is None else sites
         self.pages = PlainPages() if pages is None else pages
         self.budgets = Budgets(0, 0, lambda _: "") if budgets is None else budgets
+        self.yields = Yields() if yields is None else yields
         self.totals = Totals()
         self.outbox = Outbox(links.sent)
         self.cursors: dict[int, int] = {}
@@ -279,6 +283,8 @@ class Shard:
         if (found := _reached(record)) and (host := self.sites.peek(found)) is not None:
             host.dns_failures = 0
         if isinstance(record, Fetched):
+            if record.before is Before.NEVER:
+                self.yields.note_fetch(record.url, record.gain, *self.novelty_of(record.url))
             self._count_fetch(record)
             self._spend(record)
             self.note_page(record, position)
@@ -293,8 +299,18 @@ class Shard:
             self.answers[record.owner] = max(self.answers.get(record.owner, 0), record.cursor)
         elif isinstance(record, Robots):
             self._learn_robots(record, position)
+        elif isinstance(record, Skipped):
+            if record.why is Why.TRAP:
+                self.yields.note_held(record.detail.partition(" ")[0])
+        elif isinstance(record, Learned):
+            self.yields.note_learned(record.subject, record.holds, record.why, record.examples, position)
         elif isinstance(record, Configured):
             self._configure(record, position)
+
+    def novelty_of(self, url: str) -> tuple[str, bool]:
+        """The domain of a URL, and whether nothing of its site was fetched yet."""
+        site = self.sites.peek(site_of(url))
+        return self.splitter.domains.domain(host_of(url)), site is None or not site.pages
 
     def _heed(self, record: Received, position: int) -> None:
         """Contents that another agent fetched: those known already are told, if somebody listens."""
@@ -423,7 +439,7 @@ class Shard:
 
     def _configure(self, record: Configured, position: int) -> None:
         before = self._scope_text
-        self._adopt(record.options)
+        self._adopt(record.options, position)
         if self.continuous and len(self.unscheduled) == 1:
             self.unscheduled.append(position)
         elif not self.continuous and len(self.unscheduled) != 1:
@@ -435,8 +451,9 @@ class Shard:
             self.left.clear()
             self.admission.coming = None
 
-    def _adopt(self, encoded: bytes) -> None:
+    def _adopt(self, encoded: bytes, position: int) -> None:
         options = decode_options(encoded)
+        self.yields.configure(options.traps, position)
         self.options = encoded
         self.continuous = options.refresh.continuous
         follow = options.follow
@@ -495,6 +512,7 @@ class Shard:
             "revisits": self.revisits,
             "left": self.left,
             "budgets": self.budgets,
+            "yields": self.yields,
         }
 
     @property
@@ -537,7 +555,7 @@ class Shard:
                 queue, position, cursor = read.coming
                 self.admission.coming = queue, Entry(position, cursor)
             if read.options:
-                self._adopt(read.options)
+                self._adopt(read.options, 0)
 
     # -- what waits
 
@@ -553,7 +571,12 @@ class Shard:
         """Whether anything is left to do, now or before a time (in milliseconds)."""
         if self.frontier.pending or self.links.found.waiting or len(self.outbox) or len(self.left):
             return True
-        if self.continuous or self.rescoping is not None or self.admission.coming is not None:
+        if (
+            self.continuous
+            or self.rescoping is not None
+            or self.admission.coming is not None
+            or self.yields.returning
+        ):
             return True
         due = self.calendar.next_due()
         return due is not None and due <= until

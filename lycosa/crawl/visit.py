@@ -4,6 +4,7 @@ For each URL that the frontier gives for the host, in this order, each step able
 
     scope now       the scope may be narrower than when the link was found       -> Skipped(scope)
     site limit      the site has had its pages, and this is none of them         -> Skipped(site-limit)
+    content seen    URLs of its pattern keep giving nothing new                  -> Skipped(trap)
     address         DNS, then the guard, then the address's own turn             -> Skipped(dns), ...
     robots          the site's rules, asked for if need be                       -> Skipped(robots), Deferred
     quota           the run's limit of pages, if it is no page yet
@@ -44,6 +45,7 @@ from lycosa.records import Before, Deferred, Fetched, Record, Skipped, Waiting, 
 from lycosa.url.parts import host_of, site_of
 
 if TYPE_CHECKING:
+    from lycosa.crawl.content_seen import ContentSeen
     from lycosa.crawl.refreshing import Refreshing
 
 _AGAIN = frozenset((429, 500, 502, 503, 504))
@@ -137,6 +139,7 @@ class Visitor:
         may_ask: Callable[[int, str], bool] = lambda shard, address: True,
         told: Callable[[str], None] | None = None,
         refreshing: Refreshing | None = None,
+        content_seen: ContentSeen | None = None,
     ) -> None:
         """`may_ask`: whether a shard's hosts may be asked now, at an address ("": at none yet). `told` hears what
         the operator should know. `refreshing`: the crawl is continuous."""
@@ -152,6 +155,7 @@ class Visitor:
         self._hosts = hosts
         self._clock = clock
         self._refreshing = refreshing
+        self._content_seen = content_seen
         self._on_crop = on_crop
         self._failures = meters.counter
         self._pages = meters.counter("fetch.pages")
@@ -220,6 +224,8 @@ class Visitor:
         is_page = waiting.before is Before.PAGE  # limits of pages do not mind that it is fetched once more
         if limit and not is_page and shard.sites.get(site_of(url)).pages >= limit:
             return self._skip(turn, Why.SITE_LIMIT, f"{limit} pages a site")
+        if self._content_seen is not None and (held := self._content_seen.holds(shard, waiting)):
+            return self._skip(turn, Why.TRAP, held)
         scheme = url[: url.index(":")]
         fetcher = self._fetchers.for_scheme(scheme)
         if fetcher is None:
@@ -523,10 +529,14 @@ class Visitor:
             crop = crop._replace(record=msgspec.structs.replace(crop.record, duplicate=own.duplicate))
         elif own is None and crop.record.duplicate and not turn.shard.is_duplicate(crop.record):
             crop = crop._replace(record=msgspec.structs.replace(crop.record, duplicate=False))
+        if self._content_seen is not None:
+            crop = self._content_seen.judged(turn.shard, crop)
         self._settle(turn)
         turn.shard.append(crop.record, again=own is not None)
         if self._refreshing is not None:
             turn.shard.append(self._refreshing.comes_back(turn.shard, crop.record))
+        if self._content_seen is not None:
+            self._content_seen.learn(turn.shard)
         self._pages.add()
         self._bytes.add(crop.record.size)
         if self._on_crop is not None:

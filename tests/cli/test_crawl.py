@@ -377,6 +377,21 @@ def test_every_such_option_is_asked_for(tmp_path: Path, monkeypatch: pytest.Monk
     assert crawling._going_on(wider, tmp_path) is wider, "the options of the command, and no others"
 
 
+def test_released_patterns_add_up_and_leave_the_other_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = msgspec.convert({"visits": 7, "traps": {"release": ["*.a.test"]}}, Options)
+    monkeypatch.setattr(crawling, "_options_of", lambda into: log)
+    (tmp_path / "crawl.json").write_text("{}")
+    given = gathered("--into", str(tmp_path), "--release", "http://b.test/**")
+    assert given["visits"] == 7
+    assert given["traps"]["release"] == ["*.a.test", "http://b.test/**"]  # type: ignore[index]
+    with pytest.raises(ConfigError, match="'shop' is not a pattern"):
+        gathered("--into", str(tmp_path), "--release", "shop")
+    off = gathered("http://b.test/", "--into", str(tmp_path / "new"), "--traps", "off")
+    assert off["traps"] == {"quarantine": False}
+
+
 def test_without_an_archive(site: Site, tmp_path: Path) -> None:
     assert main(["crawl", site.url(), "--into", str(tmp_path / "c"), "--no-archive", *FLAGS]) == 0
     assert not list((tmp_path / "c").rglob("*.warc.gz"))

@@ -12,6 +12,9 @@ from enum import StrEnum
 
 import msgspec
 
+from lycosa.lab.webs.dice import shorts
+from lycosa.lab.webs.words import words_of
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One request, after its host has been found."""
@@ -111,8 +114,16 @@ def html(body: str | bytes, *headers: tuple[str, str], status: int = 200) -> Ans
 def leaf(title: str, *links: str, head: str = "", text: str = "") -> str:
     """A small document. Links are written as they are given, so a caller may spell them oddly."""
     rows = "".join(f'<li><a href="{link}">{title} {n}</a></li>' for n, link in enumerate(links, 1))
+    if not text:
+        text = f"A page about {title}. {_own_words(title)}"
     return (
         f"<!DOCTYPE html><html><head><title>{title}</title>{head}</head><body>"
-        f"<h1>{title}</h1><p>{text or 'A page about ' + title + '.'}</p><ul>{rows}</ul>"
+        f"<h1>{title}</h1><p>{text}</p><ul>{rows}</ul>"
         f'<p><a href="/">home</a></p></body></html>'
     )
+
+
+def _own_words(title: str) -> str:
+    """A sentence that no page of another title has."""
+    words = words_of(0).words
+    return " ".join(words[number & 511] for number in shorts(14, 0, "leaf", title)) + "."

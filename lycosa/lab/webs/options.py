@@ -50,6 +50,8 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The oddities to include."""
     traps: bool = False
     """Calendars, session ids and ever-deeper paths. They have no end: bound the crawl."""
+    every_trap: bool = False
+    """Besides: hosts in paths, escaped ampersands, repeated parameters, answers for anything, facets, farms."""
     outside: bool = False
     """A few links that leave this web, to names under .invalid."""
     scheme: Literal["http", "https"] = "http"

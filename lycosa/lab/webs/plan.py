@@ -45,7 +45,9 @@ ROBOTS_ROLES = (
 )
 """Variants of robots.txt; `lycosa.lab.webs.robots` makes them."""
 
-TRAP_ROLES = ("calendar", "sessions", "deeper")
+CLASSIC_TRAPS = ("calendar", "sessions", "deeper")
+MORE_TRAPS = ("joined", "escaped", "repeated", "anything", "facets", "farm")
+TRAP_ROLES = CLASSIC_TRAPS + MORE_TRAPS
 """Endless hosts; `lycosa.lab.webs.sections.traps` makes them."""
 
 SECTIONS = (
@@ -169,8 +171,10 @@ def _roles(options: WebOptions) -> tuple[list[str], tuple[str, ...]]:
     wanted: list[tuple[str, ...]] = []  # each a run of adjacent hosts
     if options.has("copies"):
         wanted.append(("mirrored", "mirror"))
-    if options.traps:
-        wanted += [(role,) for role in TRAP_ROLES]
+    if options.traps or options.every_trap:
+        wanted += [(role,) for role in CLASSIC_TRAPS]
+    if options.every_trap:
+        wanted += [(role,) for role in MORE_TRAPS if role != "farm" or not options.flat]
     if options.has("slow"):
         wanted.append(("slow",))
     if options.has("flapping"):

@@ -180,13 +180,25 @@ class Truth:
             return Verdict.MUST_NOT
         if url in self.may and not self.policy.depth:
             return Verdict.MAY
-        site = site_of(url)
-        role = self._traps.get(site)
-        far = steps(role, url[len(site) :]) if role else None
+        far = self.steps(url)
         if far is not None:
             within = not self.policy.depth or far + 1 <= self.policy.depth
             return Verdict.MAY if within else Verdict.MUST_NOT
         return Verdict.MAY if url in self.may else None
+
+    def steps(self, url: str) -> int | None:
+        """How many links from the entry of a trap a URL of it is, at least; None if it is of no trap."""
+        site = site_of(url)
+        role = self._traps.get(site)
+        if role is not None:
+            return steps(role, url[len(site) :])
+        scheme, _, name = site.partition("://")
+        above = f"{scheme}://{name.partition('.')[2]}"
+        return 1 if self._traps.get(above) == "farm" and url == site + "/" else None
+
+    def wasted(self, fetched: Iterable[str]) -> set[str]:
+        """Of URLs that were fetched, those that a crawler could do without: traps, beyond their entries."""
+        return {url for url in fetched if self.steps(url)}
 
     def compare(self, fetched: Mapping[str, int] | Iterable[str]) -> list[str]:
         """How a crawl differs from the truth: a line for each difference, none if it was correct.

@@ -74,6 +74,7 @@ class Web:
         self.pages = Pages(options, self.hosts, self.origins)
         self.changes = Changes(options)
         self._by_name = {host.name: host for host in self.hosts}
+        self._farms = {host.name: host for host in self.hosts if host.role == "farm"}
         self._sheets = lru_cache(maxsize=1024)(self._sheet)
 
     def at(self, port: int) -> Web:
@@ -84,7 +85,10 @@ class Web:
 
     def host(self, name: str) -> Host | None:
         """The host of that name."""
-        return self._by_name.get(name)
+        found = self._by_name.get(name)
+        if found is None and (farm := self._farms.get(name.partition(".")[2])) is not None:
+            return farm._replace(name=name, role=traps.FARMED)
+        return found
 
     def url(self, host: Host, page: int = 0) -> str:
         """The canonical URL of an ordinary page."""
@@ -97,7 +101,8 @@ class Web:
 
     def resolve(self) -> dict[str, str]:
         """Host names and their addresses."""
-        return {host.name: host.address for host in self.hosts}
+        below = {f"*.{host.name}": host.address for host in self._farms.values()}
+        return {host.name: host.address for host in self.hosts} | below
 
     def delays(self) -> dict[str, float]:
         """The hosts that ask for a wait between requests (Crawl-delay), in seconds."""
@@ -118,6 +123,8 @@ class Web:
     def respond(self, host: Host, request: Request) -> Answer:
         """The answer of a host."""
         path = request.path
+        if host.role == traps.FARMED and path != "/robots.txt":
+            return traps.farmed(self.options.seed, host, self.origins[host.number], path)
         sheet = self._sheets(host.number)
         if maker := sheet.makers.get(path):
             answer = maker(request)

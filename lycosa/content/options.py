@@ -1,0 +1,19 @@
+"""What the operator may say about what is learned from contents."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class TrapOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Patterns of URLs that keep giving nothing new: whether they are quarantined, and which never are."""
+
+    quarantine: bool = True
+    patience: int = (
+        24  # pages in a row with nothing new; half of it for queries, a third for what looks like a trap
+    )
+    release: tuple[str, ...] = ()  # patterns that are never quarantined, as `lycosa report` writes them
+
+    def __post_init__(self) -> None:
+        if self.patience < 6:
+            raise ValueError(f"patience is at least 6, not {self.patience}")

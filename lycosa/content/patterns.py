@@ -1,0 +1,158 @@
+"""Patterns: the shapes of a URL, from fine to coarse, under which what its pages yield is counted.
+
+    http://a.test/shop/item-0.html?color,sid        fine: numbers are 0, ids are *, of the query the names
+    http://a.test/shop/*.html?color,sid             folder: any name in the folder
+    http://a.test/shop/**?*                         first: everything below the first folder, any query
+    http://a.test/**?*                              site: everything of the site, with or without a query
+    *.a.test                                        hosts: sites of the domain from which nothing was fetched yet
+
+A path is written with at most `SEGMENTS` segments; the rest is `**`. What traps look like is part of a shape, so
+that it is counted apart from the ordinary pages around it:
+
+    ~host       a segment is the name of a host ({host}): http://a.test/www.b.test/www.b.test/
+    ~repeat     a segment that is no number occurs twice
+    ~deep       more than `DEEP` segments
+    ~amp        a name in the query begins with `amp;`, which was escaped once too often
+    ~again      a name occurs twice in the query
+
+`suspicion` says how much a shape looks like a trap by itself: less evidence is asked for then. It is never enough.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from xxhash import xxh32_intdigest
+
+SEGMENTS: Final = 5
+DEEP: Final = 9
+LENGTH: Final = 200
+
+_DIGITS = re.compile(r"[0-9]+")
+_MIXED = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9a-zA-Z_-]{12,}")
+_HOST = re.compile(
+    r"(?:www\.(?:[a-z0-9-]+\.)+[a-z]{2,}|(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|info|test))(?::[0-9]+)?"
+)
+_DATED = re.compile(r"\b0-0\b|/0/0(?:/|\b)|\b0000-00\b")
+_SESSION = re.compile(
+    r"(?:^|[?,])(?:sid|s|phpsessid|jsessionid|session_?id|sess(?:ion)?|cfid|cftoken)(?:,|$)", re.I
+)
+
+
+class Level(IntEnum):
+    """How much a pattern takes in."""
+
+    FINE = 0
+    FOLDER = 1
+    FIRST = 2
+    SITE = 3
+    HOSTS = 4
+
+
+class Pattern(NamedTuple):
+    """One shape of a URL."""
+
+    level: Level
+    text: str
+
+    @property
+    def suspicion(self) -> int:
+        """0: an ordinary shape; 1: it has a query or a date; 2: it looks like a trap."""
+        text = self.text
+        if "~" in text:
+            return 2
+        query = text.partition("?")[2]
+        if query:
+            return 2 if _SESSION.search(query) else 1
+        return 1 if _DATED.search(text) or "/*/" in text else 0
+
+
+def _segment(text: str) -> str:
+    if "." in text and _HOST.fullmatch(text):
+        return "{host}"
+    if len(text) >= 12 and _MIXED.fullmatch(text.partition(".")[0]):
+        return "*" + text[len(text.partition(".")[0]) :]
+    return _DIGITS.sub("0", text)
+
+
+@lru_cache(maxsize=256)
+def patterns_of(url: str) -> tuple[Pattern, ...]:
+    """The patterns of a URL within its site, the finest first, each once."""
+    start = url.find("/", url.find("://") + 3)
+    site, rest = url[:start], url[start:]
+    path, mark, query = rest.partition("?")
+    segments = path.split("/")[1:]
+    names, flags = _names(query) if mark else ("", "")
+    worded = [each for each in segments if each and not each.isdigit()]
+    if len(worded) != len(set(worded)):
+        flags = "~repeat" + flags
+    if len(segments) > DEEP:
+        flags = "~deep" + flags
+    shapes = [_segment(each) for each in segments[:SEGMENTS]]
+    more = "/**" if len(segments) > SEGMENTS else ""
+    if "{host}" in shapes:
+        more, shapes = "/**", [*shapes[: shapes.index("{host}")], "{host}"]
+    if any("." in each and _HOST.fullmatch(each) for each in segments):
+        flags = "~host" + flags
+    fine = f"{site}/{'/'.join(shapes)}{more}{names}{flags}"
+    last = shapes[-1]
+    ending = last[last.rindex(".") :] if "." in last and not more else ""
+    folder = f"{site}/{'/'.join([*shapes[:-1], '*'])}{ending}{more}{names}{flags}"
+    asked = "?*" if mark else ""
+    below = "/**" if len(segments) > 1 else ""
+    first = f"{site}/{shapes[0]}{below}{asked}{flags}"
+    whole = f"{site}/**{asked}{flags}"
+    if first == fine:
+        return (
+            Pattern(Level.FINE, _short(fine)),
+            Pattern(Level.FOLDER, _short(folder)),
+            Pattern(Level.SITE, whole),
+        )
+    return (
+        Pattern(Level.FINE, _short(fine)),
+        Pattern(Level.FOLDER, _short(folder)),
+        Pattern(Level.FIRST, _short(first)),
+        Pattern(Level.SITE, whole),
+    )
+
+
+def _short(text: str) -> str:
+    """A pattern of at most `LENGTH` characters: one that is longer ends with a hash of itself."""
+    if len(text) <= LENGTH:
+        return text
+    return f"{text[: LENGTH - 12]}...{xxh32_intdigest(text.encode()):08x}"
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text can be a pattern."""
+    return " " not in text and ("://" in text[:12] or text.startswith("*."))
+
+
+def hosts_of(domain: str) -> Pattern:
+    """The pattern of the sites of a domain from which nothing was fetched yet."""
+    return Pattern(Level.HOSTS, f"*.{domain}")
+
+
+def _names(query: str) -> tuple[str, str]:
+    """The names of a query, each once and in order, and what is odd about them."""
+    names = [each.partition("=")[0] for each in query.split("&") if each]
+    flags = ""
+    bare = [each.removeprefix("amp;") for each in names]
+    if bare != names:
+        flags = "~amp"
+        while (again := [each.removeprefix("amp;") for each in bare]) != bare:
+            bare = again
+    known = sorted({_DIGITS.sub("0", each)[:40] for each in bare})
+    if len(set(bare)) < len(bare):
+        flags += "~again"
+    return "?" + ",".join(known[:12]), flags
+
+
+def words_of_url(url: str) -> list[bytes]:
+    """The words of a URL's path and query that a page may echo, each once; not those of its host."""
+    rest = url[url.find("/", url.find("://") + 3) :]
+    found = dict.fromkeys(re.findall(rb"[0-9a-zA-Z]+", rest.lower().encode("ascii", "ignore")))
+    return list(found)[:40]

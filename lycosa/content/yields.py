@@ -1,0 +1,305 @@
+"""Traps by yield: which patterns of URLs keep giving nothing new. A fold over the log, with a limit of memory.
+
+Every fetch counts in the patterns of its URL (`patterns`), as one that gave something new or as one that did
+not: the `gain` of its record says which, or that nobody looked. A pattern from which `patience` looks in a row
+gave nothing is to be quarantined; half as many are enough for a pattern with a query or a date, a third for one
+that looks like a trap by itself, and a whole site takes twice as many. A pattern that gave something new before
+is given two looks more for each time it did (`EARNED`, up to `CREDIT`). Of the patterns of a URL the finest
+goes first, and what it explains does not count against the coarser ones any more.
+
+    quarantine      a Learned record, with the evidence; from then on its URLs are skipped, with a record each
+    test            after 4, 8, 16, 32 ... of them one is fetched after all
+    release         two tests in a row that gave something new: a Learned record; URLs that were skipped come back
+
+The hosts of a domain are a pattern, too (`*.a.test`): only the first page of a site counts there, as new if it is
+new in the domain, and only sites of which nothing was fetched are skipped. That is what stops a farm of hosts.
+
+**Who is looked at.** To look costs some 150 µs, so from the third page of a pattern on the first `LOOKS` are looked
+at, then one in `SAMPLE`, and all of them once a look found nothing.
+
+The table has at most `rows` patterns; those not met for longest go first. An operator may release patterns for good
+(`TrapOptions.release`): their URLs are never held, and count in no pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from lycosa.content.options import TrapOptions
+from lycosa.content.patterns import Level, Pattern, hosts_of, patterns_of
+
+ROWS: Final = 1 << 16
+"""Patterns that all shards of a crawl together keep."""
+LOOKS: Final = 4
+SAMPLE: Final = 8
+EARNED: Final = 2
+CREDIT: Final = 200
+PAYS: Final = 2
+"""Tests in a row that must give something new: after a restart the first may only look new."""
+_EXAMPLES = 3
+_PIECE = 2_000
+
+NOT_JUDGED, NOTHING, ON_SITE, NEW = range(4)
+"""The gain of a fetch: nobody looked; nothing new on its site; new there, but not in its domain; new."""
+
+
+class Row(msgspec.Struct, array_like=True):
+    """What is known of a pattern."""
+
+    level: Level
+    pages: int = 0
+    looked: int = 0
+    barren: int = 0  # looks in a row that found nothing new
+    quarantined: bool = False
+    held: int = 0  # URLs skipped since it was quarantined
+    tests: int = 0
+    paid: int = 0  # tests in a row that gave something new
+    examples: list[str] = []
+    why: str = ""
+    gains: int = 0  # looks that found something new
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is to be logged of a pattern."""
+
+    pattern: str
+    holds: bool
+    pages: int
+    why: str
+    examples: list[str]
+
+
+class Yields:
+    """The patterns of one shard."""
+
+    def __init__(self, rows: int = ROWS) -> None:
+        self._most = max(rows, 64)
+        self._rows: dict[str, Row] = {}
+        self._options = TrapOptions()
+        self._released: frozenset[str] = frozenset()
+        self._quarantined: set[str] = set()
+        self._due: dict[str, bool] = {}
+        """Patterns of which a record is due, and whether they are to be quarantined."""
+        self.returning = 0
+        """URLs of patterns that are not quarantined any more, and were skipped before this position, are to come
+        back; 0: none are."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def quarantined(self) -> list[str]:
+        return sorted(self._quarantined)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether any pattern is quarantined."""
+        return bool(self._quarantined) and self._options.quarantine
+
+    def row(self, pattern: str) -> Row | None:
+        return self._rows.get(pattern)
+
+    # -- questions
+
+    def wants(self, url: str, key: int, domain: str, is_first: bool) -> bool:
+        """Whether what a fetch gave should be looked at. `is_first`: it is the first page of its site."""
+        if not self._options.quarantine:
+            return False
+        for pattern in self._patterns(url, domain, is_first):
+            row = self._rows.get(pattern.text)
+            if row is None:
+                continue
+            if row.quarantined or row.barren:
+                return True
+            often = row.pages >= 2 and pattern.level is not Level.SITE
+            if often and (row.looked < LOOKS or key % SAMPLE == 0):
+                return True
+        return False
+
+    def holds(self, url: str, domain: str, is_first: bool) -> str | None:
+        """The quarantined pattern of a URL, if it has one."""
+        if not self.is_active:
+            return None
+        for pattern in self._patterns(url, domain, is_first):
+            if pattern.text in self._quarantined:
+                return pattern.text
+        return None
+
+    def tests(self, pattern: str) -> bool:
+        """Whether the next URL of a quarantined pattern is to be fetched all the same."""
+        row = self._rows[pattern]
+        return row.paid > 0 or row.held >= 4 << min(row.tests, 40)
+
+    def proves(self, url: str, source: str) -> bool:
+        """Whether a link leads to a pattern other than that of the page `source`, and one that gives new things."""
+        own = {pattern.text for pattern in patterns_of(source)[:2]}
+        for pattern in patterns_of(url)[:2]:
+            row = self._rows.get(pattern.text)
+            if row is not None and row.looked and not row.barren and not row.quarantined:
+                return pattern.text not in own
+        return False
+
+    def _patterns(self, url: str, domain: str, is_first: bool) -> tuple[Pattern, ...]:
+        """The patterns that a URL counts in: none if the operator has released one of them."""
+        found = patterns_of(url)
+        if is_first:
+            found = (*found, hosts_of(domain))
+        if self._released and any(pattern.text in self._released for pattern in found):
+            return ()
+        return found
+
+    # -- records
+
+    def configure(self, options: TrapOptions, position: int) -> None:
+        """The operator's word, as the Configured at a position has it."""
+        before = self._options
+        self._options, self._released = options, frozenset(options.release)
+        for text in self._quarantined & self._released:
+            self._free(text)
+        for text in self._released:
+            self._due.pop(text, None)
+        loosened = before.quarantine > options.quarantine or set(options.release) - set(before.release)
+        if loosened and position:
+            self.returning = position
+
+    def note_fetch(self, url: str, gain: int, domain: str, is_first: bool) -> None:
+        """A page was fetched for the first time."""
+        for pattern in self._patterns(url, domain, is_first):
+            row = self._touch(pattern)
+            row.pages += 1
+            if gain:
+                self._look(
+                    pattern, row, url, gain == NEW or (gain == ON_SITE and row.level is not Level.HOSTS)
+                )
+            if row.quarantined:
+                return  # a test: it says nothing of the coarser patterns
+
+    def _look(self, pattern: Pattern, row: Row, url: str, is_news: bool) -> None:
+        row.looked += 1
+        if row.quarantined:
+            row.tests += 1
+            row.paid = row.paid + 1 if is_news else 0
+            if row.paid >= PAYS:
+                self._due[pattern.text] = False
+            return
+        if is_news:
+            row.gains += 1
+            row.barren = 0
+            row.examples = []
+            self._due.pop(pattern.text, None)
+            return
+        row.barren += 1
+        row.examples = [*row.examples[-_EXAMPLES + 1 :], url]
+        if self._is_spent(pattern, row):
+            self._due[pattern.text] = True
+
+    def _is_spent(self, pattern: Pattern, row: Row) -> bool:
+        """Whether a pattern is to be quarantined."""
+        patience = self._options.patience
+        if pattern.level is Level.HOSTS:
+            patience //= 2
+        else:
+            patience = patience // (pattern.suspicion + 1) * (2 if pattern.level is Level.SITE else 1)
+        return row.barren >= patience + min(EARNED * row.gains, CREDIT)
+
+    def note_held(self, pattern: str) -> None:
+        """A URL of a quarantined pattern was skipped."""
+        row = self._rows.get(pattern)
+        if row is not None:
+            row.held += 1
+
+    def note_learned(self, pattern: str, holds: bool, why: str, examples: list[str], position: int) -> None:
+        """A pattern was quarantined, or released."""
+        self._due.pop(pattern, None)
+        level = Level.HOSTS if pattern.startswith("*.") else _level(pattern, examples)
+        row = self._touch(Pattern(level, pattern))
+        if not holds:
+            self._free(pattern)
+            self.returning = position
+            return
+        row.quarantined, row.held, row.tests, row.paid = True, 0, 0, 0
+        row.why, row.examples = why, list(examples)
+        self._quarantined.add(pattern)
+        for coarser in patterns_of(examples[-1]) if examples else ():
+            other = self._rows.get(coarser.text)
+            if other is not None and coarser.level > level and not other.quarantined:
+                other.barren, other.examples = 0, []
+                self._due.pop(coarser.text, None)
+
+    def _free(self, pattern: str) -> None:
+        row = self._rows[pattern]
+        row.quarantined, row.barren, row.paid, row.why, row.examples = False, 0, 0, "", []
+        self._quarantined.discard(pattern)
+
+    def _touch(self, pattern: Pattern) -> Row:
+        row = self._rows.pop(pattern.text, None)
+        if row is None:
+            row = Row(pattern.level)
+            while len(self._rows) >= self._most:
+                self._forget_one()
+        self._rows[pattern.text] = row
+        return row
+
+    def _forget_one(self) -> None:
+        text = next(iter(self._rows))
+        row = self._rows.pop(text)
+        self._due.pop(text, None)
+        if row.quarantined and 2 * len(self._quarantined) <= self._most:
+            self._rows[text] = row
+        else:
+            self._quarantined.discard(text)
+
+    # -- what is due
+
+    def due(self) -> list[Verdict]:
+        """What is to be logged now: of the patterns of one URL the finest, the others may be explained by it."""
+        if not self._due or not self._options.quarantine:
+            return []
+        verdicts = []
+        for text, holds in sorted(self._due.items(), key=lambda row: self._rows[row[0]].level)[:1]:
+            row = self._rows[text]
+            why = (
+                f"{row.barren} pages in a row gave nothing new, of {row.pages} fetched"
+                if holds
+                else f"{row.paid} tests in a row gave something new, of {row.tests}; {row.held} URLs were skipped"
+            )
+            verdicts.append(Verdict(text, holds, row.pages, why, list(row.examples)))
+        return verdicts
+
+    # -- Durable
+
+    def freeze(self) -> Iterator[bytes]:
+        rows = list(self._rows.items())
+        pieces = [
+            msgspec.msgpack.encode((self.returning, rows[at : at + _PIECE]))
+            for at in range(0, max(len(rows), self.returning > 0), _PIECE)
+        ]
+        return iter(pieces)
+
+    def files(self) -> list[str]:
+        return []
+
+    def settle(self) -> None:
+        """Nothing of it lies in files of its own."""
+
+    def thaw(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            self.returning, rows = msgspec.msgpack.decode(piece, type=tuple[int, list[tuple[str, Row]]])
+            self._rows.update(rows)
+        self._quarantined = {text for text, row in self._rows.items() if row.quarantined}
+        for text, row in self._rows.items():
+            if row.quarantined and row.paid >= PAYS:
+                self._due[text] = False
+            elif not row.quarantined and self._is_spent(Pattern(row.level, text), row):
+                self._due[text] = True
+
+
+def _level(pattern: str, examples: list[str]) -> Level:
+    for example in examples:
+        for each in patterns_of(example):
+            if each.text == pattern:
+                return each.level
+    return Level.FINE

@@ -1,0 +1,79 @@
+"""The shapes of URLs."""
+
+from __future__ import annotations
+
+import pytest
+
+from lycosa.content.patterns import Level, Pattern, is_pattern, patterns_of, words_of_url
+
+
+def texts(url: str) -> list[str]:
+    return [pattern.text.removeprefix("http://a.test") for pattern in patterns_of(url)]
+
+
+@pytest.mark.parametrize(
+    ("path", "shapes"),
+    [
+        ("/", ["/", "/*", "/**"]),
+        ("/about.html", ["/about.html", "/*.html", "/**"]),
+        ("/shop/item-3.html", ["/shop/item-0.html", "/shop/*.html", "/shop/**", "/**"]),
+        (
+            "/shop/item-3.html?sid=ab12&b=1",
+            ["/shop/item-0.html?b,sid", "/shop/*.html?b,sid", "/shop/**?*", "/**?*"],
+        ),
+        ("/calendar/2024-05/", ["/calendar/0-0/", "/calendar/0-0/*", "/calendar/**", "/**"]),
+        ("/x/0a1b2c3d4e5f6a7b/y", ["/x/*/y", "/x/*/*", "/x/**", "/**"]),
+        ("/a/b/c/d/e/f/g", ["/a/b/c/d/e/**", "/a/b/c/d/*/**", "/a/**", "/**"]),
+        ("/2024/01/01/x", ["/0/0/0/x", "/0/0/0/*", "/0/**", "/**"]),
+    ],
+)
+def test_shapes_from_fine_to_coarse(path: str, shapes: list[str]) -> None:
+    assert texts(f"http://a.test{path}") == shapes
+
+
+@pytest.mark.parametrize(
+    ("path", "flags"),
+    [
+        ("/deep/a/b/a/", "~repeat"),
+        ("/2024/05/05/", ""),
+        ("/n/www.b.test/", "~host"),
+        ("/n/index.html", ""),
+        ("/l?a=1&amp;b=2", "~amp"),
+        ("/l?a=1&amp;amp;amp;b=2", "~amp"),
+        ("/l?a=1&a=2", "~again"),
+        ("/l?a=1&amp;a=2", "~amp~again"),
+        ("/a/b/c/d/e/f/g/h/i/j/k", "~deep"),
+    ],
+)
+def test_what_traps_look_like_is_part_of_the_shape(path: str, flags: str) -> None:
+    for pattern in patterns_of(f"http://a.test{path}"):
+        assert pattern.text.partition("~")[1] + pattern.text.partition("~")[2] == flags
+        assert (pattern.suspicion == 2) == bool(flags)
+
+
+def test_hosts_in_a_row_are_one_shape() -> None:
+    one, many = (texts("http://a.test/n/" + "www.b.test/" * n)[0] for n in (1, 3))
+    assert many == one.replace("~host", "~host~repeat")
+
+
+def test_suspicion() -> None:
+    assert Pattern(Level.FINE, "http://a.test/x").suspicion == 0
+    assert Pattern(Level.FINE, "http://a.test/x?q").suspicion == 1
+    assert Pattern(Level.FINE, "http://a.test/x?q,sid").suspicion == 2
+    assert Pattern(Level.FINE, "http://a.test/c/0-0/").suspicion == 1
+
+
+def test_long_patterns_are_cut_and_stay_apart() -> None:
+    one, two = (
+        texts("http://a.test/x?" + "&".join(f"{c}{'n' * 60}{n}=1" for n in "abcdefgh"))[0] for c in "pq"
+    )
+    assert one != two and len(one) <= 200
+
+
+def test_patterns_are_told_from_other_words() -> None:
+    assert is_pattern("http://a.test/**") and is_pattern("*.a.test")
+    assert not is_pattern("shop") and not is_pattern("http://a b/")
+
+
+def test_words_that_a_page_may_echo() -> None:
+    assert words_of_url("http://a.test/No/such-page.html?x=No") == [b"no", b"such", b"page", b"html", b"x"]
