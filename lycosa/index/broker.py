@@ -21,7 +21,7 @@ A query without words to score (`site:example.org`) gives its pages newest first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from lycosa.index.plan import MOST_EXPANDED, All, AnyOf, Condition, Plan, Weights, languages_of, plan
 from lycosa.index.query import Dates, Filter, Query
 from lycosa.index.reader import K1, B, Clause, Hit, Must, MustNot, ShardReader, Should, Totals, idf
-from lycosa.index.schema import TEXTS, Page
+from lycosa.index.schema import Page
 
 _SLACK = 1e-4
 _VOCABULARY = 20_000
@@ -53,6 +53,14 @@ class Ranked(NamedTuple):
     address: Any
 
 
+def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
 class Statistics:
     """The numbers of all shards together."""
 
@@ -61,19 +69,16 @@ class Statistics:
         self.k1 = k1
         self.b = b
         parts = [reader.totals for reader in readers]
-        languages: dict[str, int] = {}
-        for part in parts:
-            for name, count in part.languages.items():
-                languages[name] = languages.get(name, 0) + count
         self.totals = Totals(
             sum(part.pages for part in parts),
-            {name: sum(part.terms[name] for part in parts) for name in TEXTS},
-            languages,
+            _sum(part.terms for part in parts),
+            _sum(part.languages for part in parts),
+            _sum(part.types for part in parts),
         )
         self._known: dict[tuple[str, str], int] = {}
 
     def average(self, field: str) -> float:
-        return max(self.totals.terms[field], 1) / max(self.totals.pages, 1)
+        return max(self.totals.terms.get(field, 0), 1) / max(self.totals.pages, 1)
 
     def norm(self, field: str, length: NDArray[np.float64]) -> NDArray[np.float64]:
         """BM25's K."""

@@ -35,7 +35,6 @@ from numpy.typing import NDArray
 from lycosa.errors import ConfigError, StorageError
 from lycosa.index.query import Dates, Filter
 from lycosa.index.schema import MARK, TEXTS, VERSION, Page, decode_page
-from lycosa.index.words import STEMMED
 from lycosa.index.writer import Marker, marker_of, opened
 
 K1 = 1.2
@@ -44,6 +43,8 @@ B = 0.75
 
 _EXPLAINED = 25
 """Explaining a document costs as much as scoring so many matches."""
+_VALUES = 1000
+"""Languages, or types, that are counted at most."""
 _SURE = 500
 """Up to this tf, solving 32-bit scores for it is exact."""
 _FOUND = re.compile(r'"value": ([0-9.eE+-]+),\s*"description": "(freq|dl), ')
@@ -60,11 +61,12 @@ class Clause(NamedTuple):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """What a shard counts: live pages, terms in each field, pages by language."""
+    """What a shard counts: live pages, terms in each field, pages by language and by type (`html`, `pdf`)."""
 
     pages: int
     terms: dict[str, int]
     languages: dict[str, int]
+    types: dict[str, int] = {}
 
 
 class Hit(NamedTuple):
@@ -151,15 +153,16 @@ class ShardReader:
         if not self.searcher.num_docs:
             return Totals(0, dict.fromkeys(TEXTS, 0), {})
         sums = self.searcher.aggregate(self._pages, {name: {"sum": {"field": f"n_{name}"}} for name in TEXTS})
-        languages = {}
-        for code in ("", *sorted(STEMMED)):
-            if self.searcher.doc_freq("lang", code) and (count := self._count("lang", code)):
-                languages[code] = count  # only of pages that are still there
         return Totals(
             self.searcher.search(self._pages, 1).count,
             {name: round(sums[name]["value"] or 0) for name in TEXTS},
-            languages,
+            self._by("lang", ["", *self.vocabulary("lang", "", _VALUES)]),
+            self._by("type", [name for name in self.vocabulary("type", "", _VALUES) if "/" not in name]),
         )
+
+    def _by(self, field: str, values: Sequence[str]) -> dict[str, int]:
+        """How many pages have each value, of those that any page still has."""
+        return {value: count for value in sorted(set(values)) if (count := self._count(field, value))}
 
     def _local(self) -> None:
         """tantivy's own N and average lengths."""
@@ -186,9 +189,12 @@ class ShardReader:
 
     def vocabulary(self, field: str, prefix: str, most: int) -> list[str]:
         """Terms that begin so (of deleted documents, too), at most so many, in order."""
-        return [
-            term for term, _ in self.searcher.terms_with_prefix(field, prefix, limit=most) if term != MARK
-        ]
+        return [term for term, _ in self.counted(field, prefix, most)]
+
+    def counted(self, field: str, prefix: str, most: int) -> list[tuple[str, int]]:
+        """The same with in how many documents each is (deleted ones, too)."""
+        found = self.searcher.terms_with_prefix(field, prefix, limit=most)
+        return [(term, count) for term, count in found if term != MARK]
 
     # -- queries
 

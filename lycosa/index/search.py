@@ -23,10 +23,10 @@ from lycosa.index.broker import Broker, Ranked, Ranks, no_ranks
 from lycosa.index.expand import Expansion, like, rm3
 from lycosa.index.plan import Plan, Weights
 from lycosa.index.query import Query, parse
-from lycosa.index.reader import ShardReader
+from lycosa.index.reader import ShardReader, Totals
 from lycosa.index.schema import Page
 from lycosa.index.snippets import Snippet, finder, snippet
-from lycosa.index.suggest import suggestion
+from lycosa.index.suggest import completions, suggestion
 
 NEAR = 3
 """Bits in which the sketches of near copies differ at most."""
@@ -48,6 +48,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the query is expanded by its first results (RM3)."""
     rank_weight: float = 0.2
     """How much the static rank counts: a page of rank 1 has its score times 1 + this."""
+    filters: tuple[tuple[str, str], ...] = ()
+    """What pages must be beside the query: names of `query.FILTERS` and values."""
     weights: Weights = Weights()
     expansion: Expansion = Expansion()
 
@@ -87,6 +89,16 @@ class Answer(msgspec.Struct, frozen=True):
     """Shards that could not be asked."""
 
 
+class Suggested(msgspec.Struct, frozen=True):
+    """What a reader is offered while writing."""
+
+    query: str
+    completions: tuple[str, ...]
+    """The text with its last word completed."""
+    suggestion: str
+    """The text as it may have been meant; "" if its last word can be completed."""
+
+
 class Search:
     """Searches shards as one index."""
 
@@ -124,23 +136,34 @@ class Search:
         asked = asked or Asked()
         begun = time.perf_counter()
         broker = self.broker(asked)
-        query = parse(text)
+        query = parse(text, asked.filters)
         plan = broker.plan(query)
         if asked.expand:
             plan = rm3(broker, plan, asked.expansion)
         return self._answer(broker, query, plan, asked, begun)
 
-    def like(self, url: str, asked: Asked | None = None) -> Answer | None:
-        """Pages like that of a URL; None if the index has no such page."""
+    def like(self, page: Page, asked: Asked | None = None) -> Answer | None:
+        """Pages like one of the index (like its original, if it is a copy); None if it has no text."""
         asked = asked or Asked()
         begun = time.perf_counter()
         broker = self.broker(asked)
-        for reader in self._readers:
-            for page in reader.with_term("url", url):
-                if not page.copy:
-                    plan = like(broker, page)
-                    return self._answer(broker, parse(""), plan, asked, begun, but=page)
-        return None
+        if page.copy:
+            found = [each for reader in self._readers for each in reader.with_term("digest", page.digest)]
+            page = next((each for each in found if not each.copy), page)
+        if page.copy:
+            return None
+        query = parse("", asked.filters)
+        return self._answer(broker, query, like(broker, page, query.tree.must), asked, begun, but=page)
+
+    def suggest(self, text: str) -> Suggested:
+        """What the reader may be about to write, and what was meant by what is written."""
+        broker = self.broker(Asked())
+        words = tuple(completions(broker, text))
+        return Suggested(text, words, "" if words else suggestion(broker, parse(text)))
+
+    def kinds(self) -> Totals:
+        """What there is to filter by."""
+        return self.broker(Asked()).statistics.totals
 
     def page(self, url: str) -> Page | None:
         """What the index keeps of a URL."""

@@ -106,10 +106,12 @@ def test_a_misspelled_word(search: Search, tmp_path: Path) -> None:
 
 
 def test_more_like_a_page(search: Search) -> None:
-    answer = search.like("http://a.test/1")
+    page = search.page("http://a.test/1")
+    assert page is not None
+    answer = search.like(page)
     assert answer is not None
     assert {result.id for result in answer.results} == {2, 3}
-    assert search.like("http://a.test/99") is None
+    assert search.page("http://a.test/99") is None
 
 
 def test_copies_are_folded(tmp_path: Path) -> None:
