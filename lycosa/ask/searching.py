@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lycosa.ask.indexing import ANCHORS, DIRECTORY, indexed, shard_path
+from lycosa.ask.indexing import DIRECTORY, indexed, shard_path
 from lycosa.ask.json_form import iso
 from lycosa.ask.reading import CrawlReader
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles
-from lycosa.index.anchors import Anchors
+from lycosa.index.ranks import RankFile
 from lycosa.index.reader import ShardReader
 from lycosa.index.schema import Page
 from lycosa.index.search import Answer, Asked, Result, Search
@@ -34,9 +34,11 @@ def opened(crawl: CrawlReader) -> Search:
         raise AbsentError(f"{crawl.directory} has no index: run `lycosa index {crawl.directory}` first")
     readers = [ShardReader(shard_path(crawl.directory, shard)) for shard in there]
     language = next((reader.marker.language for reader in readers if reader.marker is not None), "en")
-    anchors = Anchors(DiskFiles(crawl.directory / DIRECTORY / ANCHORS), crawl.crawl)
     return Search(
-        readers, ranks=anchors.ranks, language=language, missing=[n for n in range(shards) if n not in there]
+        readers,
+        ranks=RankFile(DiskFiles(crawl.directory / DIRECTORY)),
+        language=language,
+        missing=[n for n in range(shards) if n not in there],
     )
 
 
@@ -94,6 +96,7 @@ def answer_plain(answer: Answer) -> dict[str, Any]:
         "total": answer.total,
         "pages": answer.pages,
         "milliseconds": round(answer.milliseconds, 3),
+        "ranked": iso(answer.ranked),
         "suggestion": answer.suggestion,
         "notes": answer.notes,
         "missing": answer.missing,

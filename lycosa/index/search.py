@@ -19,10 +19,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from lycosa.index.broker import Broker, Ranked, Ranks, no_ranks
+from lycosa.index.broker import Broker, Ranked, no_ranks
 from lycosa.index.expand import Expansion, like, rm3
 from lycosa.index.plan import Plan, Weights
 from lycosa.index.query import Query, parse
+from lycosa.index.ranks import RankFile
 from lycosa.index.reader import ShardReader, Totals
 from lycosa.index.schema import Page
 from lycosa.index.snippets import Snippet, finder, snippet
@@ -87,6 +88,8 @@ class Answer(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     missing: tuple[int, ...] = ()
     """Shards that could not be asked."""
+    ranked: int = 0
+    """When the ranks of pages were made, in milliseconds; newer pages have none. 0: no page has one."""
 
 
 class Suggested(msgspec.Struct, frozen=True):
@@ -106,7 +109,7 @@ class Search:
         self,
         readers: Sequence[ShardReader],
         *,
-        ranks: Ranks = no_ranks,
+        ranks: RankFile | None = None,
         language: str = "en",
         missing: Sequence[int] = (),
     ) -> None:
@@ -119,13 +122,15 @@ class Search:
     def broker(self, asked: Asked) -> Broker:
         """The broker of the newest commits."""
         newer = [reader.reload() for reader in self._readers]
+        if self._ranks is not None:
+            newer.append(self._ranks.reload())
         key = asked.weights, asked.rank_weight
         if self._made is None or any(newer) or self._made[0] != key:
             made = Broker(
                 self._readers,
                 weights=asked.weights,
-                ranks=self._ranks,
-                rank_weight=0.0 if self._ranks is no_ranks else asked.rank_weight,
+                ranks=self._ranks or no_ranks,
+                rank_weight=asked.rank_weight if self._ranks else 0.0,
                 language=self._language,
             )
             self._made = key, made
@@ -215,6 +220,7 @@ class Search:
             meant,
             query.notes,
             self._missing,
+            self._ranks.made if self._ranks is not None else 0,
         )
 
     def _copies(self, page: Page) -> list[Page]:

@@ -43,6 +43,7 @@ _ANSWER = _object(
     total=_COUNT,
     pages=_COUNT,
     milliseconds=_NUMBER,
+    ranked=_TIME,
     suggestion=_TEXT,
     notes=_list(_TEXT),
     missing=_list(_COUNT),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lycosa.files import DiskFiles
+from lycosa.index.ranks import RankFile, write_ranks
 from lycosa.index.search import Asked, Search
 from tests.index.made import page, shards
 
@@ -145,7 +148,9 @@ def test_at_most_n_of_a_host(tmp_path: Path) -> None:
 
 def test_the_rank_counts(tmp_path: Path) -> None:
     readers = shards(tmp_path, [page(n, "lichens") for n in (1, 2, 3)], 2)
-    search = Search(readers, ranks=lambda ids: [0.5 if number == 3 else 0.0 for number in ids])
+    files = DiskFiles(tmp_path)
+    write_ranks(files, 1, np.array([3], np.uint64), np.array([0.5], np.float32))
+    search = Search(readers, ranks=RankFile(files))
     ranked = search.search("lichens", Asked(rank_weight=1.0)).results
     assert [r.id for r in ranked] == [3, 1, 2]
     assert ranked[0].score == pytest.approx(1.5 * ranked[1].score) and ranked[0].rank == 0.5
