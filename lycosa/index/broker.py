@@ -13,6 +13,11 @@ greatest of 1 and these two values over the fields asked. Exact scores (from tf 
 `high` times anything that was not looked at; if a shard's list ends before that, more of it is asked for. The
 result is the true top k, ties by id; `_SLACK` covers the rounding of tantivy's 32-bit scores.
 
+**One word, several terms.** Where pages are in several languages, a word has a term in each (host, hosts). These
+clauses are one to the score: they have one idf, by the pages of all of them together, and their occurrences are
+added up before they are weighed. Otherwise a page in a language that leaves a word as it is would have a rare term,
+or the word twice. tantivy's score adds them up after; that is at most as many times more as there are terms.
+
 **Static score.** A page's rank r, in [0, 1], multiplies its score by 1 + w·r (w: `rank_weight`); unseen pages are
 taken to have r = 1.
 
@@ -97,15 +102,17 @@ class Statistics:
             found = self._known[field, term] = sum(reader.df(field, term) for reader in self._readers)
         return found
 
-    def idf(self, field: str, term: str) -> float:
-        count = self.df(field, term)
+    def idf(self, field: str, *terms: str) -> float:
+        """Of a term, or of several that are the same word."""
+        count = sum(self.df(field, term) for term in terms)
         if field != "body":
-            count = max(count, self.df("body", term))
-        return idf(self.totals.pages, count)
+            count = max(count, sum(self.df("body", term) for term in terms))
+        return idf(self.totals.pages, min(count, self.totals.pages))
 
     def weight(self, clause: Clause) -> float:
         """What a clause gives at most; one with slop gives it whenever it matches."""
-        rare = clause.boost * sum(self.idf(clause.field, term) for term in clause.terms)
+        each = [set(terms) for terms in zip(*(clause.alike or (clause.terms,)), strict=True)]
+        rare = clause.boost * sum(self.idf(clause.field, *sorted(terms)) for terms in each)
         return rare if clause.slop else (self.k1 + 1) * rare
 
 
@@ -210,10 +217,13 @@ class Broker:
         """The exact scores, without the rank's factor."""
         total = np.zeros(len(hits))
         found = self.readers[shard].occurrences(plan.scored, hits)
-        for clause, weight, (tf, length) in zip(plan.scored, weights, found, strict=True):
+        for numbers in plan.words():
+            clause, weight = plan.scored[numbers[0]], weights[numbers[0]]
+            tf = sum(found[number].tf for number in numbers)
             if clause.slop:
                 total += weight * (tf > 0)
             else:
+                length = np.max([found[number].length for number in numbers], axis=0)
                 total += weight * tf / (tf + self.statistics.norm(clause.field, length))
         return [float(value) for value in total]
 
@@ -274,7 +284,8 @@ class _Candidates:
         ratios = [1.0]
         for field in fields:
             ratios += broker.statistics.bounds(field, reader.averages[field])
-        self._low, self._high = min(ratios) * (1 - _SLACK), max(ratios) * (1 + _SLACK)
+        most = max(map(len, plan.words()), default=1)
+        self._low, self._high = min(ratios) / most * (1 - _SLACK), max(ratios) * (1 + _SLACK)
         self._asked = 0
         self._factors: dict[int, float] = {}
         self._exact: dict[int, float] = {}

@@ -70,11 +70,13 @@ def rm3(broker: Broker, plan: Plan, options: Expansion = Expansion()) -> Plan:  
 def _with(plan: Plan, boosts: dict[str, float]) -> Plan:
     scored = [*plan.scored]
     known = {(clause.field, clause.terms): at for at, clause in enumerate(scored)}
+    words = plan.words()
     added = []
     for term, boost in boosts.items():
         at = known.get(("body", (term,)))
         if at is not None:
-            scored[at] = scored[at]._replace(boost=scored[at].boost + boost)
+            for same in next(numbers for numbers in words if at in numbers):
+                scored[same] = scored[same]._replace(boost=scored[same].boost + boost)
         else:
             added.append(Clause("body", (term,), boost))
     shift = len(added)

@@ -52,12 +52,16 @@ Must, Should, MustNot = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.
 
 
 class Clause(NamedTuple):
-    """A term, or terms in a row, in a field; `boost` is the query's and the field's weight."""
+    """A term, or terms in a row, in a field; `boost` is the query's and the field's weight.
+
+    `alike`: the terms that the same words have in each of several languages, these included; () if that is one.
+    """
 
     field: str
     terms: tuple[str, ...]
     boost: float = 1.0
     slop: int = 0
+    alike: tuple[tuple[str, ...], ...] = ()
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lycosa.files import DiskFiles
+from lycosa.index.query import parse
 from lycosa.index.ranks import RankFile, write_ranks
 from lycosa.index.search import Asked, Search
 from tests.index.made import page, shards
@@ -176,3 +177,35 @@ def test_expansion_without_common_words(tmp_path: Path) -> None:
 @given(st.text(alphabet='wolf spider()"+-~*:AND OR\x00site東', max_size=40) | st.text(max_size=40))
 def test_hostile_queries(search: Search, query: str) -> None:
     search.search(query)
+
+
+def test_a_word_with_several_terms_counts_as_one(tmp_path: Path) -> None:
+    """The rare term of a language that leaves the word as it is must not outweigh the word itself."""
+    pages = [page(n, f"virtual host number {n} and other hosts of page {n}") for n in range(40)]
+    pages.append(page(100, "virtual hosts are hosts, and a host may be virtual", "Virtual hosts"))
+    foreign = "de los hosts y del host virtual"
+    pages += [page(200 + n, f"{foreign} {n} {'palabra ' * (3 + n)}", language="es") for n in range(4)]
+    search = Search(shards(tmp_path, pages, 2))
+    broker = search.broker(Asked())
+    plan = broker.plan(parse("hosts"))
+    body = [clause for clause in plan.scored if clause.field == "body"]
+    assert {clause.terms for clause in body} == {("host",), ("hosts",)}
+    assert len({broker.statistics.weight(clause) for clause in body}) == 1
+    results = search.search("virtual hosts", Asked(fold=False)).results
+    assert results[0].id == 100
+    assert results[1].language == "en"
+
+
+def test_function_words_are_those_of_one_language(tmp_path: Path) -> None:
+    pages = [page(n, f"how to make a table {n}") for n in range(30)]
+    pages += [page(100 + n, f"so wird der tisch zu einem {n}", language="de") for n in range(10)]
+    pages += [page(200, "die hard is a film"), page(201, "hard words")]
+    broker = Search(shards(tmp_path, pages)).broker(Asked())
+
+    def terms(text: str) -> set[str]:
+        return {term for clause in broker.plan(parse(text)).scored for term in clause.terms}
+
+    assert "tabl" in terms("how to make a table")
+    assert not terms("how to make a table") & {"how", "to", "a"}
+    assert not terms("wie wird der tisch") & {"der"} and "tisch" in terms("wie wird der tisch")
+    assert "die" in terms("die hard")  # one such word makes no German of it
