@@ -32,7 +32,7 @@ def opened(crawl: CrawlReader) -> Search:
     there = list(indexed(crawl.directory, shards))
     if not there:
         raise AbsentError(f"{crawl.directory} has no index: run `lycosa index {crawl.directory}` first")
-    readers = [ShardReader(shard_path(crawl.directory, shard)) for shard in there]
+    readers = [ShardReader(shard_path(crawl.directory, shard), shard) for shard in there]
     language = next((reader.marker.language for reader in readers if reader.marker is not None), "en")
     return Search(
         readers,

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from lycosa.index.plan import MOST_EXPANDED, All, AnyOf, Condition, Plan, Weights, languages_of, plan
 from lycosa.index.query import Dates, Filter, Query
-from lycosa.index.reader import K1, B, Clause, Hit, Must, MustNot, ShardReader, Should, Totals, idf
+from lycosa.index.reader import K1, B, Clause, Hit, Shard, Totals, idf
 from lycosa.index.schema import Page
 
 _SLACK = 1e-4
@@ -69,7 +69,7 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 class Statistics:
     """The numbers of all shards together."""
 
-    def __init__(self, readers: Sequence[ShardReader], k1: float, b: float) -> None:
+    def __init__(self, readers: Sequence[Shard], k1: float, b: float) -> None:
         self._readers = readers
         self.k1 = k1
         self.b = b
@@ -97,10 +97,25 @@ class Statistics:
         )
 
     def df(self, field: str, term: str) -> int:
-        found = self._known.get((field, term))
-        if found is None:
-            found = self._known[field, term] = sum(reader.df(field, term) for reader in self._readers)
-        return found
+        self.learn([(field, term)])
+        return self._known[field, term]
+
+    def learn(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Have the counts of these fields and terms, by one question to each shard."""
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
+        if new:
+            counts = [reader.dfs(new) for reader in self._readers]
+            self._known |= {pair: sum(each[at] for each in counts) for at, pair in enumerate(new)}
+
+    def learn_all(self, clauses: Iterable[Clause]) -> None:
+        """Have the counts that the weights of these clauses need."""
+        self.learn(
+            (field, term)
+            for clause in clauses
+            for terms in clause.alike or (clause.terms,)
+            for term in terms
+            for field in {clause.field, "body"}
+        )
 
     def idf(self, field: str, *terms: str) -> float:
         """Of a term, or of several that are the same word."""
@@ -121,7 +136,7 @@ class Broker:
 
     def __init__(
         self,
-        readers: Sequence[ShardReader],
+        readers: Sequence[Shard],
         *,
         weights: Weights | None = None,
         ranks: Ranks = no_ranks,
@@ -151,6 +166,7 @@ class Broker:
         found = {term for reader in self.readers for term in reader.vocabulary(field, prefix, _VOCABULARY)}
         if distance:
             found = {term for term in found if within(term, start, distance)}
+        self.statistics.learn((field, term) for term in found)
         counted = sorted((-self.statistics.df(field, term), term) for term in found)
         return [term for count, term in counted if count][:MOST_EXPANDED]
 
@@ -164,6 +180,7 @@ class Broker:
         """The best `most`, exactly."""
         if not plan.scored:
             return self._newest(plan, most)
+        self.statistics.learn_all(plan.scored)
         weights = [self.statistics.weight(clause) for clause in plan.scored]
         depth = max(2 * most, 20)
         lists = [_Candidates(self, number, plan, weights) for number in range(len(self.readers))]
@@ -229,32 +246,34 @@ class Broker:
 
     # -- queries of a shard
 
-    def _matching(self, reader: ShardReader, plan: Plan) -> Any:
+    def _matching(self, reader: Shard, plan: Plan) -> Any:
         """What matches, unscored."""
         return self._condition(reader, plan.condition, (*plan.scored, *plan.unscored))
 
-    def scoring(self, reader: ShardReader, plan: Plan, weights: Sequence[float]) -> Any:
+    def scoring(self, reader: Shard, plan: Plan, weights: Sequence[float]) -> Any:
         """What matches, scored by the clauses; None if nothing can match here."""
         made = [reader.clause(clause, weight) for clause, weight in zip(plan.scored, weights, strict=True)]
-        parts = [(Should, query) for query in made if query is not None]
+        parts = [("should", query) for query in made if query is not None]
         if plan.simple:
-            return _boolean(parts) if parts else None
-        return _boolean([(Must, self._matching(reader, plan)), *parts])
+            return reader.boolean(parts) if parts else None
+        return reader.boolean([("must", self._matching(reader, plan)), *parts])
 
-    def _condition(self, reader: ShardReader, condition: Condition, clauses: Sequence[Clause]) -> Any:
+    def _condition(self, reader: Shard, condition: Condition, clauses: Sequence[Clause]) -> Any:
         if isinstance(condition, AnyOf):
-            return _boolean([(Should, reader.matching(clauses[number])) for number in condition.clauses])
+            return reader.boolean(
+                [("should", reader.matching(clauses[number])) for number in condition.clauses]
+            )
         if not isinstance(condition, All):
             return reader.filter(condition)
-        parts = [(Must, self._condition(reader, part, clauses)) for part in condition.must]
-        should = [(Should, self._condition(reader, part, clauses)) for part in condition.should]
+        parts = [("must", self._condition(reader, part, clauses)) for part in condition.must]
+        should = [("should", self._condition(reader, part, clauses)) for part in condition.should]
         # Filters alone leave it to the words what matches; without words, all the others than what must not.
         if should and all(isinstance(part, Filter | Dates) for part in condition.must):
-            parts.append((Must, _boolean(should)))
+            parts.append(("must", reader.boolean(should)))
         elif not parts:
-            parts.append((Must, reader.everything()))
-        parts += [(MustNot, self._condition(reader, part, clauses)) for part in condition.never]
-        return _boolean(parts)
+            parts.append(("must", reader.everything()))
+        parts += [("never", self._condition(reader, part, clauses)) for part in condition.never]
+        return reader.boolean(parts)
 
     def page(self, row: Ranked) -> Page:
         return self.readers[row.shard].page(row.address)
@@ -315,14 +334,6 @@ class _Candidates:
         for hit, score in zip(new, scores, strict=True):
             self._exact[hit.id] = score * self._factors[hit.id]
         return [Ranked(self._exact[hit.id], hit.id, self.shard, hit.address) for hit in wanted]
-
-
-def _boolean(parts: Sequence[tuple[Any, Any]]) -> Any:
-    from tantivy import Query as Made
-
-    if len(parts) == 1 and parts[0][0] is not MustNot:
-        return parts[0][1]
-    return Made.boolean_query(list(parts)) if parts else Made.empty_query()
 
 
 def within(word: str, other: str, most: int) -> bool:

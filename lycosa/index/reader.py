@@ -25,14 +25,14 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from lycosa.errors import ConfigError, StorageError
+from lycosa.errors import ConfigError, LycosaError, StorageError
 from lycosa.index.query import Dates, Filter
 from lycosa.index.schema import MARK, TEXTS, VERSION, Page, decode_page
 from lycosa.index.writer import Marker, marker_of, opened
@@ -48,7 +48,19 @@ _VALUES = 1000
 _SURE = 500
 """Up to this tf, solving 32-bit scores for it is exact."""
 _FOUND = re.compile(r'"value": ([0-9.eE+-]+),\s*"description": "(freq|dl), ')
-Must, Should, MustNot = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
+_OCCUR = {"must": tantivy.Occur.Must, "should": tantivy.Occur.Should, "never": tantivy.Occur.MustNot}
+
+
+class SilentError(LycosaError):
+    """A shard elsewhere did not answer."""
+
+    def __init__(self, shard: int, seconds: float) -> None:
+        super().__init__(f"shard {shard} did not answer in {seconds:g} s")
+        self.shard = shard
+
+
+class StaleError(LycosaError):
+    """A shard elsewhere has a newer commit, and the one that was asked no more: ask anew."""
 
 
 class Clause(NamedTuple):
@@ -109,16 +121,49 @@ def idf(documents: int, containing: int) -> float:
     return math.log(1.0 + (documents - containing + 0.5) / (containing + 0.5))
 
 
+class Shard(Protocol):
+    """What a broker asks of a shard, here (`ShardReader`) or elsewhere. All answers are of one commit, `stamp`,
+    until `reload` finds a newer one. A query is whatever the shard makes of clauses and filters: only it reads it.
+
+    One elsewhere may raise `SilentError` or `StaleError` at any question.
+    """
+
+    shard: int
+    stamp: object
+    totals: Totals
+    averages: dict[str, float]
+
+    def reload(self) -> bool: ...
+    def df(self, field: str, term: str) -> int: ...
+    def dfs(self, pairs: Sequence[tuple[str, str]]) -> list[int]: ...
+    def vocabulary(self, field: str, prefix: str, most: int) -> list[str]: ...
+    def counted(self, field: str, prefix: str, most: int) -> list[tuple[str, int]]: ...
+    def clause(self, clause: Clause, weight: float) -> Any: ...
+    def matching(self, clause: Clause) -> Any: ...
+    def filter(self, node: Filter | Dates) -> Any: ...
+    def everything(self) -> Any: ...
+    def boolean(self, parts: Sequence[tuple[str, Any]]) -> Any: ...
+    def count(self, query: Any) -> int: ...
+    def top(self, query: Any, most: int) -> list[Hit]: ...
+    def newest(self, query: Any, most: int) -> list[Hit]: ...
+    def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]: ...
+    def page(self, address: Any) -> Page: ...
+    def column(self, name: str, addresses: list[Any]) -> list[int]: ...
+    def with_term(self, field: str, value: str | int, most: int = 100) -> list[Page]: ...
+
+
 class ShardReader:
     """The index of one shard, as of its last commit; `reload` looks for a newer one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shard: int = 0) -> None:
         self.path = path
+        self.shard = shard
         if not tantivy.Index.exists(str(path)):
             raise ConfigError(f"{path} holds no index: run `lycosa index DIR` first")
         self._index = self._opened()
         self.schema = self._index.schema
-        self._stamp: object = None
+        self.stamp: object = None
+        """Of the commit that is searched."""
         self.reload()
 
     def _opened(self) -> Any:
@@ -138,11 +183,11 @@ class ShardReader:
     def reload(self) -> bool:
         """Whether there was a newer commit; it is what is searched from now on."""
         stamp = self._now()
-        if stamp == self._stamp:
+        if stamp == self.stamp:
             return False
         self._index.reload()
         self.searcher = self._index.searcher()
-        self._stamp = stamp
+        self.stamp = stamp
         found = marker_of(self.searcher, self.schema)
         if found is not None and found.version != VERSION:
             raise StorageError(f"the index in {self.path} has another layout: run `lycosa index --rebuild`")
@@ -190,6 +235,10 @@ class ShardReader:
     def df(self, field: str, term: str) -> int:
         """How many live pages have the term in the field."""
         return self._df(field, term)
+
+    def dfs(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        """The same for several pairs of field and term."""
+        return [self._df(field, term) for field, term in pairs]
 
     def vocabulary(self, field: str, prefix: str, most: int) -> list[str]:
         """Terms that begin so (of deleted documents, too), at most so many, in order."""
@@ -245,6 +294,14 @@ class ShardReader:
     def everything(self) -> Any:
         """A query for all pages, which scores nothing."""
         return tantivy.Query.const_score_query(self._pages, 0.0)
+
+    def boolean(self, parts: Sequence[tuple[str, Any]]) -> Any:
+        """A query of others: each of them `must`, `should` or `never` match."""
+        if len(parts) == 1 and parts[0][0] != "never":
+            return parts[0][1]
+        if not parts:
+            return tantivy.Query.empty_query()
+        return tantivy.Query.boolean_query([(_OCCUR[occur], query) for occur, query in parts])
 
     def count(self, query: Any) -> int:
         return int(self.searcher.search(query, 1).count)
