@@ -63,11 +63,16 @@ def run(args: argparse.Namespace) -> int:
     with announced("search", "searching"):
         search = opened(crawl)
         answer = like(search, args.like, asked) if args.like else search.search(text, asked)
-    if args.json:
+    show(answer, args.skip, as_json=args.json)
+    return 0 if answer.results else 1
+
+
+def show(answer: Answer, skipped: int, *, as_json: bool) -> None:
+    """Print an answer."""
+    if as_json:
         _print_json(answer)
     else:
-        _print(answer, args.skip)
-    return 0 if answer.results else 1
+        _print(answer, skipped)
 
 
 def _print_json(answer: Answer) -> None:
@@ -87,7 +92,7 @@ def _print(answer: Answer, skipped: int) -> None:
     if answer.missing:
         shards = ", ".join(map(str, answer.missing))
         print(
-            f"lycosa search: no index of shard {shards}: run `lycosa index` to have all pages",
+            f"lycosa search: pages of shard {shards} are missing: no index of it was there to ask (lycosa index)",
             file=sys.stderr,
         )
     for number, result in enumerate(answer.results, skipped + 1):

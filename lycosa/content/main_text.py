@@ -165,7 +165,9 @@ def main_text(page: str | bytes, charset: str = "utf-8") -> MainText:
 
 def _first_heading(blocks: Blocks, tags: Any) -> str:
     first = [tag for tag, level in _HEADINGS.items() if level == 1]
-    numbers = np.flatnonzero(np.isin(tags[blocks.rows[:, ELEMENT]], first)) if len(blocks) else ()
+    if not len(blocks):
+        return ""
+    numbers = np.flatnonzero(np.isin(tags[blocks.rows[:, ELEMENT]], first))
     return _without_mark(clean(blocks.text(int(numbers[0])))) if len(numbers) == 1 else ""
 
 

@@ -44,7 +44,7 @@ class Weights(msgspec.Struct, frozen=True):
     headings: float = 0.1
     anchors: float = 0.4
     address: float = 0.1
-    k1: float = 1.4
+    k1: float = 1.2
     b: float = 0.75
 
 

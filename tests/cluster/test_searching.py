@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -10,11 +11,18 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from lycosa.ask.indexing import Indexing, shard_path
+from lycosa.clock import SystemClock
+from lycosa.cluster.control import About, Control
+from lycosa.cluster.operating import Operator
 from lycosa.cluster.searching import Answers, answer, remote
+from lycosa.cluster.storage import DirectoryStorage
 from lycosa.engine.protocol import Engine
+from lycosa.errors import ConfigError
 from lycosa.index.reader import ShardReader
 from lycosa.index.search import Answer, Asked, Search
 from lycosa.index.writer import ShardWriter
+from tests.crawl.made import MadeCrawl
 from tests.index.made import page, write
 
 T = TypeVar("T")
@@ -147,3 +155,39 @@ async def test_replicas_of_a_shard_do_not_mix(tmp_path: Path, first: str) -> Non
     found = await asyncio.to_thread(search.search, "ape", Asked(count=50, fold=False))
     plain = Search([ShardReader(tmp_path / first)]).search("ape", Asked(count=50, fold=False))
     assert same(found) == same(plain)
+
+
+async def test_a_directory_of_the_crawl_is_answered_for_as_its_shards_are_indexed(
+    engine: Engine, tmp_path: Path
+) -> None:
+    crawl = MadeCrawl(tmp_path / "crawl", shards=2)
+    for host in ("a", "b", "c", "d"):
+        crawl.fetch(f"http://{host}.test/", body=b"<p>a wolf spider</p>", keep=True, digest=ord(host))
+    crawl.commit()
+    about = About(crawl=crawl.reader().crawl, shards=2, hash_seed=5, created=1, storage="/shared", replicas=1)
+    storage = tmp_path / "shared"
+    storage.mkdir()
+    await Control(engine, SystemClock()).create(about, "{}", DirectoryStorage(storage), b"test\n")
+    operator = Operator(engine)
+    with Indexing(crawl.reader()) as indexing:
+        indexing.round()
+    gone = shard_path(crawl.directory, 1)
+    gone.rename(tmp_path / "away")
+    told: asyncio.Queue[list[int]] = asyncio.Queue()
+    answering = asyncio.create_task(operator.answer_searches(crawl.directory, "a", told.put_nowait))
+    assert await told.get() == [0]
+    some = await operator.search(0.5, lambda search: search.search("spider"))
+    assert some.missing == (1,) and some.notes == ("shard 1 did not answer in 0.5 s",)
+    (tmp_path / "away").rename(gone)
+    assert await asyncio.wait_for(told.get(), PATIENCE) == [0, 1]
+    whole = await operator.search(PATIENCE, lambda search: search.search("spider"))
+    assert (whole.missing, whole.total) == ((), 4) and some.total < 4
+    answering.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await answering
+    assert (await operator.search(0.2, lambda search: search.search("spider"))).missing == (0, 1)
+
+    other = MadeCrawl(tmp_path / "other", shards=2)
+    other.commit()
+    with pytest.raises(ConfigError, match="is not of the crawl"):
+        await operator.answer_searches(other.directory, "a", told.put_nowait)
