@@ -16,6 +16,8 @@ end of a round, and over all copies in the first round of a process, so a kill i
 **Anchors.** What links call a page is gathered first, from all shards' logs (`lycosa.index.anchors`). Pages are
 then indexed with it; those that were indexed before and have new texts are written again.
 
+**Ranks.** PageRank of the pages, in a file beside the shards, made anew now and then: `lycosa.ask.ranking`.
+
 **The place.** Each shard's index holds its own place in the shard's log, committed with the pages
 (`lycosa.index.writer`). After a kill the next round goes on from there, and what comes twice replaces itself.
 """
@@ -29,6 +31,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.ask import ranking
 from lycosa.ask.export import body_of
 from lycosa.ask.follower import Follower, Place, Stretch
 from lycosa.ask.indexed_text import is_indexed, read_text
@@ -37,6 +40,7 @@ from lycosa.content.sketches import sketch
 from lycosa.errors import StorageError
 from lycosa.files import DirectoryLock, DiskFiles
 from lycosa.index.anchors import Anchors
+from lycosa.index.ranks import NAME
 from lycosa.index.schema import MOST_TEXT, Page
 from lycosa.index.writer import ShardWriter
 from lycosa.pages.summary import is_failure
@@ -79,8 +83,9 @@ class Indexing:
         self._lock = DirectoryLock(root)
         try:
             if rebuild:
-                for old in (*root.glob("shard-*"), root / ANCHORS):
+                for old in (*root.glob("shard-*"), root / ANCHORS, root / ranking.GRAPH):
                     shutil.rmtree(old, ignore_errors=True)
+                (root / NAME).unlink(missing_ok=True)
             self._anchors = Anchors(DiskFiles(root / ANCHORS), crawl.crawl)
             self._writers = [
                 ShardWriter(shard_path(crawl.directory, shard), crawl.crawl, language)
@@ -132,6 +137,11 @@ class Indexing:
         self._rename(new)
         self._promote(suspects)
         return done
+
+    def rank(self, at: int, grown: float = 0.0) -> int:
+        """Make the pages' ranks anew, if the log has grown by that share since; of how many pages, or 0."""
+        files = DiskFiles(self._crawl.directory / DIRECTORY)
+        return ranking.refresh(self._crawl, files, at, grown, self._told)
 
     def _commit(self, shard: int, follower: Follower) -> None:
         writer = self._writers[shard]

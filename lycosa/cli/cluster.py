@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -68,6 +69,8 @@ _SAID = {
     "status": "show how a crawl goes",
     "list": "show the crawls of these servers",
     "fetch": "bring logs and archives into a directory, for report, explain, log, export and graph",
+    "answer": "answer searches for the shards whose index is in a directory (fetch it, then lycosa index)",
+    "search": "search a crawl, wherever its shards are answered for",
     "remove": "remove all of a crawl from the servers (shared storage is left alone)",
 }
 _USAGE = {
@@ -75,6 +78,8 @@ _USAGE = {
     "seed": "NAME URL ... [option ...]",
     "list": "[option ...]",
     "fetch": "NAME --into DIR [option ...]",
+    "answer": "NAME --index DIR [option ...]",
+    "search": "NAME QUERY [option ...]",
     "remove": "NAME --yes [option ...]",
 }
 
@@ -133,6 +138,21 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
             add("--watch", action="store_true", help="go on showing the status until the crawl ends")
     elif action == "fetch":
         add("--into", type=Path, metavar="DIR", help="a new directory, or that of an earlier fetch")
+    elif action == "answer":
+        add("--index", type=Path, metavar="DIR", help="a directory of the crawl, with an index")
+        add("--replica", metavar="NAME", help="of this index, if others answer for the same shards (drawn)")
+    elif action == "search":
+        add("words", nargs="+", metavar="QUERY", help="as for lycosa search")
+        add(
+            "--deadline",
+            type=duration,
+            default=0.5,
+            metavar="TIME",
+            help="of each question to a shard (0.5s)",
+        )
+        add("--count", type=int, default=10, metavar="N", help="how many results (10)")
+        add("--skip", type=int, default=0, metavar="N", help="results to pass over")
+        add("--json", action="store_true", help="one JSON object a line: the answer, then its results")
     elif action == "remove":
         add("--yes", action="store_true", help="really remove")
     reaching.add_flags(parser)
@@ -368,6 +388,32 @@ async def _fetch(operator: Operator, args: argparse.Namespace) -> int:
     return 0
 
 
+async def _answer(operator: Operator, args: argparse.Namespace) -> int:
+    import secrets
+
+    if args.index is None:
+        raise ConfigError("say which index: --index DIR, after lycosa cluster fetch and lycosa index")
+
+    def answered(shards: list[int]) -> None:
+        print(f"answering for shard {', '.join(map(str, shards))} of {args.name}; Ctrl-C ends it", flush=True)
+
+    with contextlib.suppress(asyncio.CancelledError):
+        await operator.answer_searches(args.index, args.replica or secrets.token_hex(8), answered)
+    return 0
+
+
+async def _search(operator: Operator, args: argparse.Namespace) -> int:
+    from lycosa.cli import search as search_verb
+    from lycosa.index.search import Asked
+
+    if args.count < 1 or args.skip < 0 or not 0 < args.deadline <= 600:
+        raise ConfigError("--count takes 1 or more, --skip 0 or more, --deadline more than 0 and 10m at most")
+    text, asked = " ".join(args.words), Asked(count=args.count, skip=args.skip)
+    answer = await operator.search(args.deadline, lambda search: search.search(text, asked))
+    search_verb.show(answer, args.skip, as_json=args.json)
+    return 0 if answer.results else 1
+
+
 async def _remove(operator: Operator, args: argparse.Namespace) -> int:
     if not args.yes:
         raise ConfigError(f"this removes logs and exchange of {args.name} from the servers: say --yes")
@@ -384,5 +430,7 @@ _ACTIONS: dict[str, Callable[[Any, argparse.Namespace], Awaitable[int]]] = {
     "stop": _stop,
     "status": _status,
     "fetch": _fetch,
+    "answer": _answer,
+    "search": _search,
     "remove": _remove,
 }

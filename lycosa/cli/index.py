@@ -23,6 +23,8 @@ The index is in DIR/index. It may be interrupted or killed at any time: the same
 
 _PAUSE = 5.0
 """Seconds between rounds of --follow."""
+_GROWN = 0.25
+"""Ranks are made anew, beside a running crawl, when its log has grown by this share since."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.language not in STEMMED:
         raise ConfigError(f"--language {args.language}: there is a stemmer for {', '.join(sorted(STEMMED))}")
     crawl = CrawlReader(args.directory)
-    pages = copies = removed = 0
+    pages = copies = removed = ranked = 0
     begun = time.monotonic()
     with (
         Progress("index") as told,
@@ -51,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
             running = crawl.is_running()
             done = indexing.round()
             pages, copies, removed = pages + done.pages, copies + done.copies, removed + done.removed
-            if not args.follow or not running:
+            last = not args.follow or not running
+            ranked = indexing.rank(time.time_ns() // 1_000_000, 0.0 if last else _GROWN) or ranked
+            if last:
                 break
             if done.pages or done.removed:
                 print(f"lycosa index: {counted(pages, 'page')} so far", file=sys.stderr, flush=True)
@@ -61,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         f"indexed {counted(pages, 'page')} in {seconds:.1f} s"
         + (f", {counted(copies, 'copy', 'copies')}" if copies else "")
         + (f", took {counted(removed, 'page')} out" if removed else "")
+        + (f", ranked {counted(ranked, 'URL')}" if ranked else "")
         + f"; try: lycosa search {args.directory} WORDS"
     )
     print(printable(outcome))

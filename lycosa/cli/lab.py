@@ -4,6 +4,7 @@
                                 Panconesi, "Crawling the Web with Limited Memory"
     lycosa lab freshness        how fresh is a collection that is come back to, under which policy?
                                 `lycosa.cli.lab_freshness`
+    lycosa lab partition DIR    how is a search index spread over nodes? `lycosa.cli.lab_partition`
     lycosa lab simulate         does a cluster stay right, whatever happens to it? `lycosa.cli.lab_simulate`
 
 GRAPH is the name of a BV graph (with or without its `.graph`), or a directory with a link graph: that of a crawl,
@@ -23,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.cli import lab_freshness, lab_simulate
+from lycosa.cli import lab_freshness, lab_partition, lab_simulate
 from lycosa.cli.amounts import counted
 from lycosa.cli.streams import replacing
 from lycosa.errors import ConfigError
@@ -39,6 +40,7 @@ examples:
   lycosa lab sydney crawl/ --plot sydney.png       the pages of a crawl, after lycosa graph build
   lycosa lab sydney cnr-2000 --t 16,4 --budget 2,10 --json
   lycosa lab freshness --plot freshness.png        policies for coming back, beside the optimum
+  lycosa lab partition crawl/                      its search index over nodes, by documents and by terms; tiers
   lycosa lab simulate --seed 7                     a cluster, a web and all that happens to them, from one number
   lycosa lab simulate --seed 7 --trace http://h1.test/
   lycosa lab simulate --seeds 1-100
@@ -50,9 +52,9 @@ _PATIENCE = 2.0
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
-        choices=["sydney", "simulate", "freshness"],
+        choices=["sydney", "simulate", "freshness", "partition"],
         metavar="WHAT",
-        help="sydney, simulate or freshness",
+        help="sydney, simulate, freshness or partition",
     )
     parser.add_argument(
         "graph",
@@ -101,6 +103,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="JSON, one object a line")
     lab_simulate.add_options(parser)
     lab_freshness.add_options(parser)
+    lab_partition.add_options(parser)
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.png", help="curves, as a picture (needs lycosa[lab])"
     )
@@ -141,6 +144,8 @@ def run(args: argparse.Namespace) -> int:
         if args.graph is not None:
             raise ConfigError("simulate needs no graph: it draws its own web from --seed")
         return lab_simulate.run(args)
+    if args.what == "partition":
+        return lab_partition.run(args)
     if args.what == "freshness":
         if args.graph is not None:
             raise ConfigError("freshness needs no graph: it draws its own web from --seed")

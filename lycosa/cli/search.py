@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lycosa.ask.reading import CrawlReader
-    from lycosa.ask.searching import opened
+    from lycosa.ask.searching import like, opened
     from lycosa.index.search import Asked
 
     if args.count < 1 or args.skip < 0 or args.per_host < 0 or args.rank_weight < 0:
@@ -62,47 +62,26 @@ def run(args: argparse.Namespace) -> int:
     )
     with announced("search", "searching"):
         search = opened(crawl)
-        if args.like:
-            answer = _like(search, args.like, asked)
-        else:
-            answer = search.search(text, asked)
-    if args.json:
-        _print_json(answer)
-    else:
-        _print(answer, args.skip)
+        answer = like(search, args.like, asked) if args.like else search.search(text, asked)
+    show(answer, args.skip, as_json=args.json)
     return 0 if answer.results else 1
 
 
-def _like(search: object, url: str, asked: object) -> Answer:
-    from lycosa.index.search import Asked, Search
-    from lycosa.url.canonical import canonicalise
-
-    assert isinstance(search, Search) and isinstance(asked, Asked)
-    canonical = canonicalise(url)
-    found = search.like(canonical, asked) if canonical is not None else None
-    if found is None:
-        raise ConfigError(f"{url} is no page of the index")
-    return found
+def show(answer: Answer, skipped: int, *, as_json: bool) -> None:
+    """Print an answer."""
+    if as_json:
+        _print_json(answer)
+    else:
+        _print(answer, skipped)
 
 
 def _print_json(answer: Answer) -> None:
     import msgspec
 
-    from lycosa.ask.json_form import iso, safe
+    from lycosa.ask.json_form import safe
+    from lycosa.ask.searching import answer_plain, result_plain
 
-    head = {
-        "query": answer.query,
-        "total": answer.total,
-        "pages": answer.pages,
-        "milliseconds": round(answer.milliseconds, 3),
-        "suggestion": answer.suggestion,
-        "notes": answer.notes,
-        "missing": answer.missing,
-    }
-    print(safe(msgspec.json.encode(head)).decode())
-    for result in answer.results:
-        row = msgspec.to_builtins(result)
-        row |= {"date": iso(result.date), "at": iso(result.at), "id": f"{result.id:016x}"}
+    for row in (answer_plain(answer), *map(result_plain, answer.results)):
         print(safe(msgspec.json.encode(row)).decode())
 
 
@@ -113,7 +92,7 @@ def _print(answer: Answer, skipped: int) -> None:
     if answer.missing:
         shards = ", ".join(map(str, answer.missing))
         print(
-            f"lycosa search: no index of shard {shards}: run `lycosa index` to have all pages",
+            f"lycosa search: pages of shard {shards} are missing: no index of it was there to ask (lycosa index)",
             file=sys.stderr,
         )
     for number, result in enumerate(answer.results, skipped + 1):

@@ -5,6 +5,7 @@
                 bucket   lease.N agent.ID gone.ID report.N cursors.N crawl state quota
     host.N      subject  asks for a host's turn, answered by N's holder
     turn.N      subject  asks for an address's turn, answered by N's holder
+    search.N    subject  asks the search index of shard N, answered by whoever has one
 
 One exchange stream per receiving shard, not one for all. Measured on loopback with eight shards and batches of
 100 links: the same on one server as far as could be told, up to 30 % slower with three copies (more groups to

@@ -11,10 +11,11 @@ import contextlib
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from lycosa.ask.reading import CrawlReader
 from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.cluster import lease as leases
 from lycosa.cluster.control import About, Control, Report, ReportTotals, State, Wanted
@@ -30,7 +31,7 @@ from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.splitting import Splitter, SplitterOptions
-from lycosa.engine.protocol import Engine, got
+from lycosa.engine.protocol import Answering, Engine, got
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles, write_whole
 from lycosa.log.reader import LogReader
@@ -39,6 +40,9 @@ from lycosa.url.domains import Domains
 from lycosa.url.parts import host_of
 from lycosa.url.rules import Rules
 from lycosa.url.scope import Scope
+
+if TYPE_CHECKING:
+    from lycosa.index.search import Search
 
 _SUMMED = ("pages", "fetches", "bytes", "links", "duplicates", "lost", "pending", "left_behind", "deferred")
 _LISTED = ("state", "pages", "rate", "pending", "shards_total", "shards_held", "replicas", "shared")
@@ -61,6 +65,11 @@ class Brought(NamedTuple):
     """Pages whose archive bytes no agent has saved (yet)."""
     running: bool
     """Agents held shards: there will be more."""
+
+
+T = TypeVar("T")
+_NEW_SHARDS = 5.0
+"""Seconds between two looks for indexes of further shards."""
 
 
 def manifest_of(about: About) -> Manifest:
@@ -106,6 +115,46 @@ class Operator:
         for storage in self._opened:
             await asyncio.to_thread(storage.close)
         await self._engine.close()
+
+    # -- searching
+
+    async def answer_searches(
+        self, directory: Path, replica: str, answered: Callable[[list[int]], None]
+    ) -> None:
+        """Answer for the shards whose index is in a directory of the crawl (`fetch`, then `lycosa index`), those
+        that come later too, until cancelled."""
+        from lycosa.ask.indexing import indexed, shard_path
+        from lycosa.cluster.searching import answer
+        from lycosa.index.reader import ShardReader
+
+        about = await self._control.about()
+        crawl = CrawlReader(directory)
+        if crawl.crawl != about.crawl:
+            raise ConfigError(
+                f"{directory} is not of the crawl {self._engine.crawl}: `lycosa cluster fetch` makes it"
+            )
+        answering: dict[int, Answering] = {}
+        try:
+            while True:
+                new = [shard for shard in indexed(directory, about.shards) if shard not in answering]
+                for shard in new:
+                    reader = await asyncio.to_thread(ShardReader, shard_path(directory, shard), shard)
+                    answering[shard] = await answer(self._engine.requests, reader, replica)
+                if new:
+                    answered(sorted(answering))
+                await self._clock.sleep(_NEW_SHARDS)
+        finally:
+            for each in answering.values():
+                await each.stop()
+
+    async def search(self, seconds: float, question: Callable[[Search], T]) -> T:
+        """What the shards say that are answered for, wherever they are; asked in a thread."""
+        from lycosa.cluster.searching import remote
+
+        about = await self._control.about()
+        loop = asyncio.get_running_loop()
+        search = remote(self._engine.requests, loop, range(about.shards), seconds=seconds)
+        return await asyncio.to_thread(question, search)
 
     # -- making, and more seeds
 

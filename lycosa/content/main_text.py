@@ -67,6 +67,9 @@ class MainText(msgspec.Struct, frozen=True):
     language: str = ""
     """The root element's language, as given."""
 
+    heading: str = ""
+    """The page's one h1, whether or not it is part of the main text; empty if there are none or several."""
+
     @property
     def text(self) -> str:
         """All blocks, a line each (more, where there are line breaks within one)."""
@@ -154,10 +157,23 @@ def main_text(page: str | bytes, charset: str = "utf-8") -> MainText:
     tags = blocks.elements[:, TAG]
     found = []
     for number in chosen(blocks).tolist():
-        text = clean(blocks.text(number))
+        text = _without_mark(clean(blocks.text(number)))
         if text:
             found.append(Block(text, _HEADINGS.get(int(tags[blocks.rows[number, ELEMENT]]), 0)))
-    return MainText(clean(blocks.title), found, blocks.language)
+    return MainText(clean(blocks.title), found, blocks.language, _first_heading(blocks, tags))
+
+
+def _first_heading(blocks: Blocks, tags: Any) -> str:
+    first = [tag for tag, level in _HEADINGS.items() if level == 1]
+    if not len(blocks):
+        return ""
+    numbers = np.flatnonzero(np.isin(tags[blocks.rows[:, ELEMENT]], first))
+    return _without_mark(clean(blocks.text(int(numbers[0])))) if len(numbers) == 1 else ""
+
+
+def _without_mark(text: str) -> str:
+    """Without the sign that documentation puts after headings to link to them."""
+    return text[:-1].rstrip() if text.endswith("¶") else text
 
 
 def clean(text: str) -> str:

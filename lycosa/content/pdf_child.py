@@ -14,13 +14,10 @@ import sys
 
 
 def main(pages: int, most: int, seconds: int, memory: int) -> None:
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if sys.platform == "linux":
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    limit("RLIMIT_CORE", 0)
+    limit("RLIMIT_CPU", seconds)
+    if sys.platform == "linux":
+        limit("RLIMIT_AS", memory)
     data = sys.stdin.buffer.read()
     import pypdfium2
 
@@ -44,6 +41,19 @@ def main(pages: int, most: int, seconds: int, memory: int) -> None:
         out.write(part)
         out.flush()  # what was read before a crash is kept
         page.close()
+
+
+def limit(name: str, most: int) -> None:
+    """Have a limit, or the one that was inherited if that is lower; each by itself: where one cannot be had, the
+    others hold."""
+    with contextlib.suppress(ImportError, AttributeError, ValueError, OSError):
+        import resource
+
+        which = getattr(resource, name)
+        _, inherited = resource.getrlimit(which)
+        if inherited != resource.RLIM_INFINITY:
+            most = min(most, inherited)
+        resource.setrlimit(which, (most, most))
 
 
 if __name__ == "__main__":

@@ -19,10 +19,9 @@ Texts of links that a page no longer has stay until the index is rebuilt.
 from __future__ import annotations
 
 import heapq
-import math
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -39,8 +38,6 @@ MOST_HELD = 200_000
 MOST_RUNS = 8
 _NAME = "anchors.json"
 _MAGIC = b"LyANC1\r\n"
-_FULL = 10_000
-"""So many links give the rank 1."""
 
 
 class Manifest(msgspec.Struct):
@@ -154,17 +151,6 @@ class Anchors:
         for (_, last), run in zip(self.manifest.runs, self._runs, strict=True):
             if last > after:
                 yield from run.of_shard(shard)
-
-    def ranks(self, keys: Sequence[int]) -> list[float]:
-        """By how many links lead there, from 0 to 1: the logarithm's share of that of `_FULL`."""
-        wanted = np.array(keys, np.uint64)
-        total = np.zeros(len(keys))
-        for run in self._runs:
-            if len(run.keys):
-                at = np.minimum(np.searchsorted(run.keys, wanted), len(run.keys) - 1)
-                total += np.where(run.keys[at] == wanted, run.links[at], 0)
-        scale = math.log1p(_FULL)
-        return [min(1.0, math.log1p(links) / scale) for links in total]
 
     # -- writing
 

@@ -13,6 +13,11 @@ greatest of 1 and these two values over the fields asked. Exact scores (from tf 
 `high` times anything that was not looked at; if a shard's list ends before that, more of it is asked for. The
 result is the true top k, ties by id; `_SLACK` covers the rounding of tantivy's 32-bit scores.
 
+**One word, several terms.** Where pages are in several languages, a word has a term in each (host, hosts). These
+clauses are one to the score: they have one idf, by the pages of all of them together, and their occurrences are
+added up before they are weighed. Otherwise a page in a language that leaves a word as it is would have a rare term,
+or the word twice. tantivy's score adds them up after; that is at most as many times more as there are terms.
+
 **Static score.** A page's rank r, in [0, 1], multiplies its score by 1 + w·r (w: `rank_weight`); unseen pages are
 taken to have r = 1.
 
@@ -21,7 +26,7 @@ A query without words to score (`site:example.org`) gives its pages newest first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +34,8 @@ from numpy.typing import NDArray
 
 from lycosa.index.plan import MOST_EXPANDED, All, AnyOf, Condition, Plan, Weights, languages_of, plan
 from lycosa.index.query import Dates, Filter, Query
-from lycosa.index.reader import K1, B, Clause, Hit, Must, MustNot, ShardReader, Should, Totals, idf
-from lycosa.index.schema import TEXTS, Page
+from lycosa.index.reader import K1, B, Clause, Hit, Shard, Totals, idf
+from lycosa.index.schema import Page
 
 _SLACK = 1e-4
 _VOCABULARY = 20_000
@@ -53,27 +58,32 @@ class Ranked(NamedTuple):
     address: Any
 
 
+def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
 class Statistics:
     """The numbers of all shards together."""
 
-    def __init__(self, readers: Sequence[ShardReader], k1: float, b: float) -> None:
+    def __init__(self, readers: Sequence[Shard], k1: float, b: float) -> None:
         self._readers = readers
         self.k1 = k1
         self.b = b
         parts = [reader.totals for reader in readers]
-        languages: dict[str, int] = {}
-        for part in parts:
-            for name, count in part.languages.items():
-                languages[name] = languages.get(name, 0) + count
         self.totals = Totals(
             sum(part.pages for part in parts),
-            {name: sum(part.terms[name] for part in parts) for name in TEXTS},
-            languages,
+            _sum(part.terms for part in parts),
+            _sum(part.languages for part in parts),
+            _sum(part.types for part in parts),
         )
         self._known: dict[tuple[str, str], int] = {}
 
     def average(self, field: str) -> float:
-        return max(self.totals.terms[field], 1) / max(self.totals.pages, 1)
+        return max(self.totals.terms.get(field, 0), 1) / max(self.totals.pages, 1)
 
     def norm(self, field: str, length: NDArray[np.float64]) -> NDArray[np.float64]:
         """BM25's K."""
@@ -87,20 +97,37 @@ class Statistics:
         )
 
     def df(self, field: str, term: str) -> int:
-        found = self._known.get((field, term))
-        if found is None:
-            found = self._known[field, term] = sum(reader.df(field, term) for reader in self._readers)
-        return found
+        self.learn([(field, term)])
+        return self._known[field, term]
 
-    def idf(self, field: str, term: str) -> float:
-        count = self.df(field, term)
+    def learn(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Have the counts of these fields and terms, by one question to each shard."""
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
+        if new:
+            counts = [reader.dfs(new) for reader in self._readers]
+            self._known |= {pair: sum(each[at] for each in counts) for at, pair in enumerate(new)}
+
+    def learn_all(self, clauses: Iterable[Clause]) -> None:
+        """Have the counts that the weights of these clauses need."""
+        self.learn(
+            (field, term)
+            for clause in clauses
+            for terms in clause.alike or (clause.terms,)
+            for term in terms
+            for field in {clause.field, "body"}
+        )
+
+    def idf(self, field: str, *terms: str) -> float:
+        """Of a term, or of several that are the same word."""
+        count = sum(self.df(field, term) for term in terms)
         if field != "body":
-            count = max(count, self.df("body", term))
-        return idf(self.totals.pages, count)
+            count = max(count, sum(self.df("body", term) for term in terms))
+        return idf(self.totals.pages, min(count, self.totals.pages))
 
     def weight(self, clause: Clause) -> float:
         """What a clause gives at most; one with slop gives it whenever it matches."""
-        rare = clause.boost * sum(self.idf(clause.field, term) for term in clause.terms)
+        each = [set(terms) for terms in zip(*(clause.alike or (clause.terms,)), strict=True)]
+        rare = clause.boost * sum(self.idf(clause.field, *sorted(terms)) for terms in each)
         return rare if clause.slop else (self.k1 + 1) * rare
 
 
@@ -109,7 +136,7 @@ class Broker:
 
     def __init__(
         self,
-        readers: Sequence[ShardReader],
+        readers: Sequence[Shard],
         *,
         weights: Weights | None = None,
         ranks: Ranks = no_ranks,
@@ -139,6 +166,7 @@ class Broker:
         found = {term for reader in self.readers for term in reader.vocabulary(field, prefix, _VOCABULARY)}
         if distance:
             found = {term for term in found if within(term, start, distance)}
+        self.statistics.learn((field, term) for term in found)
         counted = sorted((-self.statistics.df(field, term), term) for term in found)
         return [term for count, term in counted if count][:MOST_EXPANDED]
 
@@ -152,6 +180,7 @@ class Broker:
         """The best `most`, exactly."""
         if not plan.scored:
             return self._newest(plan, most)
+        self.statistics.learn_all(plan.scored)
         weights = [self.statistics.weight(clause) for clause in plan.scored]
         depth = max(2 * most, 20)
         lists = [_Candidates(self, number, plan, weights) for number in range(len(self.readers))]
@@ -205,41 +234,46 @@ class Broker:
         """The exact scores, without the rank's factor."""
         total = np.zeros(len(hits))
         found = self.readers[shard].occurrences(plan.scored, hits)
-        for clause, weight, (tf, length) in zip(plan.scored, weights, found, strict=True):
+        for numbers in plan.words():
+            clause, weight = plan.scored[numbers[0]], weights[numbers[0]]
+            tf = sum(found[number].tf for number in numbers)
             if clause.slop:
                 total += weight * (tf > 0)
             else:
+                length = np.max([found[number].length for number in numbers], axis=0)
                 total += weight * tf / (tf + self.statistics.norm(clause.field, length))
         return [float(value) for value in total]
 
     # -- queries of a shard
 
-    def _matching(self, reader: ShardReader, plan: Plan) -> Any:
+    def _matching(self, reader: Shard, plan: Plan) -> Any:
         """What matches, unscored."""
         return self._condition(reader, plan.condition, (*plan.scored, *plan.unscored))
 
-    def scoring(self, reader: ShardReader, plan: Plan, weights: Sequence[float]) -> Any:
+    def scoring(self, reader: Shard, plan: Plan, weights: Sequence[float]) -> Any:
         """What matches, scored by the clauses; None if nothing can match here."""
         made = [reader.clause(clause, weight) for clause, weight in zip(plan.scored, weights, strict=True)]
-        parts = [(Should, query) for query in made if query is not None]
+        parts = [("should", query) for query in made if query is not None]
         if plan.simple:
-            return _boolean(parts) if parts else None
-        return _boolean([(Must, self._matching(reader, plan)), *parts])
+            return reader.boolean(parts) if parts else None
+        return reader.boolean([("must", self._matching(reader, plan)), *parts])
 
-    def _condition(self, reader: ShardReader, condition: Condition, clauses: Sequence[Clause]) -> Any:
+    def _condition(self, reader: Shard, condition: Condition, clauses: Sequence[Clause]) -> Any:
         if isinstance(condition, AnyOf):
-            return _boolean([(Should, reader.matching(clauses[number])) for number in condition.clauses])
+            return reader.boolean(
+                [("should", reader.matching(clauses[number])) for number in condition.clauses]
+            )
         if not isinstance(condition, All):
             return reader.filter(condition)
-        parts = [(Must, self._condition(reader, part, clauses)) for part in condition.must]
-        should = [(Should, self._condition(reader, part, clauses)) for part in condition.should]
+        parts = [("must", self._condition(reader, part, clauses)) for part in condition.must]
+        should = [("should", self._condition(reader, part, clauses)) for part in condition.should]
         # Filters alone leave it to the words what matches; without words, all the others than what must not.
         if should and all(isinstance(part, Filter | Dates) for part in condition.must):
-            parts.append((Must, _boolean(should)))
+            parts.append(("must", reader.boolean(should)))
         elif not parts:
-            parts.append((Must, reader.everything()))
-        parts += [(MustNot, self._condition(reader, part, clauses)) for part in condition.never]
-        return _boolean(parts)
+            parts.append(("must", reader.everything()))
+        parts += [("never", self._condition(reader, part, clauses)) for part in condition.never]
+        return reader.boolean(parts)
 
     def page(self, row: Ranked) -> Page:
         return self.readers[row.shard].page(row.address)
@@ -269,7 +303,8 @@ class _Candidates:
         ratios = [1.0]
         for field in fields:
             ratios += broker.statistics.bounds(field, reader.averages[field])
-        self._low, self._high = min(ratios) * (1 - _SLACK), max(ratios) * (1 + _SLACK)
+        most = max(map(len, plan.words()), default=1)
+        self._low, self._high = min(ratios) / most * (1 - _SLACK), max(ratios) * (1 + _SLACK)
         self._asked = 0
         self._factors: dict[int, float] = {}
         self._exact: dict[int, float] = {}
@@ -299,14 +334,6 @@ class _Candidates:
         for hit, score in zip(new, scores, strict=True):
             self._exact[hit.id] = score * self._factors[hit.id]
         return [Ranked(self._exact[hit.id], hit.id, self.shard, hit.address) for hit in wanted]
-
-
-def _boolean(parts: Sequence[tuple[Any, Any]]) -> Any:
-    from tantivy import Query as Made
-
-    if len(parts) == 1 and parts[0][0] is not MustNot:
-        return parts[0][1]
-    return Made.boolean_query(list(parts)) if parts else Made.empty_query()
 
 
 def within(word: str, other: str, most: int) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 
 from lycosa.index.broker import Broker, Ranked
 from lycosa.index.plan import All, AnyOf, Plan
+from lycosa.index.query import Dates, Filter, Node
 from lycosa.index.reader import Clause
 from lycosa.index.schema import Page
 from lycosa.index.words import STEMMED, terms_of
@@ -69,11 +70,13 @@ def rm3(broker: Broker, plan: Plan, options: Expansion = Expansion()) -> Plan:  
 def _with(plan: Plan, boosts: dict[str, float]) -> Plan:
     scored = [*plan.scored]
     known = {(clause.field, clause.terms): at for at, clause in enumerate(scored)}
+    words = plan.words()
     added = []
     for term, boost in boosts.items():
         at = known.get(("body", (term,)))
         if at is not None:
-            scored[at] = scored[at]._replace(boost=scored[at].boost + boost)
+            for same in next(numbers for numbers in words if at in numbers):
+                scored[same] = scored[same]._replace(boost=scored[same].boost + boost)
         else:
             added.append(Clause("body", (term,), boost))
     shift = len(added)
@@ -97,7 +100,7 @@ def _with(plan: Plan, boosts: dict[str, float]) -> Plan:
 _LIKE_TERMS = 25
 
 
-def like(broker: Broker, page: Page) -> Plan:
+def like(broker: Broker, page: Page, filters: Sequence[Node] = ()) -> Plan:
     """A plan for pages that are like one: its most telling terms, by how often it has them and how few pages do."""
     statistics = broker.statistics
     vector = _vector(page, broker.language)
@@ -109,4 +112,6 @@ def like(broker: Broker, page: Page) -> Plan:
     chosen = sorted(telling, key=lambda term: (-telling[term], term))[:_LIKE_TERMS]
     most = max(telling.values(), default=1.0)
     clauses = tuple(Clause("body", (term,), telling[term] / most) for term in chosen)
-    return Plan(clauses, (), All(should=tuple(AnyOf((at,)) for at in range(len(clauses)))), bool(clauses))
+    must = tuple(node for node in filters if isinstance(node, Filter | Dates))
+    condition = All(must, tuple(AnyOf((at,)) for at in range(len(clauses))))
+    return Plan(clauses, (), condition, bool(clauses) and not must)

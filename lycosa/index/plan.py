@@ -9,10 +9,11 @@ titles only is not rare. A word that the query has twice counts twice. Every cla
 where it occurs, whatever the conditions around it.
 
 Words are stemmed as the index stems: for each language that has at least a hundredth of the pages (or that
-`lang:` asks for) the word's term in that language is a clause. Nearly always that is one term.
+`lang:` asks for) the word's term in that language is a clause. Nearly always that is one term; if there are
+several, they count as one (`Clause.alike`).
 
 Function words (the, of, which) are left out of a query that has others, unless they are asked for by a plus, in a
-phrase or in a place.
+phrase or in a place. They are those of one language: of most pages', unless the query has two or more of another.
 
 A prefix, or a word with `~`, stands for terms of the vocabulary, found in all shards and the same for each: those
 in the most pages, `MOST_EXPANDED` of them.
@@ -43,7 +44,7 @@ class Weights(msgspec.Struct, frozen=True):
     headings: float = 0.1
     anchors: float = 0.4
     address: float = 0.1
-    k1: float = 1.4
+    k1: float = 1.2
     b: float = 0.75
 
 
@@ -74,12 +75,28 @@ class Plan(msgspec.Struct, frozen=True):
     simple: bool
     """Any scored clause suffices: the condition need not be asked for."""
 
+    def words(self) -> list[list[int]]:
+        """The numbers of the scored clauses, those together that are one word in several languages."""
+        groups: dict[object, list[int]] = {}
+        for number, clause in enumerate(self.scored):
+            key = (clause.field, clause.alike, clause.boost, clause.slop) if clause.alike else number
+            groups.setdefault(key, []).append(number)
+        return list(groups.values())
+
+
+def _alike(several: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """What words are in several languages; () if they are the same in all."""
+    found = tuple(dict.fromkeys(map(tuple, several)))
+    return found if len(found) > 1 else ()
+
 
 class _Planner:
-    def __init__(self, languages: Sequence[str], weights: Weights, expand: Expand, keep: bool) -> None:
-        """`keep`: function words count, too."""
+    def __init__(
+        self, languages: Sequence[str], weights: Weights, expand: Expand, spoken: str | None = None
+    ) -> None:
+        """`spoken`: the language whose function words do not count; None: all words do."""
         self._languages = languages
-        self._keep = keep
+        self._spoken = spoken
         self._weights = weights
         self._expand = expand
         self.clauses: dict[Clause, int] = {}
@@ -115,17 +132,19 @@ class _Planner:
         parts: list[Condition] = []
         for run in runs:
             if len(run) == 1 and is_unspaced(run):  # part of the pairs that begin with it
-                found = self._expanded(Word(run, node.place, prefix=True), negative)
-                if found is not None:
-                    parts.append(found)
+                pairs = self._expanded(Word(run, node.place, prefix=True), negative)
+                if pairs is not None:
+                    parts.append(pairs)
                 continue
             each: dict[int, list[int]] = {}
-            for terms in self._terms(run, node.place):
+            found = self._terms(run, node.place)
+            for terms in found:
                 for at, term in enumerate(terms):
+                    alike = _alike([[other[at]] for other in found if len(other) > at])
                     for field, weight in self._fields(node.place):
                         if weight:
                             each.setdefault(at, []).append(
-                                self._add(Clause(field, (term,), weight), negative)
+                                self._add(Clause(field, (term,), weight, 0, alike), negative)
                             )
             parts += [AnyOf(tuple(dict.fromkeys(numbers))) for numbers in each.values()]
         if len(parts) <= 1:
@@ -133,9 +152,9 @@ class _Planner:
         return All(must=tuple(parts))
 
     def _says_nothing(self, word: Word) -> bool:
-        if word.place or word.prefix or word.distance:
+        if self._spoken is None or word.place or word.prefix or word.distance:
             return False
-        return all(is_function_word(word.text, language) for language in self._languages)
+        return is_function_word(word.text, self._spoken)
 
     def _expanded(self, node: Word, negative: bool) -> Condition | None:
         field = node.place or "body"
@@ -152,13 +171,16 @@ class _Planner:
     def phrase(self, node: Phrase, negative: bool) -> Condition | None:
         """With slop, each two neighbours must be that near (of more, tantivy's answer depends on the index)."""
         parts: dict[int, list[int]] = {}
-        for terms in self._terms(node.text, node.place):
+        several = self._terms(node.text, node.place)
+        for terms in several:
             loose = node.slop and len(terms) > 1
             rows = list(pairwise(terms)) if loose else [tuple(terms)]
+            same = [other for other in several if len(other) == len(terms)]
             for at, row in enumerate(rows):
+                alike = _alike([other[at : at + 2] if loose else other for other in same])
                 for field, weight in self._fields(node.place):
                     if weight:
-                        clause = Clause(field, row, weight, node.slop if loose else 0)
+                        clause = Clause(field, row, weight, node.slop if loose else 0, alike)
                         parts.setdefault(at, []).append(self._add(clause, negative))
         found = [AnyOf(tuple(dict.fromkeys(numbers))) for numbers in parts.values()]
         if len(found) > 1:
@@ -178,7 +200,7 @@ class _Planner:
         must = [found for part in group.must if (found := self.node(part, negative)) is not None]
         should: list[Condition] = []
         for part in group.should:
-            if isinstance(part, Word) and not self._keep and self._says_nothing(part):
+            if isinstance(part, Word) and self._says_nothing(part):
                 continue
             found = self.node(part, negative)
             # A plain word of several terms (e-mail) may match by any of them.
@@ -203,12 +225,20 @@ def languages_of(query: Query, counts: dict[str, int], default: str) -> list[str
     return chosen or [default]
 
 
+def _spoken(query: Query, languages: Sequence[str]) -> str:
+    """The language of most pages, unless the query has more function words, and two at least, of another."""
+    words = query.words
+    counts = {name: sum(is_function_word(word, name) for word in words) for name in languages}
+    best = max(languages, key=lambda name: counts[name])
+    return best if counts[best] > max(1, counts[languages[0]]) else languages[0]
+
+
 def plan(query: Query, languages: Sequence[str], weights: Weights, expand: Expand) -> Plan:
     """The plan of a query."""
-    planner = _Planner(languages, weights, expand, keep=False)
+    planner = _Planner(languages, weights, expand, spoken=_spoken(query, languages))
     condition = planner.group(query.tree)
     if not planner.positive:
-        planner = _Planner(languages, weights, expand, keep=True)
+        planner = _Planner(languages, weights, expand)
         condition = planner.group(query.tree)
     # Scored clauses first, in the order in which they were met: sums are the same wherever they are made.
     order = sorted(planner.clauses.values(), key=lambda number: (number not in planner.positive, number))

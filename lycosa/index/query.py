@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -175,7 +175,7 @@ class _Reader:
         phrase = token["phrase"]
         value = token["word"] if phrase is None else phrase
         if name in FILTERS:
-            return self._filter(name, value.strip())
+            return self.filter(name, value.strip())
         self._words += len(value.split())
         if self._words > MOST_WORDS:
             if self._words - len(value.split()) <= MOST_WORDS:
@@ -190,7 +190,8 @@ class _Reader:
             return Word(value.rstrip("*"), place, prefix=True)
         return Word(value, place)
 
-    def _filter(self, name: str, value: str) -> Node | None:
+    def filter(self, name: str, value: str) -> Node | None:
+        """What a page must be; None if the value says nothing, which is noted."""
         if not value:
             self.notes.append(f"{name}: has no value")
             return None
@@ -222,9 +223,12 @@ def day_of(text: str) -> int | None:
     return round(day.timestamp() * 1000)
 
 
-def parse(text: str) -> Query:
-    """The tree of a query; never raises."""
+def parse(text: str, filters: Iterable[tuple[str, str]] = ()) -> Query:
+    """The tree of a query; never raises. `filters`: names of `FILTERS` and values, required beside the text."""
     text = text.encode("utf-8", "replace").decode()  # what a terminal gives for bytes that are no text
     reader = _Reader(text)
     tree = reader.group()
+    more = [node for name, value in filters if (node := reader.filter(name, value.strip())) is not None]
+    if more:
+        tree = msgspec.structs.replace(tree, must=(*tree.must, *more))
     return Query(text, tree, tuple(reader.notes), tuple(reader.languages))

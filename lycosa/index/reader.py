@@ -25,17 +25,16 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from lycosa.errors import ConfigError, StorageError
+from lycosa.errors import ConfigError, LycosaError, StorageError
 from lycosa.index.query import Dates, Filter
 from lycosa.index.schema import MARK, TEXTS, VERSION, Page, decode_page
-from lycosa.index.words import STEMMED
 from lycosa.index.writer import Marker, marker_of, opened
 
 K1 = 1.2
@@ -44,27 +43,46 @@ B = 0.75
 
 _EXPLAINED = 25
 """Explaining a document costs as much as scoring so many matches."""
+_VALUES = 1000
+"""Languages, or types, that are counted at most."""
 _SURE = 500
 """Up to this tf, solving 32-bit scores for it is exact."""
 _FOUND = re.compile(r'"value": ([0-9.eE+-]+),\s*"description": "(freq|dl), ')
-Must, Should, MustNot = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
+_OCCUR = {"must": tantivy.Occur.Must, "should": tantivy.Occur.Should, "never": tantivy.Occur.MustNot}
+
+
+class SilentError(LycosaError):
+    """A shard elsewhere did not answer."""
+
+    def __init__(self, shard: int, seconds: float) -> None:
+        super().__init__(f"shard {shard} did not answer in {seconds:g} s")
+        self.shard = shard
+
+
+class StaleError(LycosaError):
+    """A shard elsewhere has a newer commit, and the one that was asked no more: ask anew."""
 
 
 class Clause(NamedTuple):
-    """A term, or terms in a row, in a field; `boost` is the query's and the field's weight."""
+    """A term, or terms in a row, in a field; `boost` is the query's and the field's weight.
+
+    `alike`: the terms that the same words have in each of several languages, these included; () if that is one.
+    """
 
     field: str
     terms: tuple[str, ...]
     boost: float = 1.0
     slop: int = 0
+    alike: tuple[tuple[str, ...], ...] = ()
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """What a shard counts: live pages, terms in each field, pages by language."""
+    """What a shard counts: live pages, terms in each field, pages by language and by type (`html`, `pdf`)."""
 
     pages: int
     terms: dict[str, int]
     languages: dict[str, int]
+    types: dict[str, int] = {}
 
 
 class Hit(NamedTuple):
@@ -103,16 +121,49 @@ def idf(documents: int, containing: int) -> float:
     return math.log(1.0 + (documents - containing + 0.5) / (containing + 0.5))
 
 
+class Shard(Protocol):
+    """What a broker asks of a shard, here (`ShardReader`) or elsewhere. All answers are of one commit, `stamp`,
+    until `reload` finds a newer one. A query is whatever the shard makes of clauses and filters: only it reads it.
+
+    One elsewhere may raise `SilentError` or `StaleError` at any question.
+    """
+
+    shard: int
+    stamp: object
+    totals: Totals
+    averages: dict[str, float]
+
+    def reload(self) -> bool: ...
+    def df(self, field: str, term: str) -> int: ...
+    def dfs(self, pairs: Sequence[tuple[str, str]]) -> list[int]: ...
+    def vocabulary(self, field: str, prefix: str, most: int) -> list[str]: ...
+    def counted(self, field: str, prefix: str, most: int) -> list[tuple[str, int]]: ...
+    def clause(self, clause: Clause, weight: float) -> Any: ...
+    def matching(self, clause: Clause) -> Any: ...
+    def filter(self, node: Filter | Dates) -> Any: ...
+    def everything(self) -> Any: ...
+    def boolean(self, parts: Sequence[tuple[str, Any]]) -> Any: ...
+    def count(self, query: Any) -> int: ...
+    def top(self, query: Any, most: int) -> list[Hit]: ...
+    def newest(self, query: Any, most: int) -> list[Hit]: ...
+    def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]: ...
+    def page(self, address: Any) -> Page: ...
+    def column(self, name: str, addresses: list[Any]) -> list[int]: ...
+    def with_term(self, field: str, value: str | int, most: int = 100) -> list[Page]: ...
+
+
 class ShardReader:
     """The index of one shard, as of its last commit; `reload` looks for a newer one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shard: int = 0) -> None:
         self.path = path
+        self.shard = shard
         if not tantivy.Index.exists(str(path)):
             raise ConfigError(f"{path} holds no index: run `lycosa index DIR` first")
         self._index = self._opened()
         self.schema = self._index.schema
-        self._stamp: object = None
+        self.stamp: object = None
+        """Of the commit that is searched."""
         self.reload()
 
     def _opened(self) -> Any:
@@ -132,11 +183,11 @@ class ShardReader:
     def reload(self) -> bool:
         """Whether there was a newer commit; it is what is searched from now on."""
         stamp = self._now()
-        if stamp == self._stamp:
+        if stamp == self.stamp:
             return False
         self._index.reload()
         self.searcher = self._index.searcher()
-        self._stamp = stamp
+        self.stamp = stamp
         found = marker_of(self.searcher, self.schema)
         if found is not None and found.version != VERSION:
             raise StorageError(f"the index in {self.path} has another layout: run `lycosa index --rebuild`")
@@ -151,15 +202,16 @@ class ShardReader:
         if not self.searcher.num_docs:
             return Totals(0, dict.fromkeys(TEXTS, 0), {})
         sums = self.searcher.aggregate(self._pages, {name: {"sum": {"field": f"n_{name}"}} for name in TEXTS})
-        languages = {}
-        for code in ("", *sorted(STEMMED)):
-            if self.searcher.doc_freq("lang", code) and (count := self._count("lang", code)):
-                languages[code] = count  # only of pages that are still there
         return Totals(
             self.searcher.search(self._pages, 1).count,
             {name: round(sums[name]["value"] or 0) for name in TEXTS},
-            languages,
+            self._by("lang", ["", *self.vocabulary("lang", "", _VALUES)]),
+            self._by("type", [name for name in self.vocabulary("type", "", _VALUES) if "/" not in name]),
         )
+
+    def _by(self, field: str, values: Sequence[str]) -> dict[str, int]:
+        """How many pages have each value, of those that any page still has."""
+        return {value: count for value in sorted(set(values)) if (count := self._count(field, value))}
 
     def _local(self) -> None:
         """tantivy's own N and average lengths."""
@@ -184,11 +236,18 @@ class ShardReader:
         """How many live pages have the term in the field."""
         return self._df(field, term)
 
+    def dfs(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        """The same for several pairs of field and term."""
+        return [self._df(field, term) for field, term in pairs]
+
     def vocabulary(self, field: str, prefix: str, most: int) -> list[str]:
         """Terms that begin so (of deleted documents, too), at most so many, in order."""
-        return [
-            term for term, _ in self.searcher.terms_with_prefix(field, prefix, limit=most) if term != MARK
-        ]
+        return [term for term, _ in self.counted(field, prefix, most)]
+
+    def counted(self, field: str, prefix: str, most: int) -> list[tuple[str, int]]:
+        """The same with in how many documents each is (deleted ones, too)."""
+        found = self.searcher.terms_with_prefix(field, prefix, limit=most)
+        return [(term, count) for term, count in found if term != MARK]
 
     # -- queries
 
@@ -235,6 +294,14 @@ class ShardReader:
     def everything(self) -> Any:
         """A query for all pages, which scores nothing."""
         return tantivy.Query.const_score_query(self._pages, 0.0)
+
+    def boolean(self, parts: Sequence[tuple[str, Any]]) -> Any:
+        """A query of others: each of them `must`, `should` or `never` match."""
+        if len(parts) == 1 and parts[0][0] != "never":
+            return parts[0][1]
+        if not parts:
+            return tantivy.Query.empty_query()
+        return tantivy.Query.boolean_query([(_OCCUR[occur], query) for occur, query in parts])
 
     def count(self, query: Any) -> int:
         return int(self.searcher.search(query, 1).count)

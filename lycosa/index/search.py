@@ -8,6 +8,10 @@ that differ in at most `NEAR` bits), is not a result of its own: it is named wit
 copies that the index keeps without text. **At most n of a host**: pages beyond are passed over. Either way more
 of the ranking is read until there are enough results or no more pages.
 
+**Shards elsewhere.** One that does not answer in time is left out, and named in the answer; numbers are then those
+of the others together. **Kept answers.** The last answers are kept, each under all that it was made of: the shards
+that answered, their commits, the ranks. A commit anywhere makes them old.
+
 **Suggestion.** If a word of the query is in no page, or in hardly any beside a word that is spelled nearly the
 same, the query with that word in its place is suggested.
 """
@@ -15,23 +19,34 @@ same, the query with that word in its place is suggested.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from lycosa.index.broker import Broker, Ranked, Ranks, no_ranks
+from lycosa.index.broker import Broker, Ranked, no_ranks
 from lycosa.index.expand import Expansion, like, rm3
 from lycosa.index.plan import Plan, Weights
 from lycosa.index.query import Query, parse
-from lycosa.index.reader import ShardReader
+from lycosa.index.ranks import RankFile
+from lycosa.index.reader import Shard, SilentError, StaleError, Totals
 from lycosa.index.schema import Page
 from lycosa.index.snippets import Snippet, finder, snippet
-from lycosa.index.suggest import suggestion
+from lycosa.index.suggest import completions, suggestion
 
 NEAR = 3
 """Bits in which the sketches of near copies differ at most."""
+_KEPT = 200
+"""Answers that are kept for the next time."""
+_STALE = 3
+"""How often all is asked anew because a commit is gone."""
 _DEEPEST = 20_000
 """Documents of the ranking that are read at most for one answer."""
+
+
+T = TypeVar("T")
+Each = Callable[[Callable[[Shard], bool], Sequence[Shard]], Iterable[bool]]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +63,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the query is expanded by its first results (RM3)."""
     rank_weight: float = 0.2
     """How much the static rank counts: a page of rank 1 has its score times 1 + this."""
+    filters: tuple[tuple[str, str], ...] = ()
+    """What pages must be beside the query: names of `query.FILTERS` and values."""
     weights: Weights = Weights()
     expansion: Expansion = Expansion()
 
@@ -85,6 +102,18 @@ class Answer(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     missing: tuple[int, ...] = ()
     """Shards that could not be asked."""
+    ranked: int = 0
+    """When the ranks of pages were made, in milliseconds; newer pages have none. 0: no page has one."""
+
+
+class Suggested(msgspec.Struct, frozen=True):
+    """What a reader is offered while writing."""
+
+    query: str
+    completions: tuple[str, ...]
+    """The text with its last word completed."""
+    suggestion: str
+    """The text as it may have been meant; "" if its last word can be completed."""
 
 
 class Search:
@@ -92,66 +121,136 @@ class Search:
 
     def __init__(
         self,
-        readers: Sequence[ShardReader],
+        readers: Sequence[Shard],
         *,
-        ranks: Ranks = no_ranks,
+        ranks: RankFile | None = None,
         language: str = "en",
         missing: Sequence[int] = (),
+        each: Each = map,
     ) -> None:
+        """`missing`: shards that cannot be asked at all. `each`: calls a function for every shard, at once if they
+        are elsewhere."""
         self._readers = readers
         self._ranks = ranks
         self._language = language
         self._missing = tuple(missing)
+        self._each = each
         self._made: tuple[object, Broker] | None = None
+        self._silent: dict[int, SilentError] = {}
+        self._cache: OrderedDict[object, Answer] = OrderedDict()
 
     def broker(self, asked: Asked) -> Broker:
-        """The broker of the newest commits."""
-        newer = [reader.reload() for reader in self._readers]
-        key = asked.weights, asked.rank_weight
-        if self._made is None or any(newer) or self._made[0] != key:
+        """The broker of the newest commits, of the shards that answer."""
+        reached = list(self._each(self._reached, self._readers))
+        readers = [reader for reader, there in zip(self._readers, reached, strict=True) if there]
+        if self._ranks is not None:
+            self._ranks.reload()
+        key = asked.weights, asked.rank_weight, self._commits(readers)
+        if self._made is None or self._made[0] != key:
             made = Broker(
-                self._readers,
+                readers,
                 weights=asked.weights,
-                ranks=self._ranks,
-                rank_weight=0.0 if self._ranks is no_ranks else asked.rank_weight,
+                ranks=self._ranks or no_ranks,
+                rank_weight=asked.rank_weight if self._ranks else 0.0,
                 language=self._language,
             )
             self._made = key, made
         return self._made[1]
 
+    def _reached(self, reader: Shard) -> bool:
+        """Whether a shard answers, with its newest commit."""
+        if reader.shard in self._silent:
+            return False
+        try:
+            reader.reload()
+        except SilentError as error:
+            self._silent[reader.shard] = error
+            return False
+        return True
+
+    def _commits(self, readers: Sequence[Shard]) -> object:
+        """All that an answer is made of: of which shards, which commits, which ranks."""
+        made = self._ranks.made if self._ranks is not None else 0
+        return tuple((reader.shard, reader.stamp) for reader in readers), made
+
+    def _asking(self, asked: Asked, work: Callable[[Broker], T]) -> T:
+        """What the shards say. One that falls silent is left out; if a commit is gone, all is asked anew."""
+        self._silent = {}
+        for _ in range(len(self._readers) + _STALE):
+            broker = self.broker(asked)
+            try:
+                return work(broker)
+            except SilentError as error:
+                self._silent[error.shard] = error
+            except StaleError:
+                pass
+        return work(self.broker(asked))
+
+    def _kept(self, asked: Asked, question: object, work: Callable[[Broker], Answer]) -> Answer:
+        """The same, or the answer of the last time if nothing has been committed since."""
+        begun = time.perf_counter()
+
+        def cached(broker: Broker) -> Answer:
+            key = question, asked, self._commits(broker.readers), tuple(sorted(self._silent))
+            answer = self._cache.get(key)
+            if answer is None:
+                answer = self._cache[key] = work(broker)
+                if len(self._cache) > _KEPT:
+                    self._cache.popitem(last=False)
+            self._cache.move_to_end(key)
+            return answer
+
+        answer = self._asking(asked, cached)
+        return msgspec.structs.replace(answer, milliseconds=(time.perf_counter() - begun) * 1000)
+
     def search(self, text: str, asked: Asked | None = None) -> Answer:
         """The answer to a query; takes any text."""
         asked = asked or Asked()
-        begun = time.perf_counter()
-        broker = self.broker(asked)
-        query = parse(text)
-        plan = broker.plan(query)
-        if asked.expand:
-            plan = rm3(broker, plan, asked.expansion)
-        return self._answer(broker, query, plan, asked, begun)
 
-    def like(self, url: str, asked: Asked | None = None) -> Answer | None:
-        """Pages like that of a URL; None if the index has no such page."""
+        def work(broker: Broker) -> Answer:
+            query = parse(text, asked.filters)
+            plan = broker.plan(query)
+            if asked.expand:
+                plan = rm3(broker, plan, asked.expansion)
+            return self._answer(broker, query, plan, asked)
+
+        return self._kept(asked, text, work)
+
+    def like(self, page: Page, asked: Asked | None = None) -> Answer | None:
+        """Pages like one of the index (like its original, if it is a copy); None if it has no text."""
         asked = asked or Asked()
-        begun = time.perf_counter()
-        broker = self.broker(asked)
-        for reader in self._readers:
-            for page in reader.with_term("url", url):
-                if not page.copy:
-                    plan = like(broker, page)
-                    return self._answer(broker, parse(""), plan, asked, begun, but=page)
-        return None
+        if page.copy:
+            found = self._asking(asked, lambda broker: _with(broker, "digest", page.digest))
+            page = next((each for each in found if not each.copy), page)
+        if page.copy:
+            return None
+
+        def work(broker: Broker) -> Answer:
+            query = parse("", asked.filters)
+            return self._answer(broker, query, like(broker, page, query.tree.must), asked, but=page)
+
+        return self._kept(asked, (page.id, page.position), work)
+
+    def suggest(self, text: str) -> Suggested:
+        """What the reader may be about to write, and what was meant by what is written."""
+
+        def work(broker: Broker) -> Suggested:
+            words = tuple(completions(broker, text))
+            return Suggested(text, words, "" if words else suggestion(broker, parse(text)))
+
+        return self._asking(Asked(), work)
+
+    def kinds(self) -> Totals:
+        """What there is to filter by."""
+        return self._asking(Asked(), lambda broker: broker.statistics.totals)
 
     def page(self, url: str) -> Page | None:
         """What the index keeps of a URL."""
-        self.broker(Asked())
-        for reader in self._readers:
-            for page in reader.with_term("url", url):
-                return page
-        return None
+        found = self._asking(Asked(), lambda broker: _with(broker, "url", url))
+        return found[0] if found else None
 
     def _answer(
-        self, broker: Broker, query: Query, plan: Plan, asked: Asked, begun: float, but: Page | None = None
+        self, broker: Broker, query: Query, plan: Plan, asked: Asked, but: Page | None = None
     ) -> Answer:
         empty = not plan.scored and not plan.condition.must and not plan.condition.never
         chosen = [] if empty else self._chosen(broker, plan, asked, but)
@@ -164,7 +263,7 @@ class Search:
         for row, others in chosen[asked.skip :]:
             page = broker.page(row)
             shown = snippet(page.text, terms, page.language or self._language, found, page.title)
-            copies = [copy.url for copy in self._copies(page)]
+            copies = [copy.url for copy in _copies(broker, page)]
             results.append(
                 Result(
                     page.url,
@@ -188,17 +287,12 @@ class Search:
             total,
             tuple(results),
             broker.statistics.totals.pages,
-            (time.perf_counter() - begun) * 1000,
+            0.0,
             meant,
-            query.notes,
-            self._missing,
+            (*query.notes, *(str(self._silent[shard]) for shard in sorted(self._silent))),
+            tuple(sorted({*self._missing, *self._silent})),
+            self._ranks.made if self._ranks is not None else 0,
         )
-
-    def _copies(self, page: Page) -> list[Page]:
-        if not page.digest:
-            return []
-        found = [copy for reader in self._readers for copy in reader.with_term("digest", page.digest, 20)]
-        return [copy for copy in found if copy.id != page.id and copy.copy]
 
     def _chosen(
         self, broker: Broker, plan: Plan, asked: Asked, but: Page | None
@@ -242,6 +336,17 @@ class Search:
             chosen.append((row, []))
             kept.append((digest, sketch))
         return chosen[1:] if but is not None else chosen
+
+
+def _with(broker: Broker, field: str, value: str | int) -> list[Page]:
+    """Documents of all shards by an exact value."""
+    return [page for reader in broker.readers for page in reader.with_term(field, value, 20)]
+
+
+def _copies(broker: Broker, page: Page) -> list[Page]:
+    if not page.digest:
+        return []
+    return [copy for copy in _with(broker, "digest", page.digest) if copy.id != page.id and copy.copy]
 
 
 def _same(kept: Sequence[tuple[int, int]], digest: int, sketch: int) -> int | None:

@@ -61,9 +61,10 @@ def snippet(
 ) -> Snippet:
     """The best stretch of a text; `found` is `finder(terms)`.
 
-    A first line that is `skip` (the title) is left out.
+    A first line that is `skip` (the title), or part of it, is left out: the reader has seen it.
     """
-    start = len(skip) if skip and text.startswith(f"{skip}\n") else 0
+    line = text.partition("\n")[0]
+    start = len(line) if line in skip and len(line) < len(text) else 0
     text = text[start : start + _SEARCHED].lstrip()
     hits = _hits(text, terms, language, found) if found is not None else []
     if not hits:

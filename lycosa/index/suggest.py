@@ -1,8 +1,8 @@
 """What the reader may have meant: a word that hardly any page has, beside one that is spelled nearly the same and
-that many have.
+that many have. And what the reader may be about to write: words that begin as the last one does.
 
 The index knows terms, not words. The word that is shown for a term is the most frequent word of that term on the
-page that has it first.
+pages that have it first.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from collections import Counter
 
 from lycosa.index.broker import Broker, within
 from lycosa.index.plan import All, AnyOf, Plan
-from lycosa.index.query import Query
+from lycosa.index.query import Query, parse
 from lycosa.index.reader import Clause
-from lycosa.index.words import is_unspaced, runs_of, terms_of
+from lycosa.index.words import fold, is_unspaced, runs_of, terms_of
 
 _RARER = 20
 """How many times more pages the suggested word is in."""
+_VOCABULARY = 5_000
+"""Terms of a shard that are looked at to complete a word."""
+_SHORTEST = 3
+_PAGES = 3
+"""Pages on which the word of a term is looked for."""
 _MOST_WORDS = 8
 """A longer query is a text, and not looked at."""
 
@@ -50,16 +55,36 @@ def suggestion(broker: Broker, query: Query) -> str:
     return better if better != query.text else ""
 
 
-def _shown(broker: Broker, term: str, languages: list[str]) -> str:
+def completions(broker: Broker, text: str, most: int = 8) -> list[str]:
+    """The text with its last word completed, the words of most pages first; none for less than two letters."""
+    runs = runs_of(text)
+    start = fold(runs[-1]) if runs and text.endswith(runs[-1]) else ""
+    if len(start) < 2 or is_unspaced(start):
+        return []
+    found: Counter[str] = Counter()
+    for reader in broker.readers:
+        found.update(dict(reader.counted("body", start, _VOCABULARY)))
+        # The term of a word that is being written may be shorter than what is there of it.
+        for end in range(_SHORTEST, len(start)):
+            found[start[:end]] += reader.df("body", start[:end])
+    languages = broker.languages(parse(text))
+    before = text[: len(text) - len(runs[-1])]
+    words: dict[str, None] = {}
+    for term, count in sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[: 3 * most]:
+        if count and len(words) < most and (word := _shown(broker, term, languages, start)):
+            words[before + word] = None
+    return list(words)
+
+
+def _shown(broker: Broker, term: str, languages: list[str], start: str = "") -> str:
     clause = Clause("body", (term,))
-    rows = broker.top(Plan((clause,), (), All(should=(AnyOf((0,)),)), True), 1)
-    if not rows:
-        return ""
-    page = broker.page(rows[0])
-    language = page.language or languages[0]
-    words = Counter(
-        run.lower()
-        for run in runs_of(f"{page.title}\n{page.text[:50_000]}")
-        if terms_of(run, language) == term
-    )
+    words: Counter[str] = Counter()
+    for row in broker.top(Plan((clause,), (), All(should=(AnyOf((0,)),)), True), _PAGES):
+        page = broker.page(row)
+        language = page.language or languages[0]
+        words.update(
+            run.lower()
+            for run in runs_of(f"{page.title}\n{page.text[:50_000]}")
+            if terms_of(run, language) == term and fold(run).startswith(start)
+        )
     return min(words, key=lambda word: (-words[word], word), default="")

@@ -3,6 +3,7 @@
     /               now: numbers that follow the crawl, charts, answers
     /sites, /site   the table of sites, and one of them
     /url            what happened to a URL: explain, and the page in the archive
+    /search         the index of its pages, searched
     /report         the report
     /api/...        the same for programs, as JSON (`/openapi.json` describes it); /metrics for Prometheus
     /events         server-sent events: the numbers of the first page, every second
@@ -33,7 +34,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lycosa.ask.explain import Explanation, as_plain, find
 from lycosa.ask.export import body_of
 from lycosa.ask.html_parts import text
-from lycosa.ask.json_form import iso, safe
+from lycosa.ask.json_form import iso
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.report import Gauge, make_report
 from lycosa.ask.report_html import render
@@ -45,6 +46,8 @@ from lycosa.serve import pages
 from lycosa.serve.description import description
 from lycosa.serve.guard import ARCHIVED, OURS, Asked, Guard, Verdict, without_token
 from lycosa.serve.metrics import TYPE, exposition
+from lycosa.serve.responses import Json, Page
+from lycosa.serve.search import search_handlers
 from lycosa.serve.sites import COLUMNS, SiteRow, Sites
 
 T = TypeVar("T")
@@ -63,19 +66,6 @@ _SHOWN = (
 )
 """Types of archived bodies that a browser is given; others as plain text of their first part."""
 _LARGEST = 8 << 20
-
-
-class Page(HTMLResponse):
-    """A page of ours."""
-
-
-class Json(Response):
-    """A document; characters that a terminal would act on are escaped."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        return safe(msgspec.json.encode(content))
 
 
 class Table(NamedTuple):
@@ -284,6 +274,7 @@ def application(directory: Path, guard: Guard) -> ASGIApp:
         "/api/sites": api_sites,
         "/api/site": api_site,
         "/api/explain": api_explain,
+        **search_handlers(crawl.reader, page),
         "/metrics": metrics,
         "/openapi.json": openapi,
         "/health": health,

@@ -4,10 +4,67 @@ from __future__ import annotations
 
 from typing import Any
 
+from lycosa.serve.search import DEEPEST, MOST
 from lycosa.serve.sites import COLUMNS, PER_PAGE
 from lycosa.version import VERSION
 
 _JSON = "application/json"
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": sorted(properties), "properties": properties}
+
+
+def _list(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+_TEXT = {"type": "string"}
+_COUNT = {"type": "integer"}
+_NUMBER = {"type": "number"}
+_TIME = {"type": ["string", "null"], "format": "date-time"}
+_RESULT = _object(
+    url=_TEXT,
+    title=_TEXT,
+    score=_NUMBER,
+    snippet=_object(text=_TEXT, marks=_list(_list(_COUNT))),
+    host=_TEXT,
+    language=_TEXT,
+    type=_TEXT,
+    date=_TIME,
+    at=_TIME,
+    depth=_COUNT,
+    rank=_NUMBER,
+    id=_TEXT,
+    others=_list(_TEXT),
+)
+_ANSWER = _object(
+    query=_TEXT,
+    total=_COUNT,
+    pages=_COUNT,
+    milliseconds=_NUMBER,
+    ranked=_TIME,
+    suggestion=_TEXT,
+    notes=_list(_TEXT),
+    missing=_list(_COUNT),
+    results=_list(_RESULT),
+)
+_DOCUMENT = _object(
+    url=_TEXT,
+    title=_TEXT,
+    headings=_list(_TEXT),
+    text=_TEXT,
+    anchors=_list(_TEXT),
+    language=_TEXT,
+    type=_TEXT,
+    date=_TIME,
+    at=_TIME,
+    depth=_COUNT,
+    digest={"type": ["string", "null"]},
+    copy={"type": "boolean"},
+    id=_TEXT,
+)
+_SUGGESTED = _object(query=_TEXT, completions=_list(_TEXT), suggestion=_TEXT)
 
 
 def description() -> dict[str, Any]:
@@ -44,6 +101,44 @@ def description() -> dict[str, Any]:
                 _parameter("u", "The URL, with or without its scheme.", required=True),
                 missing="It is no URL.",
             ),
+            "/api/search": _get(
+                "search",
+                "Pages that match, the best first.",
+                _parameter("q", "Words, and what `lycosa search --help` says of queries."),
+                _parameter("like", "A URL: pages like that one, instead of a query."),
+                _parameter("count", "How many results.", kind="integer", default=10, minimum=1, maximum=MOST),
+                _parameter(
+                    "skip", "Results to pass over.", kind="integer", default=0, minimum=0, maximum=DEEPEST
+                ),
+                _parameter("site", "Only of this host, or of this directory of it (example.org/docs/)."),
+                _parameter("type", "Only of this type: pdf, html, text/plain."),
+                _parameter("lang", "Only in this language, two or three letters."),
+                _parameter("after", "Only modified (or else fetched) then or later: 2024, 2024-05-01."),
+                _parameter("before", "Only modified (or else fetched) before: 2024, 2024-05-01."),
+                _parameter(
+                    "per_host", "At most so many of a host; 0: any number.", kind="integer", default=0
+                ),
+                _parameter("fold", "0: copies are results of their own.", kind="integer", default=1),
+                _parameter("expand", "1: add words of the best results.", kind="integer", default=0),
+                _parameter("rank_weight", "What the pages' rank counts.", kind="number", default=0.2),
+                missing="There is no index (the error names the command that makes it), or no such page.",
+                wrong="A parameter is wrong; the error names it.",
+                answer=_ANSWER,
+            ),
+            "/api/doc": _get(
+                "doc",
+                "What the index keeps of a page.",
+                _parameter("u", "Its URL.", required=True),
+                missing="There is no index, or no such page in it.",
+                answer=_DOCUMENT,
+            ),
+            "/api/suggest": _get(
+                "suggest",
+                "What a reader may be about to write, or may have meant.",
+                _parameter("q", "What is written so far.", required=True),
+                missing="There is no index.",
+                answer=_SUGGESTED,
+            ),
             "/metrics": _get("metrics", "The crawl for Prometheus.", media="text/plain"),
             "/health": {
                 "get": {
@@ -67,17 +162,25 @@ def _parameter(name: str, words: str, *, kind: str = "string", required: bool = 
     }
 
 
-def _get(name: str, words: str, *parameters: Any, media: str = _JSON, missing: str = "") -> dict[str, Any]:
-    schema: dict[str, Any] = (
-        {"schema": {"type": "object"}} if media == _JSON else {"schema": {"type": "string"}}
-    )
+def _get(
+    name: str,
+    words: str,
+    *parameters: Any,
+    media: str = _JSON,
+    missing: str = "",
+    wrong: str = "",
+    answer: Any = None,
+) -> dict[str, Any]:
+    schema = {"schema": answer or {"type": "object" if media == _JSON else "string"}}
     responses: dict[str, Any] = {
         "200": {"description": "The answer.", "content": {media: schema}},
         "401": {"description": "The token is missing or wrong."},
     }
     if missing:
         responses["404"] = {"description": missing}
-    answer: dict[str, Any] = {"operationId": name, "summary": words, "responses": responses}
+    if wrong:
+        responses["400"] = {"description": wrong}
+    told: dict[str, Any] = {"operationId": name, "summary": words, "responses": responses}
     if parameters:
-        answer["parameters"] = list(parameters)
-    return {"get": answer}
+        told["parameters"] = list(parameters)
+    return {"get": told}

@@ -33,7 +33,7 @@ from lycosa.crawl.status import Status
 from lycosa.records import Robots
 from lycosa.serve.sites import COLUMNS, PER_PAGE, SiteRow
 
-MENU = (("/", "Now"), ("/sites", "Sites"), ("/url", "A URL"), ("/report", "Report"))
+MENU = (("/", "Now"), ("/sites", "Sites"), ("/url", "A URL"), ("/search", "Search"), ("/report", "Report"))
 _HEADS = {
     "site": "Site",
     "pages": "#Pages",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -154,3 +157,39 @@ def test_any_bytes_have_some_text(body: bytes, media: str) -> None:
 def test_hostile_xml_is_read_once(body: str) -> None:
     text_of(body.encode(), "text/xml")
     text_of(packed(word__document=body), WORD)
+
+
+def flood(size: int) -> bytes:
+    """A PDF of a page whose content unpacks to so many bytes."""
+    packed = zlib.compress(b"BT /F1 12 Tf 72 720 Td (Tomatoes) Tj ET\n%" + b" " * size, 9)
+    parts = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R"
+        b" /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream" % (len(packed), packed),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    made = b"%PDF-1.4\n"
+    for number, part in enumerate(parts, 1):
+        made += b"%d 0 obj\n%s\nendobj\n" % (number, part)
+    return made + b"trailer << /Size 6 /Root 1 0 R >>\n%%EOF"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+@pytest.mark.parametrize("seconds", [0, 10], ids=["alone", "with a limit of time that is lower already"])
+def test_the_limit_of_memory_acts(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    if seconds:
+        run = subprocess.run
+
+        def limited(command: list[str], **more: object) -> object:
+            code = (
+                f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds}))"
+            )
+            return run([command[0], "-c", f"{code}; os.execv(sys.argv[1], sys.argv[1:])", *command], **more)  # type: ignore[call-overload]
+
+        monkeypatch.setattr(subprocess, "run", limited)
+    body, small = flood(96 << 20), Limits(memory=64 << 20)
+    assert text_of(body, "application/pdf") == "Tomatoes"
+    assert text_of(body, "application/pdf", limits=small) == ""
+    assert text_of(pdf("Tomatoes want sun."), "application/pdf", limits=small) == "Tomatoes want sun."

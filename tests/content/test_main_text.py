@@ -131,3 +131,15 @@ def test_scores_are_probabilities() -> None:
     assert ((said >= 0) & (said <= 1)).all()
     assert said.max() > 0.9
     assert said.min() < 0.1
+
+
+def test_the_one_first_heading_and_the_sign_behind_headings() -> None:
+    body = "".join(
+        f"<h2>Part {n}<a class=headerlink href=#p{n}>¶</a></h2><p>{'Some words of it. ' * 20}</p>"
+        for n in range(3)
+    )
+    found = main_text(f"<header><h1>All about it<a href=#>¶</a></h1></header><main>{body}</main>")
+    assert found.heading == "All about it"
+    assert "¶" not in found.text and "Part 1" in found.headings
+    assert main_text("<h1>one</h1><h1>two</h1><p>text").heading == ""
+    assert main_text("").heading == ""

@@ -12,9 +12,9 @@ from lycosa.index import anchors as module
 from lycosa.index.anchors import Anchors
 
 
-def test_texts_and_ranks(tmp_path: Path) -> None:
+def test_texts(tmp_path: Path) -> None:
     anchors = Anchors(DiskFiles(tmp_path), "made")
-    assert anchors.texts(5) == () and anchors.ranks([5]) == [0.0] and anchors.last == 0
+    assert anchors.texts(5) == () and anchors.last == 0
     for text in ("home", "start", "home", ""):
         anchors.add(5, 1, text, True)
     anchors.add(2**64 - 1, 0, "far\n away", True)
@@ -27,8 +27,6 @@ def test_texts_and_ranks(tmp_path: Path) -> None:
     assert again.texts(2**64 - 1) == ("far away",)
     assert again.manifest.places == [[0, 5, 5]] and again.last == 2
     assert list(again.changed(1, 0)) == [5, 5] and list(again.changed(0, 1)) == []
-    few, none = again.ranks([5, 6])
-    assert 0 < few < 1 and none == 0
     with pytest.raises(StorageError, match="another crawl"):
         Anchors(DiskFiles(tmp_path), "other")
 
@@ -43,8 +41,6 @@ def test_runs_are_merged(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.run"))) == 3 and not list(tmp_path.glob("*.texts"))
     assert set(anchors.texts(1)) == {f"text {number}" for number in range(1, module.MOST_RUNS + 3, 3)}
     assert anchors.texts(7) == ("seven",)
-    (rank,) = anchors.ranks([7])
-    assert rank == pytest.approx(module.math.log1p(module.MOST_RUNS + 3) / module.math.log1p(10_000))
     assert list(anchors.changed(0, anchors.last)) == []
 
 

@@ -23,7 +23,7 @@ from lycosa.index.schema import Page
 from lycosa.index.writer import ShardWriter
 from tests.index.made import page, shards
 
-WORDS = ("ape", "bee", "cat", "dog", "elk", "fox", "gnu", "hen")
+WORDS = ("ape", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "host", "hosts")
 QUERIES = (
     *("ape", "ape bee", "ape bee cat dog elk fox", "ape ape bee", "+ape bee", "ape AND bee", "cat -dog"),
     *(
@@ -36,6 +36,7 @@ QUERIES = (
         "intitle:ape",
         "-ape",
     ),
+    *("hosts", "hosts ape", '"ape hosts"', "+hosts cat", "inheading:hosts OR hosts"),
     *("site:a.test ape", "type:pdf", "ape type:pdf", "bee inurl:a"),
 )
 
@@ -52,7 +53,10 @@ histories = st.lists(st.lists(versions, max_size=12), min_size=1, max_size=4)
 
 def made(version: tuple[int, str, str, str, bool]) -> Page:
     number, text, title, media, _ = version
-    return page(number, text, title[:40].strip(), type=media, at=1_700_000_000_000 + number % 3)
+    language = "es" if number % 4 == 0 else "en"  # of "hosts" the one makes "hosts", the other "host"
+    return page(
+        number, text, title[:40].strip(), type=media, at=1_700_000_000_000 + number % 3, language=language
+    )
 
 
 def written(

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lycosa.files import DiskFiles
+from lycosa.index.query import parse
+from lycosa.index.ranks import RankFile, write_ranks
 from lycosa.index.search import Asked, Search
 from tests.index.made import page, shards
 
@@ -106,10 +110,12 @@ def test_a_misspelled_word(search: Search, tmp_path: Path) -> None:
 
 
 def test_more_like_a_page(search: Search) -> None:
-    answer = search.like("http://a.test/1")
+    page = search.page("http://a.test/1")
+    assert page is not None
+    answer = search.like(page)
     assert answer is not None
     assert {result.id for result in answer.results} == {2, 3}
-    assert search.like("http://a.test/99") is None
+    assert search.page("http://a.test/99") is None
 
 
 def test_copies_are_folded(tmp_path: Path) -> None:
@@ -143,7 +149,9 @@ def test_at_most_n_of_a_host(tmp_path: Path) -> None:
 
 def test_the_rank_counts(tmp_path: Path) -> None:
     readers = shards(tmp_path, [page(n, "lichens") for n in (1, 2, 3)], 2)
-    search = Search(readers, ranks=lambda ids: [0.5 if number == 3 else 0.0 for number in ids])
+    files = DiskFiles(tmp_path)
+    write_ranks(files, 1, np.array([3], np.uint64), np.array([0.5], np.float32))
+    search = Search(readers, ranks=RankFile(files))
     ranked = search.search("lichens", Asked(rank_weight=1.0)).results
     assert [r.id for r in ranked] == [3, 1, 2]
     assert ranked[0].score == pytest.approx(1.5 * ranked[1].score) and ranked[0].rank == 0.5
@@ -169,3 +177,35 @@ def test_expansion_without_common_words(tmp_path: Path) -> None:
 @given(st.text(alphabet='wolf spider()"+-~*:AND OR\x00site東', max_size=40) | st.text(max_size=40))
 def test_hostile_queries(search: Search, query: str) -> None:
     search.search(query)
+
+
+def test_a_word_with_several_terms_counts_as_one(tmp_path: Path) -> None:
+    """The rare term of a language that leaves the word as it is must not outweigh the word itself."""
+    pages = [page(n, f"virtual host number {n} and other hosts of page {n}") for n in range(40)]
+    pages.append(page(100, "virtual hosts are hosts, and a host may be virtual", "Virtual hosts"))
+    foreign = "de los hosts y del host virtual"
+    pages += [page(200 + n, f"{foreign} {n} {'palabra ' * (3 + n)}", language="es") for n in range(4)]
+    search = Search(shards(tmp_path, pages, 2))
+    broker = search.broker(Asked())
+    plan = broker.plan(parse("hosts"))
+    body = [clause for clause in plan.scored if clause.field == "body"]
+    assert {clause.terms for clause in body} == {("host",), ("hosts",)}
+    assert len({broker.statistics.weight(clause) for clause in body}) == 1
+    results = search.search("virtual hosts", Asked(fold=False)).results
+    assert results[0].id == 100
+    assert results[1].language == "en"
+
+
+def test_function_words_are_those_of_one_language(tmp_path: Path) -> None:
+    pages = [page(n, f"how to make a table {n}") for n in range(30)]
+    pages += [page(100 + n, f"so wird der tisch zu einem {n}", language="de") for n in range(10)]
+    pages += [page(200, "die hard is a film"), page(201, "hard words")]
+    broker = Search(shards(tmp_path, pages)).broker(Asked())
+
+    def terms(text: str) -> set[str]:
+        return {term for clause in broker.plan(parse(text)).scored for term in clause.terms}
+
+    assert "tabl" in terms("how to make a table")
+    assert not terms("how to make a table") & {"how", "to", "a"}
+    assert not terms("wie wird der tisch") & {"der"} and "tisch" in terms("wie wird der tisch")
+    assert "die" in terms("die hard")  # one such word makes no German of it

@@ -38,3 +38,10 @@ def test_a_word_longer_than_a_snippet() -> None:
     word = "ab" * 40
     shown, _ = made(f"{'x' * 1000} abab {word * 20} abab", "abab")
     assert len(shown) <= WIDTH + 4
+
+
+def test_a_first_line_that_the_title_has_is_not_repeated() -> None:
+    text = "Virtual hosts\nWhat they are."
+    assert snippet(text, (), "en", None, "Virtual hosts - Apache").text == "What they are."
+    assert snippet(text, (), "en", None, "Other").text.startswith("Virtual hosts")
+    assert snippet("Virtual hosts", (), "en", None, "Virtual hosts").text == "Virtual hosts"

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from starlette.types import ASGIApp
 
+from lycosa.ask.indexing import Indexing
 from lycosa.errors import ConfigError
 from lycosa.records import Skipped, Why
 from lycosa.serve.app import application
@@ -33,6 +34,8 @@ def made(tmp_path: Path) -> MadeCrawl:
     made.fetch(PAGE, title=EVIL, body=b"<script>alert(2)</script>", keep=True)
     made.log(Skipped(made.tick(), "http://a.test/no", 1, Why.ROBOTS, EVIL), made.shard_of("http://a.test/"))
     made.close()
+    with Indexing(made.reader()) as indexing:
+        indexing.round()
     return made
 
 
@@ -42,13 +45,28 @@ def app(made: MadeCrawl) -> ASGIApp:
 
 
 def get(app: ASGIApp, target: str) -> Answer:
-    return asyncio.run(ask(app, target, authorization=f"Bearer {TOKEN}"))
+    return asyncio.run(ask(app, target, accept="text/html", authorization=f"Bearer {TOKEN}"))
 
 
+QUESTIONS = {
+    "/api/site": "?s=http://a.test",
+    "/api/explain": "?u=a.test",
+    "/api/search": "?q=hello",
+    "/api/doc": "?u=http://a.test/",
+    "/api/suggest": "?q=hel",
+}
 PATHS = (
     *("/", "/part/now", "/sites", "/site?s=http://a.test", "/url", "/url?u=http://a.test/", "/report"),
     *("/report/page", "/archived?u=http://a.test/", "/api/status", "/api/history", "/api/sites"),
     *("/api/site?s=http://a.test", "/api/explain?u=a.test/", "/metrics", "/openapi.json"),
+    *("/search", "/search?q=hello", "/search?q=nothing+at+all", "/search?like=http://a.test/"),
+    *(
+        "/api/search?q=hello",
+        "/api/doc?u=http://a.test/",
+        "/api/suggest?q=hel",
+        "/doc?u=a.test/",
+        "/suggest?q=a",
+    ),
     *("/static/style.css", "/static/page.js"),
 )
 
@@ -114,7 +132,7 @@ def test_the_description_has_every_path_for_programs(app: ASGIApp) -> None:
     wanted = {path.partition("?")[0] for path in PATHS if path.startswith(("/api", "/metrics"))}
     assert set(told) == {*wanted, "/health"}
     for path, entry in told.items():
-        target = path + {"/api/site": "?s=http://a.test", "/api/explain": "?u=a.test"}.get(path, "")
+        target = path + QUESTIONS.get(path, "")
         media = next(iter(entry["get"]["responses"]["200"].get("content", {"text/plain": None})))
         assert get(app, target).headers["content-type"].startswith(media)
 

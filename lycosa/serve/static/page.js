@@ -26,3 +26,19 @@ for (const part of document.querySelectorAll("[data-part]")) {
     } catch { /* the server is gone: what is shown stays */ }
   }, 5000);
 }
+
+// Words while one writes. Without this the page only corrects what was sent.
+const words = document.getElementById("words");
+if (words) {
+  const field = document.getElementById("q");
+  let asked = "";
+  field.addEventListener("input", async () => {
+    const text = asked = field.value;
+    if (!/\p{L}{2}$/u.test(text)) return;
+    try {
+      const answer = await fetch("/api/suggest?q=" + encodeURIComponent(text));
+      if (!answer.ok || asked !== text) return;
+      words.replaceChildren(...(await answer.json()).completions.map((word) => new Option(word, word)));
+    } catch { /* the server is gone */ }
+  });
+}

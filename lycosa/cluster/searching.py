@@ -1,0 +1,265 @@
+"""Shards of a search index elsewhere: who has one answers for it over the engine, who searches asks in time.
+
+    answering = await answer(engine.requests, reader, "replica-a")      who has the index of a shard
+    search = remote(engine.requests, loop, range(16), seconds=0.5)      who searches; `search.search` in a thread
+
+Scores and order are those of one index over all the shards that answer (`lycosa.index.broker`); one that does not
+is named in the answer ("shard 3 did not answer in 0.5 s"), and is asked again the next time.
+
+    subject   := "search." shard
+    question  := [replica, stamp, method, arguments]        MessagePack
+    answer    := zlib([OK, value] | [STALE, null] | [FAILED, message])
+
+A method is one of `lycosa.index.reader.Shard`'s. Queries travel as what they are made of, and are made where they
+are asked. Addresses and counts of terms hold for one commit of one index, so a question names both: `open` is
+answered by every replica, and the first answer chooses the replica for the rest of the question; the others keep
+silent. A replica that has a newer commit says STALE, and the searcher begins anew.
+
+So a replica of a hot shard is one more process that answers for it, over an index of its own (each follows the log
+by itself; commits need not be the same). An index is a fold over the log: who takes a shard over has it made from
+the log by `lycosa index`, and answers once it is there.
+
+Answers are made on the event loop: have a process of its own for them, and not that of a crawl. Of a page's text
+the first `MOST_TEXT` characters travel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import numpy as np
+import tantivy
+
+from lycosa.engine.protocol import Answering, Requests, Unavailable, got
+from lycosa.errors import LycosaError, StorageError
+from lycosa.index.query import Dates, Filter
+from lycosa.index.ranks import RankFile
+from lycosa.index.reader import Clause, Hit, Occurrences, ShardReader, SilentError, StaleError, Totals
+from lycosa.index.schema import Page
+from lycosa.index.search import Search
+
+OK, STALE, FAILED = 0, 1, 2
+MOST_TEXT = 200_000
+SECONDS = 0.5
+_AT_ONCE = 64
+
+
+def subject(shard: int) -> str:
+    return f"search.{shard}"
+
+
+# -- who has the index
+
+
+class Answers:
+    """Answers for one shard."""
+
+    def __init__(self, reader: ShardReader, replica: str) -> None:
+        self._reader = reader
+        self._replica = replica
+        self._methods: dict[str, Callable[..., Any]] = {
+            "dfs": reader.dfs,
+            "counted": reader.counted,
+            "count": self._count,
+            "top": self._top,
+            "newest": self._newest,
+            "occurrences": self._occurrences,
+            "page": self._page,
+            "column": self._column,
+            "with_term": self._with_term,
+        }
+
+    def __call__(self, data: bytes) -> bytes | None:
+        """The answer to a question; None, silence, if it is meant for another replica."""
+        replica, stamp, method, arguments = msgspec.msgpack.decode(data)
+        if method != "open" and replica != self._replica:
+            return None
+        try:
+            if method == "open":
+                found: list[Any] = [OK, self._open()]
+            elif stamp != self._stamp():
+                found = [STALE, None]
+            else:
+                found = [OK, self._methods[method](*arguments)]
+        except (LycosaError, OSError, ValueError, TypeError, KeyError) as error:
+            found = [FAILED, str(error)]
+        return zlib.compress(msgspec.msgpack.encode(found), 1)
+
+    def _stamp(self) -> str:
+        return str(self._reader.stamp)
+
+    def _open(self) -> Any:
+        self._reader.reload()
+        return self._replica, self._stamp(), self._reader.totals, self._reader.averages
+
+    def _count(self, query: Any) -> int:
+        return self._reader.count(self._made(query))
+
+    def _top(self, query: Any, most: int) -> Any:
+        return _plain(self._reader.top(self._made(query), most))
+
+    def _newest(self, query: Any, most: int) -> Any:
+        return _plain(self._reader.newest(self._made(query), most))
+
+    def _occurrences(self, clauses: list[Any], hits: list[Any]) -> Any:
+        made = [Hit(score, _address(at), identity) for score, at, identity in hits]
+        found = self._reader.occurrences([_clause(*parts) for parts in clauses], made)
+        return [(tf.tolist(), length.tolist()) for tf, length in found]
+
+    def _page(self, at: Any) -> Page:
+        return _short(self._reader.page(_address(at)))
+
+    def _column(self, name: str, addresses: list[Any]) -> list[int]:
+        return self._reader.column(name, [_address(at) for at in addresses])
+
+    def _with_term(self, field: str, value: str | int, most: int) -> list[Page]:
+        return [_short(page) for page in self._reader.with_term(field, value, most)]
+
+    def _made(self, query: Any) -> Any:
+        kind, *parts = query
+        reader = self._reader
+        if kind == "boolean":
+            return reader.boolean([(occur, self._made(part)) for occur, part in parts[0]])
+        if kind == "clause":
+            made = reader.clause(_clause(*parts[0]), parts[1])
+            return tantivy.Query.empty_query() if made is None else made
+        if kind == "matching":
+            return reader.matching(_clause(*parts[0]))
+        if kind == "everything":
+            return reader.everything()
+        return reader.filter(Dates(*parts) if kind == "dates" else Filter(*parts))
+
+
+def _clause(field: str, terms: Any, boost: float, slop: int, alike: Any) -> Clause:
+    return Clause(field, tuple(terms), boost, slop, tuple(map(tuple, alike)))
+
+
+def _plain(hits: Sequence[Hit]) -> Any:
+    return [(hit.score, (hit.address.segment_ord, hit.address.doc), hit.id) for hit in hits]
+
+
+def _address(at: Sequence[int]) -> Any:
+    return tantivy.DocAddress(*at)
+
+
+def _short(page: Page) -> Page:
+    return msgspec.structs.replace(page, text=page.text[:MOST_TEXT])
+
+
+async def answer(requests: Requests, reader: ShardReader, replica: str) -> Answering:
+    """Answer for the shard of a reader. `replica`: a name that no other index of the shard has."""
+    return got(await requests.answer(subject(reader.shard), Answers(reader, replica)))
+
+
+# -- who searches
+
+
+class RemoteShard:
+    """A shard that others have the index of. Called in threads beside the loop."""
+
+    def __init__(
+        self, requests: Requests, loop: asyncio.AbstractEventLoop, shard: int, seconds: float = SECONDS
+    ) -> None:
+        self._requests = requests
+        self._loop = loop
+        self._seconds = seconds
+        self.shard = shard
+        self.stamp: object = None
+        self.totals = Totals(0, {}, {})
+        self.averages: dict[str, float] = {}
+        self._replica = self._commit = ""
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        data = msgspec.msgpack.encode((self._replica, self._commit, method, arguments))
+        asking = self._requests.ask(subject(self.shard), data, self._seconds)
+        answer = asyncio.run_coroutine_threadsafe(asking, self._loop).result()
+        if isinstance(answer, Unavailable):
+            raise SilentError(self.shard, self._seconds)
+        outcome, value = msgspec.msgpack.decode(zlib.decompress(answer))
+        if outcome == STALE:
+            raise StaleError(f"shard {self.shard} has a newer commit")
+        if outcome == FAILED:
+            raise StorageError(f"shard {self.shard}: {value}")
+        return value
+
+    def reload(self) -> bool:
+        replica, commit, totals, averages = self._ask("open")
+        if (replica, commit) == self.stamp:
+            return False
+        self._replica, self._commit = replica, commit
+        self.stamp = replica, commit
+        self.totals, self.averages = msgspec.convert(totals, Totals), averages
+        return True
+
+    def df(self, field: str, term: str) -> int:
+        return self.dfs([(field, term)])[0]
+
+    def dfs(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        found: list[int] = self._ask("dfs", pairs)
+        return found
+
+    def vocabulary(self, field: str, prefix: str, most: int) -> list[str]:
+        return [term for term, _ in self.counted(field, prefix, most)]
+
+    def counted(self, field: str, prefix: str, most: int) -> list[tuple[str, int]]:
+        return [(term, count) for term, count in self._ask("counted", field, prefix, most)]
+
+    def clause(self, clause: Clause, weight: float) -> Any:
+        return "clause", clause, weight
+
+    def matching(self, clause: Clause) -> Any:
+        return "matching", clause
+
+    def filter(self, node: Filter | Dates) -> Any:
+        if isinstance(node, Dates):
+            return "dates", node.start, node.end
+        return "filter", node.name, node.value
+
+    def everything(self) -> Any:
+        return ("everything",)
+
+    def boolean(self, parts: Sequence[tuple[str, Any]]) -> Any:
+        return "boolean", parts
+
+    def count(self, query: Any) -> int:
+        return int(self._ask("count", query))
+
+    def top(self, query: Any, most: int) -> list[Hit]:
+        return [Hit(score, tuple(at), identity) for score, at, identity in self._ask("top", query, most)]
+
+    def newest(self, query: Any, most: int) -> list[Hit]:
+        return [Hit(score, tuple(at), identity) for score, at, identity in self._ask("newest", query, most)]
+
+    def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]:
+        found = self._ask("occurrences", clauses, hits)
+        return [Occurrences(np.array(tf, np.float64), np.array(length, np.float64)) for tf, length in found]
+
+    def page(self, address: Any) -> Page:
+        return msgspec.convert(self._ask("page", address), Page)
+
+    def column(self, name: str, addresses: list[Any]) -> list[int]:
+        found: list[int] = self._ask("column", name, addresses)
+        return found
+
+    def with_term(self, field: str, value: str | int, most: int = 100) -> list[Page]:
+        return msgspec.convert(self._ask("with_term", field, value, most), list[Page])
+
+
+def remote(
+    requests: Requests,
+    loop: asyncio.AbstractEventLoop,
+    shards: Sequence[int],
+    *,
+    seconds: float = SECONDS,
+    language: str = "en",
+    ranks: RankFile | None = None,
+) -> Search:
+    """Search over shards elsewhere. `ranks`: of all pages, where the searcher has them."""
+    pool = ThreadPoolExecutor(min(len(shards), _AT_ONCE) or 1, "lycosa-search")
+    readers = [RemoteShard(requests, loop, shard, seconds) for shard in shards]
+    return Search(readers, ranks=ranks, language=language, each=pool.map)

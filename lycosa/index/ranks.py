@@ -1,0 +1,91 @@
+"""Static ranks of pages, kept beside the index: one file, replaced atomically.
+
+    ranks := "LyRNK1\\r\\n" made:u64 count:u64 keys:u64×count ranks:f32×count
+
+`made` is when they were made, in milliseconds; keys ascend. They are of the links that were known then: a page
+that came later has the rank 0 until they are made anew, which `Answer.ranked` lets the reader see.
+
+A rank is ln(1 + n·p) / ln(1 + 10,000), at most 1, where p is the page's PageRank and n the number of URLs in the
+graph: a page of average PageRank has 0.075, one of a thousand times that 0.75, however large the crawl is.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.errors import StorageError
+from lycosa.files import DiskFiles, write_whole
+
+NAME = "ranks"
+_MAGIC = b"LyRNK1\r\n"
+_HEAD = struct.Struct("<8sQQ")
+_FULL = 10_000.0
+
+
+def scaled(values: NDArray[np.float64], nodes: int) -> NDArray[np.float32]:
+    """Ranks of PageRanks, which add up to 1 over so many nodes."""
+    return np.minimum(np.log1p(values * nodes) / math.log1p(_FULL), 1.0).astype(np.float32)
+
+
+def write_ranks(files: DiskFiles, made: int, keys: NDArray[np.uint64], ranks: NDArray[np.float32]) -> None:
+    """Have these ranks from now on."""
+    order = np.argsort(keys)
+    head = _HEAD.pack(_MAGIC, made, len(keys))
+    write_whole(
+        files, NAME, head + keys[order].astype("<u8").tobytes() + ranks[order].astype("<f4").tobytes()
+    )
+
+
+class RankFile:
+    """The ranks as they are now; `made` is 0 while there are none."""
+
+    def __init__(self, files: DiskFiles) -> None:
+        self._files = files
+        self._stamp: object = None
+        self.made = 0
+        self._keys: Any = np.zeros(0, np.uint64)
+        self._ranks: Any = np.zeros(0, np.float32)
+        self.reload()
+
+    def reload(self) -> bool:
+        """Whether there are newer ones."""
+        try:
+            found = self._files.path(NAME)
+            now = Path(found).stat()
+        except FileNotFoundError:
+            return False
+        stamp = now.st_mtime_ns, now.st_ino
+        if stamp == self._stamp:
+            return False
+        data: Any = np.memmap(found, np.uint8, "r")
+        magic, made, count = (
+            _HEAD.unpack(bytes(data[: _HEAD.size])) if len(data) >= _HEAD.size else (b"", 0, 0)
+        )
+        if magic != _MAGIC or len(data) != _HEAD.size + 12 * count:
+            raise StorageError(f"{found} is damaged: build the index anew with --rebuild")
+        middle = _HEAD.size + 8 * count
+        self._keys = np.frombuffer(data[_HEAD.size : middle], "<u8")
+        self._ranks = np.frombuffer(data[middle:], "<f4")
+        self.made, self._stamp = made, stamp
+        return True
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __call__(self, ids: Sequence[int]) -> list[float]:
+        """The ranks of documents; 0 of those that it does not know."""
+        if not len(self._keys):
+            return [0.0] * len(ids)
+        wanted = np.array(ids, np.uint64)
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        found: list[float] = (
+            np.where(self._keys[at] == wanted, self._ranks[at], 0).astype(np.float64).tolist()
+        )
+        return found
