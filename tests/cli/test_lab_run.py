@@ -73,7 +73,7 @@ def test_it_runs_on_a_graph_and_on_a_crawls_own(tmp_path: Path, capsys: Capture)
     ("args", "says"),
     [
         (["run"], "say which experiment"),
-        (["run", "nothing", "--synthetic", "1k"], "no experiment 'nothing': there are caching"),
+        (["run", "nothing", "--synthetic", "1k"], "no experiment 'nothing': there are s"),
         (["run", "caching"], "say what to run on"),
         (["run", "caching", "--synthetic", "1k", "--graph", "g"], "one of --graph"),
         (["run", "caching", "--synthetic", "10"], "at least 100"),

@@ -17,6 +17,7 @@ from lycosa.frontier.protocol import Frontier
 from lycosa.graph.pagerank import pagerank
 from lycosa.lab.experiments import scheduling_kernels as kernels
 from lycosa.lab.experiments import scheduling_plain as plain
+from lycosa.lab.experiments.scheduling import run
 from lycosa.lab.experiments.scheduling_sim import KINDS, Setting, simulate
 from lycosa.lab.experiments.web import Web, from_synthetic
 from lycosa.records import Waiting
@@ -196,3 +197,23 @@ def test_ranks_of_everything_are_pagerank() -> None:
         web.lists.starts, web.lists.nodes, every, web.pages, every, web.pages, values, np.zeros(web.pages)
     )
     assert np.abs(values - oracle_of(web)).sum() < 0.01
+
+
+def test_a_run_has_every_table_and_figure() -> None:
+    web = web_of(6, 1_500)
+    result = run(web, quiet)
+    names = [figure.name for figure in result.figures]
+    assert names == [f"Figure 6.{n}" for n in (3, 5, 6, 7, 8, 9, 10, 11, 12)]
+    table = [line for line in result.lines if line.where == "Table 6.1"]
+    assert len(table) == 18 and table[0].ours == 1.0
+    # A link that carries less than one connection takes is no faster with more of them.
+    slow = [line.ours for line in table if "at 200 B/s" in line.what]
+    assert max(slow) < 1.1 * min(slow) and all(
+        "carry" in line.why for line in table if "200 B/s, r=256" in line.what
+    )
+    by_name = {line.what: line for line in result.lines}
+    assert by_name["time of a batch with c=1 over c=100, 20 kB/s"].ours > 0
+    assert by_name["pages"].ours == web.pages
+    for figure in result.figures[1:3]:
+        assert all(curve.ys[-1] == pytest.approx(1.0) for curve in figure.curves)
+    assert [line.ours for line in run(web, quiet).lines] == [line.ours for line in result.lines]

@@ -26,6 +26,12 @@ class Entry(NamedTuple):
 
 EXPERIMENTS = (
     Entry(
+        "scheduling",
+        "scheduling",
+        "Castillo: Effective Web Crawling (2004), chapter 6",
+        "which order finds important pages early? What do connections buy? Figures 6.3-6.12, Tables 6.1-6.2",
+    ),
+    Entry(
         "caching",
         "caching",
         "Broder, Najork, Wiener: Efficient URL Caching for World Wide Web Crawling (2003)",
