@@ -80,6 +80,7 @@ def test_it_runs_on_a_graph_and_on_a_crawls_own(tmp_path: Path, capsys: Capture)
         (["run", "caching", "--graph", "nowhere"], "no BV graph"),
         (["run", "caching", "--crawl", "."], "no link graph"),
         (["run", "caching", "--synthetic", "1k", "--keep", "FILE"], "is a file"),
+        (["run", "uniqueness", "--graph", "g"], "draws its own URLs"),
         (["report"], "say where results were kept"),
         (["report", "."], "holds no results"),
         (["report", "DAMAGED"], "is no result"),

@@ -32,6 +32,12 @@ EXPERIMENTS = (
         "which order finds important pages early? What do connections buy? Figures 6.3-6.12, Tables 6.1-6.2",
     ),
     Entry(
+        "uniqueness",
+        "uniqueness",
+        "Henrique, Ziviani and others: A New Approach for Verifying URL Uniqueness (2011)",
+        "what does it cost to know whether a URL is new, by VEUNIQ and by DRUM? The cost table, time per cycle",
+    ),
+    Entry(
         "caching",
         "caching",
         "Broder, Najork, Wiener: Efficient URL Caching for World Wide Web Crawling (2003)",
