@@ -16,7 +16,8 @@ from lycosa.lab.experiments.result import Curve, Figure, Line, Result, sizes_cur
     ("ours", "paper", "unit", "verdict"),
     [
         (0.21, 0.20, "share", "agrees"),
-        (0.001, 0.02, "share", "agrees"),
+        (0.001, 0.02, "share", "differs"),
+        (0.0012, 0.0005, "share", "agrees"),
         (0.25, 0.20, "share", "close"),
         (0.35, 0.20, "share", "same size"),
         (0.70, 0.20, "share", "differs"),

@@ -26,6 +26,12 @@ class Entry(NamedTuple):
 
 EXPERIMENTS = (
     Entry(
+        "sydney",
+        "sydney_paper",
+        "Castillo, Nelli, Panconesi: Crawling the Web with Limited Memory (2006)",
+        "how long do the queues of a crawl get, under which rule? Figures 1 and 3-9, Tables 1-2",
+    ),
+    Entry(
         "scheduling",
         "scheduling",
         "Castillo: Effective Web Crawling (2004), chapter 6",

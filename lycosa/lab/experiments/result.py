@@ -5,7 +5,8 @@
     figure  := curves over one axis, in the form that the paper has
 
 A *verdict* is in words, by fixed bounds. Of numbers, with d the difference and q the larger of the two over the
-smaller: `agrees` (d at most 2 percentage points, or q at most 1.1), `close` (q at most 1.3), `same size` (q at
+smaller: `agrees` (q at most 1.1; of shares also if d is at most 2 points and both are above 10%, or at most 0.1
+points), `close` (q at most 1.3), `same size` (q at
 most 2), else `differs`. Of statements: `holds` or `does not hold here`. A line of which the paper has no number is
 `ours alone`. Why something differs is the line's `why`, written by whoever knows; it never changes the verdict.
 """
@@ -47,7 +48,8 @@ class Line(NamedTuple):
         if self.paper is None:
             return "ours alone"
         low, high = sorted((abs(self.ours), abs(float(self.paper))))
-        if (self.unit == "share" and high - low <= 0.02) or high <= 1.1 * low:
+        near = self.unit == "share" and high - low <= (0.02 if low >= 0.1 else 0.001)
+        if near or high <= 1.1 * low:
             return "agrees"
         if high <= 1.3 * low:
             return "close"
