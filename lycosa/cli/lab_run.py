@@ -38,7 +38,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--synthetic", type=_count, metavar="N", help="a web of N pages, drawn (1M)")
     group.add_argument("--keep", type=Path, metavar="DIR", help="keep the result here, for lycosa lab report")
-    group.add_argument("--to", type=Path, metavar="FILE", help="report: the page (report.html in DIR)")
+    group.add_argument(
+        "--to", type=Path, metavar="FILE", help="report: the page, HTML or .md (report.html in DIR)"
+    )
 
 
 def _count(text: str) -> int:
@@ -113,12 +115,12 @@ def _web(args: argparse.Namespace, tell: Told) -> Web:
     raise ConfigError(f"{directory} has no link graph: `lycosa graph build` makes that of a crawl")
 
 
-def _measured(directory: Path, tell: Told) -> dict[str, tuple[int, float, float]]:
+def _measured(directory: Path, tell: Told) -> dict[str, tuple[int, float, float, int]]:
     """Sizes and times of the fetches in a crawl's log; of a graph without a crawl none."""
     from lycosa.ask.reading import CrawlReader
     from lycosa.records import Fetched
 
-    found: dict[str, tuple[int, float, float]] = {}
+    found: dict[str, tuple[int, float, float, int]] = {}
     try:
         crawl = CrawlReader(directory)
     except ConfigError:
@@ -126,7 +128,8 @@ def _measured(directory: Path, tell: Told) -> dict[str, tuple[int, float, float]
     for number, (_, _, record) in enumerate(crawl.records()):
         if isinstance(record, Fetched):
             timing = record.timing
-            found[record.url] = (record.size, timing.first_byte / 1000, timing.total / 1000)
+            since = found[record.url][3] if record.url in found else record.at
+            found[record.url] = (record.size, timing.first_byte / 1000, timing.total / 1000, since)
         if not number & 0xFFFF:
             tell(f"reading the log, {number:,} records")
     return found
@@ -173,7 +176,7 @@ def _write(place: Path, name: str, text: str) -> None:
 
 def report(args: argparse.Namespace) -> int:
     from lycosa.lab.experiments.register import EXPERIMENTS
-    from lycosa.lab.experiments.report_page import page
+    from lycosa.lab.experiments.report_page import markdown, page
     from lycosa.lab.experiments.result import Result
 
     place: Path | None = args.graph
@@ -192,6 +195,6 @@ def report(args: argparse.Namespace) -> int:
     found.sort(key=lambda one: order.index(one.experiment) if one.experiment in order else len(order))
     to: Path = args.to or place / "report.html"
     with replacing(to) as draft:
-        draft.write_text(page(found), encoding="utf-8")
+        draft.write_text(markdown(found) if to.suffix == ".md" else page(found), encoding="utf-8")
     print(f"{to}: {len(found)} results")
     return 0

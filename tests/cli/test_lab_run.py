@@ -50,6 +50,8 @@ def test_a_table_json_figures_and_a_page(tmp_path: Path, capsys: Capture) -> Non
     assert "distribution, on synthetic-2000" in page and "<svg" in page
     assert main(["lab", "report", str(kept), "--to", str(tmp_path / "page.html")]) == 0
     assert (tmp_path / "page.html").read_text() == page
+    assert main(["lab", "report", str(kept), "--to", str(tmp_path / "page.md")]) == 0
+    assert (tmp_path / "page.md").read_text().startswith("## distribution, on synthetic-2000")
 
 
 def test_it_runs_on_a_graph_and_on_a_crawls_own(tmp_path: Path, capsys: Capture) -> None:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lycosa.lab.experiments.drawing import svg
-from lycosa.lab.experiments.report_page import page
+from lycosa.lab.experiments.report_page import markdown, page
 from lycosa.lab.experiments.result import Curve, Figure, Line, Result, sizes_curve, table, thinned
 
 
@@ -103,3 +103,9 @@ def test_thinned_keeps_the_ends() -> None:
 def test_a_distribution_adds_up() -> None:
     curve = sizes_curve("s", [1, 1, 2, 50, 0])
     assert curve.ys[0] == pytest.approx(0.5) and len(curve.xs) == 3
+
+
+def test_markdown_has_the_table() -> None:
+    made = markdown([RESULT]).splitlines()
+    assert made[0] == "## caching, on w" and "- ties: any" in made and "- because" in made
+    assert "| Fig. 2 | misses | 12.3% | 10.0% | +2.3% | close |" in made

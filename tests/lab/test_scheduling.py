@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -217,3 +218,13 @@ def test_a_run_has_every_table_and_figure() -> None:
     for figure in result.figures[1:3]:
         assert all(curve.ys[-1] == pytest.approx(1.0) for curve in figure.curves)
     assert [line.ours for line in run(web, quiet).lines] == [line.ours for line in result.lines]
+
+
+def test_a_recorded_crawl_stands_beside_its_simulation() -> None:
+    web = web_of(7, 600)
+    made = simulate(web, Setting("length", r=64), oracle_of(web))
+    for order, apart in ((made.pages, 0.0), (made.pages[::-1], 0.1)):
+        result = run(replace(web, recorded=order.astype(np.int64)), quiet)
+        line = next(line for line in result.lines if line.where == "Fig. 6.13")
+        assert line.ours == pytest.approx(0.0, abs=1e-9) if not apart else line.ours > apart
+        assert result.figures[-1].name == "Figure 6.13"

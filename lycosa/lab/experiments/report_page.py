@@ -1,4 +1,6 @@
-"""One page of results that were kept: claims, definitions, tables and figures, in one HTML file."""
+"""One page of results that were kept: claims, definitions, tables and figures in one HTML file; or in Markdown,
+without the figures.
+"""
 
 from __future__ import annotations
 
@@ -71,3 +73,27 @@ def _table(result: Result) -> list[str]:
             f'<td class="{kind}">{escape(cells[5])}</td><td class="why">{escape(line.why)}</td></tr>'
         )
     return [*made, "</table>"]
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """The same without figures, as Markdown."""
+    made: list[str] = []
+    for result in results:
+        web = ", ".join(f"{name} {value}" for name, value in result.web.items() if name != "name")
+        made += [
+            f"## {_title(result)}",
+            "",
+            result.paper,
+            "",
+            f"*Claim.* {result.claim}",
+            "",
+            f"The web: {web}.",
+            "",
+        ]
+        made += [f"- {name}: {text}" for name, text in result.definitions.items()]
+        head, *rows = table(result.lines)
+        made += ["", "| | " + " | ".join(head[1:]) + " |", "|:--|:--|--:|--:|--:|:--|"]
+        made += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+        whys = dict.fromkeys(line.why for line in result.lines if line.why)
+        made += ["", *(f"- {why}" for why in whys), ""]
+    return "\n".join(made)

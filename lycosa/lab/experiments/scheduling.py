@@ -92,6 +92,7 @@ def run(web: Web, told: Told) -> Result:
     _speedups(bench, lines)
     _batch(bench, lines, figures, told)
     _days(bench, lines, figures)
+    _recorded(bench, lines, figures)
     definitions = {
         "start set": f"{len(np.unique(web.start)):,} start pages, known from the beginning with the same rank",
         "N": f"{bench.reached:,} pages that can be reached from there",
@@ -350,4 +351,40 @@ def _days(bench: Bench, lines: list[Line], figures: list[Figure]) -> None:
     )
     lines.append(
         Line("Fig. 6.12", "correlation of depth and PageRank, from depth 5 on", float(np.nan_to_num(high)))
+    )
+
+
+def _recorded(bench: Bench, lines: list[Line], figures: list[Figure]) -> None:
+    """Figure 6.13: a recorded crawl beside its own simulation; nothing if there is no record."""
+    recorded = bench.web.recorded
+    if not len(recorded):
+        return
+    setting = Setting("length", r=64)
+    pages = bench.run(setting).pages
+    both = np.isin(pages, recorded)
+    simulated = np.cumsum(bench.ranks[pages[both]])
+    real = np.cumsum(bench.ranks[recorded[np.isin(recorded, pages)]])
+    whole = max(float(real[-1]) if len(real) else 0.0, 1e-12)
+    apart = float(np.abs(simulated - real).max() / whole) if len(real) else 0.0
+    lines.append(
+        Line(
+            "Fig. 6.13",
+            "PageRank by pages fetched: the record and its simulation differ at most by",
+            apart,
+            None,
+            "share",
+        )
+    )
+    curves = [
+        Curve("recorded", *thinned(real / whole)),
+        Curve("simulated, Length", *thinned(simulated / whole)),
+    ]
+    figures.append(
+        Figure(
+            "Figure 6.13",
+            "a recorded crawl and its simulation",
+            "share of the pages fetched",
+            "PageRank",
+            curves,
+        )
     )

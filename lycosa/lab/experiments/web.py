@@ -24,7 +24,7 @@ used are not in the text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,8 @@ from lycosa.url.key import Keyer, Keys, mix, mix_array
 SPAN = 1_000
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Measured = Mapping[str, tuple[int, float, float]]
-"""Of a crawl's log, by URL: bytes, seconds to the first byte, and in all."""
+Measured = Mapping[str, tuple[int, float, float, int]]
+"""Of a crawl's log, by URL: bytes, seconds to the first byte and in all, and when it was first fetched."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +61,8 @@ class Web:
     seed: int
     come_by: Mapping[str, str]
     """How what the source does not tell was come by."""
+    recorded: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Of a crawl, its pages as it fetched them."""
 
     @property
     def pages(self) -> int:
@@ -133,19 +135,20 @@ def from_store(store: GraphStore, name: str, seed: int, told: Told, measured: Me
     }
     start = seeds if len(seeds) else homes
     web = _finished(name, lists, keys, sites, homes, store.facts.domains, start, seed, known)
-    _note(web, urls, measured)
-    return web
+    return replace(web, recorded=_note(web, urls, measured))
 
 
-def _note(web: Web, urls: list[str], measured: Measured) -> None:
-    """Put what was measured in place of what was drawn."""
+def _note(web: Web, urls: list[str], measured: Measured) -> Ints:
+    """Put what was measured in place of what was drawn; the pages in the order in which they were fetched."""
+    fetched: list[tuple[int, int]] = []
     waits: dict[int, list[float]] = {}
     speeds: dict[int, list[float]] = {}
     for page, url in enumerate(urls):
         found = measured.get(url)
         if found is None:
             continue
-        size, first, total = found
+        size, first, total, at = found
+        fetched.append((at, page))
         web.sizes[page] = max(size, 1)
         site = int(web.sites[page])
         waits.setdefault(site, []).append(first)
@@ -155,6 +158,7 @@ def _note(web: Web, urls: list[str], measured: Measured) -> None:
         web.latency[site] = float(np.median(values))
     for site, values in speeds.items():
         web.bandwidth[site] = float(np.median(values))
+    return np.array([page for _, page in sorted(fetched)], np.int64)
 
 
 def number_keys(count: int, seed: int) -> Keys:
