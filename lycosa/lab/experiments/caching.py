@@ -75,7 +75,7 @@ def run(web: Web, told: Told) -> Result:
             None,
             "share",
         ),
-        Line("§7", "misses of 100 caches, together as large", apart, None, "share"),
+        Line("§7", "misses of 100 caches, together at least as large", apart, None, "share"),
         Line(
             "§7",
             "misses of the one cache if sites are crawled last in, first out",

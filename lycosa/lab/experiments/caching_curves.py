@@ -152,8 +152,8 @@ def region(rates: Sequence[float]) -> Region:
 
 
 def per_visit(web: Web, made: Trace, visits: int, entries: int) -> float:
-    """The miss rate of a cache for each visit, together as large as one of `entries` for all (§7)."""
-    each = max(1 << int(math.log2(max(entries // visits, 1))), 1)
+    """The miss rate of a cache for each visit, together at least as large as one of `entries` for all (§7)."""
+    each = 1 << max(math.ceil(math.log2(entries / visits)), 0)
     order = np.argsort(made.visits, kind="stable")
     bounds = np.searchsorted(made.visits[order], np.arange(visits + 1))
     found = 0
