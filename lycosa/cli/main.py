@@ -30,6 +30,7 @@ _NOT_VERBS = {
     "amounts",
     "ending",
     "lab_freshness",
+    "lab_run",
     "lab_simulate",
     "main",
     "panel",
