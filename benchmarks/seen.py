@@ -28,7 +28,7 @@ def say(text: str) -> None:
 
 
 def simulation(args: argparse.Namespace, place: Path) -> dict[str, Any]:
-    from seen_simulation import URL_BYTES, simulate
+    from lycosa.lab.experiments.uniqueness_cycles import URL_BYTES, simulate
 
     rows = []
     for millions in args.sizes:
@@ -82,7 +82,8 @@ def report(result: dict[str, Any], out: Path) -> None:
     lines = [
         "# Uniqueness: measurements",
         "",
-        "Made by `make bench-seen` (`benchmarks/seen.py`); `benchmarks/seen_stream.py` states the streams.",
+        "Made by `make bench-seen` (`benchmarks/seen.py`); "
+        "`lycosa/lab/experiments/uniqueness_stream.py` states the streams.",
         f"Machine: {result['machine']}. Time: {result['when']}.",
         "",
     ]

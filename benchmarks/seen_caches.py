@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import numpy as np
-from seen_stream import Keys
 
 from lycosa.seen.cache import (
     ChainedCache,
@@ -16,7 +15,7 @@ from lycosa.seen.cache import (
     infinite_hits,
     min_hits,
 )
-from lycosa.url.key import mix_array
+from lycosa.url.key import Keys, mix_array
 
 MAKERS: dict[str, Any] = {
     "CLOCK, scatter table": lambda n: ScatterCache(n),

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from seen_stream import links
+
+from lycosa.lab.experiments.uniqueness_stream import links
 
 Check = Callable[[np.ndarray], int]
 """Keys in, how many of them were new."""

@@ -1,5 +1,7 @@
 """`lycosa lab`: experiments of the papers, on a graph of one's own; and clusters in trouble, simulated.
 
+    lycosa lab list, run, report
+                                the papers' tables and figures beside ours: `lycosa.cli.lab_run`
     lycosa lab sydney GRAPH     how long do the queues of a crawl get, under which rule? After Castillo, Nelli and
                                 Panconesi, "Crawling the Web with Limited Memory"
     lycosa lab freshness        how fresh is a collection that is come back to, under which policy?
@@ -24,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.cli import lab_freshness, lab_partition, lab_simulate
+from lycosa.cli import lab_freshness, lab_partition, lab_run, lab_simulate
 from lycosa.cli.amounts import counted
 from lycosa.cli.streams import replacing
 from lycosa.errors import ConfigError
@@ -33,9 +35,13 @@ from lycosa.files import DiskFiles, scratch
 if TYPE_CHECKING:
     from lycosa.lab.experiments.sydney import Row, Rule, Subject, Trace
 
-HELP = "experiments: sydney, the memory of a frontier; freshness, coming back; simulate, a cluster in trouble"
+HELP = "experiments: the papers' tables and figures run again; policies for coming back; a cluster in trouble"
 EPILOG = """\
 examples:
+  lycosa lab list                                  the papers' experiments
+  lycosa lab run caching --synthetic 1M --plot figures/
+  lycosa lab run caching --graph cnr-2000 --keep results/
+  lycosa lab report results/                       one page of all results
   lycosa lab sydney cnr-2000                       any BV graph
   lycosa lab sydney crawl/ --plot sydney.png       the pages of a crawl, after lycosa graph build
   lycosa lab sydney cnr-2000 --t 16,4 --budget 2,10 --json
@@ -52,16 +58,16 @@ _PATIENCE = 2.0
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
-        choices=["sydney", "simulate", "freshness", "partition"],
+        choices=["list", "run", "report", "sydney", "simulate", "freshness", "partition"],
         metavar="WHAT",
-        help="sydney, simulate, freshness or partition",
+        help="list, run, report, sydney, simulate, freshness or partition",
     )
     parser.add_argument(
         "graph",
-        metavar="GRAPH",
+        metavar="NAME",
         type=Path,
         nargs="?",
-        help="sydney: a BV graph, or a directory with a link graph",
+        help="run: the experiment; report: where results are; sydney: a BV graph, or a directory with a link graph",
     )
     parser.add_argument(
         "--start",
@@ -104,8 +110,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     lab_simulate.add_options(parser)
     lab_freshness.add_options(parser)
     lab_partition.add_options(parser)
+    lab_run.add_options(parser)
     parser.add_argument(
-        "--plot", type=Path, metavar="FILE.png", help="curves, as a picture (needs lycosa[lab])"
+        "--plot",
+        type=Path,
+        metavar="FILE.png",
+        help="curves, as a picture (needs lycosa[lab]); run: a directory for figures as SVG",
     )
 
 
@@ -150,6 +160,13 @@ def run(args: argparse.Namespace) -> int:
         if args.graph is not None:
             raise ConfigError("freshness needs no graph: it draws its own web from --seed")
         return lab_freshness.run(args)
+    if args.what == "list":
+        return lab_run.show_list()
+    if args.what == "report":
+        return lab_run.report(args)
+    if args.what == "run":
+        tell = _Teller()
+        return lab_run.run(args, tell, tell.done)
     if args.graph is None:
         raise ConfigError("say which graph: a BV graph, or a directory with a link graph")
     return _sydney(args)

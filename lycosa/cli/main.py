@@ -31,6 +31,7 @@ _NOT_VERBS = {
     "ending",
     "lab_freshness",
     "lab_partition",
+    "lab_run",
     "lab_simulate",
     "main",
     "panel",

@@ -105,6 +105,7 @@ def test_a_crawls_own_graph_starts_at_its_seeds_and_knows_home_pages(tmp_path: P
     head, *rows = answers(capsys, str(directory), "--start", "0", "--t", "4", "--budget", "50")
     assert head["explored"] == 22
     assert rows[0]["worth"].keys() == {"PageRank", "in-degree", "home pages"}
+    assert rows[0]["worth"]["home pages"][-1] == 1.0, "both home pages are found"
     assert main(["lab", "sydney", str(directory)]) == 2
     assert "no seeds" in capsys.readouterr().err
 

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from lycosa.errors import ConfigError
 from lycosa.frontier.sydney.room import ALL
 from lycosa.graph.bv import Lists
-from lycosa.lab.experiments import sydney
+from lycosa.lab.experiments import sydney, sydney_paper
 from lycosa.lab.experiments.sydney import BFS, Plan, Rule, Subject, Trace, crawl, plan_of
 from lycosa.lab.experiments.sydney_frontier import crawl_through, keys_of
 from lycosa.lab.experiments.sydney_plain import PlainCrawl
+from lycosa.lab.experiments.web import from_synthetic
 from lycosa.lab.faults import FaultyFiles
 
 Graph = list[list[int]]
@@ -215,3 +216,24 @@ def test_a_rule_that_gives_nothing_is_refused() -> None:
     subject = subject_of(star(3))
     with pytest.raises(ConfigError, match="at least one link"):
         plan_of(Rule("t=0", t=0), subject, 4)
+
+
+def test_the_papers_tables_and_figures() -> None:
+    web = from_synthetic(3_000, 2, lambda _: None)
+    result = sydney_paper.run(web, lambda _: None)
+    names = [figure.name for figure in result.figures]
+    assert names[:6] == ["Figure 1", "Figure 3", "Figure 4", "Figure 5", "Figure 6", "Figure 7"]
+    assert names[6:8] == ["Figure 8, t=8", "Figure 8, t=16"] and len(names) == 11
+    by_name = {line.what: line for line in result.lines}
+    assert by_name["t=8: longest queue"].paper == 0.07 and by_name["t=8: pages visited again"].paper == 0.022
+    assert by_name["t=16, truncated: PageRank"].paper == 0.89
+    assert by_name["t=8, budget 3%: coverage"].paper == 0.938
+    assert by_name["t=8: covers everything"].verdict == "holds"
+    # The same numbers as the experiment itself has.
+    subject = sydney_paper.subject_of(web, lambda _: None)
+    rows = {rule.name: row for rule, _, row in sydney.experiment(subject, sydney_paper.chosen_rules())}
+    assert by_name["t=16: longest queue"].ours == rows["t=16"].peak
+    assert by_name["t=8, truncated: coverage"].ours == rows["t=8, truncated"].coverage
+    assert [line.ours for line in sydney_paper.run(web, lambda _: None).lines] == [
+        line.ours for line in result.lines
+    ]

@@ -1,11 +1,11 @@
 """The crawl simulation of the VEUNIQ slides: cycles of 1M URLs against repositories of growing size.
 
-Both stores get the same cycles (see `seen_stream`) on repositories that were preloaded with the same
-keys. A cycle is timed whole: 100,000 marks, 900,000 offers with payloads of about 60 bytes, the merge,
-and a snapshot with its syncs. VEUNIQ runs in the paper's mode (N equal ranges, by turns) and is timed
-for one whole rotation after one untimed rotation, so that what waits for other repositories is in its
-steady state. DRUM merges in every cycle, as the slides' measurement does; a second row lets it gather 16
-cycles before it merges, which is what it is built for, and delays every answer as long.
+Both stores get the same cycles (see `uniqueness_stream`) on repositories that were preloaded with the same keys. A
+cycle is timed whole: 100,000 marks, 900,000 offers with payloads of about 60 bytes, the merge, and a snapshot with
+its syncs. VEUNIQ runs in the paper's mode (N equal ranges, by turns) and is timed for one whole rotation after one
+untimed rotation, so that what waits for other repositories is in its steady state. DRUM has as many buckets as
+VEUNIQ has repositories, as in the slides, and merges all in every cycle, as the slides' measurement does; a second
+row lets it gather 16 cycles before it merges, which is what it is built for, and delays every answer as long.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from seen_stream import CRAWLED, EXTRACTED, Web
 
 from lycosa.files import DiskFiles
+from lycosa.lab.experiments.uniqueness_stream import CRAWLED, EXTRACTED, Web
 from lycosa.seen import cost_model, repository
 from lycosa.seen.disk import DiskSeen
 from lycosa.seen.drum import DrumSeen
@@ -31,34 +31,36 @@ PAYLOADS = [b"https://www.example.org/some/path/to/a/page-%08d.html?q=1" % n for
     EXTRACTED // 1024 + 1
 )
 URL_BYTES = len(PAYLOADS[0])
+TENTH = 10
+"""Of the URLs of a cycle one in ten is crawled, the others are extracted."""
 PER_CYCLE = CRAWLED + EXTRACTED
 
 
-def preload(web: Web, files: DiskFiles, store: DiskSeen, parts: list[list[int]]) -> int:
-    """Give a store the known keys, written straight into repositories; the keys."""
+def preload(web: Web, files: DiskFiles, store: DiskSeen) -> int:
+    """Give a store, whose repositories are the web's ranges, the known keys, written straight into them; how
+    many."""
     total = 0
-    for index, members in enumerate(parts):
+    for part in range(web.ranges):
         builder = repository.Builder(files, store.new_name())
-        held: list[np.ndarray] = []
-        for part in members:
-            keys = np.concatenate([*held, web.stored(part)])
-            whole = len(keys) // repository.BLOCK_KEYS * repository.BLOCK_KEYS
-            for at in range(0, whole, repository.BLOCK_KEYS):
-                block = keys[at : at + repository.BLOCK_KEYS]
-                builder.add(block, np.zeros(len(block), np.uint8))
-            held = [keys[whole:]]
-            total += whole
-        if held and len(held[0]):
-            builder.add(held[0], np.zeros(len(held[0]), np.uint8))
-            total += len(held[0])
-        store.adopt(index, builder.finish())
+        keys = web.stored(part)
+        for at in range(0, len(keys), repository.BLOCK_KEYS):
+            block = keys[at : at + repository.BLOCK_KEYS]
+            builder.add(block, np.zeros(len(block), np.uint8))
+        total += len(keys)
+        store.adopt(part, builder.finish())
     return total
 
 
 def measure(
-    web: Web, store: DiskSeen, files: DiskFiles, cycles: range, merge_every: int, say: Callable[[str], None]
+    web: Web,
+    store: DiskSeen,
+    files: DiskFiles,
+    cycles: range,
+    merge_every: int,
+    whole: bool,
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Run cycles; seconds, bytes and answers per cycle."""
+    """Run cycles; seconds, bytes and answers per cycle. `whole`: a merge goes on until nothing waits."""
     seconds, new, nbytes = [], 0, 0
     read, written = store.bytes_read, store.bytes_written
     named: set[str] = set()
@@ -66,10 +68,12 @@ def measure(
         cycle = web.cycle(number)
         started = time.perf_counter()
         store.mark(cycle.crawled)
-        store.offer(cycle.extracted, PAYLOADS)
+        store.offer(cycle.extracted, PAYLOADS[: len(cycle.extracted)])
         nbytes = max(nbytes, store.nbytes)
         if (number + 1) % merge_every == 0:
             new += len(store.merge())
+            while whole and store.waiting:  # DRUM's pass is a merge a bucket
+                new += len(store.merge())
         for _piece in store.freeze():
             pass
         store.settle()
@@ -94,7 +98,15 @@ def measure(
 
 
 def simulate(
-    stored: int, place: Path, *, ranges: int, memory: int, drum_cycles: int, say: Callable[[str], None]
+    stored: int,
+    place: Path,
+    *,
+    ranges: int,
+    memory: int,
+    drum_cycles: int,
+    say: Callable[[str], None],
+    per_cycle: int = PER_CYCLE,
+    seed: int = 1,
 ) -> list[dict[str, Any]]:
     """All rows for one size."""
     rows = []
@@ -104,46 +116,47 @@ def simulate(
     for name, warm, timed, every in runs:
         shutil.rmtree(place, ignore_errors=True)
         files = DiskFiles(place)
-        web = Web(stored, ranges)
+        crawled = max(per_cycle // TENTH, 1)
+        web = Web(stored, ranges, seed, crawled=crawled, extracted=per_cycle - crawled)
         store: DiskSeen
         if name == "veuniq":
             store = VeuniqSeen(files, memory=memory, repositories=ranges, turns=True)
-            parts = [[part] for part in range(ranges)]
         else:
-            store = DrumSeen(files, memory=memory, buckets=64)
-            parts = [list(range(ranges))]
+            store = DrumSeen(files, memory=memory, buckets=ranges)
         began = time.perf_counter()
-        count = preload(web, files, store, parts)
+        count = preload(web, files, store)
         say(f"{name}: {count:,} URLs preloaded in {time.perf_counter() - began:.0f} s")
         if warm:
-            measure(web, store, files, range(warm), every, say)
-        row = measure(web, store, files, range(warm, warm + timed), every, say)
+            measure(web, store, files, range(warm), every, name != "veuniq", say)
+        row = measure(web, store, files, range(warm, warm + timed), every, name != "veuniq", say)
         row |= {"store": name, "size": stored, "waiting": store.waiting}
         row["peak_rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
             1 if sys.platform == "darwin" else 1024
         )
-        row |= modelled(row, store, ranges)
+        row |= modelled(row, store, ranges, per_cycle)
         rows.append(row)
-        say(f"{name} at {stored:,}: {row['seconds']:.2f} s per 1M URLs")
+        say(f"{name} at {stored:,}: {row['seconds']:.2f} s a cycle")
         del store
     shutil.rmtree(place, ignore_errors=True)
     return rows
 
 
-def modelled(row: dict[str, Any], store: DiskSeen, ranges: int) -> dict[str, float]:
+def modelled(
+    row: dict[str, Any], store: DiskSeen, ranges: int, per_cycle: int = PER_CYCLE
+) -> dict[str, float]:
     """The measured overhead (bytes over the disk for a byte of URL) beside the model's, with our parameters.
 
     The model's last term, passes over the repository, is taken as it was in the cycle: the model has the
     whole crawl's n, from an empty repository; here the repository is there.
     """
     traffic = row["read_per_cycle"] + row["written_per_cycle"]
-    share = row["new_per_cycle"] / PER_CYCLE
+    share = row["new_per_cycle"] / per_cycle
     setting = cost_model.Setting(url=URL_BYTES, hash=8, start=0, unique=0, local=0.81)
     passes = 2 * store.disk / (ranges if row["store"] == "veuniq" else 1)
     every = 16 if "16" in row["store"] else 1
     base = cost_model.veuniq(0, 1, 1, setting) if row["store"] == "veuniq" else cost_model.drum(0, 1, setting)
     return {
-        "overhead": traffic / (PER_CYCLE * URL_BYTES),
-        "model": base + passes / every / (PER_CYCLE * URL_BYTES),
+        "overhead": traffic / (per_cycle * URL_BYTES),
+        "model": base + passes / every / (per_cycle * URL_BYTES),
         "share_new": share,
     }

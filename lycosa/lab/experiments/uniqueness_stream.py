@@ -1,12 +1,13 @@
-"""A stream of URLs like a crawl's, as keys: what the benchmarks of the uniqueness stores are fed with.
+"""A stream of URLs like a crawl's, as keys: what uniqueness stores are fed with, in the lab and in benchmarks.
 
 The generator, stated:
 
 - hosts have Pareto-distributed numbers of pages (shape 1.1, at least 5 pages), sized so that the *known* pages of
   all hosts add up to the number of stored URLs asked for; page p of host h has the key
   `top 16 bits of hash(h) | low 48 bits of hash(h, p)`, as in `lycosa.url.key`;
-- a cycle crawls 100,000 known pages of the hosts whose keys lie in one of N equal ranges (the schedule of VEUNIQ:
-  URLs are selected by server), hosts in proportion to their known pages, and extracts 900,000 links from them;
+- a cycle crawls 100,000 known pages (unless told otherwise) of the hosts whose keys lie in one of N equal ranges
+  (the schedule of VEUNIQ: URLs are selected by server), hosts in proportion to their known pages, and extracts
+  900,000 links from them;
 - 81% of the links stay on the host of their page, the others go to hosts anywhere, in proportion to their
   known pages (Broder, Najork, Wiener, 4.1: 81.5% of links were local);
 - a local link leads with probability 0.8 to a known page, by popularity (page number = known * u^3), else to one
@@ -44,7 +45,11 @@ class Cycle:
 class Web:
     """Hosts and their known pages."""
 
-    def __init__(self, stored: int, ranges: int, seed: int = 1) -> None:
+    def __init__(
+        self, stored: int, ranges: int, seed: int = 1, *, crawled: int = CRAWLED, extracted: int = EXTRACTED
+    ) -> None:
+        """`crawled` pages and `extracted` links make a cycle."""
+        self._crawled, self._extracted = crawled, extracted
         self._dice = np.random.default_rng(seed)
         self.ranges = ranges
         mean = 300
@@ -75,25 +80,26 @@ class Web:
         return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
 
     def cycle(self, number: int) -> Cycle:
-        """Crawl 100,000 pages of one range, and extract 900,000 links from them."""
+        """Crawl pages of one range, and extract links from them."""
         dice = self._dice
+        crawls, extracts = self._crawled, self._extracted
         part = number % self.ranges
         start, end = int(self._bounds[part]), int(self._bounds[part + 1])
         weights = np.cumsum(self.known[start:end])
-        pick = dice.integers(0, weights[-1], CRAWLED)
+        pick = dice.integers(0, weights[-1], crawls)
         hosts = start + np.searchsorted(weights, pick, side="right")
-        pages = (dice.random(CRAWLED) * self.known[hosts]).astype(np.int64)
+        pages = (dice.random(crawls) * self.known[hosts]).astype(np.int64)
         crawled = self.keys(hosts, pages)
 
-        source = hosts[dice.integers(0, CRAWLED, EXTRACTED)]
-        local = dice.random(EXTRACTED) < LOCAL
+        source = hosts[dice.integers(0, crawls, extracts)]
+        local = dice.random(extracts) < LOCAL
         abroad = np.searchsorted(
-            self._everywhere, dice.integers(0, self._everywhere[-1], EXTRACTED), side="right"
+            self._everywhere, dice.integers(0, self._everywhere[-1], extracts), side="right"
         )
         target = np.where(local, source, abroad)
-        old = dice.random(EXTRACTED) < np.where(local, 0.8, 0.9)
+        old = dice.random(extracts) < np.where(local, 0.8, 0.9)
         known = self.known[target]
-        page = (known * dice.random(EXTRACTED) ** 3).astype(np.int64)
+        page = (known * dice.random(extracts) ** 3).astype(np.int64)
         fresh = known + dice.integers(0, np.maximum(known // 20, 2))
         extracted = self.keys(target, np.where(old, page, fresh))
         new_hosts, new_counts = np.unique(target[~old], return_counts=True)

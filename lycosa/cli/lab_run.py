@@ -1,0 +1,200 @@
+"""`lycosa lab list`, `run` and `report`: the papers' experiments, their numbers beside ours.
+
+    lycosa lab list                  what can be run
+    lycosa lab run NAME --graph G    on a BV graph; or --crawl DIR: on a crawl; or --synthetic 1M: on a web drawn
+    lycosa lab report DIR            one page of the results that `--keep DIR` has kept
+
+`--json` prints one object: definitions, every number with the paper's and a verdict, the points of every figure.
+`--plot DIR` writes the figures as SVG.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lycosa.cli import amounts
+from lycosa.cli.streams import replacing
+from lycosa.errors import ConfigError, StorageError
+from lycosa.files import DiskFiles
+
+if TYPE_CHECKING:
+    from lycosa.lab.experiments.result import Result
+    from lycosa.lab.experiments.web import Web
+
+Told = Callable[[str], None]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Those that only these have."""
+    group = parser.add_argument_group("run, report")
+    group.add_argument("--graph", dest="on_graph", type=Path, metavar="G", help="a BV graph to run on")
+    group.add_argument(
+        "--crawl", type=Path, metavar="DIR", help="a crawl to run on, after lycosa graph build"
+    )
+    group.add_argument("--synthetic", type=_count, metavar="N", help="a web of N pages, drawn (1M)")
+    group.add_argument("--keep", type=Path, metavar="DIR", help="keep the result here, for lycosa lab report")
+    group.add_argument(
+        "--to", type=Path, metavar="FILE", help="report: the page, HTML or .md (report.html in DIR)"
+    )
+
+
+def _count(text: str) -> int:
+    try:
+        return amounts.size(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 200k or 10M") from None
+
+
+def show_list() -> int:
+    from lycosa.lab.experiments.register import EXPERIMENTS
+
+    wide = max(len(entry.name) for entry in EXPERIMENTS)
+    for entry in EXPERIMENTS:
+        print(f"{entry.name.ljust(wide)}  {entry.shows}\n{'':{wide}}  {entry.paper}")
+    return 0
+
+
+def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
+    from lycosa.lab.experiments.register import find
+
+    if args.graph is None:
+        raise ConfigError("say which experiment: `lycosa lab list` has them")
+    entry = find(str(args.graph))
+    given = [name for name in ("on_graph", "crawl", "synthetic") if getattr(args, name) is not None]
+    if len(given) != 1:
+        raise ConfigError("say what to run on: one of --graph G, --crawl DIR, --synthetic N")
+    for name in ("plot", "keep"):
+        place: Path | None = getattr(args, name)
+        if place is not None and place.exists() and not place.is_dir():
+            raise ConfigError(f"--{name} is a directory, and {place} is a file")
+    module = entry.load()
+    result: Result
+    if hasattr(module, "run_alone"):
+        if args.synthetic is None:
+            raise ConfigError(f"{entry.name} draws its own URLs: say how many with --synthetic N")
+        result = module.run_alone(args.synthetic, args.seed, tell)
+    else:
+        result = module.run(_web(args, tell), tell)
+    done()
+    if args.json:
+        print(json.dumps(result.as_json()))
+    else:
+        _print(result)
+    if args.plot is not None:
+        _plot(args.plot, result)
+    if args.keep is not None:
+        _write(
+            args.keep, f"{result.experiment}.{result.web['name']}.json", json.dumps(result.as_json()) + "\n"
+        )
+    return 0
+
+
+def _web(args: argparse.Namespace, tell: Told) -> Web:
+    from lycosa.graph.bv import BVGraph
+    from lycosa.graph.store import GraphStore
+    from lycosa.lab.experiments.web import from_graph, from_store, from_synthetic
+
+    if args.synthetic is not None:
+        return from_synthetic(args.synthetic, args.seed, tell)
+    if args.on_graph is not None:
+        path: Path = args.on_graph
+        name = re.sub(r"\.(graph|properties|offsets)$", "", path.name)
+        if not (path.parent / f"{name}.properties").exists():
+            raise ConfigError(f"{path} is no BV graph: there is no {name}.properties")
+        return from_graph(BVGraph.open(DiskFiles(path.parent), name), name, args.seed, tell)
+    directory: Path = args.crawl
+    for place in (directory / "graph", directory):
+        if (place / "graph.json").exists():
+            store = GraphStore.open(DiskFiles(place))
+            return from_store(store, directory.resolve().name, args.seed, tell, _measured(directory, tell))
+    raise ConfigError(f"{directory} has no link graph: `lycosa graph build` makes that of a crawl")
+
+
+def _measured(directory: Path, tell: Told) -> dict[str, tuple[int, float, float, int]]:
+    """Sizes and times of the fetches in a crawl's log; of a graph without a crawl none."""
+    from lycosa.ask.reading import CrawlReader
+    from lycosa.records import Fetched
+
+    found: dict[str, tuple[int, float, float, int]] = {}
+    try:
+        crawl = CrawlReader(directory)
+    except ConfigError:
+        return found
+    for number, (_, _, record) in enumerate(crawl.records()):
+        if isinstance(record, Fetched):
+            timing = record.timing
+            since = found[record.url][3] if record.url in found else record.at
+            found[record.url] = (record.size, timing.first_byte / 1000, timing.total / 1000, since)
+        if not number & 0xFFFF:
+            tell(f"reading the log, {number:,} records")
+    return found
+
+
+def _print(result: Result) -> None:
+    from lycosa.lab.experiments.result import table
+
+    web = result.web
+    size = f"{web['pages']:,} pages, {web['links']:,} links" if "links" in web else f"{web['pages']:,} URLs"
+    print(f"{result.experiment}: {result.paper}\n{result.claim}\n\n{web['name']}: {size}")
+    for name, text in result.definitions.items():
+        print(f"  {name}: {text}")
+    print()
+    rows = table(result.lines)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if 2 <= i <= 4 else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
+    whys = dict.fromkeys(line.why for line in result.lines if line.why)
+    for why in whys:
+        print(f"\n{why}")
+
+
+def _plot(place: Path, result: Result) -> None:
+    from lycosa.lab.experiments.drawing import svg
+
+    for figure in result.figures:
+        name = re.sub(r"[^a-z0-9]+", "-", figure.name.lower()).strip("-")
+        _write(place, f"{result.experiment}-{name}.svg", svg(figure))
+
+
+def _write(place: Path, name: str, text: str) -> None:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot make {place}: {error.strerror}") from None
+    with replacing(place / name) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def report(args: argparse.Namespace) -> int:
+    from lycosa.lab.experiments.register import EXPERIMENTS
+    from lycosa.lab.experiments.report_page import markdown, page
+    from lycosa.lab.experiments.result import Result
+
+    place: Path | None = args.graph
+    if place is None or not place.is_dir():
+        raise ConfigError("say where results were kept: a directory given to `lycosa lab run --keep`")
+    order = [entry.name for entry in EXPERIMENTS]
+    found: list[Result] = []
+    for path in sorted(place.glob("*.json")):
+        try:
+            kept = Result.from_json(path.read_bytes())
+        except (ValueError, KeyError, TypeError, OSError):
+            raise ConfigError(f"{path} is no result of `lycosa lab run --keep`") from None
+        found.append(kept)
+    if not found:
+        raise ConfigError(f"{place} holds no results: `lycosa lab run NAME --keep {place}` makes them")
+    found.sort(key=lambda one: order.index(one.experiment) if one.experiment in order else len(order))
+    to: Path = args.to or place / "report.html"
+    with replacing(to) as draft:
+        draft.write_text(markdown(found) if to.suffix == ".md" else page(found), encoding="utf-8")
+    print(f"{to}: {len(found)} results")
+    return 0

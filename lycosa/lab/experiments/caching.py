@@ -1,0 +1,310 @@
+"""Broder, Najork and Wiener's caching experiments: which links of a crawl does a cache of k entries catch?
+
+Figures 2 to 11, what §5 says about them, and two of the open questions of §7: a cache for each visit, and another
+order. `caching_curves` makes the traces and drives the caches.
+
+Two things a graph does not have and the paper's trace has: repeats of a link within its page, which are drawn (30%
+of all links, §4.2); and the four machines, whose *cross sub-trace* is made by giving each site to one of four.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lycosa.lab.experiments.caching_curves import (
+    LARGEST,
+    MOST,
+    POLICIES,
+    PROCESSES,
+    REPEATS,
+    Curves,
+    Rates,
+    Region,
+    Trace,
+    cross,
+    per_visit,
+    region,
+    speed,
+    trace,
+)
+from lycosa.lab.experiments.result import Curve, Figure, Line, Result, Told
+from lycosa.lab.experiments.web import Web
+
+PAPER = "Broder, Najork, Wiener: Efficient URL Caching for World Wide Web Crawling, WWW 2003"
+CLAIM = (
+    "A cache of some 50,000 entries (100 to 500 for each of 500 threads) catches almost 80% of the links; a much "
+    "smaller one far fewer, a much larger one hardly more; CLOCK and LRU are nearly as good as the clairvoyant MIN."
+)
+VISITS = (20, 100, 500)
+
+
+def run(web: Web, told: Told) -> Result:
+    """Figures 2 to 11, and what §5 and §7 say about them."""
+    traces: dict[int, Trace] = {}
+    by_visits: dict[str, dict[int, list[float]]] = {"full": {}, "cross": {}}
+    rates: dict[str, Rates] = {}
+    kept: dict[str, Curves] = {}
+    shares: list[float] = []
+    for visits in reversed(VISITS):
+        told(f"crawling with {visits} visits")
+        made = traces[visits] = trace(web, visits)
+        flags = cross(web, made)
+        for name, links in (("full", made.links), ("cross", made.links[flags])):
+            curves = Curves(web, links)
+            whole = visits == VISITS[-1]
+            found = curves.rates(POLICIES if whole else ("CLOCK",), told, f"{name} trace, {visits} visits")
+            by_visits[name][visits] = found["CLOCK"]
+            if whole:
+                rates[name], kept[name] = found, curves
+        shares.append(float(flags.mean()) if len(flags) else 0.0)
+    spots = {visits: region(by_visits["full"][visits]) for visits in VISITS}
+    told("CLOCK once more, for its speed")
+    fast = speed(kept["full"])
+    apart = per_visit(web, traces[100], 100, 1 << spots[100].end)
+    told("another order")
+    other = Curves(web, trace(web, 100, lifo=True).links)
+    size = spots[100].end
+    lines = _lines(rates, by_visits, spots, kept, traces, shares[0])
+    lines += [
+        Line(
+            "§7",
+            "misses of one cache for 100 visits, at the end of its region",
+            by_visits["full"][100][size],
+            None,
+            "share",
+        ),
+        Line("§7", "misses of 100 caches, together at least as large", apart, None, "share"),
+        Line(
+            "§7",
+            "misses of the one cache if sites are crawled last in, first out",
+            other.rate("CLOCK", size),
+            None,
+            "share",
+        ),
+        Line("", "references a second, CLOCK at 2^16", fast, None, "count"),
+    ]
+    return Result(
+        "caching",
+        PAPER,
+        CLAIM,
+        web.head(),
+        _definitions(web, traces),
+        lines,
+        _figures(rates, by_visits, kept, spots),
+    )
+
+
+def _lines(
+    rates: dict[str, Rates],
+    by_visits: dict[str, dict[int, list[float]]],
+    spots: dict[int, Region],
+    kept: dict[str, Curves],
+    traces: dict[int, Trace],
+    crossing: float,
+) -> list[Line]:
+    full, across = rates["full"], rates["cross"]
+    most = VISITS[-1]
+    at = spots[most]
+    inside = range(at.end + 1)  # beyond, all are alike
+    versus = [lru / best for lru, best in zip(full["LRU"], full["MIN"], strict=True) if best]
+    both = zip(full["LRU"], full["CLOCK"], strict=True)
+    made = traces[most]
+    scale = "the web is smaller than the paper's, and so is what a visit meets at a time"
+    lines = [
+        Line(
+            "§4.2",
+            "links met in the trace",
+            len(made.links),
+            26.86e9 / 4,
+            "count",
+            "the paper's is one machine of four, for 33 days",
+        ),
+        Line("§4.2", "links that other machines are sent", crossing, 0.195, "share"),
+        Line(
+            "Fig. 2",
+            "misses of CLOCK where the critical region begins",
+            full["CLOCK"][at.start],
+            0.70,
+            "share",
+        ),
+        Line("Fig. 2", "misses of CLOCK where it ends", full["CLOCK"][at.end], 0.20, "share"),
+        Line("Fig. 2", f"critical region with {most} visits begins at 2^", at.start, 14, "number", scale),
+        Line("Fig. 2", f"critical region with {most} visits ends at 2^", at.end, 18, "number", scale),
+        Line("Fig. 2", f"knee with {most} visits at 2^", at.knee, None),
+        Line("§7", "hits of CLOCK at 2^16 (the paper: 50,000 entries)", 1 - full["CLOCK"][16], 0.80, "share"),
+        Line(
+            "Fig. 2",
+            "largest distance of CLOCK from LRU, over all sizes",
+            max(abs(a - b) for a, b in both),
+            None,
+            "share",
+        ),
+        Line(
+            "Fig. 3",
+            "share of sizes with LRU within 1.05 of MIN",
+            float(np.mean([v < 1.05 for v in versus])),
+            None,
+            "share",
+        ),
+        Line("Fig. 3", "LRU is below twice MIN at every size", bool(max(versus, default=1.0) < 2), True),
+        Line(
+            "Fig. 2",
+            "RANDOM misses more than CLOCK, by less than 5 points, at every size of the region",
+            all(-0.005 <= full["RANDOM"][i] - full["CLOCK"][i] < 0.05 for i in range(at.start, at.end + 1)),
+            True,
+        ),
+        Line(
+            "Fig. 2",
+            "STATIC is the worst up to the end of the region",
+            all(
+                full["STATIC"][i] >= max(full[name][i] for name in POLICIES[:4]) - 0.005
+                for i in inside
+                if i >= 4
+            ),
+            True,
+        ),
+        Line(
+            "Fig. 2",
+            "STATIC overtakes MIN in large caches (its loading is not charged)",
+            full["STATIC"][-1] < full["MIN"][-1],
+            True,
+        ),
+        Line(
+            "Fig. 4",
+            "STATIC does relatively better on the cross sub-trace",
+            bool(_static_gap(across, at) < _static_gap(full, at)),
+            True,
+        ),
+        Line("Fig. 2", "misses of an infinite cache, full trace", kept["full"].infinite, None, "share"),
+        Line("Fig. 4", "misses of an infinite cache, cross sub-trace", kept["cross"].infinite, None, "share"),
+    ]
+    ends = [spots[visits].end for visits in VISITS]
+    lines.append(
+        Line(
+            "Fig. 6",
+            "the fewer visits, the smaller the cache that is enough",
+            ends == sorted(ends) and ends[0] < ends[-1],
+            True,
+        )
+    )
+    lines += [
+        Line(
+            "Fig. 8",
+            f"entries a visit at the end of the region, {visits} visits",
+            2.0 ** spots[visits].end / visits,
+            2.0**18 / 500,
+            "number",
+            scale,
+        )
+        for visits in VISITS
+    ]
+    spread = _per_visit_spread(by_visits["full"])
+    lines.append(
+        Line(
+            "Fig. 8",
+            "by entries a visit, miss rates of 20, 100, 500 visits differ at most by",
+            spread,
+            None,
+            "share",
+        )
+    )
+    return lines
+
+
+def _static_gap(rates: Rates, at: Region) -> float:
+    """How much more STATIC misses than CLOCK, relative to CLOCK, on average over the region."""
+    inside = range(at.start, at.end + 1)
+    return float(np.mean([rates["STATIC"][i] / max(rates["CLOCK"][i], 1e-9) for i in inside]))
+
+
+def _per_visit_spread(rates: dict[int, list[float]]) -> float:
+    """The largest distance of the curves, each over its entries a visit, where all are defined."""
+    at = np.linspace(0, LARGEST - math.log2(VISITS[-1]), 60)
+    drawn = [np.interp(at, np.arange(LARGEST + 1) - math.log2(v), values) for v, values in rates.items()]
+    return float(np.max(np.ptp(np.array(drawn), axis=0)))
+
+
+def _definitions(web: Web, traces: dict[int, Trace]) -> dict[str, str]:
+    made = traces[VISITS[-1]]
+    return {
+        "start set": f"{len(web.start):,} start pages, in the order of their numbers",
+        "crawl": "so many visits at a time, a page each in turn; a visit keeps its site until nothing of it waits",
+        "request": f"every link of every page fetched ({made.fetched:,} pages), in its order; at most {MOST:,}",
+        "repeats": f"{REPEATS:.0%} of the links repeat one of the same page, drawn: a graph has each link once",
+        "cross sub-trace": f"links whose site belongs to another of {PROCESSES} machines, by hash of the site",
+        "hit": "the key is in the cache at the request; a miss enters; STATIC is loaded before and not charged",
+        "critical region": "doublings from 2^5 that take off at least half as much as the steepest one",
+        "ties": "MIN: of keys never requested again any; RANDOM: xorshift64*, seed 1",
+        "seed": str(web.seed),
+    }
+
+
+def _figures(
+    rates: dict[str, Rates],
+    by_visits: dict[str, dict[int, list[float]]],
+    kept: dict[str, Curves],
+    spots: dict[int, Region],
+) -> list[Figure]:
+    sizes = [2.0**order for order in range(LARGEST + 1)]
+    entries, misses = "entries of the cache", "miss rate"
+    made = []
+    for number, name, title in ((2, "full", "full trace"), (4, "cross", "cross sub-trace")):
+        found, best = rates[name], rates[name]["MIN"]
+        infinite = Curve("INFINITE", sizes, [kept[name].infinite] * len(sizes))
+        curves = [Curve(policy, sizes, values) for policy, values in found.items()]
+        made.append(
+            Figure(
+                f"Figure {number}", f"miss rate, {title}", entries, misses, [*curves, infinite], log_x=True
+            )
+        )
+        ratio = [
+            Curve(policy, sizes, [v / m if m else 1.0 for v, m in zip(values, best, strict=True)])
+            for policy, values in found.items()
+            if policy != "STATIC"
+        ]
+        made.append(
+            Figure(
+                f"Figure {number + 1}",
+                f"miss rate over that of MIN, {title}",
+                entries,
+                "MIN = 1",
+                ratio,
+                log_x=True,
+            )
+        )
+    for number, name, title in ((6, "full", "full trace"), (7, "cross", "cross sub-trace")):
+        curves = [Curve(f"{visits} visits", sizes, by_visits[name][visits]) for visits in VISITS]
+        made.append(
+            Figure(
+                f"Figure {number}", f"CLOCK by visits at a time, {title}", entries, misses, curves, log_x=True
+            )
+        )
+        each = [
+            Curve(f"{visits} visits", [s / visits for s in sizes], by_visits[name][visits])
+            for visits in VISITS
+        ]
+        made.append(
+            Figure(
+                f"Figure {number + 2}",
+                f"the same by entries a visit, {title}",
+                "entries a visit",
+                misses,
+                each,
+                log_x=True,
+            )
+        )
+    order = min(18, spots[VISITS[-1]].end + 1)
+    for number, name, title in ((10, "full", "full trace"), (11, "cross", "cross sub-trace")):
+        curves = []
+        for policy in ("CLOCK", "LRU", "RANDOM", "STATIC", "INFINITE"):
+            values = kept[name].over_time(policy, order)
+            places = np.linspace(0, len(kept[name].links), len(values) + 1)[1:]
+            curves.append(Curve(policy, places.tolist(), values))
+        made.append(
+            Figure(
+                f"Figure {number}", f"miss rate over time at 2^{order}, {title}", "links met", misses, curves
+            )
+        )
+    return sorted(made, key=lambda figure: int(figure.name.split()[1]))

@@ -1,0 +1,174 @@
+"""Traces of links, and the miss rates of caches over them: the mechanism behind `caching`.
+
+The trace is that of a crawl of the web at hand, as Mercator makes it (§4.1): so many visits at a time, each with a
+site of its own, from which it fetches a page whenever its turn comes, first in, first out, until nothing of the
+site waits; then it takes on the site that has waited longest. Every link of a page is a request to the cache.
+
+CLOCK and RANDOM are the caches that a crawl uses (`lycosa.seen.cache.ScatterCache`), LRU and STATIC those beside
+them there, MIN the kernel of `lycosa.seen.cache_kernels`: nothing is simulated twice.
+
+The *critical region* of a curve: the sizes around its steepest fall, as far as each doubling of the cache takes at
+least half as much off the miss rate as the steepest does. Caches below 2^5 are left out: what they catch are
+repeats within a page. The *knee*: behind the region's beginning, the size at which the curve lies farthest below
+the straight line to the first cache that holds everything, sizes on a log scale.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lycosa.lab.experiments import caching_kernels as kernels
+from lycosa.lab.experiments.result import Told
+from lycosa.lab.experiments.web import Web
+from lycosa.seen import cache_kernels
+from lycosa.seen.cache import LruCache, ScatterCache, StaticCache
+from lycosa.url.key import Keys, mix_array
+
+LARGEST = 25
+PROCESSES = 4
+REPEATS = 0.3
+MOST = 70_000_000
+"""Links of a trace: as many as the paper compared its three crawls with."""
+WITHIN = 5
+"""Caches below 2^5 catch the repeats within a page."""
+POLICIES = ("MIN", "LRU", "CLOCK", "RANDOM", "STATIC")
+Rates = dict[str, list[float]]
+
+
+class Trace(NamedTuple):
+    """The links that a crawl meets, in turn."""
+
+    links: npt.NDArray[np.int32]
+    visits: npt.NDArray[np.int16]  # which visit met each
+    origins: npt.NDArray[np.int32]  # the site of the page that each was met on
+    fetched: int
+    remote: int  # links to another site
+
+
+def trace(web: Web, visits: int, *, repeats: float = REPEATS, lifo: bool = False, most: int = MOST) -> Trace:
+    """Crawl the web with so many visits at a time."""
+    room = min(int(len(web.lists.nodes) / (1 - repeats) * 1.02) + 1_000, most)
+    links = np.empty(room, np.int32)
+    of = np.empty(room, np.int16)
+    origins = np.empty(room, np.int32)
+    count = np.zeros(2, np.int64)
+    graph = (web.lists.starts, web.lists.nodes, web.sites, web.start)
+    end = kernels.trace(*graph, visits, lifo, repeats, web.seed, links, of, origins, count)
+    return Trace(links[:end], of[:end], origins[:end], int(count[0]), int(count[1]))
+
+
+def cross(web: Web, made: Trace) -> npt.NDArray[np.bool_]:
+    """Which links a crawl by four machines would send to another."""
+    machine = (mix_array(np.arange(len(web.homes), dtype=np.uint64)) % np.uint64(PROCESSES)).astype(np.int8)
+    return np.asarray(machine[web.sites[made.links]] != machine[made.origins])
+
+
+class Curves:
+    """Miss rates of one trace by policy and size."""
+
+    def __init__(self, web: Web, links: npt.NDArray[np.int32]) -> None:
+        self.links = links
+        self.keys: Keys = web.keys[links]
+        self.following = np.empty(len(links), np.int64)
+        last = np.full(web.pages, len(links), np.int64)
+        self.distinct = int(kernels.following(links, last, self.following))
+        counts = np.bincount(links, minlength=web.pages)
+        self._popular: Keys = web.keys[np.argsort(-counts, kind="stable")[: self.distinct]]
+        self.hits = np.empty(len(links), np.bool_)
+
+    @property
+    def infinite(self) -> float:
+        return self.distinct / max(len(self.links), 1)
+
+    def cache(self, policy: str, order: int) -> LruCache | ScatterCache | StaticCache:
+        """A cache of 2^order entries."""
+        size = 1 << order
+        if policy == "STATIC":
+            return StaticCache(self._popular[:size])
+        return LruCache(size) if policy == "LRU" else ScatterCache(size, clock=policy == "CLOCK")
+
+    def rate(self, policy: str, order: int) -> float:
+        """The miss rate. A cache that holds everything misses each link once; STATIC, loaded before, none."""
+        if policy == "MIN":
+            ids = self.links
+            found = int(cache_kernels.min_hits(ids, self.following, int(ids.max(initial=0)) + 1, 1 << order))
+        else:
+            found = self.cache(policy, order).probe(self.keys, self.hits)
+        return 1 - found / max(len(self.links), 1)
+
+    def rates(self, policies: Sequence[str], told: Told, what: str) -> Rates:
+        """All sizes. From the first that holds everything on nothing changes."""
+        made: Rates = {policy: [] for policy in policies}
+        for order in range(LARGEST + 1):
+            whole = 1 << order >= 2 * self.distinct
+            for policy, values in made.items():
+                told(f"{what}: {policy}, 2^{order} entries")
+                values.append(values[-1] if whole and values else self.rate(policy, order))
+        return made
+
+    def over_time(self, policy: str, order: int, points: int = 50) -> list[float]:
+        """The miss rate of each fiftieth of the trace."""
+        if policy == "INFINITE":
+            _, first = np.unique(self.links, return_index=True)
+            self.hits[:] = True
+            self.hits[first] = False
+        else:
+            self.cache(policy, order).probe(self.keys, self.hits)
+        return [1 - float(part.mean()) for part in np.array_split(self.hits, points) if len(part)]
+
+
+class Region(NamedTuple):
+    """Where a curve falls: log2 of entries."""
+
+    start: int
+    end: int
+    knee: int
+
+
+def region(rates: Sequence[float]) -> Region:
+    """The critical region and the knee; see above."""
+    falls = [a - b for a, b in pairwise(rates)]
+    first = min(WITHIN, len(falls) - 1)
+    steepest = max(range(first, len(falls)), key=lambda i: falls[i])
+    start, end = steepest, steepest + 1
+    while start > first and falls[start - 1] >= falls[steepest] / 2:
+        start -= 1
+    while end < len(falls) and falls[end] >= falls[steepest] / 2:
+        end += 1
+    whole = next(i for i, rate in enumerate(rates) if rate <= rates[-1] + 0.001)
+    span = max(whole - start, 1)
+    below = [
+        rates[start] + (rates[-1] - rates[start]) * (i - start) / span - rates[i]
+        for i in range(start, whole + 1)
+    ]
+    return Region(start, end, start + int(np.argmax(below)) if below else end)
+
+
+def per_visit(web: Web, made: Trace, visits: int, entries: int) -> float:
+    """The miss rate of a cache for each visit, together at least as large as one of `entries` for all (§7)."""
+    each = 1 << max(math.ceil(math.log2(entries / visits)), 0)
+    order = np.argsort(made.visits, kind="stable")
+    bounds = np.searchsorted(made.visits[order], np.arange(visits + 1))
+    found = 0
+    for v in range(visits):
+        keys = web.keys[made.links[order[bounds[v] : bounds[v + 1]]]]
+        found += ScatterCache(each).probe(keys, np.empty(len(keys), np.bool_))
+    return 1 - found / max(len(made.links), 1)
+
+
+def speed(curves: Curves, order: int = 16) -> float:
+    """References a second of CLOCK on one core, by its time on the processor: the best of three."""
+    best = math.inf
+    for _ in range(3):
+        cache = ScatterCache(1 << order)
+        began = time.thread_time()
+        cache.probe(curves.keys, curves.hits)
+        best = min(best, time.thread_time() - began)
+    return len(curves.links) / max(best, 1e-9)

@@ -1,0 +1,53 @@
+"""The trace of `caching_kernels`, as one would explain it: deques. The tests hold the two together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+
+def trace(
+    links: Sequence[Sequence[int]],
+    sites: Sequence[int],
+    sources: Sequence[int],
+    visits: int,
+    lifo: bool,
+    repeated: Callable[[int, Sequence[int]], list[list[int]]],
+) -> list[tuple[int, int]]:
+    """(link, visit) as a crawl meets them. `repeated(page, its links)`: what is met again behind each link."""
+    queues: dict[int, deque[int]] = {}
+    line: deque[int] = deque()
+    at: list[int | None] = [None] * visits
+    seen: set[int] = set()
+    met: list[tuple[int, int]] = []
+
+    def put(page: int, first: bool) -> None:
+        if page in seen:
+            return
+        seen.add(page)
+        site = sites[page]
+        queue = queues.setdefault(site, deque())
+        if first:
+            queue.appendleft(page)
+        else:
+            queue.append(page)
+        if site not in line and site not in at:
+            line.append(site)
+
+    for page in sources:
+        put(page, False)
+    while any(queues.values()):
+        for v in range(visits):
+            if at[v] is None:
+                if not line:
+                    continue
+                at[v] = line.popleft()
+            site = at[v]
+            assert site is not None
+            page = queues[site].popleft()
+            for target, again in zip(links[page], repeated(page, links[page]), strict=True):
+                met += [(one, v) for one in (target, *again)]
+                put(target, lifo)
+            if not queues[site]:
+                at[v] = None
+    return met

@@ -1,0 +1,152 @@
+"""Splitting a crawl among nodes (Manning, Raghavan, Schütze, §20.2.1): what each way of splitting costs.
+
+A *splitter* gives every page to a node:
+
+    URL       by hash of the URL
+    host      by hash of the host: the chapter's host splitter
+    domain    by hash of the registered domain: what Lycosa's shards do
+    names     by ranges of reversed host names, cut so that nodes have equal shares of the pages: top-level domains
+              stay together, which is the chapter's "European domains to a node in Europe"
+
+Counted over the whole graph: links that lead to another node; of these the ones that a CLOCK cache before the
+exchange does not catch (one of 2^16 entries on each node, pages fetched in the order of their numbers); the
+largest node beside the mean, in pages; and hosts that more than one node would ask, each with a DNS look-up of its
+own and a politeness that the others do not know of.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lycosa.lab.experiments.result import Curve, Figure, Line, Result, Told
+from lycosa.lab.experiments.web import Web
+from lycosa.seen.cache import ScatterCache
+from lycosa.url.key import mix_array
+
+PAPER = "Manning, Raghavan, Schütze: Introduction to Information Retrieval (2009), chapter 20"
+CLAIM = (
+    "Hosts are divided among the nodes of a crawler by a hash, or by where they are; most links stay on their "
+    "node, and duplicates are eliminated on one node alone."
+)
+NODES = (2, 4, 16, 64, 256)
+SPLITTERS = ("URL", "host", "domain", "names")
+CACHE = 1 << 16
+_STEP = 1 << 20
+Numbers = npt.NDArray[np.int32]
+
+
+class Cost(NamedTuple):
+    """One splitter among so many nodes."""
+
+    crossing: float  # share of all links
+    sent: float  # of all links, those that cross and that the sender's cache does not know
+    balance: float  # pages of the largest node, over the mean
+    shared: float  # share of hosts that more than one node asks
+    lookups: float  # (node, host) pairs for each host
+
+
+def split(web: Web, splitter: str, nodes: int) -> Numbers:
+    """The node of each page."""
+    if splitter == "URL":
+        return _spread(web.keys, nodes)
+    if splitter == "names":
+        # A site goes whole to the node in whose share of the pages it begins.
+        sizes = np.bincount(web.sites, minlength=len(web.homes))
+        begins = np.cumsum(sizes) - sizes
+        return np.asarray((begins * nodes // max(web.pages, 1)).astype(np.int32)[web.sites])
+    of = np.arange(len(web.homes)) if splitter == "host" else web.domains
+    salted = mix_array(of.astype(np.uint64) + np.uint64(web.seed << 32))
+    return np.asarray(_spread(salted, nodes)[web.sites])
+
+
+def _spread(keys: npt.NDArray[np.uint64], nodes: int) -> Numbers:
+    return np.asarray((mix_array(keys) % np.uint64(nodes)).astype(np.int32))
+
+
+def cost(web: Web, splitter: str, nodes: int, *, cached: bool) -> Cost:
+    """What a splitter costs; what the caches let through only if asked for (else 0)."""
+    of = split(web, splitter, nodes)
+    caches = [ScatterCache(CACHE) for _ in range(nodes)] if cached else []
+    crossing, sent = 0, 0
+    out = np.diff(web.lists.starts)
+    for first in range(0, web.pages, _STEP):
+        last = min(first + _STEP, web.pages)
+        targets = web.lists.nodes[web.lists.starts[first] : web.lists.starts[last]]
+        source = np.repeat(of[first:last], out[first:last])
+        away = of[targets] != source
+        crossing += int(np.count_nonzero(away))
+        for node, cache in enumerate(caches):
+            keys = web.keys[targets[away & (source == node)]]
+            sent += len(keys) - cache.probe(keys, np.empty(len(keys), np.bool_))
+    pairs = np.unique(of.astype(np.int64) * len(web.homes) + web.sites)
+    asked = np.bincount(pairs % len(web.homes), minlength=len(web.homes))
+    links = max(len(web.lists.nodes), 1)
+    pages = np.bincount(of, minlength=nodes)
+    return Cost(
+        crossing / links,
+        sent / links,
+        float(pages.max() / max(pages.mean(), 1e-9)),
+        float(np.mean(asked > 1)),
+        float(asked.mean()),
+    )
+
+
+def run(web: Web, told: Told) -> Result:
+    """All splitters for all numbers of nodes."""
+    costs: dict[tuple[str, int], Cost] = {}
+    for splitter in SPLITTERS:
+        for nodes in NODES:
+            told(f"splitting by {splitter} among {nodes} nodes")
+            costs[splitter, nodes] = cost(web, splitter, nodes, cached=nodes == 4)
+    lines = [
+        Line("§20.2.1", "no host is asked by two nodes, split by host, domain or names",
+             not any(costs[s, n].shared for s in SPLITTERS[1:] for n in NODES), True),
+        Line("§20.2.1", "URL, 4 nodes: hosts that more than one node asks", costs["URL", 4].shared, None, "share"),
+    ]  # fmt: skip
+    for splitter in SPLITTERS:
+        found = costs[splitter, 4]
+        # Broder, Najork, Wiener, §4.1 and §4.2: by host, four machines.
+        paper = 0.195 if splitter == "host" else None
+        lines += [
+            Line("§20.2.1", f"{splitter}, 4 nodes: links that cross", found.crossing, paper, "share"),
+            Line(
+                "§20.2.1",
+                f"{splitter}, 4 nodes: links that are sent behind a cache",
+                found.sent,
+                None,
+                "share",
+            ),
+            Line("§20.2.1", f"{splitter}, 4 nodes: the largest node over the mean", found.balance),
+            Line("§20.2.2", f"{splitter}, 4 nodes: DNS look-ups a host", found.lookups),
+        ]
+    lines += [
+        Line("§20.2.1", f"{splitter}, 64 nodes: the largest node over the mean", costs[splitter, 64].balance)
+        for splitter in SPLITTERS
+    ]
+    counts = [float(nodes) for nodes in NODES]
+    figures = [
+        Figure(
+            name,
+            title,
+            "nodes",
+            y,
+            [Curve(s, counts, [costs[s, nodes][place] for nodes in NODES]) for s in SPLITTERS],
+            log_x=True,
+        )
+        for name, title, y, place in (
+            ("Links", "links that lead to another node", "share of all links", 0),
+            ("Balance", "pages of the largest node", "mean = 1", 2),
+        )
+    ]
+    definitions = {
+        "start set": "none: every page and link of the graph is counted once",
+        "node": "the hash of what the splitter names, modulo the number of nodes; names: ranges",
+        "cache": f"CLOCK of {CACHE} entries a node, links of pages in the order of their numbers",
+        "domains": "a graph of numbers has none: there a domain is a site",
+        "geography": "no place is known of any host; ranges of names stand in where numbers follow names",
+        "seed": str(web.seed),
+    }
+    return Result("distribution", PAPER, CLAIM, web.head(), definitions, lines, figures)

@@ -1,0 +1,136 @@
+"""Figures as SVG, without a library: lines or dots over two axes, each linear or logarithmic.
+
+A figure is one self-contained `<svg>`: it can be a file of its own, or stand in a page. Text is text. Colours
+differ in lightness too, and lines in dashes, so that a print in grey can be read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from lycosa.lab.experiments.result import Curve, Figure
+
+WIDTH, HEIGHT = 560, 360
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 34, 46
+_COLOURS = ("#1f4e9c", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#16a0a0", "#555555", "#c2185b")
+_DASHES = ("", "6 3", "2 2", "8 3 2 3")
+
+
+class _Axis:
+    """From values to places, with ticks."""
+
+    def __init__(self, values: Sequence[float], low_at: float, high_at: float, log: bool) -> None:
+        self._log = log
+        usable = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
+        low, high = (min(usable), max(usable)) if usable else (1.0 if log else 0.0, 1.0)
+        self._low: float
+        self._high: float
+        if log:
+            self._low, self._high = math.floor(math.log10(low)), math.ceil(math.log10(high))
+        else:
+            step = _step(high - min(low, 0.0) or 1.0)
+            self._low, self._high = min(0.0, math.floor(low / step) * step), math.ceil(high / step) * step
+        if self._high <= self._low:
+            self._high = self._low + 1
+        self._at, self._span = low_at, high_at - low_at
+
+    def place(self, value: float) -> float:
+        at = math.log10(value) if self._log else value
+        return self._at + self._span * (at - self._low) / (self._high - self._low)
+
+    def shows(self, value: float) -> bool:
+        return math.isfinite(value) and (value > 0 or not self._log)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        if self._log:
+            low, high = int(self._low), int(self._high)
+            every = max((high - low) // 6, 1)
+            return [(10.0**e, _short(10.0**e)) for e in range(low, high + 1, every)]
+        step = _step(self._high - self._low)
+        first = math.ceil(self._low / step - 1e-9)
+        count = int((self._high - self._low) / step + 1e-9)
+        return [((first + i) * step, _short((first + i) * step)) for i in range(count + 1)]
+
+
+def _step(span: float) -> float:
+    """A round distance of ticks, of which some five to ten span a range."""
+    base = 10.0 ** math.floor(math.log10(span / 5))
+    return next(base * factor for factor in (1, 2, 5, 10) if span / (base * factor) <= 7)
+
+
+def _short(value: float) -> str:
+    if value == 0:
+        return "0"
+    for least, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= least:
+            unit = 1e3 if letter == "k" else least
+            return f"{value / unit:.4g}{letter}"
+    return f"{value:.4g}" if abs(value) >= 1e-3 else f"{value:.0e}"
+
+
+def svg(figure: Figure) -> str:
+    """The figure, drawn."""
+    xs = [x for curve in figure.curves for x in curve.xs]
+    ys = [y for curve in figure.curves for y in curve.ys]
+    across = _Axis(xs, _LEFT, WIDTH - _RIGHT, figure.log_x)
+    up = _Axis(ys, HEIGHT - _BOTTOM, _TOP, figure.log_y)
+    made = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'height="{HEIGHT}" font-family="sans-serif" font-size="11" role="img">',
+        f"<title>{escape(figure.name)}: {escape(figure.title)}</title>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{_LEFT}" y="18" font-size="13">{escape(figure.name)}: {escape(figure.title)}</text>',
+    ]
+    for value, text in across.ticks():
+        x = across.place(value)
+        made.append(f'<path d="M{x:.1f} {_TOP}V{HEIGHT - _BOTTOM}" stroke="#ddd"/>')
+        made.append(f'<text x="{x:.1f}" y="{HEIGHT - _BOTTOM + 15}" text-anchor="middle">{text}</text>')
+    for value, text in up.ticks():
+        y = up.place(value)
+        made.append(f'<path d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}" stroke="#ddd"/>')
+        made.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
+    made.append(
+        f'<path d="M{_LEFT} {_TOP}V{HEIGHT - _BOTTOM}H{WIDTH - _RIGHT}" fill="none" stroke="#333"/>'
+        f'<text x="{(_LEFT + WIDTH - _RIGHT) / 2}" y="{HEIGHT - 10}" text-anchor="middle">{escape(figure.x)}</text>'
+        f'<text x="14" y="{(HEIGHT - _BOTTOM + _TOP) / 2}" text-anchor="middle" '
+        f'transform="rotate(-90 14 {(HEIGHT - _BOTTOM + _TOP) / 2})">{escape(figure.y)}</text>'
+    )
+    for number, curve in enumerate(figure.curves):
+        made.append(_drawn(curve, number, figure.dots, across, up))
+    made += _legend(figure.curves, figure.dots)
+    return "\n".join([*made, "</svg>\n"])
+
+
+def _drawn(curve: Curve, number: int, dots: bool, across: _Axis, up: _Axis) -> str:
+    colour = _COLOURS[number % len(_COLOURS)]
+    points = [
+        (across.place(x), up.place(y))
+        for x, y in zip(curve.xs, curve.ys, strict=True)
+        if across.shows(x) and up.shows(y)
+    ]
+    if dots:
+        return "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="{colour}"/>' for x, y in points)
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    dash = _DASHES[number // len(_COLOURS) % len(_DASHES) if number >= len(_COLOURS) else number % 2]
+    style = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.6"{style}/>'
+
+
+def _legend(curves: Sequence[Curve], dots: bool) -> list[str]:
+    """Names in the corner; nothing for a single curve."""
+    if len(curves) < 2:
+        return []
+    wide = 7 * max(len(curve.name) for curve in curves) + 28
+    left, top = WIDTH - _RIGHT - wide - 4, _TOP + 4
+    tall = 15 * len(curves) + 6
+    made = [f'<rect x="{left}" y="{top}" width="{wide}" height="{tall}" fill="white" fill-opacity=".8"/>']
+    for number, curve in enumerate(curves):
+        y = top + 14 + 15 * number
+        colour = _COLOURS[number % len(_COLOURS)]
+        dash = _DASHES[number // len(_COLOURS) % len(_DASHES) if number >= len(_COLOURS) else number % 2]
+        style = f' stroke-dasharray="{dash}"' if dash and not dots else ""
+        made.append(f'<path d="M{left + 4} {y - 4}h16" stroke="{colour}" stroke-width="2"{style}/>')
+        made.append(f'<text x="{left + 24}" y="{y}">{escape(curve.name)}</text>')
+    return made

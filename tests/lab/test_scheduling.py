@@ -1,0 +1,230 @@
+"""The scheduling experiment: the kernel, its plain twin and a production frontier fetch the same pages in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.clock import ManualClock
+from lycosa.frontier.orders.order import LengthOrder, Order, Ranking, Sighting
+from lycosa.frontier.packed.frontier import PackedFrontier
+from lycosa.frontier.plain import PlainFrontier
+from lycosa.frontier.protocol import Frontier
+from lycosa.graph.pagerank import pagerank
+from lycosa.lab.experiments import scheduling_kernels as kernels
+from lycosa.lab.experiments import scheduling_plain as plain
+from lycosa.lab.experiments.scheduling import run
+from lycosa.lab.experiments.scheduling_sim import KINDS, Setting, simulate
+from lycosa.lab.experiments.web import Web, from_synthetic
+from lycosa.records import Waiting
+from lycosa.url.key import Keyer
+
+
+def quiet(_: str) -> None:
+    """Nobody listens."""
+
+
+def web_of(seed: int, pages: int = 150) -> Web:
+    return from_synthetic(pages, seed, quiet)
+
+
+def links_of(web: Web) -> list[list[int]]:
+    return [web.lists[page].tolist() for page in range(web.pages)]
+
+
+def oracle_of(web: Web) -> np.ndarray:
+    return pagerank(web.lists).values
+
+
+def ranks_of(web: Web) -> Callable[[list[int], list[int], dict[int, float]], dict[int, float]]:
+    """What the kernel calculates, of a dictionary."""
+
+    def ranks(fetched: list[int], known: list[int], before: dict[int, float]) -> dict[int, float]:
+        values = np.zeros(web.pages)
+        for page, value in before.items():
+            values[page] = value
+        kernels.rank_known(
+            web.lists.starts, web.lists.nodes, np.array(fetched, np.int32), len(fetched),
+            np.array(known, np.int32), len(known), values, np.zeros(web.pages),
+        )  # fmt: skip
+        return {page: float(values[page]) for page in known}
+
+    return ranks
+
+
+def as_plain(web: Web, setting: Setting, scheduler: plain.Scheduler) -> list[tuple[int, float, int]]:
+    return plain.crawl(
+        links_of(web),
+        np.unique(web.start).tolist(),
+        web.sizes.tolist(),
+        web.latency.tolist(),
+        web.bandwidth.tolist(),
+        setting,
+        scheduler,
+    )
+
+
+KEYER = Keyer(0)
+SETTINGS = st.builds(
+    Setting,
+    order=st.sampled_from(list(KINDS)),
+    r=st.sampled_from([1, 2, 7, 64]),
+    c=st.sampled_from([1, 3]),
+    w=st.sampled_from([0.5, 15.0]),
+    link=st.sampled_from([2_000.0, 60_000.0, 1e12]),
+    between=st.sampled_from([10, 40]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 30), SETTINGS)
+def test_kernel_and_plain_twin_are_one(seed: int, setting: Setting) -> None:
+    web = web_of(seed)
+    oracle = oracle_of(web)
+    made = simulate(web, setting, oracle)
+    scheduler = plain.PlainScheduler(
+        setting, links_of(web), web.sites.tolist(), oracle.tolist(), ranks_of(web)
+    )
+    rows = as_plain(web, setting, scheduler)
+    assert sorted(made.pages.tolist()) == list(range(web.pages)), "a page was lost, or came twice"
+    assert made.pages.tolist() == [page for page, _, _ in rows]
+    assert made.times == pytest.approx([when for _, when, _ in rows])
+    assert made.active.tolist() == [count for _, _, count in rows]
+
+
+def page_of(item: Waiting) -> int:
+    return int(item.url.rpartition("/")[2])
+
+
+class LevelOrder:
+    """Levels that are given, and sites by their lowest: how the thesis orders two levels by one measure."""
+
+    ranking = Ranking.LEVEL
+    bias = 0
+    sighted = False
+
+    def __init__(self, of: Sequence[int]) -> None:
+        self._of = of
+
+    def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
+        return [self._of[page_of(item)] if self._of else min(item.depth, 255) for item in items]
+
+    def rank(self, host: str, queued: int, level: int) -> float:
+        return float(level)
+
+
+class ByFrontier:
+    """A production frontier, asked by number."""
+
+    def __init__(self, frontier: Frontier, order: Order, sites: Sequence[int]) -> None:
+        self._frontier, self._order, self._sites = frontier, order, sites
+        self._depth: dict[int, int] = {}
+
+    def put(self, pages: Sequence[int], source: int | None, now: float) -> None:
+        new = [page for page in pages if page not in self._depth]
+        self._depth |= dict.fromkeys(new, 0 if source is None else self._depth[source] + 1)
+        urls = [f"http://s{self._sites[page]}.test/{page}" for page in new]
+        items = [Waiting(url, KEYER.key(url), self._depth[page]) for url, page in zip(urls, new, strict=True)]
+        self._frontier.put(items, self._order.levels(items, None))
+
+    def begin(self, now: float) -> int | None:
+        host = self._frontier.begin(now)
+        return None if host is None else int(host.removeprefix("s").removesuffix(".test"))
+
+    def take(self, site: int) -> int | None:
+        waiting = self._frontier.take(f"s{site}.test")
+        if waiting is not None:
+            self._frontier.done(waiting.key)
+        return None if waiting is None else page_of(waiting)
+
+    def end(self, site: int, now: float, ready: float) -> None:
+        self._frontier.end(f"s{site}.test", ready)
+
+    def next_ready(self) -> float | None:
+        return self._frontier.next_ready()
+
+    def fetched(self, page: int, idle: bool, now: float) -> None:
+        """A frontier needs not be told."""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", ["length", "depth", "optimal"])
+@pytest.mark.parametrize("setting", [Setting("length"), Setting("length", r=9, c=2, link=50_000.0)])
+def test_a_production_frontier_fetches_the_same_pages(setting: Setting, name: str, packed: bool) -> None:
+    setting = setting._replace(order=name)  # type: ignore[arg-type]
+    for seed in range(4):
+        web = web_of(seed)
+        # A level for each rank: so there are no more pages than levels, and no two alike.
+        oracle = oracle_of(web)
+        oracle = oracle + np.arange(web.pages) * 1e-12
+        places = np.argsort(np.argsort(-oracle)).tolist()
+        order: Order = LengthOrder() if name == "length" else LevelOrder(places if name == "optimal" else [])
+        clock = ManualClock()
+        frontier: Frontier = PackedFrontier(clock, order) if packed else PlainFrontier(clock, order)
+        rows = as_plain(web, setting, ByFrontier(frontier, order, web.sites.tolist()))
+        made = simulate(web, setting, oracle)
+        assert made.pages.tolist() == [page for page, _, _ in rows]
+        assert made.times == pytest.approx([when for _, when, _ in rows])
+
+
+def test_a_site_is_left_alone_and_the_link_is_not_overrun() -> None:
+    web = web_of(3, 2_000)
+    setting = Setting("length", r=64, link=300_000.0)
+    made = simulate(web, setting, oracle_of(web))
+    assert made.times[-1] >= web.sizes.sum() / setting.link, "faster than the link"
+    for site in range(len(web.homes)):
+        times = made.times[web.sites[made.pages] == site]
+        assert (np.diff(times) > setting.w).all()
+    assert made.active.max() <= 64
+
+
+def test_pages_of_a_batch_are_fetched_and_nothing_else() -> None:
+    web = web_of(4, 1_000)
+    only = np.arange(0, 1_000, 7)
+    made = simulate(web, Setting("depth", r=8, c=100), oracle_of(web), only=only)
+    assert sorted(made.pages.tolist()) == only.tolist()
+
+
+def test_ranks_of_everything_are_pagerank() -> None:
+    web = web_of(5, 500)
+    values = np.zeros(web.pages)
+    every = np.arange(web.pages, dtype=np.int32)
+    kernels.rank_known(
+        web.lists.starts, web.lists.nodes, every, web.pages, every, web.pages, values, np.zeros(web.pages)
+    )
+    assert np.abs(values - oracle_of(web)).sum() < 0.01
+
+
+def test_a_run_has_every_table_and_figure() -> None:
+    web = web_of(6, 1_500)
+    result = run(web, quiet)
+    names = [figure.name for figure in result.figures]
+    assert names == [f"Figure 6.{n}" for n in (3, 5, 6, 7, 8, 9, 10, 11, 12)]
+    table = [line for line in result.lines if line.where == "Table 6.1"]
+    assert len(table) == 18 and table[0].ours == 1.0
+    # A link that carries less than one connection takes is no faster with more of them.
+    slow = [line.ours for line in table if "at 200 B/s" in line.what]
+    assert max(slow) < 1.1 * min(slow) and all(
+        "carry" in line.why for line in table if "200 B/s, r=256" in line.what
+    )
+    by_name = {line.what: line for line in result.lines}
+    assert by_name["time of a batch with c=1 over c=100, 20 kB/s"].ours > 0
+    assert by_name["pages"].ours == web.pages
+    for figure in result.figures[1:3]:
+        assert all(curve.ys[-1] == pytest.approx(1.0) for curve in figure.curves)
+    assert [line.ours for line in run(web, quiet).lines] == [line.ours for line in result.lines]
+
+
+def test_a_recorded_crawl_stands_beside_its_simulation() -> None:
+    web = web_of(7, 600)
+    made = simulate(web, Setting("length", r=64), oracle_of(web))
+    for order, apart in ((made.pages, 0.0), (made.pages[::-1], 0.1)):
+        result = run(replace(web, recorded=order.astype(np.int64)), quiet)
+        line = next(line for line in result.lines if line.where == "Fig. 6.13")
+        assert line.ours == pytest.approx(0.0, abs=1e-9) if not apart else line.ours > apart
+        assert result.figures[-1].name == "Figure 6.13"
