@@ -31,7 +31,6 @@ import msgspec
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, SystemClock, milliseconds
-from lycosa.content.change import content_digest
 from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.budgets import Budgets
@@ -750,8 +749,6 @@ class Agent:
             # Durable before anything is read: a page that ended a process may end this one, too.
             await self._saver.commit()
             self._forget_blamed()
-        if self.refreshing is not None:
-            await asyncio.to_thread(content_digest, b"<p>compiled before it is needed")
         committer = SteadyTask(self._commit_loop())
         self._unranked = [(shard, shard.log.committed) for shard in self.shards if shard.log.committed]
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
