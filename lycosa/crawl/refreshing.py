@@ -18,10 +18,7 @@ what such hints have been worth on its site, and a page that leads to new ones i
 had** rests, an hour at first and twice as long after each further failure; its pages wait without being asked
 for, but for one.
 
-**The budget** (`fetches` a day) has two buckets, for new URLs and for known pages; what overflows one goes into
-the other. Half is for either at first; then by yield: the share of new URLs that were pages worth keeping against
-the share of known pages that had changed. Without `fetches` new URLs are not held back, and known pages have
-`per_page` fetches a day.
+**The budget**: see `lycosa.refresh.budget`.
 
 **Beginning.** Pages fetched while the crawl was not continuous have no due time (`Shard.unscheduled`): a pass
 over the log gives them one. A crash can leave a Fetched as the last record without its Deferred, and only there:
@@ -44,6 +41,7 @@ from lycosa.pages.rows import NO_ROWS, Rows
 from lycosa.pages.summary import Summary
 from lycosa.records import Before, Deferred, Fetched, Waiting, Why
 from lycosa.refresh import importance
+from lycosa.refresh.budget import Budget
 from lycosa.refresh.figures import GONE, Figures, columns, judged
 from lycosa.refresh.hints import effective
 from lycosa.refresh.options import Policy, RefreshOptions
@@ -66,10 +64,6 @@ _HOUR = 3_600.0
 _REST = 30 * DAY
 _HOSTS = 10_000
 _MOST_GAIN = 4.0
-_AT_LEAST = 4.0
-"""Fetches, or those of a minute, that a budget saves up while there is nothing to fetch."""
-_ENOUGH = 200
-"""Fetches of either kind before yields count."""
 
 
 class Refreshing:
@@ -84,21 +78,15 @@ class Refreshing:
         self._shards = shards
         self._order = order
         self._clock = clock
-        self._size = size
         self._priors = Priors()
         self._price = 0.0
         self.figures: Figures | None = None
         self._surveyed = clock.monotonic()
         self._since = 0  # fetches since then
-        self._found = 0  # ... of new URLs
         self._came = 0  # ... of known pages
         self._gain = 1.0
-        self._filled = clock.monotonic()
-        self._tokens = [1.0, 1.0]  # for new URLs, for known pages
-        self._tried, self._gained = [0, 0], [0, 0]
-        self._mean_bytes = 0.0
+        self._budget = Budget(options, clock.monotonic(), size)
         self._resting: dict[str, tuple[int, int]] = {}
-        self._next_of: dict[str, int] = {}
         self._hearing = Hearing()
         self._out: dict[int, int] = {}  # pages that were called and not fetched since: when
 
@@ -141,15 +129,12 @@ class Refreshing:
         self._resting.pop(host_of(record.url), None)
         known = record.before is Before.PAGE
         self._since += 1
-        self._found += not known
         self._came += known
-        self._tried[known] += 1
         if known:
-            self._gained[known] += found.changed * 1000 > record.at - 2000 and found.changes > 0
+            gained = found.changes > 0 and found.changed == found.last
         else:
-            self._gained[known] += record.status < 300 and not record.duplicate
-        if known:
-            self._mean_bytes += (record.size - self._mean_bytes) / min(self._tried[known], 1000)
+            gained = record.status < 300 and not record.duplicate
+        self._budget.note(known, gained, record.size)
 
     def _due(self, key: int, found: Summary, now: int) -> tuple[int, str]:
         """When a page is due, in milliseconds, and why."""
@@ -201,7 +186,7 @@ class Refreshing:
         if not self._price:
             pages = max(self.pages, 1)
             each = np.ones(1)
-            self._price = price(DEFAULT[None, :], each, self._rate(pages) / pages, self._policy)
+            self._price = price(DEFAULT[None, :], each, self._rate / pages, self._policy)
         return self._price
 
     @property
@@ -233,65 +218,17 @@ class Refreshing:
 
     # -- the budget
 
-    def _rate(self, pages: int) -> float:
-        """Fetches of known pages a second that the budget allows."""
-        options = self._options
-        if not options.fetches:
-            rate_ = options.per_page * pages / DAY
-        else:
-            whole = options.fetches / DAY / self._size
-            since = max(self._clock.monotonic() - self._surveyed, 60.0)
-            rate_ = max(whole * self.share, whole - self._found / since)
-        if options.bytes and self._mean_bytes:
-            rate_ = min(rate_, options.bytes / DAY / self._size / self._mean_bytes)
-        return rate_
-
     @property
-    def share(self) -> float:
-        """Of the budget, for known pages."""
-        if self._options.share:
-            return self._options.share
-        if min(self._tried) < _ENOUGH:
-            return 0.5
-        found, changed = (gained / tried for gained, tried in zip(self._gained, self._tried, strict=True))
-        return min(max(changed / max(found + changed, 1e-9), 0.1), 0.9)
-
-    def _fill(self) -> None:
-        now = self._clock.monotonic()
-        passed, self._filled = now - self._filled, now
-        options = self._options
-        if not options.fetches:
-            rate_ = self._rate(self.pages)
-            self._tokens[1] = min(self._tokens[1] + passed * rate_, max(60 * rate_, _AT_LEAST))
-            return
-        whole = options.fetches / DAY / self._size
-        most = max(60 * whole, _AT_LEAST)
-        parts = [passed * whole * (1 - self.share), passed * whole * self.share]
-        for kind in (0, 1):
-            self._tokens[kind] += parts[kind]
-            over = self._tokens[kind] - most
-            if over > 0:
-                self._tokens[kind] = most
-                self._tokens[1 - kind] = min(self._tokens[1 - kind] + over, most)
+    def _rate(self) -> float:
+        return self._budget.rate(self.pages, self._clock.monotonic())
 
     def patience_for(self, kind: int) -> float:
         """Seconds until the budget allows another fetch of a new URL (0) or of a known page (1); one at least."""
-        if self._tokens[kind] >= 1:
-            return 1.0
-        rate_ = (
-            self._rate(self.pages) if kind else self._options.fetches / DAY / self._size * (1 - self.share)
-        )
-        return max((1 - self._tokens[kind]) / rate_, 1.0) if rate_ else _AGAIN
+        return self._budget.patience(kind, self.pages, self._clock.monotonic())
 
     def may_discover(self) -> bool:
         """Whether a new URL may be fetched now; it counts as fetched then."""
-        if not self._options.fetches:
-            return True
-        self._fill()
-        if self._tokens[0] < 1:
-            return False
-        self._tokens[0] -= 1
-        return True
+        return self._budget.take_new(self.pages, self._clock.monotonic())
 
     # -- what is due
 
@@ -300,12 +237,11 @@ class Refreshing:
         dues = (shard.revisits.next_due(), self._hearing.next_due(shard))
         if not any(due is not None and due <= now_ms for due in dues):
             return
-        self._fill()
+        self._budget.fill(self.pages, self._clock.monotonic())
         items = self._answer_calls(shard, now_ms)
         looked, room = 0, shard.room_for_due()
         while (
-            looked < _AT_ONCE
-            and (most := min(int(self._tokens[1]), room - len(items), _AT_ONCE - looked)) > 0
+            looked < _AT_ONCE and (most := min(self._budget.known, room - len(items), _AT_ONCE - looked)) > 0
         ):
             rows = shard.revisits.due(now_ms, most)
             if not rows:
@@ -315,14 +251,14 @@ class Refreshing:
                 key = shard.keyer.key(row.url)
                 if self._is_due(shard, row, key, now_ms):
                     items.append(Waiting(row.url, key, row.depth, row.hops, row.attempt, Before.PAGE))
-                    self._tokens[1] -= 1
+                    self._budget.take_known()
         if items:
             shard.frontier.put(items, [0] * len(items))
 
     def _answer_calls(self, shard: Shard, now: int) -> list[Waiting]:
         """Pages that a hint has made due; see `lycosa.crawl.hearing`."""
         items: list[Waiting] = []
-        for key in self._hearing.due(shard, now) if self._tokens[1] >= 1 and shard.room_for_due() else ():
+        for key in self._hearing.due(shard, now) if self._budget.known and shard.room_for_due() else ():
             found = shard.pages.find(key)
             if found is None or not found.position or found.failures or found.status == GONE:
                 continue
@@ -332,12 +268,14 @@ class Refreshing:
             if not shard.log.holds(found.position):
                 shard.log.keep(shard.log.fetch(found.position))
             record = shard.log.read(found.position)
-            if isinstance(record, Fetched) and self.resting(host_of(record.url)) is None:
+            if not isinstance(record, Fetched) or self.resting(host := host_of(record.url)) is not None:
+                continue
+            if self._budget.host_waits(host, now) is None:
                 items.append(Waiting(record.url, key, record.depth, 0, 0, Before.PAGE))
                 if len(self._out) >= _HOSTS:
                     del self._out[next(iter(self._out))]
                 self._out[key] = now
-                self._tokens[1] -= 1
+                self._budget.take_known()
         return items
 
     def _is_due(self, shard: Shard, row: Deferred, key: int, now: int) -> bool:
@@ -349,15 +287,12 @@ class Refreshing:
             return False  # it was called since, and is on its way
         host = host_of(row.url)
         due = self.resting(host)
-        if due is None and self._options.per_host:
-            if (next_ := self._next_of.get(host, 0)) > now:
-                due = next_
-            else:
-                self._space(host, now)
         if due is None and not row.attempt:
             due = self._due(key, found, now)[0]
             if due <= now + int(_EARLY * 1000):
                 due = None
+        if due is None:
+            due = self._budget.host_waits(host, now)
         if due is None:
             return True
         wait = max(due - now, 1000)
@@ -369,11 +304,6 @@ class Refreshing:
             )
         )
         return False
-
-    def _space(self, host: str, now: int) -> None:
-        if len(self._next_of) >= _HOSTS:
-            self._next_of = {name: at for name, at in self._next_of.items() if at > now}
-        self._next_of[host] = now + int(DAY / self._options.per_host * 1000)
 
     # -- surveys
 
@@ -390,10 +320,11 @@ class Refreshing:
     async def survey(self) -> None:
         """Look at the page tables; learn, and set the price."""
         pages = self.pages
-        fetches = self._steered(self._rate(pages))
+        fetches = self._steered(self._rate)
         step = max(pages // SAMPLE, 1)
         tables = [shard.pages.rows() for shard in self._shards]
-        self._surveyed, self._since, self._found = self._clock.monotonic(), 0, 0
+        self._surveyed, self._since = self._clock.monotonic(), 0
+        self._budget.surveyed(self._surveyed)
         now = milliseconds(self._clock)
         learned = await asyncio.to_thread(self._learn, tables, step, pages, fetches, now)
         if learned is not None:
