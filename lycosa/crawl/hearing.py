@@ -118,7 +118,8 @@ class Hearing:
 
     def due(self, shard: Shard, now: int) -> list[int]:
         """The keys of pages whose call is due, some of them."""
-        calls, keys = self._calls.get(shard.number, []), []
+        keys: list[int] = []
+        calls = self._calls.get(shard.number, [])
         while calls and calls[0][0] <= now and len(keys) < _AT_ONCE:
             keys.append(heapq.heappop(calls)[1])
         return keys
