@@ -45,6 +45,7 @@ from lycosa.index.schema import MOST_TEXT, Page
 from lycosa.index.writer import ShardWriter
 from lycosa.pages.summary import is_failure
 from lycosa.records import Before, Duplicates, Fetched, LinkKind, Lost
+from lycosa.refresh.hints import date_of
 from lycosa.url.parts import host_of
 
 DIRECTORY = "index"
@@ -165,6 +166,8 @@ class Indexing:
             links = record.links
             urls = links.urls.decode("ascii").split("\n")
             texts = links.texts.decode("utf-8", "replace").split("\n") if links.texts else [""] * len(urls)
+            if record.type.endswith("xml"):  # a sitemap has dates in their place
+                texts = ["" if date_of(text) is not None else text for text in texts]
             counts = record.before is not Before.PAGE
             keys, hosts = scan(links.urls)
             rows = zip(urls, links.kinds, texts, keys.tolist(), hosts.tolist(), strict=True)

@@ -224,6 +224,17 @@ class Active(msgspec.Struct, kw_only=True):
     half: float = 0.0  # share of the time in which at least half of those allowed were under way
 
 
+class FreshRow(msgspec.Struct):
+    """How fresh the pages of a host are, or all of them, as far as can be known."""
+
+    host: str  # "": the whole crawl
+    pages: int
+    fresh: float  # the share, weighted by importance, of pages that are as they were fetched,
+    error: float  # give or take this: two standard deviations
+    plain: float  # the share, not weighted
+    age: float  # seconds for which pages have been out of date, on average over all
+
+
 class Report(msgspec.Struct, kw_only=True):
     """The whole report."""
 
@@ -270,6 +281,7 @@ class Report(msgspec.Struct, kw_only=True):
     active: Active = msgspec.field(default_factory=Active)
     notes: list[str] = []
     fetches: int = 0
+    freshness: list[FreshRow] = []  # of a continuous crawl: the whole, then the hosts with the most pages
 
 
 def make_report(
@@ -314,4 +326,18 @@ def make_report(
     second.write(report)
     report.gauges = read_gauges(crawl.directory)
     report.active = activity(report.gauges, first.visits)
+    report.freshness = _freshness(crawl, at, top)
     return report
+
+
+def _freshness(crawl: CrawlReader, at: int, top: int) -> list[FreshRow]:
+    options = crawl.options()
+    if options is None or not options.refresh.continuous:
+        return []
+    from lycosa.ask.freshness import freshness
+
+    found = freshness(crawl, at, options.refresh)
+    if found is None:
+        return []
+    rows = [("", found.whole), *found.hosts[:top]]
+    return [FreshRow(host, row.pages, row.fresh, row.error, row.plain, row.age) for host, row in rows]

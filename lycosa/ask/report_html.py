@@ -37,6 +37,7 @@ def render(report: Report) -> str:
     css = resources.files("lycosa.ask").joinpath("report.css").read_text(encoding="utf-8")
     sections = [
         ("time", "Over time", _over_time(report)),
+        ("fresh", "How fresh it is", _fresh(report)),
         ("answers", "Answers", _answers(report)),
         ("broken", "Broken links", _broken(report)),
         ("trouble", "Errors and skipped URLs", _trouble(report)),
@@ -136,6 +137,26 @@ def _over_time(report: Report) -> str:
         memory = {"": [float(row.rss) for row in rows]}
         plots.append(plot("Memory of the process", span, moments, memory, size))
     return f'<div class="plots">{"".join(plots)}</div>' if plots else ""
+
+
+def _fresh(report: Report) -> str:
+    if not report.freshness:
+        return ""
+    lead = (
+        "<p>Estimated from how often pages were seen to change: the share of pages that are as they were fetched,"
+        " by importance, give or take two standard deviations.</p>"
+    )
+    rows = [
+        [
+            ("u", text(row.host or "all")),
+            ("n", f"{row.pages:,}"),
+            ("n", f"{100 * row.fresh:.1f} ± {100 * row.error:.1f}%"),
+            ("n", f"{100 * row.plain:.1f}%"),
+            ("n", f"{row.age / 3600:,.1f} h"),
+        ]
+        for row in report.freshness
+    ]
+    return lead + table(("Host", "#Pages", "#Fresh", "#Not weighted", "#Out of date, on average"), rows)
 
 
 def _answers(report: Report) -> str:

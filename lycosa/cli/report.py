@@ -20,7 +20,6 @@ from lycosa.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lycosa.ask.reading import CrawlReader
     from lycosa.ask.report import PageRow, Report, SiteRow
 
 HELP = "tell what happened in a crawl: statuses, sites, errors, broken links"
@@ -84,13 +83,12 @@ def run(args: argparse.Namespace) -> int:
     if plain:
         from rich.console import Console
 
-        fresh = _freshness(crawl, args.top)
         if sys.stdout.isatty():
-            show(report, Console(highlight=False, markup=False), fresh)
+            show(report, Console(highlight=False, markup=False))
         else:
             console = Console(file=io.StringIO(), width=_WIDTH, highlight=False, markup=False)
             with console.capture() as captured:
-                show(report, console, fresh)
+                show(report, console)
             sys.stdout.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
         sys.stdout.flush()
     return 0
@@ -99,33 +97,18 @@ def run(args: argparse.Namespace) -> int:
 # -- text
 
 
-def _freshness(crawl: CrawlReader, top: int) -> list[tuple[str, ...]]:
-    """How fresh a continuous crawl is, overall and by host: rows of a table."""
-    import time
-
-    options = crawl.options()
-    if options is None or not options.refresh.continuous:
-        return []
-    from lycosa.ask.freshness import freshness
-
-    found = freshness(crawl, int(time.time() * 1000), options.refresh)
-    if found is None:
-        return []
-    rows = [("all", found.whole), *found.hosts[:top]]
-    return [
-        (
-            name,
-            f"{each.pages:,}",
-            f"{100 * each.fresh:.1f} ± {100 * each.error:.1f}%",
-            show_duration(each.age),
-        )
-        for name, each in rows
-    ]
-
-
-def show(report: Report, console: Console, fresh: Sequence[tuple[str, ...]] = ()) -> None:
+def show(report: Report, console: Console) -> None:
     """The report for a terminal."""
     _headline(report, console)
+    fresh = [
+        (
+            row.host or "all",
+            f"{row.pages:,}",
+            f"{100 * row.fresh:.1f} ± {100 * row.error:.1f}%",
+            show_duration(row.age),
+        )
+        for row in report.freshness
+    ]
     _table(console, "Fresh, estimated", ("host", "#pages", "#fresh", "#out of date for"), fresh)
     _over_time(report, console)
     if report.pages:

@@ -13,6 +13,7 @@ of 8 KB.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from lycosa.page.fingerprint import digest
 from lycosa.page.linking import Linker, undeferred
 from lycosa.page.protocol import Page
 from lycosa.page.registry import Parsers
+from lycosa.pages.summary import Summary
 from lycosa.records import (
     FIRST_REQUISITE,
     NO_LINKS,
@@ -49,6 +51,7 @@ MOST_BYTES = 16 << 20
 _SLICE = MOST_BYTES // MAX_URL
 """Links that fit whatever their length, so that those of nearly every page need not be counted."""
 _SAYING = frozenset(("text/html", "application/xhtml+xml", "text/plain"))
+_DATE = re.compile(rb"\d{4}-\d\d")
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
@@ -60,6 +63,8 @@ class Earlier(NamedTuple):
     """The last fetch with a content, if there is one in the log."""
     weight: int
     """How important the page is now."""
+    summary: Summary | None = None
+    """What its fetches came to."""
 
 
 class _Verdict(NamedTuple):
@@ -326,13 +331,19 @@ def pack_links(
 def content_of(page: Page | None, body: bytes, links: Links) -> int:
     """A digest of what a page says, whatever its markup; 0 where the bytes are all there is to compare.
 
-    What a feed or a sitemap says is which URLs there are.
+    What a feed or a sitemap says is which URLs there are, and when they changed.
     """
     if page is None:
         return 0
     if page.type in _SAYING:
         return content_digest(body, page.charset)
-    return digest(links.urls) if page.type.endswith("xml") else 0
+    return digest(links.urls + _dates(links)) if page.type.endswith("xml") else 0
+
+
+def _dates(links: Links) -> bytes:
+    """What a sitemap says besides: dates of change, unless all are equal, which is what tools write into them."""
+    known = set(links.texts.split(b"\n")) - {b""}
+    return links.texts if len(known) > 1 and all(map(_DATE.match, known)) else b""
 
 
 def _worth(kind: int) -> int:

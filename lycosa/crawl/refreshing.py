@@ -11,14 +11,14 @@ is older than the last fetch of its page is dropped: somebody else came back to 
 **A survey** of the page tables, every so often and in a thread, learns the priors of sites, finds the price at
 which the pages ask for as many fetches as there are, and says how fresh the collection is.
 
+**Hints** (`lycosa.crawl.hearing`): sitemaps, feeds, lifetimes and pages that link a page anew move its due time by
+what such hints have been worth on its site, and a page that leads to new ones is worth more.
+
 **What is gone** (4xx) is due again after as long as it has been gone, a day at least. **A host that cannot be
 had** rests, an hour at first and twice as long after each further failure; its pages wait without being asked
 for, but for one.
 
-**The budget** (`fetches` a day) has two buckets, for new URLs and for known pages; what overflows one goes into
-the other. Half is for either at first; then by yield: the share of new URLs that were pages worth keeping against
-the share of known pages that had changed. Without `fetches` new URLs are not held back, and known pages have
-`per_page` fetches a day.
+**The budget**: see `lycosa.refresh.budget`.
 
 **Beginning.** Pages fetched while the crawl was not continuous have no due time (`Shard.unscheduled`): a pass
 over the log gives them one. A crash can leave a Fetched as the last record without its Deferred, and only there:
@@ -32,6 +32,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from lycosa.clock import Clock, milliseconds
+from lycosa.crawl.harvest import Earlier
+from lycosa.crawl.hearing import Hearing
 from lycosa.crawl.shard import Shard
 from lycosa.frontier import Order
 from lycosa.log.log_pass import LogPass
@@ -39,11 +41,13 @@ from lycosa.pages.rows import NO_ROWS, Rows
 from lycosa.pages.summary import Summary
 from lycosa.records import Before, Deferred, Fetched, Waiting, Why
 from lycosa.refresh import importance
-from lycosa.refresh.figures import Figures, columns, judged
+from lycosa.refresh.budget import Budget
+from lycosa.refresh.figures import GONE, Figures, columns, judged
+from lycosa.refresh.hints import effective
 from lycosa.refresh.options import Policy, RefreshOptions
 from lycosa.refresh.priors import Priors
-from lycosa.refresh.rates import DAY, DEFAULT, Looks, posterior, rate
-from lycosa.refresh.value import intervals, price
+from lycosa.refresh.rates import DAY, DEFAULT, Looks, Weights, posterior, rate
+from lycosa.refresh.value import freshness, intervals, price
 from lycosa.url.parts import host_of, site_of
 
 SAMPLE = 100_000
@@ -59,8 +63,7 @@ _EARLY = 60.0
 _HOUR = 3_600.0
 _REST = 30 * DAY
 _HOSTS = 10_000
-_ENOUGH = 200
-"""Fetches of either kind before yields count."""
+_MOST_GAIN = 4.0
 
 
 class Refreshing:
@@ -75,19 +78,17 @@ class Refreshing:
         self._shards = shards
         self._order = order
         self._clock = clock
-        self._size = size
         self._priors = Priors()
         self._price = 0.0
         self.figures: Figures | None = None
         self._surveyed = clock.monotonic()
         self._since = 0  # fetches since then
-        self._found = 0  # ... of new URLs
-        self._filled = clock.monotonic()
-        self._tokens = [1.0, 1.0]  # for new URLs, for known pages
-        self._tried, self._gained = [0, 0], [0, 0]
-        self._mean_bytes = 0.0
+        self._came = 0  # ... of known pages
+        self._gain = 1.0
+        self._budget = Budget(options, clock.monotonic(), size)
         self._resting: dict[str, tuple[int, int]] = {}
-        self._next_of: dict[str, int] = {}
+        self._hearing = Hearing()
+        self._out: dict[int, int] = {}  # pages that were called and not fetched since: when
 
     # -- a page was fetched
 
@@ -100,13 +101,25 @@ class Refreshing:
             return importance.ONE
         return max(importance.ONE - min(self._order.levels([waiting], None)[0], 15), importance.LEAST)
 
-    def comes_back(self, shard: Shard, record: Fetched) -> Deferred:
-        """When the page of a Fetched that was just logged is due again, and why."""
+    def comes_back(
+        self, shard: Shard, record: Fetched, earlier: Earlier | None = None, held: float = 0.0
+    ) -> Deferred:
+        """When the page of a Fetched that was just logged is due again, and why.
+
+        `earlier`: what there was of it; `held`: seconds for which the answer is said to hold."""
         key = shard.keyer.key(record.url)
         found = shard.pages.find(key)
         assert found is not None
         self._note(record, found)
-        due, why = self._due(key, found, milliseconds(self._clock))
+        self._out.pop(key, None)
+        now = milliseconds(self._clock)
+        old, expected = (
+            (None, 0.0) if earlier is None else (earlier.record, self._expected(key, earlier, now))
+        )
+        for other in self._hearing.hear(shard, record, key, found, expected=expected, old=old, held=held):
+            if (known := shard.pages.find(other)) is not None:
+                self._hearing.call(shard, other, self._due(other, known, now)[0])
+        due, why = self._due(key, found, now)
         site = site_of(record.url)
         return Deferred(
             *(record.at, record.url, site, record.depth, 0, 0, Why.REFRESH, due, why), before=Before.PAGE
@@ -116,14 +129,12 @@ class Refreshing:
         self._resting.pop(host_of(record.url), None)
         known = record.before is Before.PAGE
         self._since += 1
-        self._found += not known
-        self._tried[known] += 1
+        self._came += known
         if known:
-            self._gained[known] += found.changed * 1000 > record.at - 2000 and found.changes > 0
+            gained = found.changes > 0 and found.changed == found.last
         else:
-            self._gained[known] += record.status < 300 and not record.duplicate
-        if known:
-            self._mean_bytes += (record.size - self._mean_bytes) / min(self._tried[known], 1000)
+            gained = record.status < 300 and not record.duplicate
+        self._budget.note(known, gained, record.size)
 
     def _due(self, key: int, found: Summary, now: int) -> tuple[int, str]:
         """When a page is due, in milliseconds, and why."""
@@ -135,14 +146,39 @@ class Refreshing:
             gone = found.last - found.changed
             wait = min(max(gone, DAY), options.longest)
             return (found.last + int(wait)) * 1000, f"it has been gone for {_span(gone)}"
-        looks = Looks.of(found.still, max(found.last - found.first - found.still, 0), found.changes)
-        belief = posterior(looks, self._priors.of(np.array([key >> 48], np.int64)))
-        weight = importance.importance_of([found.weight])
+        belief = self._belief(key, found)
+        weight = importance.importance_of([found.weight]) * self._hearing.hubs.factor(key)
         wait = float(intervals(belief, weight, self.price, self._policy)[0])
+        wait, hint = self._hinted(key, found.last, now / 1000, belief, wait)
         wait = min(max(wait, options.shortest), options.longest)
         seen = f"{found.changes} changes seen in {found.fetches} fetches"
         often = f"it changes every {_span(1 / float(rate(belief)[0]))}"
-        return (found.last + int(wait)) * 1000, f"{often} ({seen}), importance {weight[0]:.2g}"
+        return (found.last + int(wait)) * 1000, f"{often} ({seen}), importance {weight[0]:.2g}{hint}"
+
+    def _belief(self, key: int, found: Summary) -> Weights:
+        """What is believed of the rate of a page."""
+        looks = Looks.of(found.still, max(found.last - found.first - found.still, 0), found.changes)
+        return posterior(looks, self._priors.of(np.array([key >> 48], np.int64)))
+
+    def _expected(self, key: int, earlier: Earlier, now: int) -> float:
+        """How likely a page was to have changed before it was fetched now, by its rate alone."""
+        found = earlier.summary
+        if found is None or not found.fetches:
+            return 0.0
+        return 1 - float(
+            freshness(self._belief(key, found), np.array([max(now / 1000 - found.last, 0.0)]))[0]
+        )
+
+    def _hinted(self, key: int, last: int, now: float, belief: Weights, wait: float) -> tuple[float, str]:
+        """After how many seconds a page is due, with what is said of it: when its effective age is `wait`."""
+        hints, site, since = self._hearing.hints, key >> 48, max(now - last, 0.0)
+        ratio, why = hints.ratio(site, key, now)
+        if self._policy is not Policy.VALUE or ratio == 1.0 or not since:
+            return wait, ""
+        moved = wait + since - effective(belief, since, ratio)
+        if (until := hints.expires(site, key, now)) is not None:
+            moved = min(moved, max(until - last, wait))
+        return max(moved, 0.0), f"; {why}" if why and moved < wait else ""
 
     @property
     def price(self) -> float:
@@ -150,7 +186,7 @@ class Refreshing:
         if not self._price:
             pages = max(self.pages, 1)
             each = np.ones(1)
-            self._price = price(DEFAULT[None, :], each, self._rate(pages) / pages, self._policy)
+            self._price = price(DEFAULT[None, :], each, self._rate / pages, self._policy)
         return self._price
 
     @property
@@ -182,79 +218,30 @@ class Refreshing:
 
     # -- the budget
 
-    def _rate(self, pages: int) -> float:
-        """Fetches of known pages a second that the budget allows."""
-        options = self._options
-        if not options.fetches:
-            rate_ = options.per_page * pages / DAY
-        else:
-            whole = options.fetches / DAY / self._size
-            since = max(self._clock.monotonic() - self._surveyed, 60.0)
-            rate_ = max(whole * self.share, whole - self._found / since)
-        if options.bytes and self._mean_bytes:
-            rate_ = min(rate_, options.bytes / DAY / self._size / self._mean_bytes)
-        return rate_
-
     @property
-    def share(self) -> float:
-        """Of the budget, for known pages."""
-        if self._options.share:
-            return self._options.share
-        if min(self._tried) < _ENOUGH:
-            return 0.5
-        found, changed = (gained / tried for gained, tried in zip(self._gained, self._tried, strict=True))
-        return min(max(changed / max(found + changed, 1e-9), 0.1), 0.9)
-
-    def _fill(self) -> None:
-        now = self._clock.monotonic()
-        passed, self._filled = now - self._filled, now
-        options = self._options
-        if not options.fetches:
-            rate_ = self._rate(self.pages)
-            self._tokens[1] = min(self._tokens[1] + passed * rate_, max(60 * rate_, 1.0))
-            return
-        whole = options.fetches / DAY / self._size
-        most = max(60 * whole, 1.0)
-        parts = [passed * whole * (1 - self.share), passed * whole * self.share]
-        for kind in (0, 1):
-            self._tokens[kind] += parts[kind]
-            over = self._tokens[kind] - most
-            if over > 0:
-                self._tokens[kind] = most
-                self._tokens[1 - kind] = min(self._tokens[1 - kind] + over, most)
+    def _rate(self) -> float:
+        return self._budget.rate(self.pages, self._clock.monotonic())
 
     def patience_for(self, kind: int) -> float:
         """Seconds until the budget allows another fetch of a new URL (0) or of a known page (1); one at least."""
-        if self._tokens[kind] >= 1:
-            return 1.0
-        rate_ = (
-            self._rate(self.pages) if kind else self._options.fetches / DAY / self._size * (1 - self.share)
-        )
-        return max((1 - self._tokens[kind]) / rate_, 1.0) if rate_ else _AGAIN
+        return self._budget.patience(kind, self.pages, self._clock.monotonic())
 
     def may_discover(self) -> bool:
         """Whether a new URL may be fetched now; it counts as fetched then."""
-        if not self._options.fetches:
-            return True
-        self._fill()
-        if self._tokens[0] < 1:
-            return False
-        self._tokens[0] -= 1
-        return True
+        return self._budget.take_new(self.pages, self._clock.monotonic())
 
     # -- what is due
 
     def release(self, shard: Shard, now_ms: int) -> None:
         """Pages that are due become pending, as the budget and the shard's memory allow."""
-        first = shard.revisits.next_due()
-        if first is None or first > now_ms:
+        dues = (shard.revisits.next_due(), self._hearing.next_due(shard))
+        if not any(due is not None and due <= now_ms for due in dues):
             return
-        self._fill()
-        items: list[Waiting] = []
+        self._budget.fill(self.pages, self._clock.monotonic())
+        items = self._answer_calls(shard, now_ms)
         looked, room = 0, shard.room_for_due()
         while (
-            looked < _AT_ONCE
-            and (most := min(int(self._tokens[1]), room - len(items), _AT_ONCE - looked)) > 0
+            looked < _AT_ONCE and (most := min(self._budget.known, room - len(items), _AT_ONCE - looked)) > 0
         ):
             rows = shard.revisits.due(now_ms, most)
             if not rows:
@@ -264,26 +251,48 @@ class Refreshing:
                 key = shard.keyer.key(row.url)
                 if self._is_due(shard, row, key, now_ms):
                     items.append(Waiting(row.url, key, row.depth, row.hops, row.attempt, Before.PAGE))
-                    self._tokens[1] -= 1
+                    self._budget.take_known()
         if items:
             shard.frontier.put(items, [0] * len(items))
+
+    def _answer_calls(self, shard: Shard, now: int) -> list[Waiting]:
+        """Pages that a hint has made due; see `lycosa.crawl.hearing`."""
+        items: list[Waiting] = []
+        for key in self._hearing.due(shard, now) if self._budget.known and shard.room_for_due() else ():
+            found = shard.pages.find(key)
+            if found is None or not found.position or found.failures or found.status == GONE:
+                continue
+            due = self._due(key, found, now)[0]
+            if due > now + int(_EARLY * 1000):
+                continue  # it was fetched meanwhile, or the price has risen: the calendar has it
+            if not shard.log.holds(found.position):
+                shard.log.keep(shard.log.fetch(found.position))
+            record = shard.log.read(found.position)
+            if not isinstance(record, Fetched) or self.resting(host := host_of(record.url)) is not None:
+                continue
+            if self._budget.host_waits(host, now) is None:
+                items.append(Waiting(record.url, key, record.depth, 0, 0, Before.PAGE))
+                if len(self._out) >= _HOSTS:
+                    del self._out[next(iter(self._out))]
+                self._out[key] = now
+                self._budget.take_known()
+        return items
 
     def _is_due(self, shard: Shard, row: Deferred, key: int, now: int) -> bool:
         """Whether an entry's page is to be fetched; if not, it waits on, unless the entry is out of date."""
         found = shard.pages.find(key)
         if found is None or found.last > row.at // 1000 + 1:
             return False
+        if row.at <= self._out.get(key, 0):
+            return False  # it was called since, and is on its way
         host = host_of(row.url)
         due = self.resting(host)
-        if due is None and self._options.per_host:
-            if (next_ := self._next_of.get(host, 0)) > now:
-                due = next_
-            else:
-                self._space(host, now)
         if due is None and not row.attempt:
             due = self._due(key, found, now)[0]
             if due <= now + int(_EARLY * 1000):
                 due = None
+        if due is None:
+            due = self._budget.host_waits(host, now)
         if due is None:
             return True
         wait = max(due - now, 1000)
@@ -295,11 +304,6 @@ class Refreshing:
             )
         )
         return False
-
-    def _space(self, host: str, now: int) -> None:
-        if len(self._next_of) >= _HOSTS:
-            self._next_of = {name: at for name, at in self._next_of.items() if at > now}
-        self._next_of[host] = now + int(DAY / self._options.per_host * 1000)
 
     # -- surveys
 
@@ -316,15 +320,28 @@ class Refreshing:
     async def survey(self) -> None:
         """Look at the page tables; learn, and set the price."""
         pages = self.pages
-        fetches = self._rate(pages)
+        fetches = self._steered(self._rate)
         step = max(pages // SAMPLE, 1)
         tables = [shard.pages.rows() for shard in self._shards]
-        self._surveyed, self._since, self._found = self._clock.monotonic(), 0, 0
+        self._surveyed, self._since = self._clock.monotonic(), 0
+        self._budget.surveyed(self._surveyed)
         now = milliseconds(self._clock)
         learned = await asyncio.to_thread(self._learn, tables, step, pages, fetches, now)
         if learned is not None:
             self._priors, self.figures = learned
             self._price = self.figures.price
+
+    def _steered(self, fetches: float) -> float:
+        """For how many fetches a second the price is set, so that as many are made as there are.
+
+        Hints put off pages that have not changed, more than they hasten others: pages ask for less than the price
+        says."""
+        made = self._came / max(self._clock.monotonic() - self._surveyed, 1.0)
+        self._came = 0
+        self._gain = (
+            min(self._gain * 1.1, _MOST_GAIN) if made < 0.9 * fetches else max(self._gain * 0.95, 1.0)
+        )
+        return fetches * self._gain
 
     def _learn(
         self, tables: Sequence[Iterator[Rows]], step: int, pages: int, fetches: float, now: int

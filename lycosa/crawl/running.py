@@ -26,7 +26,6 @@ from enum import StrEnum
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
-from lycosa.content.change import content_digest
 from lycosa.crawl.blaming import Blame
 from lycosa.crawl.chores import Chores
 from lycosa.crawl.config import Options

@@ -42,6 +42,7 @@ from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, Kind, Request, 
 from lycosa.frontier import pages_per_visit, retry_due, wait_after
 from lycosa.meters import Meters
 from lycosa.records import Before, Deferred, Fetched, Record, Skipped, Waiting, Why
+from lycosa.refresh.hints import lifetime
 from lycosa.url.parts import host_of, site_of
 
 if TYPE_CHECKING:
@@ -468,7 +469,7 @@ class Visitor:
         found = shard.pages.find(waiting.key) if waiting.before is Before.PAGE else None
         position = found.position if found is not None else 0
         record = await self._read(shard, position) if position else None
-        return Earlier(position, record if isinstance(record, Fetched) else None, weight)
+        return Earlier(position, record if isinstance(record, Fetched) else None, weight, found)
 
     @staticmethod
     async def _read(shard: Shard, position: int) -> Record:
@@ -534,7 +535,8 @@ class Visitor:
         self._settle(turn)
         turn.shard.append(crop.record, again=own is not None)
         if self._refreshing is not None:
-            turn.shard.append(self._refreshing.comes_back(turn.shard, crop.record))
+            held = lifetime(*(outcome.header(name) or "" for name in ("cache-control", "expires", "date")))
+            turn.shard.append(self._refreshing.comes_back(turn.shard, crop.record, earlier, held))
         if self._content_seen is not None:
             self._content_seen.learn(turn.shard)
         self._pages.add()

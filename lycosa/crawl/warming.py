@@ -5,8 +5,8 @@ that takes up to a minute in all; to load what was kept takes half a second. An 
 meanwhile, so every kernel that a crawl calls is called once before, on next to nothing, in a thread. Some
 want files: where no temporary directory can be made, they are left to the crawl, and that is said.
 
-A crawl needs the kernels of its own order and store only; without options all are meant, as after an installation:
-`python -m lycosa.crawl.warming`.
+A crawl needs the kernels of its own order and store only, and those of main text if it is continuous; without
+options all are meant, as after an installation: `python -m lycosa.crawl.warming`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from lycosa import compiled
 from lycosa.clock import SystemClock
+from lycosa.content.change import content_digest
 from lycosa.content.news import Memory, Said
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options
@@ -55,6 +56,8 @@ def warm(options: Options | None = None) -> None:
         warm_ranking()
     if options is None or options.frontier.host_budget or options.frontier.domain_budget:
         _budgets(hosts, "\n".join(urls).encode("ascii"))
+    if options is None or options.refresh.continuous:
+        content_digest(b"<p>What a page says.")
     try:
         with scratch("lycosa-") as place:
             files = DiskFiles(place)

@@ -1,7 +1,7 @@
 """Links of XML: sitemaps, sitemap indexes, RSS, RDF and Atom feeds.
 
     root            link                                    kind
-    urlset          url/loc                                 ANCHOR
+    urlset          url/loc                                 ANCHOR, with the url's lastmod, as given, as its text
                     url/xhtml:link rel=alternate            ALTERNATE
                     loc of other vocabularies (image:loc)   none
     sitemapindex    sitemap/loc                             SITEMAP
@@ -58,9 +58,11 @@ _FEED_TAG = re.compile(
 # A name without a value is matched too: skipped letter by letter, a long one would be read once for each.
 _ATTRIBUTE = re.compile(rf"""({_NAME}(?::{_NAME})?+)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'))?""")
 _SITEMAP_TAG = re.compile(
-    rf"<((?:{_NAME}:)?loc)(?:\s[^<>]*+)?>([^<]*+)|<((?:{_NAME}:)?link)\s({_ATTRIBUTES})>"
+    rf"<((?:{_NAME}:)?(?:loc|lastmod))(?:\s[^<>]*+)?>([^<]*+)|<((?:{_NAME}:)?link)\s({_ATTRIBUTES})>"
 )
 
+_DATE = 35
+"""Characters of a date."""
 _MOST_ATTRIBUTES = 100
 """Attributes of one tag that are read: none of these formats has a dozen."""
 _LONG_VALUE = LONGEST * LIMITS.href
@@ -139,10 +141,16 @@ def attributes(text: str) -> dict[str, str]:
 
 
 def _sitemap(text: str, prefix: str, kind: int, into: Collected) -> None:
-    loc = f"{prefix}loc"
+    loc, lastmod = f"{prefix}loc", f"{prefix}lastmod"
+    dated = 0  # a date belongs to the last loc, if that was kept
     for tag in _SITEMAP_TAG.finditer(text):
         if tag[1] == loc:
+            before = len(into.hrefs)
             into.add(_plain_href(tag[2], into), kind)
+            dated = len(into.hrefs) if len(into.hrefs) > before else 0
+        elif tag[1] == lastmod:
+            if dated:
+                into.texts[dated - 1] = tag[2].strip()[:_DATE]
         elif tag[3] and tag[3] != "link":
             its = attributes(tag[4])
             if "alternate" in its.get("rel", "").lower().split():

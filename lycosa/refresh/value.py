@@ -27,8 +27,8 @@ from lycosa.refresh.rates import DAY, RATES, Column, Weights, rate
 
 LEAST, MOST = 1.0, 730 * DAY
 """Seconds: no interval is shorter, and none is longer."""
-_TIMES: Column = np.logspace(np.log10(LEAST), np.log10(MOST), 161)
-_LOG_TIMES: Column = np.log(_TIMES)
+TIMES: Column = np.logspace(np.log10(LEAST), np.log10(MOST), 161)
+_LOG_TIMES: Column = np.log(TIMES)
 _STEPS = 60
 
 
@@ -40,7 +40,7 @@ def _gained(times: Column) -> Weights:
     return np.asarray(np.where(x < 1e-4, x * x * (0.5 - x / 3), exact) / RATES)
 
 
-_TABLE: Weights = np.ascontiguousarray(_gained(_TIMES).T)
+_TABLE: Weights = np.ascontiguousarray(_gained(TIMES).T)
 
 
 def worth(weights: Weights, importance: Column, since: Column) -> Column:
@@ -62,14 +62,14 @@ def intervals(weights: Weights, importance: Column, at_price: float, policy: Pol
 
 
 def _reached(values: Weights, wanted: Column) -> Column:
-    """When each row of values, which grow along `_TIMES`, reaches what is wanted."""
+    """When each row of values, which grow along `TIMES`, reaches what is wanted."""
     after = (values < wanted[:, None]).sum(axis=1)
-    at = np.clip(after, 1, len(_TIMES) - 1)
+    at = np.clip(after, 1, len(TIMES) - 1)
     rows = np.arange(len(values))
     low, high = np.log(values[rows, at - 1]), np.log(values[rows, at])
     part = np.clip((np.log(wanted) - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
     logs = _LOG_TIMES[at - 1] + part * (_LOG_TIMES[at] - _LOG_TIMES[at - 1])
-    return np.asarray(np.where(after >= len(_TIMES), MOST, np.exp(logs)))
+    return np.asarray(np.where(after >= len(TIMES), MOST, np.exp(logs)))
 
 
 def price(weights: Weights, importance: Column, fetches: float, policy: Policy = Policy.VALUE) -> float:

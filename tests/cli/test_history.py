@@ -49,3 +49,19 @@ def test_explain_says_when_a_page_is_due_and_why(crawled: Path, capsys: pytest.C
     assert main(["explain", str(crawled), SEED + "news"]) == 0
     text = capsys.readouterr().out
     assert "fetched: status 200, fetched" in text and ", because it changes every" in text
+
+
+def test_the_report_says_how_fresh_each_site_is(
+    crawled: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["report", str(crawled), "--json"]) == 0
+    whole, *hosts = json.loads(capsys.readouterr().out)["freshness"]
+    assert (whole["host"], whole["pages"]) == ("", 5) and [row["host"] for row in hosts] == ["a.test"]
+    for row in (whole, *hosts):
+        assert (
+            0 <= row["fresh"] <= 1 and 0 <= row["error"] <= 1 and 0 <= row["plain"] <= 1 and row["age"] >= 0
+        )
+    assert main(["report", str(crawled), "--html", str(tmp_path / "r.html")]) == 0
+    assert "How fresh it is" in (text := (tmp_path / "r.html").read_text()) and "±" in text
+    assert main(["report", str(crawled)]) == 0
+    assert "Fresh, estimated" in capsys.readouterr().out

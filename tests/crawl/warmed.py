@@ -21,7 +21,7 @@ from lycosa.lab.faults import FaultyFiles
 from tests.crawl.scripted import OPTIONS, crawl
 from tests.crawl.test_admission import hub
 
-ROOMS = ("url", "seen", "frontier", "crawl")
+ROOMS = ("url", "seen", "frontier", "crawl", "pages")
 NOT_OF_A_CRAWL = {"is_sound", "chain_probe", "chain_touch", "lru_probe", "min_hits"}
 """What the checking mode calls, and caches that only the laboratory compares."""
 TIGHT = {"batch": 20, "memory": 1 << 14, "host_budget": 10, "domain_budget": 20}
@@ -75,6 +75,7 @@ def ways(oracle: str) -> dict[str, dict[str, Any]]:
     }
     for store in ("memory", "veuniq", "drum", "mercator"):
         made[store] = {"seen": {"store": store, "memory": 1 << 20}}
+    made["continuous"] = {"refresh": {"continuous": True, "per_page": 500.0}}
     return made
 
 
@@ -98,8 +99,9 @@ def main(which: str) -> None:
         before = loaded()
         for way, options in chosen.items():
             files = FaultyFiles()
-            first = crawl(files, answer=hub, limits={"pages": 60}, **options)
-            crawl(files, first.until, answer=hub, **options)  # from its snapshot
+            limits = {"seconds": 3_600.0} if way == "continuous" else {}  # it has no end of its own
+            first = crawl(files, answer=hub, limits={"pages": 60, **limits}, **options)
+            crawl(files, first.until, answer=hub, limits=limits, **options)  # from its snapshot
             later[way] = sorted({name for name, _ in loaded() - before})
             before = loaded()
     print(

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from lycosa.cli.main import main
+from lycosa.content.change import content_digest
+from lycosa.lab.experiments import freshness as experiment
 from lycosa.lab.experiments.freshness import Known, make_web, periodic_optimum, run
+from lycosa.lab.experiments.freshness_pages import page
 from lycosa.refresh.options import Policy
 from lycosa.refresh.rates import RATES
 
@@ -36,6 +39,23 @@ def test_learned_rates_come_near_the_optimum(budget: float, least: float) -> Non
     assert found.fetches < 1.02 * budget
     known = run(WEB, budget, Policy.VALUE, seed=1, days=30, known=True)
     assert known.fresh > 0.985 * optimum
+
+
+def test_every_look_has_other_bytes_and_only_a_new_version_has_other_content() -> None:
+    for number in range(20):
+        pages = [page(number, version, look) for version in range(4) for look in range(5)]
+        assert len(set(pages)) == 20
+        digests = [content_digest(each) for each in pages]
+        assert len(set(digests)) == 4 and 0 not in digests
+        assert all(len(set(digests[at : at + 5])) == 1 for at in range(0, 20, 5)), "of one version"
+
+
+def test_changes_are_judged_by_the_code_of_the_crawl(monkeypatch: pytest.MonkeyPatch) -> None:
+    web = make_web(200, 5, 4)
+    assert run(web, 1.0, Policy.VALUE, seed=1, days=5).misjudged < 0.002
+    assert run(web, 1.0, Policy.VALUE, seed=1, days=5, by_bytes=True).misjudged > 0.5
+    monkeypatch.setattr(experiment, "content_digest", lambda body: 7)
+    assert run(web, 1.0, Policy.VALUE, seed=1, days=5).misjudged > 0.02, "it sees no change at all"
 
 
 def test_bytes_mislead() -> None:

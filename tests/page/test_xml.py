@@ -40,7 +40,7 @@ SITEMAP = """<?xml version="1.0" encoding="UTF-8"?>
 
 def test_sitemap() -> None:
     assert links(SITEMAP) == [
-        ("http://h/a?x=1&y=%C3%A9", K.ANCHOR, ""),
+        ("http://h/a?x=1&y=%C3%A9", K.ANCHOR, "2024-01-01"),
         ("http://h/de", K.ALTERNATE, "de"),
         ("http://h/b?x=1&y=2", K.ANCHOR, ""),
     ]

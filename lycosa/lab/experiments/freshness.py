@@ -3,7 +3,9 @@
 **The web.** Pages lie on sites. Rates of change are log-normal, part of the spread between sites and part within
 them; importance is Pareto distributed. Every look at a page finds other bytes (a nonce, a counter, a date): of the
 changes of bytes that looks every twelve hours would see, only some 1.3% are changes of content, as in 277,836
-changes of real pages. A policy that took bytes for content would see every page change at every look.
+changes of real pages. A look is at a page of HTML that is generated as it is then (`freshness_pages`), and whether
+it has changed is judged by the crawl's own code (`lycosa.content.change`), which has to leave the churn out. A
+policy that took bytes for content would see every page change at every look.
 
 **The crawl.** All pages are fetched once, at a random time of the first day. From then on the production
 decisions run (`lycosa.refresh`): what is believed of each page from what looks at it have seen and from its site,
@@ -24,6 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lycosa.content.change import content_digest
+from lycosa.lab.experiments.freshness_pages import page
+from lycosa.page.fingerprint import digest
 from lycosa.refresh.options import Policy
 from lycosa.refresh.priors import Priors, survey
 from lycosa.refresh.rates import DAY, RATES, Column, Looks, Weights, believed, likelihood
@@ -64,6 +69,7 @@ class Row(NamedTuple):
     fetches: float  # made, a page and day
     error: float  # the live estimate less the truth, on average over the days
     curve: tuple[float, ...]  # what was fresh at the end of each day
+    misjudged: float = 0.0  # of the looks: a change that was not seen, or one that was none
 
 
 def periodic_optimum(web: Web, budget: float) -> float:
@@ -124,6 +130,9 @@ def run(
     last = random.random(count) * DAY  # of each page: when it was fetched,
     changes_at = last + random.exponential(1 / web.rates)  # when it changes next,
     still, moved, changes = np.zeros(count), np.zeros(count), np.zeros(count)
+    looks_at = _Looking(count, by_bytes)
+    churn = np.random.default_rng(seed + 1)
+    looked = wrong = 0
     # Bytes change at such a rate that, of the changes two looks apart, the wanted share is of content.
     content = float(np.mean(-np.expm1(-web.rates * POLL)))
     noise = -np.log1p(-min(content / CONTENT_SHARE, 0.999)) / POLL
@@ -173,7 +182,13 @@ def run(
             fresh += current(ready, at)
             gap = at - last[ready]
             changed = changes_at[ready] <= at
-            seen = changed | (random.random(len(ready)) < -np.expm1(-noise * gap)) if by_bytes else changed
+            if known:
+                seen = changed
+            else:
+                churned = churn.random(len(ready)) < -np.expm1(-noise * gap)
+                seen = looks_at.again(ready, changed, churned)
+                looked += len(ready)
+                wrong += int((seen != changed).sum())
             still[ready] += np.where(seen, 0.0, gap)
             moved[ready] += np.where(seen, gap, 0.0)
             changes[ready] += seen
@@ -196,7 +211,32 @@ def run(
         fetches=made / count / days,
         error=float(np.mean(estimates) - np.mean(truths)),
         curve=tuple(truths),
+        misjudged=wrong / max(looked, 1),
     )
+
+
+class _Looking:
+    """What looks at pages find: the digest of each as of the last look."""
+
+    def __init__(self, pages: int, by_bytes: bool) -> None:
+        self._judge = digest if by_bytes else content_digest
+        self._versions = [0] * pages
+        self._churn = [0] * pages
+        self._known = [0] * pages
+        for page_ in range(pages):
+            self._known[page_] = self._judge(page(page_, 0, 0))
+
+    def again(self, pages: np.ndarray, changed: np.ndarray, churned: np.ndarray) -> np.ndarray:
+        """Look at some pages, of which some have new content and some other bytes: which seem to have changed."""
+        seen = np.zeros(len(pages), np.bool_)
+        for row, (at, new, other) in enumerate(
+            zip(pages.tolist(), changed.tolist(), churned.tolist(), strict=True)
+        ):
+            self._versions[at] += new
+            self._churn[at] += other
+            found = self._judge(page(at, self._versions[at], self._churn[at]))
+            seen[row], self._known[at] = found != self._known[at], found
+        return seen
 
 
 class Table(NamedTuple):

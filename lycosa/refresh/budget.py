@@ -1,0 +1,141 @@
+"""The budget of a continuous crawl: how many fetches there are, of new URLs and of known pages.
+
+With `fetches` a day there are two buckets, one for new URLs and one for known pages; what overflows one goes into
+the other. Half is for either at first (or `share` for the known ones); then by yield: the share of new URLs that
+were pages worth keeping against the share of known pages that had changed, a tenth for either at least. Without
+`fetches` new URLs are not held back, and known pages have `per_page` fetches a day each.
+
+`bytes` a day is a third bucket, for the bodies of known pages. It is debited when a body has come, so it may be
+overdrawn by what is under way, and that is paid back.
+
+`per_host` fetches a day of one host's known pages are spaced out evenly.
+
+A bucket holds a minute's worth, or `AT_LEAST`: what is not used for longer is gone. Times are seconds of the
+monotonic clock; those of hosts are milliseconds since the epoch, as due times are."""
+
+from __future__ import annotations
+
+from lycosa.refresh.options import RefreshOptions
+from lycosa.refresh.rates import DAY
+
+AT_LEAST = 4.0
+_ENOUGH = 200
+"""Fetches of either kind before yields count."""
+_HOSTS = 10_000
+_AGAIN = 600.0
+NEW, KNOWN = 0, 1
+
+
+class Budget:
+    """Of one agent; `size` agents share what the options give."""
+
+    def __init__(self, options: RefreshOptions, now: float, size: int = 1) -> None:
+        self._options = options
+        self._whole = options.fetches / DAY / size
+        self._bytes_rate = options.bytes / DAY / size
+        self._filled = self._surveyed = now
+        self._found = 0  # fetches of new URLs since the last survey
+        self._tokens = [1.0, 1.0]
+        self._bytes = 0.0
+        self._tried, self._gained = [0, 0], [0, 0]
+        self._mean_bytes = 0.0
+        self._next_of: dict[str, int] = {}
+
+    # -- what was had
+
+    def note(self, known: bool, gained: bool, size: int) -> None:
+        """A fetch of a known page, or of a new URL; whether it was worth it; the bytes of its body."""
+        self._tried[known] += 1
+        self._gained[known] += gained
+        self._found += not known
+        if known:
+            self._mean_bytes += (size - self._mean_bytes) / min(self._tried[known], 1000)
+            self._bytes -= size
+
+    def surveyed(self, now: float) -> None:
+        """What is new is counted from now on."""
+        self._surveyed, self._found = now, 0
+
+    @property
+    def share(self) -> float:
+        """Of the fetches, for known pages."""
+        if self._options.share:
+            return self._options.share
+        if min(self._tried) < _ENOUGH:
+            return 0.5
+        found, changed = (gained / tried for gained, tried in zip(self._gained, self._tried, strict=True))
+        return min(max(changed / max(found + changed, 1e-9), 0.1), 0.9)
+
+    def rate(self, pages: int, now: float) -> float:
+        """Fetches of known pages a second, of a collection of so many."""
+        if not self._options.fetches:
+            rate = self._options.per_page * pages / DAY
+        else:
+            rate = max(self._whole * self.share, self._whole - self._found / max(now - self._surveyed, 60.0))
+        if self._bytes_rate and self._mean_bytes:
+            rate = min(rate, self._bytes_rate / self._mean_bytes)
+        return rate
+
+    # -- what may be had
+
+    def fill(self, pages: int, now: float) -> None:
+        """Time has passed."""
+        passed, self._filled = now - self._filled, now
+        self._bytes = min(self._bytes + passed * self._bytes_rate, max(60 * self._bytes_rate, 1.0))
+        if not self._options.fetches:
+            rate = self.rate(pages, now)
+            self._tokens[KNOWN] = min(self._tokens[KNOWN] + passed * rate, max(60 * rate, AT_LEAST))
+            return
+        most = max(60 * self._whole, AT_LEAST)
+        parts = [passed * self._whole * (1 - self.share), passed * self._whole * self.share]
+        for kind in (NEW, KNOWN):
+            self._tokens[kind] += parts[kind]
+            over = self._tokens[kind] - most
+            if over > 0:
+                self._tokens[kind] = most
+                self._tokens[1 - kind] = min(self._tokens[1 - kind] + over, most)
+
+    def take_new(self, pages: int, now: float) -> bool:
+        """Whether a new URL may be fetched now; it counts as fetched then."""
+        if not self._options.fetches:
+            return True
+        self.fill(pages, now)
+        if self._tokens[NEW] < 1:
+            return False
+        self._tokens[NEW] -= 1
+        return True
+
+    @property
+    def known(self) -> int:
+        """How many known pages may be fetched now."""
+        most = int(self._tokens[KNOWN])
+        if not self._bytes_rate:
+            return most
+        return 0 if self._bytes <= 0 else min(most, int(self._bytes / max(self._mean_bytes, 1.0)) + 1)
+
+    def take_known(self) -> None:
+        """A known page is fetched."""
+        self._tokens[KNOWN] -= 1
+
+    def patience(self, kind: int, pages: int, now: float) -> float:
+        """Seconds until another fetch of a kind may be made; one at least."""
+        if kind == KNOWN and self._bytes_rate and self._bytes <= 0:
+            return max(-self._bytes / self._bytes_rate, 1.0)
+        if self._tokens[kind] >= 1:
+            return 1.0
+        rate = self.rate(pages, now) if kind == KNOWN else self._whole * (1 - self.share)
+        return max((1 - self._tokens[kind]) / rate, 1.0) if rate else _AGAIN
+
+    # -- hosts
+
+    def host_waits(self, host: str, now: int) -> int | None:
+        """Until when no known page of a host is fetched; None: one may be, and counts as fetched."""
+        if not self._options.per_host:
+            return None
+        until = self._next_of.get(host, 0)
+        if until > now:
+            return until
+        if len(self._next_of) >= _HOSTS:
+            self._next_of = {name: at for name, at in self._next_of.items() if at > now}
+        self._next_of[host] = now + int(DAY / self._options.per_host * 1000)
+        return None
