@@ -163,8 +163,6 @@ class Agent:
             # Durable before anything is read: a page that ended a process may end this one, too.
             await self.saver.commit()
             self._blame.forget()
-        if self._refreshing is not None:
-            await asyncio.to_thread(content_digest, b"<p>compiled before it is needed")
         committing = self.saver.run(
             self.options.commit_seconds, self._ending, self._pulse, self._blame.forget
         )
