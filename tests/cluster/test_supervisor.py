@@ -244,17 +244,18 @@ import sys
 
 if "lycosa.cluster.process" in sys.orig_argv:  # this process is an agent
     import os
-    from lycosa.crawl.agent import Agent
+    from lycosa.crawl.moving import Mover
+    from lycosa.crawl.scheduling import Scheduler
 
     def fail():
         {what}
 
-    def instead(agent, *args, before=Agent.{where}, **more):
-        if agent.name == "a1" and agent.totals().fetched > 3:
+    def instead(part, *args, before={where}, **more):
+        if sys.orig_argv[-3] == "1" and sum(shard.totals.fetched for shard in part._shards) > 3:
             return fail()
-        return before(agent, *args, **more)
+        return before(part, *args, **more)
 
-    Agent.{where} = instead
+    {where} = instead
 """
 
 
@@ -262,13 +263,13 @@ if "lycosa.cluster.process" in sys.orig_argv:  # this process is an agent
     ("where", "what", "line"),
     [
         (
-            "_start_visits",
+            "Scheduler.start",
             "raise AssertionError('injected')",
             r"agent 1: it failed with AssertionError: injected ",
         ),
-        ("hand_over", "raise KeyError('injected')", r"agent 1: it failed with KeyError: 'injected' "),
+        ("Mover.hand_over", "raise KeyError('injected')", r"agent 1: it failed with KeyError: 'injected' "),
         (
-            "hand_over",
+            "Mover.hand_over",
             "os.kill(os.getpid(), 9)",
             r"agent 1 died while it ended \(signal 9\): the same command",
         ),
