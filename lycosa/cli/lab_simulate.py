@@ -74,7 +74,8 @@ def _one(args: argparse.Namespace, numbers: Numbers) -> int:
         print(json.dumps(_row(simulated)))
     else:
         print(
-            f"seed {simulated.seed}: {counted(simulated.agents, 'agent')}, {counted(simulated.shards, 'shard')}, "
+            f"seed {simulated.seed} ({simulated.profile}): {counted(simulated.agents, 'agent')}, "
+            f"{counted(simulated.shards, 'shard')}, "
             f"{counted(simulated.pages, 'page')}, {counted(simulated.requests, 'request')}, "
             f"{simulated.seconds:.0f} s of virtual time: {'right' if simulated.right else 'WRONG'}"
         )
@@ -92,6 +93,7 @@ def _complain(simulated: Simulated) -> None:
 def _row(simulated: Simulated) -> dict[str, object]:
     return {
         "seed": simulated.seed,
+        "profile": simulated.profile,
         "right": simulated.right,
         "faults": simulated.faults,
         "agents": simulated.agents,

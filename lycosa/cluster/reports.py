@@ -146,8 +146,8 @@ class ShardReporter:
         reports = {n: row for n, row in (await self._control.reports()).items() if n < self._about.shards}
         if self._limit_reached(reports, state):
             if not self._last:
-                self._last = state.round + 1
-                self._noted(await self._control.next_round(self._last))
+                self._noted(await self._control.next_round(state.round + 1))
+                self._last = state.round + 1  # only now: if nobody answered, it is begun again
             elif len(reports) == self._about.shards and all(
                 each.round >= self._last for each in reports.values()
             ):

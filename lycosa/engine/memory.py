@@ -204,7 +204,12 @@ class _Line:
         """Until something is found, or the time is over."""
         change = self.servers.change(self.crawl, of, look)
         sleeping = asyncio.ensure_future(self.clock.sleep(seconds))
-        sleeping.add_done_callback(lambda _: change.done() or change.set_result(None))
+
+        def over(_: object) -> None:
+            if not change.done():
+                change.set_result(None)
+
+        sleeping.add_done_callback(over)
         try:
             await change
         finally:

@@ -47,7 +47,7 @@ from lycosa.lab.simulate_loop import AGENT, AgentLoop
 from lycosa.lab.simulate_storage import MemoryStorage, Mishap
 from lycosa.lab.virtual import VirtualClock
 from lycosa.log.reader import LogReader
-from lycosa.records import Record
+from lycosa.records import Record, Timing
 from lycosa.url.domains import Domains
 from lycosa.url.parts import host_of
 from lycosa.url.rules import Rules
@@ -70,6 +70,15 @@ class SimulatedWeb(NamedTuple):
     latency: float = 0.05
     slow: Mapping[str, float] = {}
     """Seconds that the answer for a URL takes, where it takes longer."""
+    spread: bool = False
+    """Every agent finds a host at another address than the others do."""
+
+    def names_for(self, agent: str) -> Mapping[str, str]:
+        """What an agent's resolver says."""
+        if not self.spread:
+            return self.names
+        net = 2 + int(agent.removeprefix("agent")) % 200
+        return {host: address.replace("127.1.", f"127.{net}.") for host, address in self.names.items()}
 
 
 class Asked(NamedTuple):
@@ -125,6 +134,16 @@ class AgentClock:
         await asyncio.sleep(seconds / self.rate)
 
 
+class Hard:
+    """What becomes of calls to something that is hard to reach, one after the other; the last goes for the rest."""
+
+    def __init__(self, fates: Sequence[Callable[[Random], Fate]]) -> None:
+        self._fates = list(fates)
+
+    def next(self, chance: Random) -> Fate:
+        return (self._fates.pop(0) if len(self._fates) > 1 else self._fates[0])(chance)
+
+
 class DiceNetwork:
     """A network that loses, delays and repeats calls by chance; and cuts clients off when it is told to."""
 
@@ -143,6 +162,8 @@ class DiceNetwork:
         """Clients that are heard, and hear nobody."""
         self.halted: set[str] = set()
         """Clients that stand still, and answer nobody."""
+        self.hard: dict[tuple[str, str], Hard] = {}
+        """What a client can hardly reach: client, and what it calls."""
         self.fates: Counter[str] = Counter()
         """How many calls were lost, unheard, late, or came twice."""
 
@@ -150,6 +171,8 @@ class DiceNetwork:
         chance = self._random
         if client in self.cut or client in self.halted:
             return Fate(None, None)
+        if self.hard and (hard := self.hard.get((client, to))) is not None:
+            return hard.next(chance)
         if self.lost and chance.random() < self.lost:
             self.fates["lost"] += 1
             return Fate(None, None)
@@ -229,9 +252,11 @@ class _Line:
         finally:
             serving.cancel()  # whoever does not wait any more closes the connection
             self._open.pop(serving, None)
+        seconds = self._clock.monotonic() - start
         if isinstance(reply, Failure):
-            return reply
-        return answer(request, reply, self._clock.monotonic() - start)
+            total = int(seconds * 1000)
+            return msgspec.structs.replace(reply, timing=Timing(0, 0, total, total))
+        return answer(request, reply, seconds)
 
     def hang_up(self) -> None:
         """The process is gone, and its connections with it."""
@@ -253,7 +278,7 @@ class SimulatedMachine:
         self.files = files
         self.line = _Line(web, clock, name, run)
         self.fetchers = ScriptedFetchers(self.line)
-        self.resolver = ScriptedResolver(web.web.names)
+        self.resolver = ScriptedResolver(web.web.names_for(name))
         self._random = Random(seed)
 
     async def begin(self) -> None:

@@ -30,6 +30,7 @@ from lycosa.files import scratch
 from lycosa.lab.chaos_verdict import judge
 from lycosa.lab.cluster_run import CRAWL, Asked, Ran, Running, run_cluster
 from lycosa.lab.simulate_faults import APART, Troubler, draw_schedule
+from lycosa.lab.simulate_profiles import Profile, profile_of
 from lycosa.lab.simulate_web import DrawnWeb, draw_web, rules_of
 from lycosa.lab.webs.accesses import Access, AccessLog
 from lycosa.records import Links, Received, encode
@@ -37,7 +38,7 @@ from lycosa.url.parts import host_of, path_of
 
 LIMIT = 600.0
 """Virtual seconds after which a crawl of some twenty pages should be over, whatever happened in the first few."""
-_WAIT, _FACTOR, _ADDRESS, _PAGES = 0.6, 0.3, 0.1, 2
+_FACTOR, _ADDRESS = 0.3, 0.1
 
 
 class Numbers(NamedTuple):
@@ -71,6 +72,7 @@ class Simulated(NamedTuple):
     lost: int
     seconds: float
     """Virtual ones."""
+    profile: str
     agents: int
     shards: int
     ran: Ran
@@ -86,8 +88,9 @@ class Simulated(NamedTuple):
         return digest_of(self.ran)
 
 
-def options_of(chance: Random, limit: int) -> dict[str, Any]:
+def options_of(chance: Random, limit: int, wait: float, profile: Profile) -> dict[str, Any]:
     """The options of a crawl: short waits, so that little virtual time passes, and snapshots often."""
+    seconds, records = chance.choice(profile.snapshots)
     return {
         "public": False,
         "allow": ["127.0.0.0/8"],
@@ -95,17 +98,17 @@ def options_of(chance: Random, limit: int) -> dict[str, Any]:
         "retry": {"first": 0.5, "growth": 1.5, "most": 5.0},
         "robots": {"first_retry": 0.5},
         "politeness": {
-            "wait": _WAIT,
+            "wait": wait,
             "factor": _FACTOR,
             "address_wait": _ADDRESS,
-            "pages_per_visit": _PAGES,
+            "pages_per_visit": profile.visit,
         },
-        "commit_seconds": chance.choice((0.3, 0.9)),
+        "commit_seconds": chance.choice(profile.commits),
         "limits": {"pages": limit} if limit else {},
         "snapshot": {
-            "seconds": chance.choice((2.0, 5.0, 600.0)),
-            "records": chance.choice((5, 20, 200_000)),
-            "archive_seconds": chance.choice((2.0, 10.0)),
+            "seconds": seconds,
+            "records": records,
+            "archive_seconds": chance.choice(profile.archives),
         },
         "href_cache": 256,
     }
@@ -114,9 +117,10 @@ def options_of(chance: Random, limit: int) -> dict[str, Any]:
 def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Running) -> Simulated:
     """Draw everything from a seed, run it to its end and judge it."""
     chance = Random(f"{seed} cluster")
-    agents = numbers.agents or chance.choice((1, 2, 2, 2, 3))
-    shards = numbers.shards or chance.choice((2, 3, 3, 4))
-    lease = chance.choice((3.0, 5.0, 7.0))
+    profile = profile_of(seed)
+    agents = numbers.agents or chance.choice(profile.agents)
+    shards = numbers.shards or chance.choice(profile.shards)
+    lease, wait = chance.choice(profile.leases), chance.choice(profile.waits)
     log_bytes = chance.choice((8_000, 16_000, 256 << 20))
     drawn = draw_web(seed, numbers.pages)
     schedule = draw_schedule(seed, agents, lease)
@@ -127,7 +131,7 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
         drawn.web,
         agents=agents,
         shards=shards,
-        options=options_of(chance, drawn.most),
+        options=options_of(chance, drawn.most, wait, profile),
         network=schedule.network,
         lease=lease,
         log_bytes=log_bytes,
@@ -137,7 +141,7 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
         running=running,
     )
     log = accesses(ran.asked)
-    rules = rules_of(drawn, _WAIT, _FACTOR, _ADDRESS, _PAGES, APART)
+    rules = rules_of(drawn, wait, _FACTOR, _ADDRESS, profile.visit, APART)
     rows = [(shard, *row) for shard, rows in sorted(ran.records.items()) for row in rows]
     with scratch("lycosa-simulate-") as place:
         write_archives(ran.storage, place)
@@ -157,6 +161,7 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
         requests=verdict.requests,
         lost=verdict.lost,
         seconds=ran.seconds,
+        profile=profile.name,
         agents=agents,
         shards=shards,
         ran=ran,

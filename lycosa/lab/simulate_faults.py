@@ -10,8 +10,12 @@
     slow        an agent runs for a moment, stands still for a moment, and so on
     late        threads (disk and storage) take seconds
     storage     shared storage errs: it refuses, or does what it is asked and says that it failed
-    full        a stream takes no more
+    full        a shard's log takes no more, or the streams of the exchange take something only now and then
     rough       many calls are late, lost, unheard or come twice
+    lease       the keys of an agent's leases answer late, or not, or do not hear; all else does
+    unread      an agent does not get what is in the streams of its shards
+    lag         appends to the logs of an agent's shards arrive seconds later, whatever became of it meanwhile;
+                and it may die of that
 
 Every trouble ends; what was killed comes back, or others are there. Then the crawl has to come to its end.
 """
@@ -20,38 +24,62 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from enum import StrEnum
 from random import Random
 from typing import NamedTuple
 
+import msgspec
+
+from lycosa.cluster.control import Report
+from lycosa.cluster.lease import decode
+from lycosa.cluster.leases import lease_key
 from lycosa.cluster.names import exchange_of, log_of
 from lycosa.cluster.tasks import end_tasks
-from lycosa.lab.cluster_run import CRAWL, AgentClock, DiceNetwork, Running
+from lycosa.cluster.turn_table import owner_of
+from lycosa.engine.memory import Fate
+from lycosa.lab.cluster_run import CRAWL, AgentClock, DiceNetwork, Hard, Running
 from lycosa.lab.simulate_loop import Delay
+from lycosa.lab.simulate_profiles import Kind, Profile, When, profile_of
 from lycosa.lab.simulate_storage import Mishap
+from lycosa.lab.simulate_web import ADDRESS
 
-
-class Kind(StrEnum):
-    KILLED = "killed"
-    LEAVE = "leave"
-    JOIN = "join"
-    CUT = "cut"
-    DEAF = "deaf"
-    STOPPED = "stopped"
-    SLOW = "slow"
-    LATE = "late"
-    STORAGE = "storage"
-    FULL = "full"
-    ROUGH = "rough"
-
-
-_OFTEN = {Kind.KILLED: 5, Kind.LEAVE: 2, Kind.CUT: 2, Kind.STOPPED: 3}
-_DISKS = ("kept", "torn", "torn", "lost")
 _PATIENCE = 30.0
 """Seconds after which the crawl is taken to be about to end."""
 APART = 1.09
 """An agent's clock goes at most so much faster, or slower, than the common one: two are 20% apart at most."""
+
+
+def _lost(chance: Random) -> Fate:
+    return Fate(None, None)
+
+
+def _unheard(chance: Random) -> Fate:
+    return Fate(chance.uniform(0.0, 0.01), None)
+
+
+def _late(chance: Random) -> Fate:
+    """As late as an answer may come, for writes of keys."""
+    return Fate(chance.uniform(0.0, 0.01), chance.uniform(1.0, 1.95))
+
+
+def _well(chance: Random) -> Fate:
+    return Fate(chance.uniform(0.0, 0.01), chance.uniform(0.0, 0.01))
+
+
+def _slowly(chance: Random) -> Fate:
+    return Fate(chance.uniform(2.0, 5.0), 0.001)
+
+
+def _lagging(chance: Random) -> Fate:
+    return Fate(chance.uniform(1.0, 6.0), 0.001) if chance.random() < 0.5 else _well(chance)
+
+
+_LEASES = (
+    (_lost,),
+    (_late, _lost),
+    (_unheard, _well, _well, _lost),
+    (_late, _late, _unheard, _lost, _well),
+)
+"""What renewals of a lease meet."""
 
 
 class Trouble(NamedTuple):
@@ -66,8 +94,8 @@ class Trouble(NamedTuple):
     disk: str = ""
     back: float = 0.0
     """Seconds until an agent that is gone comes back; 0.0: it does not, if others are there."""
-    last: bool = False
-    """Not from the beginning: from when almost all pages were asked for, when the crawl is about to end."""
+    when: When = When.BEGUN
+    """Since when `at` counts; if not from the beginning, a quarter of it."""
 
 
 class Schedule(NamedTuple):
@@ -79,41 +107,44 @@ class Schedule(NamedTuple):
     network: DiceNetwork
 
 
-def draw_schedule(seed: int, agents: int, lease: float) -> Schedule:
-    """What a seed wants to happen."""
+def draw_schedule(seed: int, agents: int, lease: float, profile: Profile | None = None) -> Schedule:
+    """What a seed wants to happen; as its profile has it, or another."""
+    profile = profile or profile_of(seed)
     chance = Random(f"{seed} troubles")
-    weights = [_OFTEN.get(kind, 1) for kind in Kind]
     troubles = []
-    for _ in range(chance.choice((0, 1, 2, 2, 3, 3, 4, 5))):
-        kind = chance.choices(list(Kind), weights)[0]
-        seconds = chance.uniform(0.2, 2.0 * lease)
+    for _ in range(chance.choice(profile.troubles)):
+        kind = chance.choices(list(profile.kinds), list(profile.kinds.values()))[0]
         troubles.append(
             Trouble(
-                at=chance.uniform(0.3, 9.0),
+                at=chance.uniform(*profile.begins),
                 kind=kind,
                 whom=chance.randrange(12),
-                seconds=seconds,
+                seconds=chance.uniform(0.2, profile.lasting * lease),
                 steps=chance.randrange(1_000),
-                disk=chance.choice(_DISKS),
+                disk=chance.choice(profile.disks),
                 back=0.0 if chance.random() < 0.3 else chance.uniform(0.1, 1.5 * lease),
-                last=chance.random() < 0.35,
+                when=When.BEGUN if kind is Kind.UNREAD else chance.choice(profile.whens),
             )
         )
     network = DiceNetwork(seed)
     if chance.random() < 0.3:
         network = DiceNetwork(seed, lost=0.0, unheard=0.0, twice=0.0, late=0.0)
     drift = chance.random() < 0.5
-    clocks = {
-        f"agent{number}": chance.uniform(1 / APART, APART) if drift else 1.0 for number in range(agents + 8)
-    }
+    clocks = {}
+    for number in range(agents + 8):
+        rate = chance.choice((1 / APART, APART)) if profile.extreme else chance.uniform(1 / APART, APART)
+        clocks[f"agent{number}"] = rate if drift or profile.extreme else 1.0
     return Schedule(lease, clocks, sorted(troubles), network)
 
 
 class Troubler:
     """Carries a schedule out."""
 
-    def __init__(self, schedule: Schedule, agents: int, seed: int, pages: int) -> None:
+    def __init__(
+        self, schedule: Schedule, agents: int, seed: int, pages: int, profile: Profile | None = None
+    ) -> None:
         """`pages`: those of the web."""
+        self._profile = profile or profile_of(seed)
         self._schedule = schedule
         self._pages = pages
         self._next = agents
@@ -169,15 +200,28 @@ class Troubler:
 
     async def _when_due(self, trouble: Trouble) -> None:
         running = self._running
-        while trouble.last and not running.servers.finished and running.clock.monotonic() < _PATIENCE:
-            if len({row.url for row in running.asked if row.status}) >= self._pages - 1:
-                await running.clock.sleep(trouble.at / 4)
+        while trouble.when is not When.BEGUN:
+            if running.servers.finished or running.clock.monotonic() >= _PATIENCE:
                 break
-            await running.clock.sleep(0.5)
+            if self._all_asked() and (trouble.when is When.LAST or self._all_idle()):
+                await running.clock.sleep(trouble.at / (4 if trouble.when is When.LAST else 30))
+                break
+            await running.clock.sleep(0.5 if trouble.when is When.LAST else 0.1)
         else:
             await running.clock.sleep(max(trouble.at - running.clock.monotonic(), 0.0))
         if not running.servers.finished:
             await self._one(trouble)
+
+    def _all_asked(self) -> bool:
+        return len({row.url for row in self._running.asked if row.status}) >= self._pages - 1
+
+    def _all_idle(self) -> bool:
+        kept = self._running.servers.crawl(CRAWL)
+        reports = [
+            msgspec.json.decode(row.value or b"", type=Report)
+            for row in kept.all(kept.keys or {}, "report.*")
+        ]
+        return 2 * len(reports) == len(kept.streams) and all(report.idle for report in reports)
 
     async def _one(self, trouble: Trouble) -> None:
         kind = trouble.kind
@@ -193,6 +237,10 @@ class Troubler:
             await self._full(trouble)
         else:
             names = sorted(self._running.members)
+            if self._profile.owned and trouble.steps % 5:
+                names = [name for name in names if self._owner() in self._held(name)] or names
+            if trouble.when is When.IDLE:  # not who sees the end, if there are others
+                names = [name for name in names if 0 not in self._held(name)] or names
             if names:
                 await self._agent(trouble, names[trouble.whom % len(names)])
 
@@ -213,16 +261,24 @@ class Troubler:
     async def _full(self, trouble: Trouble) -> None:
         streams = self._running.servers.crawl(CRAWL).streams
         shards = len(streams) // 2
-        name = (exchange_of, log_of)[trouble.steps % 2](trouble.whom % shards)
-        stream = streams[name]
-        if name in self._filled:
+        flicker = trouble.steps % 4 > 0
+        names = [*map(exchange_of, range(shards))] if flicker else [log_of(trouble.whom % shards)]
+        limits = {name: streams[name].limit for name in names if name not in self._filled}
+        if not limits:
             return
-        self._filled.add(name)
-        self._say(trouble.kind, f"the stream {name} is full for {trouble.seconds:.1f} s")
-        limit, stream.limit = stream.limit, max(stream.bytes, 1)
-        await self._running.clock.sleep(trouble.seconds)
-        stream.limit = limit
-        self._filled.discard(name)
+        self._filled |= limits.keys()
+        what = "exchange takes something only now and then" if flicker else f"stream {names[0]} is full"
+        self._say(trouble.kind, f"the {what} for {trouble.seconds:.1f} s")
+        clock, chance = self._running.clock, self._chance
+        until = clock.monotonic() + trouble.seconds
+        while clock.monotonic() < until:
+            for name in limits:
+                streams[name].limit = max(streams[name].bytes, 1)
+            await clock.sleep(chance.uniform(0.3, 1.2) if flicker else trouble.seconds)
+            for name, limit in limits.items():
+                streams[name].limit = limit
+            await clock.sleep(chance.uniform(0.1, 0.6) if flicker else 0.0)
+        self._filled -= limits.keys()
 
     async def _agent(self, trouble: Trouble, name: str) -> None:
         running, network, kind = self._running, self._network, trouble.kind
@@ -241,6 +297,8 @@ class Troubler:
             cut.add(name)
             await running.clock.sleep(trouble.seconds)
             cut.discard(name)
+        elif kind in (Kind.LEASE, Kind.UNREAD, Kind.LAG):
+            await self._hard(trouble, name)
         elif kind is Kind.STOPPED:
             self._say(kind, f"{name} stands still for {trouble.seconds:.1f} s")
             await self._halt(name, trouble.seconds)
@@ -250,6 +308,59 @@ class Troubler:
             while name in running.members and running.clock.monotonic() < until:
                 await self._halt(name, self._chance.uniform(0.1, 0.8))
                 await running.clock.sleep(self._chance.uniform(0.02, 0.2))
+
+    async def _hard(self, trouble: Trouble, name: str) -> None:
+        """Some of what an agent calls is hard to reach: the keys or streams of shards that it holds."""
+        held, seconds, network = self._held(name), trouble.seconds, self._network
+        if trouble.kind is Kind.UNREAD:
+            what = "does not read what it was sent"
+            rows = {(name, exchange_of(shard)): Hard([_lost]) for shard in held}
+        elif trouble.kind is Kind.LAG:
+            what = "appends late"
+            rows = {(name, log_of(shard)): Hard([_lagging]) for shard in held}
+        else:
+            what, seconds = "hardly reaches its leases", max(seconds, 1.3 * self._schedule.lease)
+            one = list(held)[trouble.steps % len(held)] if held and trouble.steps % 4 else None
+            if self._profile.owned and self._owner() in held:
+                one = self._owner()
+            fates = _LEASES[trouble.steps % len(_LEASES)]
+            rows = {(name, lease_key(shard)): Hard(fates) for shard in held if one in (None, shard)}
+            if self._profile.doubts:  # and what it appends is on its way when they are over
+                rows = {(name, lease_key(shard)): Hard([_lost]) for shard in held if one in (None, shard)}
+                rows.update(
+                    {(name, log_of(shard)): Hard([_slowly]) for shard in held if one in (None, shard)}
+                )
+                self._tasks.append(asyncio.ensure_future(self._late_for(seconds + 5.0)))
+            elif trouble.whom % 4:  # and is not heard to live
+                rows.update({(name, f"agent.{holder}"): Hard([_lost]) for holder in held.values()})
+        keys = ", ".join(to for _, to in rows) or "it has none"
+        self._say(trouble.kind, f"{name} {what} ({keys}) for {seconds:.1f} s")
+        network.hard.update(rows)
+        await self._running.clock.sleep(seconds)
+        if trouble.kind is Kind.LAG and trouble.whom % 2 and name in self._running.members:
+            self._tasks.append(asyncio.ensure_future(self._kill(trouble, name)))
+            await self._running.clock.sleep(0.5)
+        for row, hard in rows.items():
+            if network.hard.get(row) is hard:
+                del network.hard[row]
+
+    async def _late_for(self, seconds: float) -> None:
+        self._late += 1
+        await self._running.clock.sleep(seconds)
+        self._late -= 1
+
+    def _owner(self) -> int:
+        """The shard that owns the turns of the first address."""
+        return owner_of(ADDRESS, len(self._running.servers.crawl(CRAWL).streams) // 2)
+
+    def _held(self, name: str) -> dict[int, str]:
+        """The shards whose leases are an agent's, as the servers have it, and the holder's id in each."""
+        kept, held = self._running.servers.crawl(CRAWL), {}
+        for row in kept.all(kept.keys or {}, "lease.*"):
+            lease = decode(row.value or b"")
+            if lease is not None and not lease.released and lease.holder.startswith(f"{name}_"):
+                held[int(row.key.partition(".")[2])] = lease.holder
+        return dict(sorted(held.items()))
 
     async def _halt(self, name: str, seconds: float) -> None:
         running = self._running
@@ -265,13 +376,14 @@ class Troubler:
 
     async def _kill(self, trouble: Trouble, name: str) -> None:
         running = self._running
-        died = running.die_at(name, trouble.steps, trouble.disk)
+        steps = trouble.steps % 50 if trouble.when is When.IDLE else trouble.steps
+        died = running.die_at(name, steps, trouble.disk)
         while not died.done() and name in running.members:
             await asyncio.wait([died], timeout=1.0)
         if not died.done():
             died.cancel()  # it has ended before
             return
-        self._say(trouble.kind, f"{name} is killed at its callback {trouble.steps}, its disk {trouble.disk}")
+        self._say(trouble.kind, f"{name} is killed at its callback {steps}, its disk {trouble.disk}")
         await running.bury(died.result())
         await self._back(trouble, name)
 
@@ -301,7 +413,3 @@ class Troubler:
     def _say(self, kind: Kind, what: str) -> None:
         self.counts[str(kind)] += 1
         self.done.append((self._running.clock.monotonic(), what))
-
-
-def kinds_of(troubles: Sequence[Trouble]) -> Counter[str]:
-    return Counter(str(trouble.kind) for trouble in troubles)

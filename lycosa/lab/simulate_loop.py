@@ -35,52 +35,6 @@ class Delay(NamedTuple):
     after: float = 0.0
 
 
-class _Owned:
-    """A callback that asks the loop whether its agent may run it."""
-
-    __slots__ = ()
-    _context: contextvars.Context
-    _loop: AgentLoop
-
-    def _run(self) -> None:
-        agent = self._context.get(AGENT, "")
-        if not agent or self._loop.admits(agent, self):  # type: ignore[arg-type]
-            super()._run()  # type: ignore[misc]
-
-
-class _OwnedHandle(_Owned, events.Handle):
-    __slots__ = ()
-
-
-class _OwnedTimer(_Owned, events.TimerHandle):
-    __slots__ = ()
-
-
-class _NoFiles:
-    """Instead of a selector: nobody has a socket here, so the operating system need not be asked."""
-
-    def __init__(self, real: Any, jump: Callable[[float], None]) -> None:
-        self._real = real
-        self._jump = jump
-        self._spins = 0
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        self._spins = self._spins + 1 if timeout == 0 else 0
-        if self._spins > _SPINS:
-            self._spins = 0
-            raise LocalError(
-                "virtual time stands still: some task goes on and on without waiting for anything"
-            )
-        if timeout is None:
-            raise LocalError("virtual time stands still: every task waits for something that never comes")
-        if timeout > 0:
-            self._jump(timeout)
-        return []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-
 class AgentLoop(VirtualLoop):
     """See the module."""
 
@@ -88,8 +42,10 @@ class AgentLoop(VirtualLoop):
         self._parked: dict[str, list[events.Handle]] = {}
         self._ends: dict[str, tuple[int, Callable[[], None]]] = {}
         self.threads: Callable[[str], Delay] = lambda agent: Delay()
+        self._timers: list[tuple[float, int, events.TimerHandle]] = []
+        self._count = 0
+        self._spins = 0
         super().__init__()
-        self._selector: Any = _NoFiles(self._selector, self._advance)
 
     # -- whose turn it is
 
@@ -128,18 +84,44 @@ class AgentLoop(VirtualLoop):
 
     # -- the event loop
 
-    def _call_soon(self, callback: Any, args: Any, context: contextvars.Context | None) -> events.Handle:
-        handle = _OwnedHandle(callback, args, self, context)
-        self._ready.append(handle)  # type: ignore[attr-defined]
-        return handle
-
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
     ) -> events.TimerHandle:
-        timer = _OwnedTimer(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
-        timer._scheduled = True  # type: ignore[attr-defined]
+        timer = events.TimerHandle(when, callback, args, self, context)
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, timer))
         return timer
+
+    def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
+        """It is passed over when its time comes."""
+
+    def _run_once(self) -> None:
+        """One round of the loop: what is ready now. No socket is looked at, since nobody has one here."""
+        ready, timers = self._ready, self._timers  # type: ignore[attr-defined]
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+        if ready or self._stopping:  # type: ignore[attr-defined]
+            self._spins += 1
+            if self._spins > _SPINS:
+                self._spins = 0
+                raise LocalError(
+                    "virtual time stands still: some task goes on and on without waiting for anything"
+                )
+        elif not timers:
+            raise LocalError("virtual time stands still: every task waits for something that never comes")
+        else:
+            self._spins = 0
+            self._virtual = max(self._virtual, timers[0][0])
+        now = self._virtual
+        while timers and timers[0][0] <= now:
+            ready.append(heapq.heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            agent = handle._context.get(AGENT)
+            if not agent or self.admits(agent, handle):
+                handle._run()
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any

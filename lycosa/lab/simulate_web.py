@@ -18,11 +18,14 @@ from typing import NamedTuple
 from lycosa.fetch.protocol import Failure, FailureKind, Request
 from lycosa.lab.cluster_run import SimulatedWeb
 from lycosa.lab.network import Reply
+from lycosa.lab.simulate_profiles import Profile, profile_of
 from lycosa.lab.webs.accesses import Politeness
 from lycosa.lab.webs.answers import Expected, Only
 from lycosa.lab.webs.truth import Policy, Truth
 
 DELAY = 1
+ADDRESS = "127.1.0.1"
+"""The first of all."""
 _ROBOTS = ("none", "none", "open", "delay", "folder", "late", "elsewhere", "none")
 _PAGES = ("plain",) * 10 + ("redirect", "copy", "missing", "busy", "busy", "reset", "broken", "slow", "slow")
 _DEAD = Failure(FailureKind.CONNECT, "nobody listens")
@@ -42,11 +45,12 @@ class DrawnWeb(NamedTuple):
 
 
 class _Drawing:
-    def __init__(self, seed: int, pages: int) -> None:
+    def __init__(self, seed: int, pages: int, profile: Profile) -> None:
         self.chance = Random(f"{seed} web")
+        self.profile = profile
         chance = self.chance
-        self.hosts = chance.randint(4, 6) if pages >= 8 else 2
-        self.addresses = chance.randint(1, self.hosts)
+        self.hosts = chance.randint(*profile.hosts) if pages >= 8 else 2
+        self.addresses = profile.addresses or chance.randint(1, self.hosts)
         self.names: dict[str, str] = {}
         self.answers: dict[str, Answerer] = {}
         self.expected: list[Expected] = []
@@ -90,7 +94,7 @@ class _Drawing:
             other = chance.choice(good)
             source = self.url(other, chance.randrange(self.counts[other]))
             self.links.setdefault(source, []).append(self.url(number, 0))
-        for _ in range(2):  # and links that are found twice, by two who may be two agents
+        for _ in range(self.profile.links):  # and links that are found twice, by two who may be two agents
             one, two = chance.randrange(self.hosts), chance.randrange(self.hosts)
             source = self.url(one, chance.randrange(self.counts[one]))
             self.links.setdefault(source, []).append(self.url(two, chance.randrange(self.counts[two])))
@@ -153,7 +157,9 @@ class _Drawing:
             failing = _RESET if kind == "reset" else Reply(b"later", status, head)
             reply = lambda before: failing if before < often else good(before)  # noqa: E731
         elif kind == "slow":
-            self.slow[url] = chance.uniform(0.3, 4.0)
+            self.slow[url] = chance.uniform(*self.profile.seconds)
+        if chance.random() < self.profile.slow:
+            self.slow[url] = chance.uniform(*self.profile.seconds)
         if number in self.bad:
             bad = self.bad[number]
             row = Expected(url, Only.ALL, (0,), whole_site=Only.ROBOTS_UNREACHABLE)
@@ -170,11 +176,12 @@ def _says(text: str) -> Answerer:
     return lambda before: Reply(text.encode(), 200, (("Content-Type", "text/plain"),))
 
 
-def draw_web(seed: int, pages: int = 0) -> DrawnWeb:
-    """The web of a seed; with about so many pages, if that is said."""
+def draw_web(seed: int, pages: int = 0, profile: Profile | None = None) -> DrawnWeb:
+    """The web of a seed, as its profile has it, or another; with about so many pages, if that is said."""
+    profile = profile or profile_of(seed)
     chance = Random(f"{seed} size")
-    size = pages or chance.randint(8, 16)
-    drawing = _Drawing(seed, size)
+    size = pages or chance.randint(*profile.pages)
+    drawing = _Drawing(seed, size, profile)
     drawing.draw()
     limit = chance.randint(3, max(size // 2, 4)) if chance.random() < 0.2 else 0
     answers = drawing.answers
@@ -183,7 +190,7 @@ def draw_web(seed: int, pages: int = 0) -> DrawnWeb:
         found = answers.get(request.url)
         return found(before) if found is not None else Reply(b"no such page", 404)
 
-    web = SimulatedWeb(script, drawing.names, [drawing.url(0, 0)], 0.05, drawing.slow)
+    web = SimulatedWeb(script, drawing.names, [drawing.url(0, 0)], 0.05, drawing.slow, profile.spread)
     expected = drawing.expected
     if limit:  # which pages are had depends on the order
         expected = [

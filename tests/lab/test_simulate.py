@@ -10,8 +10,11 @@ import sys
 import pytest
 
 from lycosa.cli.main import main
+from lycosa.engine.memory import Fate
+from lycosa.lab.cluster_run import DiceNetwork, Hard
 from lycosa.lab.simulate import DRAWN, Numbers, Simulated, simulate
-from lycosa.lab.simulate_faults import Kind
+from lycosa.lab.simulate_faults import draw_schedule
+from lycosa.lab.simulate_profiles import PROFILES, Kind, When, profile_of
 from tests.lab.planted import DEFECTS, planted
 
 SEEDS = 100
@@ -79,16 +82,25 @@ def test_the_command_that_repeats_a_run_has_its_numbers() -> None:
     assert Numbers(3, 0, 9).command(5) == "lycosa lab simulate --seed 5 --agents 3 --pages 9"
 
 
-def test_every_kind_of_trouble_comes_up_within_the_seeds_of_a_test_run() -> None:
-    from lycosa.lab.simulate_faults import draw_schedule, kinds_of
+def test_every_profile_and_kind_of_trouble_comes_up_within_the_seeds_of_a_test_run() -> None:
+    seeds = range(1, SEEDS + 1)
+    assert {profile_of(seed).name for seed in seeds} == {profile.name for profile in PROFILES}
+    troubles = [trouble for seed in seeds for trouble in draw_schedule(seed, 2, 3.0).troubles]
+    assert {trouble.kind for trouble in troubles} == set(Kind)
+    assert {trouble.when for trouble in troubles} == set(When)
+    assert {trouble.disk for trouble in troubles} == {"kept", "torn", "lost"}
 
-    met = sum((kinds_of(draw_schedule(seed, 2, 3.0).troubles) for seed in range(1, SEEDS + 1)), kinds_of([]))
-    assert set(met) == {str(kind) for kind in Kind}
-    assert {t.disk for seed in range(1, SEEDS + 1) for t in draw_schedule(seed, 2, 3.0).troubles} == {
-        "kept",
-        "torn",
-        "lost",
-    }
+
+def test_what_is_hard_to_reach_has_its_own_fate_and_all_else_is_as_ever() -> None:
+    network = DiceNetwork(1, lost=0.0, unheard=0.0, twice=0.0, late=0.0)
+    network.hard["agent0", "lease.1"] = Hard(
+        [lambda chance: Fate(0.5, None), lambda chance: Fate(None, None)]
+    )
+    assert network.fate("agent0", "lease.1") == Fate(0.5, None)
+    assert [network.fate("agent0", "lease.1") for _ in range(2)] == [Fate(None, None)] * 2
+    for client, to in (("agent0", "lease.2"), ("agent1", "lease.1"), ("agent0", "lease.*")):
+        fate = network.fate(client, to)
+        assert fate.there is not None and fate.back is not None
 
 
 FOUND = [each for each in DEFECTS if each.seed >= 0]

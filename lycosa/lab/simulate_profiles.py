@@ -1,0 +1,212 @@
+"""What kind of trouble a seed is about: some draw from everything, the others from where it hurts.
+
+A defect that shows only when three things come together is found by chance once in thousands of runs, if all of
+them are drawn from everything. So most seeds have a *profile*, by their number (`profile_of`): sizes, times and
+weights of troubles that bring one kind of promise into danger again and again. What a profile draws is drawn from
+the seed like all the rest.
+
+    anything    all troubles, as they come
+    leases      the key of a lease answers late, or not, while all else does; clocks are as far apart as they may
+                be; a host has another address for every agent, so that no turn of an address hides what leases do
+    turns       one address for all hosts, slow servers, and owners of its turns that die
+    owners      the same, and owners that lose the lease by which they are
+    waits       hosts that want to be left alone for longer than a lease lasts, and agents that die
+    exchange    commits are rare and streams full: much is on its way when an agent dies
+    end         agents that die, with their disks, and links that nobody reads, when all is quiet
+    alone       one agent that loses leases and has them again, its appends arriving between; late threads
+
+The slowest servers of *turns* and *owners* answer before what the product promises of turns is over: three quarters
+of a turn, and a quarter of one (a request that takes longer than its turn, whose owner is gone, is not alone).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Kind(StrEnum):
+    """What happens; `simulate_faults` has what each is."""
+
+    KILLED = "killed"
+    LEAVE = "leave"
+    JOIN = "join"
+    CUT = "cut"
+    DEAF = "deaf"
+    STOPPED = "stopped"
+    SLOW = "slow"
+    LATE = "late"
+    STORAGE = "storage"
+    FULL = "full"
+    ROUGH = "rough"
+    LEASE = "lease"
+    UNREAD = "unread"
+    LAG = "lag"
+
+
+class When(StrEnum):
+    """Since when the time of a trouble counts."""
+
+    BEGUN = "begun"
+    LAST = "last"
+    """Almost all pages were asked for."""
+    IDLE = "idle"
+    """All shards say that they have nothing to do; the end is a moment away, and so is the trouble."""
+
+
+class Profile(NamedTuple):
+    """From what a seed draws; every choice is one among equals."""
+
+    name: str
+    kinds: Mapping[Kind, int]
+    """How often each trouble comes, beside the others."""
+    whens: Sequence[When] = (When.BEGUN, When.BEGUN, When.LAST)
+    troubles: Sequence[int] = (0, 1, 2, 2, 3, 3, 4, 5)
+    begins: tuple[float, float] = (0.3, 9.0)
+    """Between which seconds a trouble begins."""
+    lasting: float = 2.0
+    """Leases that a trouble lasts at most."""
+    disks: Sequence[str] = ("kept", "torn", "torn", "lost")
+    agents: Sequence[int] = (1, 2, 2, 2, 3)
+    shards: Sequence[int] = (2, 3, 3, 4)
+    leases: Sequence[float] = (3.0, 5.0, 7.0)
+    extreme: bool = False
+    """Clocks go as fast, or as slowly, as they may."""
+    waits: Sequence[float] = (0.6,)
+    visit: int = 2
+    """Pages of a visit."""
+    commits: Sequence[float] = (0.3, 0.9)
+    archives: Sequence[float] = (2.0, 10.0)
+    """Seconds after which archive files are brought to storage."""
+    snapshots: Sequence[tuple[float, int]] = tuple(itertools.product((2.0, 5.0, 600.0), (5, 20, 200_000)))
+    """Seconds, and records, after which a shard is saved."""
+    pages: tuple[int, int] = (8, 16)
+    hosts: tuple[int, int] = (4, 6)
+    """How many the web has, about."""
+    slow: float = 0.0
+    """So many of the pages are slow, whatever else they are; they take between"""
+    seconds: tuple[float, float] = (0.3, 4.0)
+    """these."""
+    addresses: int = 0
+    """Of all hosts; 0: as it comes."""
+    spread: bool = False
+    """A name has another address for every agent."""
+    owned: bool = False
+    """Most troubles meet the agent that owns the turns of the first address."""
+    doubts: bool = False
+    """When an agent loses a lease, what it appended is on its way, and threads are late."""
+    links: int = 2
+    """Links that are there besides those by which all pages are found."""
+
+
+_ALL = {**dict.fromkeys(Kind, 1), Kind.KILLED: 5, Kind.LEAVE: 2, Kind.CUT: 2, Kind.STOPPED: 3}
+
+ANYTHING = Profile("anything", _ALL)
+PROFILES = (
+    ANYTHING,
+    Profile(
+        "leases",
+        {Kind.LEASE: 8, Kind.STOPPED: 1, Kind.DEAF: 1},
+        whens=(When.BEGUN,),
+        troubles=(3, 4, 5),
+        begins=(2.5, 15.0),
+        lasting=2.0,
+        agents=(2, 3),
+        shards=(4,),
+        pages=(14, 20),
+        leases=(3.0, 3.0, 10.0),
+        extreme=True,
+        slow=0.7,
+        spread=True,
+    ),
+    Profile(
+        "turns",
+        {Kind.KILLED: 1},
+        whens=(When.BEGUN,),
+        troubles=(2, 3, 4, 5),
+        begins=(2.5, 20.0),
+        agents=(3,),
+        shards=(3,),
+        pages=(22, 28),
+        hosts=(3, 4),
+        visit=12,
+        leases=(3.0,),
+        extreme=True,
+        slow=0.9,
+        seconds=(1.4, 2.0),
+        addresses=1,
+        owned=True,
+    ),
+    Profile(
+        "owners",
+        {Kind.LEASE: 1},
+        whens=(When.BEGUN,),
+        troubles=(2, 3, 4),
+        begins=(2.5, 20.0),
+        agents=(2,),
+        shards=(4,),
+        pages=(14, 20),
+        leases=(7.0,),
+        extreme=True,
+        slow=0.9,
+        seconds=(0.3, 1.6),
+        addresses=1,
+        owned=True,
+    ),
+    Profile(
+        "waits",
+        {Kind.KILLED: 6, Kind.CUT: 1, Kind.LEASE: 2, Kind.LEAVE: 1},
+        whens=(When.BEGUN,),
+        troubles=(2, 3, 4),
+        leases=(3.0,),
+        waits=(5.0,),
+    ),
+    ANYTHING,
+    Profile(
+        "exchange",
+        {Kind.LAG: 5, Kind.FULL: 6, Kind.KILLED: 2, Kind.ROUGH: 1},
+        whens=(When.BEGUN,),
+        troubles=(3, 4, 5),
+        begins=(2.0, 15.0),
+        agents=(2, 2, 3),
+        shards=(2, 3),
+        leases=(5.0, 7.0),
+        commits=(0.3, 3.0, 3.0),
+        pages=(14, 20),
+        hosts=(8, 10),
+    ),
+    Profile(
+        "end",
+        {Kind.KILLED: 4, Kind.UNREAD: 4, Kind.STOPPED: 1, Kind.LEAVE: 1},
+        whens=(When.BEGUN, When.IDLE, When.IDLE),
+        troubles=(2, 3, 4),
+        lasting=3.0,
+        disks=("lost", "lost", "torn"),
+        agents=(2, 3),
+        archives=(30.0,),
+        snapshots=((600.0, 200_000),),
+    ),
+    Profile(
+        "alone",
+        {Kind.LEASE: 8, Kind.LAG: 1, Kind.KILLED: 1},
+        whens=(When.BEGUN,),
+        troubles=(7, 8, 9),
+        begins=(2.0, 35.0),
+        lasting=1.3,
+        doubts=True,
+        disks=("kept", "torn"),
+        agents=(1,),
+        shards=(3, 4),
+        leases=(3.0,),
+        commits=(0.3,),
+        archives=(0.5, 1.0),
+        pages=(14, 20),
+    ),
+)
+
+
+def profile_of(seed: int) -> Profile:
+    """The profile of a seed."""
+    return PROFILES[seed % len(PROFILES)]
