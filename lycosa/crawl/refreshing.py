@@ -328,8 +328,9 @@ class Refreshing:
         now = milliseconds(self._clock)
         learned = await asyncio.to_thread(self._learn, tables, step, pages, fetches, now)
         if learned is not None:
-            self._priors, self.figures = learned
-            self._price = self.figures.price
+            self._priors, found = learned
+            self.figures = found._replace(asked=found.asked / self._gain)
+            self._price = found.price
 
     def _steered(self, fetches: float) -> float:
         """For how many fetches a second the price is set, so that as many are made as there are.
