@@ -127,6 +127,7 @@ class Hearing:
         calls = self._calls.get(shard.number, [])
         while calls and calls[0][0] <= now and len(keys) < _AT_ONCE:
             keys.append(heapq.heappop(calls)[1])
+            self._called.discard(keys[-1])
         return keys
 
     def next_due(self, shard: Shard) -> int | None:

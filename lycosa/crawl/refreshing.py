@@ -260,7 +260,13 @@ class Refreshing:
         items: list[Waiting] = []
         for key in self._hearing.due(shard, now) if self._budget.known and shard.room_for_due() else ():
             found = shard.pages.find(key)
-            if found is None or not found.position or found.failures or found.status == GONE:
+            if (
+                key in self._out
+                or found is None
+                or not found.position
+                or found.failures
+                or found.status == GONE
+            ):
                 continue
             due = self._due(key, found, now)[0]
             if due > now + int(_EARLY * 1000):
