@@ -3,7 +3,7 @@
 Each Fetched that was just logged is listened to once:
 
 - Of its own page it tells whether the hints about it were right, and until when the answer is said to hold.
-- A sitemap that was fetched again tells of pages whose lastmod is later than its own last fetch.
+- A sitemap that was fetched again tells of pages whose lastmod is another than before, and later than what we have.
 - Any other page that was fetched again tells of known pages of its host that it links and did not link before;
   links to pages that are not known make it a hub.
 
@@ -14,6 +14,7 @@ older than the call. Calls are in memory; after a crash the calendar holds."""
 from __future__ import annotations
 
 import heapq
+from itertools import islice
 
 from lycosa.crawl.shard import Shard
 from lycosa.pages.summary import Summary, is_failure
@@ -82,15 +83,19 @@ class Hearing:
 
     @staticmethod
     def _dated(shard: Shard, record: Fetched, old: Fetched) -> list[int]:
-        """Known pages of a sitemap whose date is later than what we have of them."""
-        host, keys = host_of(record.url), []
-        since = old.at / 1000 - 86_400
-        for link in record.links if record.links.texts else ():
-            date = date_of(link.text)
-            if date is None or date < since or host_of(link.url) != host:
+        """Known pages of which a sitemap has another date than before, and a later one than we have."""
+        texts, keys = record.links.texts, list[int]()
+        if not texts or texts == old.links.texts:
+            return keys
+        before = dict(zip(old.links.urls.split(b"\n"), old.links.texts.split(b"\n"), strict=False))
+        rows = zip(record.links.urls.split(b"\n"), texts.split(b"\n"), strict=True)
+        other = ((url.decode("ascii"), text) for url, text in rows if text and before.get(url) != text)
+        host = host_of(record.url)
+        for url, text in islice(other, 4 * _MOST):
+            date = date_of(text.decode("utf-8", "replace"))
+            if date is None or host_of(url) != host:
                 continue
-            key = shard.keyer.key(link.url)
-            found = shard.pages.find(key)
+            found = shard.pages.find(key := shard.keyer.key(url))
             if found is not None and date > found.last:
                 keys.append(key)
                 if len(keys) == _MOST:
@@ -122,6 +127,7 @@ class Hearing:
         calls = self._calls.get(shard.number, [])
         while calls and calls[0][0] <= now and len(keys) < _AT_ONCE:
             keys.append(heapq.heappop(calls)[1])
+            self._called.discard(keys[-1])
         return keys
 
     def next_due(self, shard: Shard) -> int | None:

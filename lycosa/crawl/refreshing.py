@@ -260,7 +260,13 @@ class Refreshing:
         items: list[Waiting] = []
         for key in self._hearing.due(shard, now) if self._budget.known and shard.room_for_due() else ():
             found = shard.pages.find(key)
-            if found is None or not found.position or found.failures or found.status == GONE:
+            if (
+                key in self._out
+                or found is None
+                or not found.position
+                or found.failures
+                or found.status == GONE
+            ):
                 continue
             due = self._due(key, found, now)[0]
             if due > now + int(_EARLY * 1000):
@@ -328,8 +334,9 @@ class Refreshing:
         now = milliseconds(self._clock)
         learned = await asyncio.to_thread(self._learn, tables, step, pages, fetches, now)
         if learned is not None:
-            self._priors, self.figures = learned
-            self._price = self.figures.price
+            self._priors, found = learned
+            self.figures = found._replace(asked=found.asked / self._gain)
+            self._price = found.price
 
     def _steered(self, fetches: float) -> float:
         """For how many fetches a second the price is set, so that as many are made as there are.

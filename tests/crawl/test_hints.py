@@ -85,6 +85,13 @@ def test_a_sitemap_is_believed_as_far_as_it_was_right() -> None:
         come_back(files, web, 30, refresh={"continuous": True, "fetches": 6.0, "importance": "equal"})
         made = sum(count for path, count in web.asked.items() if path != "/robots.txt")
         assert 110 < made < 196, made
+        for number in range(PAGES):
+            mine = [
+                row.at
+                for row in records(files)
+                if isinstance(row, Fetched) and row.url.endswith(f"/{number}")
+            ]
+            assert all(b - a > 590_000 for a, b in pairwise(mine)), "once by a call and once by the calendar"
         late = delays(web, files, 10)
         means[dates] = sum(late) / len(late)
     assert means["true"] < 0.7 * means["now"], means
