@@ -217,10 +217,7 @@ class Troubler:
 
     def _all_idle(self) -> bool:
         kept = self._running.servers.crawl(CRAWL)
-        reports = [
-            msgspec.json.decode(row.value or b"", type=Report)
-            for row in kept.all(kept.keys or {}, "report.*")
-        ]
+        reports = [msgspec.json.decode(row.value or b"", type=Report) for row in kept.all("report.*")]
         return 2 * len(reports) == len(kept.streams) and all(report.idle for report in reports)
 
     async def _one(self, trouble: Trouble) -> None:
@@ -356,7 +353,7 @@ class Troubler:
     def _held(self, name: str) -> dict[int, str]:
         """The shards whose leases are an agent's, as the servers have it, and the holder's id in each."""
         kept, held = self._running.servers.crawl(CRAWL), {}
-        for row in kept.all(kept.keys or {}, "lease.*"):
+        for row in kept.all("lease.*"):
             lease = decode(row.value or b"")
             if lease is not None and not lease.released and lease.holder.startswith(f"{name}_"):
                 held[int(row.key.partition(".")[2])] = lease.holder
