@@ -88,7 +88,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--requisites", action="store_true", help="also images, scripts and styles")
     what.add_argument("--no-sitemaps", action="store_true", help="do not follow sitemaps of robots files")
     what.add_argument(
-        "--traps", choices=("on", "off"), help="quarantine patterns of URLs that keep giving nothing new (on)"
+        "--traps",
+        choices=("on", "off"),
+        help="quarantine patterns of URLs that keep giving nothing new (off)",
     )
     what.add_argument(
         "--release",

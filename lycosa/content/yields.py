@@ -14,8 +14,8 @@ goes first, and what it explains does not count against the coarser ones any mor
 The hosts of a domain are a pattern, too (`*.a.test`): only the first page of a site counts there, as new if it is
 new in the domain, and only sites of which nothing was fetched are skipped. That is what stops a farm of hosts.
 
-**Who is looked at.** To look costs some 150 µs, so from the third page of a pattern on the first `LOOKS` are looked
-at, then one in `SAMPLE`, and all of them once a look found nothing.
+**Who is looked at.** To look costs as much as to read the page, so from the third page of a pattern on the first
+`LOOKS` are looked at, then one in `SAMPLE`, and all of them once a look found nothing.
 
 The table has at most `rows` patterns; those not met for longest go first. An operator may release patterns for good
 (`TrapOptions.release`): their URLs are never held, and count in no pattern.
@@ -93,6 +93,11 @@ class Yields:
     @property
     def quarantined(self) -> list[str]:
         return sorted(self._quarantined)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the operator wants traps found."""
+        return self._options.quarantine
 
     @property
     def is_active(self) -> bool:

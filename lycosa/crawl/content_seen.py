@@ -66,7 +66,7 @@ class ContentSeen:
     def judged(self, shard: Shard, crop: Crop) -> Crop:
         """The crop of a fetch, with what it gained if that is wanted."""
         record = crop.record
-        if record.before is not Before.NEVER:
+        if record.before is not Before.NEVER or not shard.yields.is_on:
             return crop
         domain, is_first = shard.novelty_of(record.url)
         if not shard.yields.wants(record.url, shard.keyer.key(record.url), domain, is_first):

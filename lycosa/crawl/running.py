@@ -176,9 +176,11 @@ class Agent:
             self._pulse.fail(error)
         finally:
             self._ending.set()
-            await committer  # never cancelled: a commit under way must end
-            await self._wind_up()
-            gc.unfreeze()
+            try:
+                await committer  # never cancelled: a commit under way must end
+                await self._wind_up()
+            finally:
+                gc.unfreeze()
         self._pulse.check()
         return end
 

@@ -283,7 +283,7 @@ class Shard:
         if (found := _reached(record)) and (host := self.sites.peek(found)) is not None:
             host.dns_failures = 0
         if isinstance(record, Fetched):
-            if record.before is Before.NEVER:
+            if record.before is Before.NEVER and self.yields.is_on:
                 self.yields.note_fetch(record.url, record.gain, *self.novelty_of(record.url))
             self._count_fetch(record)
             self._spend(record)

@@ -388,8 +388,8 @@ def test_released_patterns_add_up_and_leave_the_other_options(
     assert given["traps"]["release"] == ["*.a.test", "http://b.test/**"]  # type: ignore[index]
     with pytest.raises(ConfigError, match="'shop' is not a pattern"):
         gathered("--into", str(tmp_path), "--release", "shop")
-    off = gathered("http://b.test/", "--into", str(tmp_path / "new"), "--traps", "off")
-    assert off["traps"] == {"quarantine": False}
+    on = gathered("http://b.test/", "--into", str(tmp_path / "new"), "--traps", "on")
+    assert on["traps"] == {"quarantine": True}
 
 
 def test_without_an_archive(site: Site, tmp_path: Path) -> None:
