@@ -306,9 +306,10 @@ class Holder:
 
     async def tidy(self) -> None:
         """Sealed segments go to storage, and leave the tail."""
-        for held in self.held.crawling():
-            if held.stage is Stage.CRAWLING:  # still
-                await self._tidy(held)
+        async with self._saving:  # whoever lets a shard go waits until nobody reads its files
+            for held in self.held.crawling():
+                if held.stage is Stage.CRAWLING:  # still
+                    await self._tidy(held)
 
     # -- hand over, and let go
 

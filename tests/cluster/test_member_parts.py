@@ -689,6 +689,50 @@ async def test_a_hand_over_waits_for_storage_while_the_lease_lasts(seconds: floa
         assert done[-1] == "let go" and "brought" not in done and "released" not in done
 
 
+async def test_a_shard_is_let_go_only_when_nobody_reads_its_files() -> None:
+    """A sealed segment was on its way to storage when the lease was lost: the agent ended for want of the file."""
+    done: list[str] = []
+    reading, may_end = asyncio.Event(), asyncio.Event()
+    clock = ManualClock()
+
+    async def note(what: str) -> None:
+        done.append(what)
+
+    async def tidy() -> int:
+        reading.set()
+        await may_end.wait()
+        done.append("segment is on storage")
+        return 1
+
+    holder: Any = Holder(
+        held=HeldShards(clock, lambda text: None),
+        agent=SimpleNamespace(shards=SimpleNamespace(find=lambda number: None)),  # type: ignore[arg-type]
+        keeping=SimpleNamespace(drop=lambda number: done.append("files are gone")),  # type: ignore[arg-type]
+        engine=None,  # type: ignore[arg-type]
+        leases=SimpleNamespace(release=lambda number: note("released")),  # type: ignore[arg-type]
+        exchange=SimpleNamespace(remove=lambda number: note("quiet")),  # type: ignore[arg-type]
+        turns=SimpleNamespace(drop=lambda number: note("turns")),  # type: ignore[arg-type]
+        rations=SimpleNamespace(end=lambda number: None),  # type: ignore[arg-type]
+        clock=clock,
+        about=None,  # type: ignore[arg-type]
+        refresh=lambda: note(""),
+        closed=lambda held: note(""),
+        told=lambda text: None,
+        foreign=None,  # type: ignore[arg-type]
+    )
+    keeper: Any = SimpleNamespace(tidy=tidy)
+    held = holder.held[0] = Held(0, Holding(Lease("a", 1, 10.0), 1, began=0.0), keeper)
+    held.on(Event.READY)
+    tidying = asyncio.create_task(holder.tidy())
+    await reading.wait()
+    leaving = asyncio.create_task(holder.let_go(0))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    may_end.set()
+    await asyncio.gather(tidying, leaving)
+    assert done.index("segment is on storage") < done.index("files are gone")
+
+
 async def test_storage_that_is_away_is_told_once_and_asked_again() -> None:
     said: list[str] = []
     saves: Any = Saves(None, None, SnapshotOptions, ManualClock(), said.append)  # type: ignore[arg-type]

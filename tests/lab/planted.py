@@ -32,6 +32,7 @@ DEFECTS = [
         "lycosa.cluster.tail:Tail._send",
         "expected=self._last",
         "expected=None",
+        8,
     ),
     Defect(
         "a renewal counts from its answer",
@@ -64,12 +65,14 @@ DEFECTS = [
         "lycosa.cluster.streaming:Outgoing._send_live",
         "committed = shard.log.committed",
         "committed = shard.log.end",
+        26,
     ),
     Defect(
         "a frame that comes twice is applied twice",
         "lycosa.cluster.links:Inbox.take",
         "rows = [row for row in frame.rows() if row[0] >= cursor]",
         "rows = frame.rows()",
+        4,
     ),
     Defect(
         "a frame that was refused counts as sent",
@@ -103,13 +106,14 @@ DEFECTS = [
         "lycosa.cluster.turn_table:HostTable.ask",
         "granted = self._hosts.claim(host, now)",
         "granted = self._hosts.claim(host, now) or True",
+        33,
     ),
     Defect(
         "a page is granted twice",
         "lycosa.cluster.rations:Rations._get",
         "ration.granted = await",
         "ration.granted = 1 + await",
-        13,
+        2,
     ),
     Defect(
         "the end is seen in one look",
@@ -123,7 +127,6 @@ DEFECTS = [
         "lycosa.cluster.control:Ending._quiet",
         "if report.sent < report.committed or report.received < ends.get(shard, 0):",
         "if False:",
-        232,
     ),
     Defect(
         "sites are asked until the lease's very end, and nothing is cut",
@@ -136,13 +139,14 @@ DEFECTS = [
         "lycosa.cluster.lease:decide",
         "now - seen.at >= lease.seconds",
         "now - seen.at >= 0.0",
+        1,
     ),
     Defect(
         "a lease is released without waiting for visits",
         "lycosa.crawl.moving:Mover.leave",
         "await self._visits.end(number)",
         "pass",
-        15,
+        25,
     ),
     Defect(
         "silence of the tail counts as a commit",
