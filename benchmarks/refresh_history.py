@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lycosa.content.change import content_digest
-from lycosa.crawl import agent as agents
-from lycosa.crawl import refreshing, visit
+from lycosa.crawl import refreshing, scheduling, visit
 from lycosa.crawl.agent import build
 from lycosa.crawl.config import read_options
 from lycosa.fetch.protocol import Request
@@ -164,7 +163,7 @@ class Fetch(NamedTuple):
 def crawl(repository: Path, moved: float, seconds: float, **refresh: Any) -> list[Fetch]:
     """All fetches of a continuous crawl of so many seconds, of a history that is moved by `moved` seconds."""
     # A virtual day need not be ten thousand turns of the loop.
-    agents._IDLE, refreshing._AGAIN, visit._FULL = DAY / 8, DAY, DAY / 24
+    scheduling.IDLE, refreshing._AGAIN, visit._FULL = DAY / 8, DAY, DAY / 24
     history, blobs = commits(repository, moved), Blobs(repository)
     site = Site(history, blobs)
 

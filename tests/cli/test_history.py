@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.cli.main import main
-from lycosa.crawl import agent as agents
+from lycosa.crawl import scheduling
 from lycosa.files import DiskFiles
 from tests.crawl.test_continuous import SEED, ChangingWeb, come_back
 
@@ -17,7 +17,7 @@ from tests.crawl.test_continuous import SEED, ChangingWeb, come_back
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("history")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(agents, "_IDLE", 900.0)
+        patch.setattr(scheduling, "IDLE", 900.0)
         come_back(DiskFiles(place), ChangingWeb(), 5)
     return place
 

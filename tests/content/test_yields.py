@@ -7,10 +7,16 @@ from collections.abc import Iterable
 import pytest
 
 from lycosa.content.options import TrapOptions
-from lycosa.content.yields import NEW, NOT_JUDGED, NOTHING, ON_SITE, Yields
+from lycosa.content.yields import NEW, NOT_JUDGED, NOTHING, ON_SITE, ROWS, Yields
 
 SITE = "http://a.test"
 SHOP = f"{SITE}/shop/item-0.html"
+
+
+def opened(rows: int = ROWS) -> Yields:
+    yields = Yields(rows)
+    yields.configure(TrapOptions(quarantine=True), 0)
+    return yields
 
 
 def feed(yields: Yields, gains: Iterable[int], path: str = "/shop/item-{}.html") -> None:
@@ -33,7 +39,7 @@ def held(yields: Yields, path: str = "/shop/item-9.html") -> str | None:
 
 
 def test_a_pattern_that_gives_nothing_is_quarantined_with_its_evidence() -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [NOTHING] * 23)
     assert not yields.due()
     feed(yields, [NOTHING])
@@ -47,7 +53,7 @@ def test_a_pattern_that_gives_nothing_is_quarantined_with_its_evidence() -> None
 
 
 def test_the_finest_pattern_explains_the_coarser_ones() -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [NOTHING] * 30)
     settle(yields)
     for text in (f"{SITE}/shop/*.html", f"{SITE}/shop/**", f"{SITE}/**"):
@@ -60,7 +66,7 @@ def test_the_finest_pattern_explains_the_coarser_ones() -> None:
     [("/x/{}", 24), ("/x?q={}", 12), ("/x?sid={}", 8), ("/x?q={}&amp;r=1", 8), ("/c/{}-1/", 12)],
 )
 def test_what_looks_like_a_trap_needs_less_evidence(path: str, patience: int) -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [NOTHING] * (patience - 1), path)
     assert not yields.due()
     feed(yields, [NOTHING], path)
@@ -68,7 +74,7 @@ def test_what_looks_like_a_trap_needs_less_evidence(path: str, patience: int) ->
 
 
 def test_one_gain_begins_anew_and_earns_patience() -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [*[NOTHING] * 23, NEW, *[NOTHING] * 25])
     assert not yields.due()
     feed(yields, [NOTHING])
@@ -76,13 +82,13 @@ def test_one_gain_begins_anew_and_earns_patience() -> None:
 
 
 def test_fetches_that_nobody_looked_at_say_nothing() -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [NOT_JUDGED] * 100)
     assert not yields.due()
 
 
 def test_tests_are_a_trickle_and_two_that_pay_release() -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [NOTHING] * 24)
     settle(yields)
     tested = []
@@ -103,7 +109,7 @@ def test_tests_are_a_trickle_and_two_that_pay_release() -> None:
 
 
 def test_a_test_says_nothing_of_coarser_patterns() -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [NOTHING] * 24)
     settle(yields)
     feed(yields, [NOTHING] * 200)
@@ -112,7 +118,7 @@ def test_a_test_says_nothing_of_coarser_patterns() -> None:
 
 
 def test_a_farm_of_hosts() -> None:
-    yields = Yields()
+    yields = opened()
     for number in range(12):
         yields.note_fetch(f"http://h{number}.a.test/", ON_SITE, "a.test", True)
     assert settle(yields) == ["*.a.test"]
@@ -124,14 +130,14 @@ def test_a_farm_of_hosts() -> None:
 
 
 def test_pages_that_are_new_on_their_site_only_count_for_hosts_only() -> None:
-    yields = Yields()
+    yields = opened()
     for number in range(40):
         yields.note_fetch(f"{SITE}/x/{number}", ON_SITE, "a.test", False)
     assert not yields.due()
 
 
 def test_who_is_looked_at() -> None:
-    yields = Yields()
+    yields = opened()
     url = f"{SITE}/shop/item-1.html"
     looks = []
     for _ in range(40):
@@ -146,10 +152,10 @@ def test_who_is_looked_at() -> None:
 
 
 def test_the_operator_releases_a_pattern() -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [NOTHING] * 24)
     settle(yields)
-    yields.configure(TrapOptions(release=(SHOP,)), 77)
+    yields.configure(TrapOptions(quarantine=True, release=(SHOP,)), 77)
     assert held(yields) is None and yields.returning == 77
     feed(yields, [NOTHING] * 300)
     assert settle(yields) == [], "it is never quarantined again, nor what takes it in"
@@ -158,17 +164,17 @@ def test_the_operator_releases_a_pattern() -> None:
 
 
 def test_off_holds_nothing_and_brings_back() -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [NOTHING] * 24)
     settle(yields)
     yields.configure(TrapOptions(quarantine=False), 9)
     assert held(yields) is None and yields.returning == 9
-    yields.configure(TrapOptions(), 10)
+    yields.configure(TrapOptions(quarantine=True), 10)
     assert held(yields) == SHOP
 
 
 def test_links_to_patterns_that_give_new_things_prove_something() -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [NEW] * 3, "/find/goods-{}.html")
     source = f"{SITE}/find/?color=red"
     assert yields.proves(f"{SITE}/find/goods-99.html", source)
@@ -179,7 +185,7 @@ def test_links_to_patterns_that_give_new_things_prove_something() -> None:
 
 
 def test_memory_is_bounded_and_quarantine_outlives_the_ordinary() -> None:
-    yields = Yields(64)
+    yields = opened(64)
     feed(yields, [NOTHING] * 24)
     settle(yields)
     for number in range(1_000):
@@ -189,13 +195,13 @@ def test_memory_is_bounded_and_quarantine_outlives_the_ordinary() -> None:
 
 
 def test_a_snapshot_is_the_state() -> None:
-    yields = Yields()
+    yields = opened()
     feed(yields, [NOTHING] * 24)
     settle(yields)
     yields.note_held(SHOP)
     feed(yields, [*[NEW] * 5, *[NOTHING] * 22], "/y?q={}")
     assert yields.due()
-    other = Yields()
+    other = opened()
     other.thaw(yields.freeze())
     assert list(other.freeze()) == list(yields.freeze())
     assert other.due() == yields.due() and held(other) == SHOP

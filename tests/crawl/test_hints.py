@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from lycosa.crawl import agent as agents
+from lycosa.crawl import scheduling
 from lycosa.fetch.protocol import Request
 from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.network import Reply
@@ -22,7 +22,7 @@ PAGES = 12
 
 @pytest.fixture(autouse=True)
 def long_naps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "_IDLE", 900.0)
+    monkeypatch.setattr(scheduling, "IDLE", 900.0)
 
 
 class Listed(ChangingWeb):
