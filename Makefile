@@ -22,10 +22,10 @@ demo: setup
 	@$(BIN)/lycosa demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m 'not slow'
 
 test-slow: setup
-	$(BIN)/python -m pytest -m slow
+	LYCOSA_EXAMPLES=all $(BIN)/python -m pytest -m 'slow or hypothesis'
 
 check: setup
 	$(BIN)/ruff check lycosa tests benchmarks

@@ -3,6 +3,7 @@
     python benchmarks/crawl.py              some four minutes on two quiet cores (`make bench`)
     python benchmarks/crawl.py --quick      a smoke run of less than a minute; its numbers count for nothing
     python benchmarks/crawl.py --write      also writes docs/benchmarks/crawl.md
+    python benchmarks/crawl.py --saved DIR  of saved pages of the web (heavy ones: docs/benchmarks/crawl-saved.md)
 
 A loopback nginx serves real documentation (see `crawl_site`), on one core; each contestant runs in a process
 of its own on the other (see `crawl_worker`, `crawl_scrapy`). Contestants take turns, A B C A B C ..., for
@@ -43,7 +44,7 @@ from crawl_worker import Result, read_urls
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent
-RESULTS = PROJECT / "docs" / "benchmarks" / "crawl.md"
+RESULTS = PROJECT / "docs" / "benchmarks"
 TLS = {"tls kept": "tls", "tls kept, http/2": "h2", "tls not kept": "closing"}
 
 
@@ -191,10 +192,11 @@ def main() -> None:
     parser.add_argument("--no-scrapy", action="store_true")
     parser.add_argument("--no-peers", action="store_true", help="without wget2 and spider")
     parser.add_argument("--quick", action="store_true", help="one round of few pages, to see that it works")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks/crawl.md")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/benchmarks")
     parser.add_argument(
         "--cache", type=Path, default=PROJECT / ".bench", help="packages, Scrapy, crawls (.bench)"
     )
+    parser.add_argument("--saved", type=Path, metavar="DIR", help="of saved pages: .html or .html.gz")
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.pages, args.scrapy_pages = 1, 1000, 100
@@ -203,7 +205,7 @@ def main() -> None:
     if crawler is not None and crawler == server:
         print("one core only: server and contestants share it, and all numbers are lower for it")
     with (
-        site(args.cache, server) as served,
+        site(args.cache, server, saved=args.saved) as served,
         tempfile.TemporaryDirectory(prefix="run-", dir=args.cache) as place,
     ):
         about = setting(served, crawler, args)
@@ -216,9 +218,9 @@ def main() -> None:
     print()
     print(text(about, bench.results, profiled))
     if args.write:
-        RESULTS.parent.mkdir(parents=True, exist_ok=True)
-        RESULTS.write_text(markdown(about, bench.results, profiled), encoding="utf-8")
-        print(f"written: {RESULTS.relative_to(PROJECT)}")
+        results = RESULTS / ("crawl.md" if args.saved is None else "crawl-saved.md")
+        results.write_text(markdown(about, bench.results, profiled), encoding="utf-8")
+        print(f"written: {results.relative_to(PROJECT)}")
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def run(peer: Peer, seeds: list[str], pages: int, into: Path, core: int | None) 
             break
         late = time.perf_counter() - began > _LONGEST
         if not told and (late or (peer.name == "wget2" and sum(1 for _ in _files(into)) >= pages)):
-            process.send_signal(signal.SIGTERM)
+            os.kill(process.pid, signal.SIGTERM)  # not by `process`, which would reap it
             told = True
         time.sleep(_LOOK)
     seconds = time.perf_counter() - began

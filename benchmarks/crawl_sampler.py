@@ -52,6 +52,7 @@ class Sampler:
         self._names: dict[str, tuple[str, str]] = {}
         self._collecting = self._collected = 0.0
         self._began = 0.0
+        self._looking = False
 
     def start(self) -> None:
         gc.callbacks.append(self._on_collection)
@@ -86,7 +87,12 @@ class Sampler:
             self._last[me] += spent
 
     def _look(self, number: int, frame: FrameType | None) -> None:
-        for ident, current in sys._current_frames().items():
+        if self._looking:  # a collection within `_current_frames`, which holds a lock of the interpreter's
+            return
+        self._looking = True
+        frames = sys._current_frames()
+        self._looking = False
+        for ident, current in frames.items():
             # A thread that is listed is alive while we hold the interpreter's lock, so its clock is there.
             clock = time.thread_time() if ident == self._main else _cpu_of(ident)
             before = self._last.get(ident)

@@ -25,8 +25,10 @@ ones.
 
 from __future__ import annotations
 
+import gzip
 import os
 import platform
+import re
 import shutil
 import socket
 import subprocess
@@ -120,13 +122,17 @@ class SiteError(Exception):
 
 
 @contextmanager
-def site(cache: Path, core: int | None, demand: bool = False) -> Iterator[Site]:
-    """Serve while the block runs. What keeps nginx from serving is raised if it is in demand."""
+def site(cache: Path, core: int | None, demand: bool = False, saved: Path | None = None) -> Iterator[Site]:
+    """Serve while the block runs. What keeps nginx from serving is raised if it is in demand.
+
+    `saved`: a directory of saved pages (.html, .html.gz), which are served instead of the packages.
+    """
     with ExitStack() as stack:
         try:
-            served = stack.enter_context(_nginx(cache, unpack(cache), core))
+            packages = {} if saved is not None else unpack(cache)
+            served = stack.enter_context(_nginx(cache, packages, core, saved))
         except SiteError as missing:
-            if demand:
+            if demand or saved is not None:
                 raise
             served = stack.enter_context(_embedded(str(missing), core))
         yield served
@@ -202,7 +208,9 @@ def _is_free(host: str, port: int) -> bool:
 
 
 @contextmanager
-def _nginx(cache: Path, packages: dict[Package, Path], core: int | None) -> Iterator[Site]:
+def _nginx(
+    cache: Path, packages: dict[Package, Path], core: int | None, saved: Path | None = None
+) -> Iterator[Site]:
     binary = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if binary is None:
         raise SiteError("nginx is not installed")
@@ -214,7 +222,11 @@ def _nginx(cache: Path, packages: dict[Package, Path], core: int | None) -> Iter
         place = Path(folder)
         place.chmod(0o755)
         root = place / "root"
-        _lay_out(root, hosts, packages)
+        if saved is None:
+            _lay_out(root, hosts, packages)
+            about = _versions(cache)
+        else:
+            about = (_lay_out_saved(root, hosts, saved),)
         _certify(place, hosts)
         servers = "".join(_server(way, port, hosts, root) for way, port in ports.items())
         user = "user root;" if os.geteuid() == 0 else ""
@@ -226,7 +238,7 @@ def _nginx(cache: Path, packages: dict[Package, Path], core: int | None) -> Iter
             _wait_for(process, hosts[0], ports["http"], place)
             said = subprocess.run([binary, "-v"], capture_output=True, text=True, check=False).stderr
             version = said.rpartition("/")[2].strip()
-            yield Site(f"nginx {version}", hosts, ports, str(place / "ca.pem"), root, _versions(cache))
+            yield Site(f"nginx {version}", hosts, ports, str(place / "ca.pem"), root, about)
         finally:
             process.terminate()
             process.wait(10)
@@ -251,6 +263,34 @@ def _lay_out(root: Path, hosts: tuple[str, ...], packages: dict[Package, Path]) 
         index = f"<!doctype html><title>{host}</title><h1>Documentation</h1>{links}\n"
         (root / f"index.{host}.html").write_text(index, encoding="ascii")
     (root / "robots.txt").write_text("User-agent: *\nDisallow: /private/\nAllow: /\n", encoding="ascii")
+
+
+def _lay_out_saved(root: Path, hosts: tuple[str, ...], saved: Path) -> str:
+    """Each host has a share of the pages; what they are, in a line.
+
+    A base element sends the relative links of a page elsewhere, so that every contestant fetches just these pages.
+    """
+    root.mkdir()
+    (root / "saved").mkdir()
+    sizes = []
+    links: dict[str, list[str]] = {host: [] for host in hosts}
+    for number, path in enumerate(sorted(saved.rglob("*.html*"))):
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+        found = re.search(rb"<head(?:\s[^>]*)?>", data, re.I)
+        at = found.end() if found else 0
+        data = data[:at] + b'<base href="http://saved.invalid/">' + data[at:]
+        (root / "saved" / f"{number}.html").write_bytes(data)
+        sizes.append(len(data))
+        links[hosts[number % len(hosts)]].append(f'<p><a href="/saved/{number}.html">{number}</a>')
+    if not sizes:
+        raise SiteError(f"{saved} holds no .html and no .html.gz")
+    for host, mine in links.items():
+        index = f"<!doctype html><title>{host}</title>{''.join(mine)}\n"
+        (root / f"index.{host}.html").write_text(index, encoding="ascii")
+    (root / "robots.txt").write_text("User-agent: *\nAllow: /\n", encoding="ascii")
+    return f"{len(sizes):,} saved pages, {sum(sizes) / len(sizes) / 1000:,.0f} KB in the mean"
 
 
 def _certify(place: Path, hosts: tuple[str, ...]) -> None:

@@ -16,9 +16,9 @@ What the crawl must then have found, by the histories of its log (`lycosa.pages.
     new         pages that the links of the newer tree reach, and that the older one did not have
 
 What the trees' links reach is computed here from the files, by two regular expressions. Whether two files say
-the same is asked three times: by the digest of main text that the crawl uses (`content_digest`), which must agree
+the same is asked three times: by the words that count (`content_words`: plain Python, no digest), which must agree
 exactly; by the main text that is indexed and shown (`main_text`), by words; and by all text between tags. The last
-two are counted for comparison: they have other ideas of what a page says.
+two are counted for comparison: they have other ideas of what a page says (`lycosa.content.change` says why).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 from lycosa.ask.reading import CrawlReader
-from lycosa.content.change import content_digest
+from lycosa.content.change import content_words
 from lycosa.content.main_text import main_text
 from lycosa.pages.summary import Summary, joined, of_fetch
 from lycosa.records import Fetched
@@ -323,12 +323,12 @@ def main() -> int:
             if pages[0] is None or pages[1] is None:
                 expected = "gone" if pages[1] is None else "new"
             else:
-                differ = content_digest(pages[0]) != content_digest(pages[1])
+                differ = sorted(content_words(pages[0])) != sorted(content_words(pages[1]))
                 expected = "changed" if differ else "same"
                 texts = [main_text(page).text.split() for page in pages if page is not None]
                 others["main text differs"] += texts[0] != texts[1]
-                others["... and the digest does not"] += texts[0] != texts[1] and not differ
-                others["the digest differs and main text does not"] += differ and texts[0] == texts[1]
+                others["... and no word that counts does"] += texts[0] != texts[1] and not differ
+                others["a word that counts differs and main text does not"] += differ and texts[0] == texts[1]
                 others["any word differs"] += words(pages[0]) != words(pages[1])
                 others["bytes differ"] += pages[0] != pages[1]
             summary = found.get(host + path)

@@ -3,7 +3,7 @@
     python -m benchmarks.search_quality DIRECTORY        with cran/ (cran.all.1400, cran.qry, cranqrel) and
                                                          cisi/ (CISI.ALL, CISI.QRY, CISI.REL)
 
-Nothing is downloaded; `ir_measures` must be importable (pip install ir-measures, in an environment of its own).
+Nothing is downloaded; `ir_measures` must be importable (it is among the development dependencies).
 
 Cranfield: queries are numbered by their order in cran.qry (its own numbers have gaps, the judgements count by
 order). Judgements go from 1 (best: a complete answer) to 4 (least), and -1, which is not explained anywhere: there

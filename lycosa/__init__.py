@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lycosa.cluster.api import Crawl as crawl  # noqa: N813 - it is called, as a function is
     from lycosa.crawl.agent import End
     from lycosa.crawl.api import FetchedPage
+    from lycosa.crawl.steering import Steering
+    from lycosa.crawl.steering import Steering as steer  # noqa: N813
     from lycosa.errors import ConfigError, LocalError, LycosaError, StorageError
 
 __version__ = VERSION
@@ -35,9 +37,11 @@ __all__ = [
     "LycosaError",
     "SavedCrawl",
     "SavedPage",
+    "Steering",
     "StorageError",
     "crawl",
     "open",
+    "steer",
 ]
 
 _PLACES = {
@@ -49,6 +53,7 @@ _PLACES = {
     "LycosaError": "lycosa.errors",
     "SavedCrawl": "lycosa.ask.saved",
     "SavedPage": "lycosa.ask.saved",
+    "Steering": "lycosa.crawl.steering",
     "StorageError": "lycosa.errors",
 }
 
@@ -59,6 +64,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("lycosa.crawl")
     if name == "open":
         return importlib.import_module("lycosa.ask.saved").SavedCrawl
+    if name == "steer":
+        return importlib.import_module("lycosa.crawl.steering").Steering
     if name in _PLACES:
         return getattr(importlib.import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'lycosa' has no attribute {name!r}")

@@ -201,8 +201,9 @@ class DiskFiles:
             return (self.root / name).read_bytes()
 
     def read_at(self, name: str, offset: int, length: int) -> bytes:
-        with said("read", self.root / name):
-            fd = os.open(self.root / name, os.O_RDONLY | os.O_CLOEXEC)
+        path = self.root / name
+        with said("read", path):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 parts = []
                 while length > 0:
@@ -348,3 +349,23 @@ class DirectoryLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def process_of(directory: Path) -> int | None:
+    """The number of the process that crawls into a directory; None if there is none."""
+    try:
+        fd = os.open(directory / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        text = os.pread(fd, 32, 0).strip()
+        if not text.isdigit() or not lives(int(text)):
+            return None
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int(text)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return None

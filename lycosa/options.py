@@ -7,6 +7,7 @@ option. Either is a `ConfigError` of one line.
 from __future__ import annotations
 
 import difflib
+import typing
 from typing import Any, TypeVar
 
 import msgspec
@@ -37,7 +38,17 @@ def _check_names(kind: type[msgspec.Struct], given: dict[str, Any], where: str) 
             hint = f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(sorted(fields))
             raise ConfigError(f"unknown option {full!r}; {hint}")
         inner = field.type
-        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+        if _is_table(inner):
             if not isinstance(value, dict):
                 raise ConfigError(f"option {full!r} is a table of options, not {value!r}")
             _check_names(inner, value, full)
+        elif typing.get_origin(inner) is dict and isinstance(value, dict):
+            kinds = typing.get_args(inner)
+            for key, row in value.items() if _is_table(kinds[1]) else ():
+                if not isinstance(row, dict):
+                    raise ConfigError(f"option {f'{full}.{key}'!r} is a table of options, not {row!r}")
+                _check_names(kinds[1], row, f"{full}.{key}")
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)

@@ -141,6 +141,8 @@ class Why(StrEnum):
     SCHEME = "scheme"  # no fetcher for its scheme
     REFRESH = "refresh"  # deferred: a page that is to be fetched again, to see whether it has changed
     TRAP = "trap"  # its pattern keeps giving nothing new (see Learned); deferred: it does so no more
+    VARIANT = "variant"  # by a learned rule it leads to a page that was fetched; deferred: the rule was wrong
+    LOGIN = "login"  # its site wants a login, which failed; or it would log out
     POISON = "poison"  # reading it killed or stalled the process: deferred once, then skipped
 
 
@@ -157,6 +159,9 @@ class Configured(msgspec.Struct, frozen=True, array_like=True, tag_field="record
 
     at: int
     options: bytes
+    acts: list[
+        tuple[str, int, str, str]
+    ] = []  # of the operator, that changed them: id, when it was asked for, who did it, and what
 
 
 class Seeded(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="S"):
@@ -185,6 +190,24 @@ class Received(msgspec.Struct, frozen=True, array_like=True, tag_field="record",
         int
     ] = []  # what the sender alone knows of each link (see `crawl.exchange.Row`); empty: nothing
     sequence: int = 0  # in a cluster: of the message of the receiver's stream that brought it
+
+
+class Rendered(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a browser made of a page. Without a `problem`, or with "time", its links, title and digest are those of
+    what the browser showed, unless that is empty (`length` 0)."""
+
+    why: str  # what asked for it: auto, always, or the pattern
+    problem: str = (
+        ""  # "": it became quiet; "time": it did not in its time; else why there is nothing, in words
+    )
+    length: int = (
+        0  # bytes of the rendered document; 0: there is none, and the links are those of the plain page
+    )
+    requests: int = 0  # that its scripts made and that were answered, by the site or from the cache
+    refused: list[str] = []  # the first of those that were not: "why URL"
+    millis: int = 0  # that it took
+    stored: Stored | None = None
+    """Where the archive keeps the exchanges of its requests and, from `response` on, the rendered document."""
 
 
 class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="F"):
@@ -222,9 +245,11 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
         0  # the position of the fetch before it of the same URL that had a content; 0: none is known
     )
     body: Stored | None = None  # if `stored` is a revisit: where the body lies
-    gain: int = (
-        0  # 1: nothing of it was new on its site; 2: new there, not in its domain; 3: new; 0: nobody looked
-    )
+    gain: int = 0
+    """1, 4 to 7: nothing of it was new on its site; 2: new there, not in its domain; 3: new; 0: nobody looked. 1:
+    it led to unknown URLs of its finest pattern, 4, 5, 6: of a coarser one, 7: of none
+    (`lycosa.content.yields`)."""
+    rendered: Rendered | None = None  # None: no browser was asked
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="K"):
@@ -329,7 +354,9 @@ class Learned(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     """What the crawl has learned about URLs: from here on it goes by it, or (`holds` false) no longer does."""
 
     at: int
-    what: str  # "trap": URLs of the pattern `subject` give nothing new, and are skipped but for tests
+    what: str
+    """"trap": URLs of the pattern `subject` give nothing new, and are skipped but for tests. "rule": `subject` says
+    which URLs lead to the same page; those of a page that was fetched are skipped but for tests."""
     subject: str
     holds: bool
     pages: int  # fetched, that it rests on

@@ -19,21 +19,22 @@ A piece is whatever the fold likes; the snapshot guards it with a checksum and k
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Durable(Protocol):
     """A fold whose state a snapshot can hold."""
 
     def freeze(self) -> Iterator[bytes]: ...
-    def files(self) -> list[str]: ...
-    def settle(self) -> None: ...
     def thaw(self, pieces: Iterable[bytes]) -> None: ...
 
 
+@runtime_checkable
 class Filed(Durable, Protocol):
     """A fold that keeps files; `lycosa.lifetimes` says when they go."""
 
+    def files(self) -> list[str]: ...
+    def settle(self) -> None: ...
     def keep(self, named: Collection[str]) -> list[str]:
         """The kept snapshots name these files: what neither they nor the fold need is removed; its names."""
         ...

@@ -20,9 +20,9 @@ from lycosa.engine.memory import MemoryEngine, MemoryServers
 from lycosa.engine.nats.connection import ConnectionOptions, connect
 from lycosa.engine.nats.engine import NatsEngine
 from lycosa.engine.nats.names import Names
-from lycosa.engine.nats.server import Servers, find_binary
 from lycosa.engine.protocol import Engine
 from lycosa.errors import ConfigError
+from lycosa.lab.nats_servers import Servers, find_binary
 
 _number = itertools.count(1)
 

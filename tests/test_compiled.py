@@ -297,7 +297,7 @@ def test_no_module_imports_the_compiler() -> None:
         cwd=PACKAGE.parent,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=170,
         check=True,
     )
     assert done.stdout.strip() == "[]"

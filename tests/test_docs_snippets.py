@@ -43,7 +43,7 @@ def run(code: str, directory: Path, *path: Path) -> str:
         cwd=directory,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=170,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -51,15 +51,22 @@ def run(code: str, directory: Path, *path: Path) -> str:
 
 
 def test_crawling_from_python(tmp_path: Path) -> None:
-    crawling, reading, counting, following = fences("From Python", "python")
+    crawling, running, reading, filtering, counting, following = fences("From Python", "python")
     with serving(for_this_machine(preset("tiny"))) as served:
         port = served.web.options.port
         pages = run(crawling.replace(":8123/", f":{port}/"), tmp_path).splitlines()
+        ran = run(running.replace(":8123/", f":{port}/"), tmp_path).splitlines()
     assert len(pages) == 10
+    assert len(ran) == 6 and ran[-1] == "limit 0 []" and all("['" in line for line in ran[:-1])
+    pages += [f"200 {line}" for line in ran[:-1]]
     assert pages[0].startswith(f"200 http://site0.test:{port}/ ")
     read = run(reading, tmp_path).splitlines()
     assert [line.split()[:2] for line in read] == [line.split()[:2] for line in pages]
     assert int(read[0].split()[2]) > 100, "the body's length"
+    *found, fetch, table, links = run(filtering.replace(":8123/", f":{port}/"), tmp_path).splitlines()
+    assert 5 < len(found) < 15 and all("/koquum/" in line for line in found)
+    assert fetch.split()[1:4] == ["200", "1", "False"] and fetch.split()[4] == "text/html;"
+    assert table == "15 ['shard', 'position', 'at', 'url']" and int(links) > 100
     assert run(counting, tmp_path).startswith("Counter({")
     followed = run(following, tmp_path).splitlines()
     assert sorted(line.split()[3] for line in followed) == sorted(line.split()[1] for line in pages)
@@ -91,11 +98,11 @@ def burrow() -> Iterator[int]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(240)
     yield port
     loop, ended = stop[0]
     loop.call_soon_threadsafe(ended.set)
-    thread.join(20)
+    thread.join(170)
 
 
 CRAWL = """\

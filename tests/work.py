@@ -37,18 +37,21 @@ def peak(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def growth(work: Callable[[int], object], size: int, tries: int = 7) -> float:
+def growth(work: Callable[[int], object], size: int, tries: int = 7, rounds: int = 10) -> float:
     """How many times longer four times the size takes: 4 where time is linear, 16 where it is quadratic.
 
-    By processor time, and of each the fastest of several tries.
+    By processor time, and of each the fastest of several tries; of more of them while that does not look linear:
+    on a busy machine others take the caches, and a run that was undisturbed has to be waited for.
     """
-
-    def fastest(amount: int) -> float:
-        best = float("inf")
-        for _ in range(tries):
-            start = time.thread_time()
-            work(amount)
-            best = min(best, time.thread_time() - start)
-        return best
-
-    return fastest(4 * size) / max(fastest(size), 1e-6)
+    best = {size: float("inf"), 4 * size: float("inf")}
+    grown = float("inf")
+    for _ in range(rounds):
+        for amount in best:
+            for _ in range(tries):
+                start = time.thread_time()
+                work(amount)
+                best[amount] = min(best[amount], time.thread_time() - start)
+        grown = best[4 * size] / max(best[size], 1e-6)
+        if grown < 6:
+            break
+    return grown

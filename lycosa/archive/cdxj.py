@@ -27,7 +27,7 @@ import msgspec
 from lycosa.archive.reader import Located, Record, read_head, scan
 from lycosa.errors import StorageError
 from lycosa.files import Files
-from lycosa.records import Stored
+from lycosa.records import Fetched, Robots, Stored
 from lycosa.url.parts import surt as surt_of
 
 FAN = 64
@@ -126,6 +126,20 @@ def entry_at(files: Files, stored: Stored) -> Entry | None:
     offset = stored.offset + stored.response
     length = stored.length - stored.response
     return entry(read_head(files, stored.file, offset, length), stored.file, offset, length)
+
+
+def entries_of(files: Files, record: Fetched | Robots) -> Iterator[Entry]:
+    """The captures that a record points at: its own, and what the scripts of a rendered page asked for."""
+    if record.stored is None:
+        return
+    own = entry_at(files, record.stored)
+    if own is not None:
+        yield own
+    place = record.rendered.stored if isinstance(record, Fetched) and record.rendered is not None else None
+    if place is not None:
+        for located in scan(files, place.file, place.offset, place.offset + place.length):
+            if located.record.kind == "response" and (found := _located(located)) is not None:
+                yield found
 
 
 # -- writing ----------------------------------------------------------------------------------------------

@@ -137,20 +137,21 @@ def _inflate(data: bytes) -> tuple[bytes, int]:
     return plain, len(data) - len(stream.unused_data)
 
 
-def read_exchange(files: Files, stored: Stored) -> Exchange:
-    """The exchange at a place that the log knows."""
-    data = files.read_at(stored.file, stored.offset, stored.length)
+def read_exchange(files: Files, stored: Stored, *, asked: bool = True) -> Exchange:
+    """The exchange at a place that the log knows; without `asked`, only what was answered is read."""
+    first = 0 if asked else max(stored.response, 0)
+    data = files.read_at(stored.file, stored.offset + first, max(stored.length - first, 0))
     try:
-        if len(data) != stored.length or not 0 <= stored.response < max(stored.length, 1):
+        if len(data) != stored.length - first or not 0 <= stored.response < max(stored.length, 1):
             raise _DamageError("the file is shorter than the log says")
         request_head = b""
-        if stored.response:
+        if stored.response and asked:
             plain, used = _inflate(data[: stored.response])
-            asked = _parse(plain)
-            if asked.kind != "request" or used != stored.response:
+            question = _parse(plain)
+            if question.kind != "request" or used != stored.response:
                 raise _DamageError("there is no request record where the log says")
-            request_head = asked.http[0]
-        plain, used = _inflate(data[stored.response :])
+            request_head = question.http[0]
+        plain, used = _inflate(data[stored.response - first :] if stored.response > first else data)
         answer = _parse(plain)
         if answer.kind not in ("response", "revisit", "resource") or used != stored.length - stored.response:
             raise _DamageError("there is no response record where the log says")
@@ -161,6 +162,23 @@ def read_exchange(files: Files, stored: Stored) -> Exchange:
     head, body = (b"", answer.block) if answer.kind == "resource" else answer.http
     fields = answer.fields
     return Exchange(answer.url, answer.at, request_head, head, body, answer.kind, fields)
+
+
+def read_rendered(files: Files, stored: Stored) -> bytes:
+    """The rendered document at a place that the log knows (`records.Rendered.stored`)."""
+    size = stored.length - stored.response
+    data = files.read_at(stored.file, stored.offset + stored.response, size)
+    try:
+        if len(data) != size or not size:
+            raise _DamageError("the file is shorter than the log says")
+        found = _parse(_inflate(data)[0])
+        if found.kind != "conversion":
+            raise _DamageError("there is no conversion record where the log says")
+    except _DamageError as error:
+        raise StorageError(
+            f"damaged archive {stored.file}, rendered page at byte {stored.offset}: {error}; restore the file"
+        ) from None
+    return found.block
 
 
 def read_head(files: Files, file: str, offset: int, length: int, most: int = 1 << 16) -> Record:

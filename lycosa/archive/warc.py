@@ -4,13 +4,14 @@
     record  = "WARC/1.1" CRLF *(name ":" SP value CRLF) CRLF block CRLF CRLF
     block   = head body            of a request or response; the head ends with an empty line
             | *(name ":" SP value CRLF)                      of warcinfo and metadata
-            | any bytes                                      of a resource
+            | any bytes                                      of a resource or a conversion
 
     WARC-Record-ID       <urn:uuid:...>, random
     WARC-Date            when the fetch began, in milliseconds: 2026-01-31T23:59:59.123Z
     WARC-Block-Digest    sha1 of the block, base32, of every record; only if asked for
     WARC-Payload-Digest  sha1 of the body, base32, of response, revisit and resource records
     WARC-Concurrent-To   on the request: the response it got
+    WARC-Refers-To       on the conversion: the response that a browser made it of
     WARC-Truncated       length | time | disconnect: which limit cut the body
     WARC-Protocol        h2 or h3, where the head below is a translation (draft extension of IIPC)
 
@@ -253,6 +254,19 @@ def resource(
         ("Content-Type", media_type or "application/octet-stream"),
     ]
     return frame("resource", identity, at, fields, body, form)
+
+
+def conversion(
+    identity: str, at: int, url: str, media_type: str, body: bytes, *, source: str, form: Form = PLAIN
+) -> bytes:
+    """What a response became by other means; `source`: its id."""
+    fields = [
+        *target(url),
+        ("WARC-Refers-To", source),
+        ("WARC-Payload-Digest", digest(body)),
+        ("Content-Type", media_type),
+    ]
+    return frame("conversion", identity, at, fields, body, form)
 
 
 def metadata(

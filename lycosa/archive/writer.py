@@ -2,7 +2,9 @@
 
     name = prefix "-" YYYYMMDDhhmmss "-" serial "-" crawl [ "." agent ] ".warc.gz"
                                                             serial: five digits or more, growing
-    file = warcinfo *( [request] (response / revisit) / resource )        each a gzip member
+    file = warcinfo *( [request] (response / revisit) / resource / page )  each a gzip member
+    page = *( [request] response ) [conversion] [request] response         never split
+                                                rendered: what its scripts asked for, what it became, itself
 
 A file has its final name from its first byte (no ".open" suffix): places in the log name it, and
 what of it counts is what the log says, not what it is called. A new one is begun before an exchange that
@@ -33,7 +35,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -48,6 +50,8 @@ from lycosa.records import Stored
 from lycosa.version import VERSION
 
 SUFFIX = ".warc.gz"
+HTML = "text/html; charset=utf-8"
+"""What a rendered document is."""
 MISSING = "missing.json"
 """Files that the log points into and that are gone, as a repair noted it: how many bytes are left of each."""
 _DRAWN = 64
@@ -66,6 +70,18 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     level: int = warc.LEVEL  # ISA-L's level of compression, 0 to 3
     block_digests: bool = False  # a second SHA-1 on every record, for readers that verify heads too
     requests: bool = True  # keep request records too
+
+
+class Part(NamedTuple):
+    """An exchange that a page's scripts caused."""
+
+    url: str
+    at: int
+    request_head: bytes
+    head: bytes
+    body: bytes
+    address: str
+    truncated: str
 
 
 class Recovered(NamedTuple):
@@ -154,6 +170,52 @@ class Archive:
         )
         return self._append(self._asked(url, at, request_head, identity, address), answer)
 
+    def store_rendered(
+        self,
+        parts: Sequence[Part],
+        document: bytes,
+        *,
+        url: str,
+        at: int,
+        request_head: bytes,
+        head: bytes,
+        body: bytes,
+        address: str = "",
+        truncated: str = "",
+    ) -> tuple[Stored | None, Stored]:
+        """Append a page's request and response, and before them what a browser made of it and had to ask for.
+
+        The first place is that of all that stands before, and of the document in it; None if there is nothing.
+        """
+        identity = self._identity()
+        members: list[bytes] = []
+        for part in parts:
+            own = self._identity()
+            members.append(self._asked(part.url, part.at, part.request_head, own, part.address))
+            members.append(
+                warc.response(
+                    *(own, part.at, part.url, part.head, part.body),
+                    address=part.address,
+                    truncated=part.truncated,
+                    form=self._form,
+                )
+            )
+        before = sum(map(len, members))
+        if document:
+            members.append(
+                warc.conversion(
+                    *(self._identity(), at, url, HTML, document), source=identity, form=self._form
+                )
+            )
+        length = sum(map(len, members))
+        asked = self._asked(url, at, request_head, identity, address)
+        answer = warc.response(
+            identity, at, url, head, body, address=address, truncated=truncated, form=self._form
+        )
+        whole = self._append(b"".join([*members, asked]), answer)
+        page = Stored(whole.file, whole.offset + length, whole.length - length, len(asked))
+        return (Stored(whole.file, whole.offset, length, before) if length else None), page
+
     def store_revisit(
         self,
         *,
@@ -195,10 +257,14 @@ class Archive:
         )
 
     def _identity(self) -> str:
-        if not self._identities:
+        try:
+            return warc.record_id(self._identities.pop())
+        except IndexError:  # another thread may do the same at this moment: then some are never used
             drawn = self._random(16 * _DRAWN)
-            self._identities = [drawn[at : at + 16] for at in range(0, len(drawn), 16)]
-        return warc.record_id(self._identities.pop())
+            new = [drawn[at : at + 16] for at in range(0, len(drawn), 16)]
+            own = new.pop()
+            self._identities = new
+            return warc.record_id(own)
 
     def _asked(self, url: str, at: int, head: bytes, answer: str, address: str) -> bytes:
         if not (self._options.requests and head):

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from lycosa.ask.clusters import Cluster, ClusterReader
 from lycosa.ask.follower import Stretch
 from lycosa.ask.json_form import iso, plain
 from lycosa.ask.reading import CrawlReader
@@ -22,6 +23,7 @@ from lycosa.fetch.robots import RobotsRules
 from lycosa.pages.summary import content_of, is_failure
 from lycosa.records import (
     FIRST_REQUISITE,
+    Configured,
     Deferred,
     Fetched,
     Learned,
@@ -88,9 +90,11 @@ class Explanation(msgspec.Struct, kw_only=True):
     deferrals: list[Deferred] = []
     due: int = 0
     because: str = ""  # of a page that is come back to: why then
+    acts: list[tuple[str, int, str, str]] = []  # of the operator, about it or its host: id, when, who, what
     learned: list[Learned] = []  # of the pattern that it is, or was, skipped for
     robots: RobotsView | None = None
     duplicates: list[str] = []
+    cluster: Cluster | None = None  # of near duplicates that it is in, if `lycosa duplicates` has looked
 
 
 def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = None) -> Explanation:
@@ -117,6 +121,7 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
     first = found[0] if found else None
     depth = fetches[0].depth if fetches else skips[0].depth if skips else first.depth if first else 0
     verdict = Scope(options.scope, options.near, crawl.splitter.domains).judge(url, depth)
+    robots, acted = _of_host(logs, owner, url, options)
     answer = Explanation(
         url=url,
         key=f"{crawl.keyer.key(url):016x}",
@@ -130,14 +135,17 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
         fetches=fetches,
         skips=skips,
         deferrals=deferrals[-_SHOWN:],
-        robots=_robots(logs, owner, url, options),
+        robots=robots,
     )
     answer.learned = _learned(logs[owner], skips)
+    answer.acts = _acts(own, acted, url)
     if first is not None:
         answer.path = _path(logs, first, options, told)
     if fetches and fetches[-1].digest:
         told("looking for the same content elsewhere")
         answer.duplicates = _same_content(logs, fetches[-1])
+    clusters = ClusterReader.of(crawl) if fetches else None
+    answer.cluster = None if clusters is None else clusters.cluster_of(url)
     _conclude(answer, found, options)
     return answer
 
@@ -211,15 +219,22 @@ def _follows(options: Options, row: Discovery) -> bool:
     return options.follow.follows(LinkKind[row.kind.upper()]) and not row.nofollow
 
 
-def _robots(logs: Sequence[Stretch], shard: int, url: str, options: Options) -> RobotsView | None:
+def _of_host(
+    logs: Sequence[Stretch], shard: int, url: str, options: Options
+) -> tuple[RobotsView | None, list[Configured]]:
+    """What the log has of the URL's host, in one pass: its site's rules, and options that name it."""
     site = site_of(url)
     last: tuple[int, Robots] | None = None
-    for position, record in logs[shard].find(site.encode("ascii")):
+    named: list[Configured] = []
+    for position, record in logs[shard].find((host_of(url) or site).encode("ascii")):
         if isinstance(record, Robots) and record.site == site:
             last = position, record
-    if last is None:
-        return None
-    position, record = last
+        elif isinstance(record, Configured) and record.acts:
+            named.append(record)
+    return None if last is None else _robots(*last, shard, url, options), named
+
+
+def _robots(position: int, record: Robots, shard: int, url: str, options: Options) -> RobotsView:
     judgement = RobotsRules.parse(record.body).judge(options.robots.agent, url)
     return RobotsView(
         at=record.at,
@@ -237,13 +252,23 @@ def _robots(logs: Sequence[Stretch], shard: int, url: str, options: Options) -> 
 
 def _learned(log: Stretch, skips: Sequence[Skipped]) -> list[Learned]:
     """What was learned of the patterns that a URL was skipped for."""
-    patterns = {row.detail.partition(" ")[0] for row in skips if row.why is Why.TRAP}
+    patterns = {row.detail.partition(" ")[0] for row in skips if row.why in (Why.TRAP, Why.VARIANT)}
     return [
         record
         for pattern in sorted(patterns)
         for _, record in log.find(pattern.encode())
         if isinstance(record, Learned) and record.subject == pattern
     ][-_SHOWN:]
+
+
+def _acts(own: Sequence[Record], of_host: Sequence[Configured], url: str) -> list[tuple[str, int, str, str]]:
+    """What an operator did with the URL, as a seed, or with its host."""
+    about = f"site {host_of(url)} "
+    given = [
+        act for row in own if isinstance(row, Configured) for act in row.acts if url in act[3].split(" ")
+    ]
+    ordered = [act for row in of_host for act in row.acts if f"{act[3]} ".startswith(about)]
+    return sorted({*given, *ordered})[-_SHOWN:]
 
 
 def _same_content(logs: Sequence[Stretch], fetched: Fetched) -> list[str]:
@@ -322,6 +347,7 @@ def as_plain(found: Explanation) -> dict[str, Any]:
     rest = msgspec.structs.replace(found, fetches=[], skips=[], deferrals=[], learned=[])
     document: dict[str, Any] = msgspec.to_builtins(rest)
     document["due"] = iso(found.due)
+    document["acts"] = [{"at": iso(at), "who": who, "what": what} for _, at, who, what in found.acts]
     for name in ("first", "robots"):
         if document[name] is not None:
             for field in ("at", "expires"):

@@ -12,9 +12,17 @@ Pages (one row for each page: its current fetch, see `versions`; with `all_fetch
     address
     links                       how many
     title, etag, modified, truncated, noindex, duplicate
+    cluster                     the page that stands for all that say nearly the same (which may be itself); null if
+    it
+                                is alone, or if nobody has looked (`lycosa duplicates`)
     archive_file, archive_offset, archive_length, archive_response     null if not kept
-    text                        with `text`: the main text; null if there is no body in the archive
-    body                        with `body`: the decoded body (base64 in JSON and CSV), null likewise
+
+and, where they are asked for, from the archive (null if it has no such exchange):
+
+    text                        the main text, of HTML, PDF, office documents and others (`content.documents`)
+    language                    the code of the text's language; null if it has none that is sure
+    headers                     those of the answer, in order: a list of {name, value} (JSON text in CSV)
+    body                        the decoded body (base64 in JSON and CSV)
 
 Links (one row for each link of each page, seed and robots.txt, of pages as above; what was received from other
 shards is a copy of these and left out):
@@ -24,24 +32,31 @@ shards is a copy of these and left out):
     status                      of the source, null for seeds and robots files
 
 Rows come in batches that are bounded by their size in memory, whatever the size of the crawl.
+
+Partitions: files in directories `site=...`, `day=...` (of the fetch, in UTC) or `shard=...`, as Hive names them and
+DuckDB, Spark, Polars and pyarrow read them; the column of that name is in the path and not in the files.
 """
 
 from __future__ import annotations
 
 import base64
 import csv
+import difflib
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
 import msgspec
 
-from lycosa.archive.reader import read_exchange
+from lycosa.archive.reader import read_exchange, read_rendered
 from lycosa.ask.follower import Entry
 from lycosa.ask.json_form import digest_text, iso, safe
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.versions import Versions
-from lycosa.content.documents import text_of
+from lycosa.content import documents
+from lycosa.content.language import language
 from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import find_header
@@ -60,11 +75,13 @@ _KIND_NAMES = {int(kind): kind.name.lower() for kind in LinkKind}
 
 
 def body_of(crawl: CrawlReader, record: Fetched) -> bytes | None:
-    """The decoded body of a page from the archive; None if it is not there."""
+    """The decoded body of a page from the archive, as the browser showed it if one did; None if it is not there."""
+    if record.rendered is not None and record.rendered.length and record.rendered.stored is not None:
+        return read_rendered(crawl.archive_files, record.rendered.stored)
     place = record.body or record.stored  # of a revisit the body lies with an earlier fetch
     if place is None:
         return None
-    exchange = read_exchange(crawl.archive_files, place)
+    exchange = read_exchange(crawl.archive_files, place, asked=False)
     if exchange.kind == "revisit":
         return None
     encoding = find_header(exchange.head, "content-encoding") or ""
@@ -77,20 +94,83 @@ def pages(
     text: bool = False,
     body: bool = False,
     all_fetches: bool = False,
+    columns: Sequence[str] | None = None,
+    partition: str = "",
     told: Told | None = None,
 ) -> Iterator[Row]:
-    """A row for each page, or each fetch, shard by shard."""
+    """A row for each page, or each fetch, shard by shard; with all columns, or those named."""
+    maker = RowMaker(crawl, page_columns(columns, text=text, body=body, partition=partition), partition)
     for shard, position, record in _records(crawl, told, all_fetches):
-        if not isinstance(record, Fetched):
-            continue
-        row = page_row(shard, position, record)
-        if text or body:
-            data = body_of(crawl, record)
-            if text:
-                row["text"] = None if data is None else text_of(data, record.type, record.charset)
-            if body:
+        if isinstance(record, Fetched):
+            yield maker.row(shard, position, record)
+
+
+class RowMaker:
+    """Makes rows of fetches, with the columns that are wanted."""
+
+    def __init__(self, crawl: CrawlReader, columns: Sequence[str], partition: str = "") -> None:
+        """`partition`: a row has, under `PART`, the directory that it belongs to."""
+        from lycosa.ask.clusters import ClusterReader
+
+        self._crawl = crawl
+        self._columns = columns
+        self._wanted = frozenset(columns)
+        self._partition = partition
+        self._clusters = ClusterReader.of(crawl) if "cluster" in self._wanted else None
+
+    def row(self, shard: int, position: int, record: Fetched) -> Row:
+        row, wanted = page_row(shard, position, record), self._wanted
+        part = _part(self._partition, row) if self._partition else ""
+        found = self._clusters
+        row["cluster"] = None if found is None else found.representative_of(record.url)
+        if "headers" in wanted:
+            row["headers"] = headers_of(self._crawl, record)
+        if wanted & _OF_BODY:
+            data = body_of(self._crawl, record)
+            read = None
+            if data is not None and wanted & _OF_TEXT:
+                read = documents.read(data, record.type, record.charset)
+            if "text" in wanted:
+                row["text"] = None if read is None else read.text
+            if "language" in wanted:
+                row["language"] = None if read is None else language(read.text, read.language) or None
+            if "body" in wanted:
                 row["body"] = data
-        yield row
+        row = {name: row[name] for name in self._columns}
+        if part:
+            row[PART] = part
+        return row
+
+
+def headers_of(crawl: CrawlReader, record: Fetched) -> list[dict[str, str]] | None:
+    """The headers of an answer, in order; None if it is not in the archive."""
+    if record.stored is None:
+        return None
+    head = read_exchange(crawl.archive_files, record.stored).head
+    lines = [line.decode("latin-1").partition(":") for line in head.split(b"\r\n")[1:] if b":" in line]
+    return [{"name": name.strip(), "value": value.strip()} for name, _, value in lines]
+
+
+def page_columns(
+    columns: Sequence[str] | None, *, text: bool = False, body: bool = False, partition: str = ""
+) -> tuple[str, ...]:
+    """The columns of the files: those named, or the usual ones; without that of a partition."""
+    known = (*PAGE_COLUMNS, *FROM_ARCHIVE)
+    for name in columns or ():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise ConfigError(f"pages have no column {name!r}: {hint}")
+    chosen = dict.fromkeys(columns or PAGE_COLUMNS)
+    chosen.update(dict.fromkeys(name for name, wanted in (("text", text), ("body", body)) if wanted))
+    return tuple(name for name in chosen if name != partition)
+
+
+def _part(partition: str, row: Row) -> str:
+    """The directory that a row belongs to."""
+    if partition == "day":
+        return f"day={datetime.fromtimestamp(row['at'] / 1000, UTC):%Y-%m-%d}"
+    return f"{partition}={quote(str(row[partition]), safe='')}"
 
 
 def page_row(shard: int, position: int, record: Fetched) -> Row:
@@ -195,23 +275,23 @@ def write_jsonl(rows: Iterable[Row], out: BinaryIO) -> int:
 def write_csv(rows: Iterable[Row], out: BinaryIO, *, columns: Sequence[str]) -> int:
     """CSV (RFC 4180, UTF-8) with a line of names; null is empty, flags are true and false. Returns how many."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns)
+    writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
     count = 0
     for batch in batches(rows):
-        writer.writerows(
-            {
-                name: str(value).lower() if isinstance(value, bool) else value
-                for name, value in _written(row).items()
-            }
-            for row in batch
-        )
+        writer.writerows({name: _cell(value) for name, value in _written(row).items()} for row in batch)
         out.write(text.getvalue().encode("utf-8", "replace"))
         text.seek(0)
         text.truncate()
         count += len(batch)
     out.write(text.getvalue().encode())  # of no rows, the names
     return count
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return msgspec.json.encode(value).decode() if isinstance(value, list) else value
 
 
 def _written(row: Row) -> Row:
@@ -235,18 +315,24 @@ def parquet_modules() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def write_parquet(
-    rows: Iterable[Row], path: str, kind: str, *, text: bool = False, body: bool = False
-) -> int:
+def write_parquet(rows: Iterable[Row], path: str, kind: str, *, columns: Sequence[str] | None = None) -> int:
     """A Parquet file, a row group a batch. Returns how many rows."""
-    arrow, parquet = parquet_modules()
-    schema = _schema(arrow, kind, text, body)
+    _, parquet = parquet_modules()
     count = 0
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for batch in batches(rows):
-            writer.write_table(arrow.Table.from_pylist(batch, schema=schema), row_group_size=len(batch))
+    reader = arrow_reader(rows, kind, columns)
+    with parquet.ParquetWriter(path, reader.schema, compression="zstd") as writer:
+        for batch in reader:
+            writer.write_batch(batch, row_group_size=len(batch))
             count += len(batch)
     return count
+
+
+def arrow_reader(rows: Iterable[Row], kind: str, columns: Sequence[str] | None = None) -> Any:
+    """Rows as a pyarrow.RecordBatchReader: batches come as they are asked for."""
+    arrow, _ = parquet_modules()
+    schema = parquet_schema(kind, columns)
+    made = (arrow.RecordBatch.from_pylist(batch, schema=schema) for batch in batches(rows))
+    return arrow.RecordBatchReader.from_batches(schema, made)
 
 
 _NUMBERS = frozenset(("position", "size", "length", "archive_offset", "archive_length", "archive_response"))
@@ -275,17 +361,50 @@ PAGE_COLUMNS = (
     ),
     *("size", "length", "digest", "dns_ms", "connect_ms", "first_byte_ms", "total_ms", "address", "links"),
     *("title", "etag", "modified", "truncated", "noindex", "duplicate"),
-    *("archive_file", "archive_offset", "archive_length", "archive_response"),
+    *("archive_file", "archive_offset", "archive_length", "archive_response", "cluster"),
 )
 
 
+FROM_ARCHIVE = ("text", "language", "headers", "body")
+"""Further columns of pages."""
+_OF_BODY = frozenset(("text", "language", "body"))
+_OF_TEXT = frozenset(("text", "language"))
 COLUMNS = {"pages": PAGE_COLUMNS, "links": LINK_COLUMNS}
+PART = "="
+"""Where a row says which directory it belongs to."""
 
 
-def _schema(arrow: Any, kind: str, text: bool, body: bool) -> Any:
+class PageRows:
+    """Rows of fetches as they come, for an export that goes on where it was (`lycosa.ask.extraction.Calling`)."""
+
+    def __init__(self, maker: RowMaker, *, written: bool) -> None:
+        """`written`: for JSON lines."""
+        self._maker = maker
+        self._as_text = written
+
+    def start(self) -> None:
+        """There is nothing to load."""
+
+    def ask(self, shard: int, position: int, record: Fetched) -> list[Any]:
+        row = self._maker.row(shard, position, record)
+        return ["rows", [_written(row) if self._as_text else row]]
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+def parquet_schema(kind: str, names: Sequence[str] | None = None) -> Any:
+    """The columns of pages or links: all, or those named."""
+    arrow, _ = parquet_modules()
     columns = []
-    for name in COLUMNS[kind]:
-        if name == "at":
+    for name in names or COLUMNS[kind]:
+        if name == "headers":
+            column = arrow.list_(arrow.struct([("name", arrow.string()), ("value", arrow.string())]))
+        elif name == "body":
+            column = arrow.large_binary()
+        elif name == "text" and kind == "pages":
+            column = arrow.large_string()
+        elif name == "at":
             column = arrow.timestamp("ms", tz="UTC")
         elif name in _NUMBERS:
             column = arrow.int64()
@@ -294,8 +413,4 @@ def _schema(arrow: Any, kind: str, text: bool, body: bool) -> Any:
         else:
             column = arrow.bool_() if name in _FLAGS else arrow.string()
         columns.append((name, column))
-    if text:
-        columns.append(("text", arrow.large_string()))
-    if body:
-        columns.append(("body", arrow.large_binary()))
     return arrow.schema(columns)

@@ -42,7 +42,7 @@ from __future__ import annotations
 import bisect
 import heapq
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, cast
 
 import msgspec
@@ -250,10 +250,11 @@ class Follower:
         files, name = self._file
         write_whole(files, name, msgspec.json.encode(_Kept(self._crawl.crawl, self._places)))
 
-    def read(self, *, by_time: bool = False) -> Iterator[Entry]:
-        """What is committed and was not handed out yet. Ends there; called again, it goes on."""
+    def read(self, *, by_time: bool = False, shards: Iterable[int] | None = None) -> Iterator[Entry]:
+        """What is committed and was not handed out yet (of some shards). Ends there; called again, it goes on."""
         settled = self._settled and self._crawl.is_running()  # asked first: who ends now commits before
-        streams = [self._shard(number, settled) for number in range(len(self._places))]
+        numbers = range(len(self._places)) if shards is None else shards
+        streams = [self._shard(number, settled) for number in numbers]
         merged = heapq.merge(*streams, key=lambda entry: entry[2].at) if by_time else _chained(streams)
         for shard, position, record in merged:
             self._places[shard] = msgspec.structs.replace(self._places[shard], next=position + 1)

@@ -14,6 +14,7 @@ from lycosa.ask.reading import CrawlReader
 from lycosa.content.documents import text_of
 from lycosa.pages.summary import content_of, is_failure
 from lycosa.records import Fetched
+from lycosa.url.parts import host_of
 
 
 class Event(NamedTuple):
@@ -25,6 +26,7 @@ class Event(NamedTuple):
     """From 1 on; 0: it failed."""
     changed: bool
     """It found another version than the fetch before it."""
+    shard: int = 0
 
 
 def events(crawl: CrawlReader, url: str) -> list[Event]:
@@ -32,23 +34,27 @@ def events(crawl: CrawlReader, url: str) -> list[Event]:
     found: list[Event] = []
     versions: dict[tuple[bool, int], int] = {}
     last = 0
-    for log in crawl.logs:
-        for position, record in Stretch(log).find(url.encode("ascii")):
-            if not isinstance(record, Fetched) or record.url != url:
-                continue
-            if is_failure(record.status):
-                found.append(Event(position, record, 0, False))
-                continue
-            told = (bool(record.weight), content_of(record))
-            if record.status == 304 and last:
-                version = last
-            else:
-                version = versions.setdefault(told, len(versions) + 1)
-            found.append(Event(position, record, version, bool(last) and version != last))
-            last = version
-        if found:
-            break  # all of them are in the log of one shard
+    shard = crawl.splitter.shard_of(host_of(url))  # all of them are in the log of one shard
+    for position, record in Stretch(crawl.logs[shard]).find(url.encode("ascii")):
+        if not isinstance(record, Fetched) or record.url != url:
+            continue
+        if is_failure(record.status):
+            found.append(Event(position, record, 0, False, shard))
+            continue
+        told = (bool(record.weight), content_of(record))
+        if record.status == 304 and last:
+            version = last
+        else:
+            version = versions.setdefault(told, len(versions) + 1)
+        found.append(Event(position, record, version, bool(last) and version != last, shard))
+        last = version
     return found
+
+
+def current_of(rows: list[Event]) -> Event | None:
+    """The fetch that says what we have of the page (see `lycosa.ask.versions`); None if there is none."""
+    told = (row for row in reversed(rows) if row.version and row.record.status != 304)
+    return next(told, rows[-1] if rows else None)
 
 
 def version_of(rows: list[Event], number: int) -> Fetched | None:

@@ -31,11 +31,12 @@ def read_text(body: bytes, record: Fetched) -> ReadText:
     if not body:
         return ReadText(record.title, "", "", "")
     found = read(body, record.type, record.charset)
-    headings, text = found.headings[:_MOST_HEADINGS], found.text
+    headings, said = found.headings[:_MOST_HEADINGS], found.text
+    text = said
     if (
         found.heading and found.heading not in headings
     ):  # what a page calls itself belongs to it, wherever it is
         headings.insert(0, found.heading)
         text = f"{found.heading}\n{text}"
     title = record.title or found.title or found.heading
-    return ReadText(title, "\n".join(headings), text, language(found.text, found.language))
+    return ReadText(title, "\n".join(headings), text, language(said, found.language))

@@ -18,6 +18,10 @@ then indexed with it; those that were indexed before and have new texts are writ
 
 **Ranks.** PageRank of the pages, in a file beside the shards, made anew now and then: `lycosa.ask.ranking`.
 
+**Some of the shards.** In a cluster a process keeps the indexes of some shards (`keep`), and has the logs of all,
+for the anchors. Of contents it then asks whoever has the other shards (`elsewhere`); while one of those does not
+answer, no copy becomes a page, and it is looked at again in the next round.
+
 **The place.** Each shard's index holds its own place in the shard's log, committed with the pages
 (`lycosa.index.writer`). After a kill the next round goes on from there, and what comes twice replaces itself.
 """
@@ -25,11 +29,12 @@ then indexed with it; those that were indexed before and have new texts are writ
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from lycosa.ask import ranking
 from lycosa.ask.export import body_of
@@ -51,13 +56,23 @@ from lycosa.url.parts import host_of
 DIRECTORY = "index"
 ANCHORS = "anchors"
 """Where in it the anchor texts are."""
-_NAMING = (int(LinkKind.ANCHOR), int(LinkKind.AREA))
+_AT_ONCE = 1_000
+"""Contents that others are asked about at a time."""
 Told = Callable[[str, int], None]
+Best = tuple[bool, int, int]
+"""The best document of a content: whether it is a copy; if so, when it was fetched, and its id. The least is it."""
+Elsewhere = Callable[[Sequence[int]], "dict[int, Best] | None"]
+"""The best documents that other shards have of some contents; None if that cannot be known now."""
 
 
 def shard_path(directory: Path, shard: int) -> Path:
     """Where the index of a shard is."""
     return directory / DIRECTORY / f"shard-{shard:02d}"
+
+
+def best_of(pages: Iterable[Page]) -> Best | None:
+    """The best document of one content."""
+    return min(((True, page.at, page.id) if page.copy else (False, 0, 0) for page in pages), default=None)
 
 
 class Round(msgspec.Struct):
@@ -76,10 +91,21 @@ class Indexing:
     """Keeps the index of a crawl. One at a time: it holds a lock in DIR/index."""
 
     def __init__(
-        self, crawl: CrawlReader, *, language: str = "en", rebuild: bool = False, told: Told = lambda *_: None
+        self,
+        crawl: CrawlReader,
+        *,
+        language: str = "en",
+        rebuild: bool = False,
+        told: Told = lambda *_: None,
+        shards: Collection[int] | None = None,
+        elsewhere: Elsewhere = lambda _: {},
     ) -> None:
+        """`shards`: those to index; all if it is not said."""
         self._crawl = crawl
         self._told = told
+        self._language = language
+        self._elsewhere = elsewhere
+        self._suspects: set[int] | None = None  # None: every copy is looked at
         root = crawl.directory / DIRECTORY
         self._lock = DirectoryLock(root)
         try:
@@ -88,22 +114,40 @@ class Indexing:
                     shutil.rmtree(old, ignore_errors=True)
                 (root / NAME).unlink(missing_ok=True)
             self._anchors = Anchors(DiskFiles(root / ANCHORS), crawl.crawl)
-            self._writers = [
-                ShardWriter(shard_path(crawl.directory, shard), crawl.crawl, language)
-                for shard in range(crawl.manifest.shards)
-            ]
+            self._writers: dict[int, ShardWriter] = {}
+            self.keep(range(crawl.manifest.shards) if shards is None else shards)
         except BaseException:
             self._lock.release()
             raise
-        self._suspects: set[int] | None = None  # None: every copy is looked at
         self.done = Round()
+
+    def keep(self, shards: Collection[int]) -> None:
+        """Keep the indexes of these shards from now on; those of others are left as they are."""
+        for shard in [each for each in self._writers if each not in shards]:
+            self._writers.pop(shard).close()
+        for shard in sorted(shards):
+            if shard not in self._writers:
+                path = shard_path(self._crawl.directory, shard)
+                self._writers[shard] = ShardWriter(path, self._crawl.crawl, self._language)
+                self._suspects = None
+
+    def keeps(self, shard: int) -> bool:
+        return shard in self._writers
+
+    def position(self, shard: int) -> int:
+        """Before which everything is in the index of a shard; 0 if it is not kept."""
+        return self._writers[shard].marker.place[1] if shard in self._writers else 0
+
+    def doubt_copies(self) -> None:
+        """Look at every copy in the next round: an original may have gone from a shard elsewhere."""
+        self._suspects = None
 
     def __enter__(self) -> Indexing:
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            for writer in self._writers:
+            for writer in self._writers.values():
                 writer.close()
         finally:
             self._lock.release()
@@ -113,11 +157,14 @@ class Indexing:
         self.done = done = Round()
         self._gather()
         suspects: set[int] = set()
-        places = [Place(*writer.marker.place) for writer in self._writers]
+        places = [
+            Place(*self._writers[shard].marker.place) if shard in self._writers else Place()
+            for shard in range(self._crawl.manifest.shards)
+        ]
         new = {shard for shard, place in enumerate(places) if place == Place()}
         follower = Follower(self._crawl, places, settled=True)
         last: int | None = None
-        for shard, position, record in follower.read():
+        for shard, position, record in follower.read(shards=sorted(self._writers)):
             if last is not None and shard != last:
                 self._commit(last, follower)
             last = shard
@@ -133,7 +180,7 @@ class Indexing:
                 self._told("indexing", done.records)
             if writer.due:
                 self._commit(shard, follower)
-        for shard in range(len(self._writers)):
+        for shard in self._writers:
             self._commit(shard, follower)
         self._rename(new)
         self._promote(suspects)
@@ -155,33 +202,46 @@ class Indexing:
 
     def _gather(self) -> None:
         """Read what links call pages, up to the end of the logs."""
-        anchors, splitter = self._anchors, self._crawl.splitter
+        anchors = self._anchors
         follower = Follower(self._crawl, [Place(*place) for place in anchors.manifest.places], settled=True)
-        scan = self._crawl.keyer.scan
         for count, (_, _, record) in enumerate(follower.read(), 1):
             if not count & 0xFF:
                 self._told("reading links", count)
-            if not isinstance(record, Fetched) or not record.links.kinds or not 200 <= record.status < 300:
-                continue
-            links = record.links
-            urls = links.urls.decode("ascii").split("\n")
-            texts = links.texts.decode("utf-8", "replace").split("\n") if links.texts else [""] * len(urls)
-            if record.type.endswith("xml"):  # a sitemap has dates in their place
-                texts = ["" if date_of(text) is not None else text for text in texts]
-            counts = record.before is not Before.PAGE
-            keys, hosts = scan(links.urls)
-            rows = zip(urls, links.kinds, texts, keys.tolist(), hosts.tolist(), strict=True)
-            for url, kind, text, key, host in rows:
-                if kind in _NAMING and url != record.url:
-                    anchors.add(key, splitter.shard_of_url(host, url), text, counts)
+            if isinstance(record, Fetched) and record.links.kinds and 200 <= record.status < 300:
+                self._named(record)
             if anchors.due:
                 anchors.save(_lists(follower.places))
         anchors.save(_lists(follower.places))
 
+    def _named(self, record: Fetched) -> None:
+        """What the links of a page call others."""
+        links, keyer = record.links, self._crawl.keyer
+        keys, hosts = keyer.scan(links.urls)
+        kinds = np.frombuffer(links.kinds, np.uint8)
+        naming = (kinds == LinkKind.ANCHOR) | (kinds == LinkKind.AREA)
+        wanted = np.flatnonzero(naming & (keys != keyer.key(record.url)))
+        if not len(wanted):
+            return
+        texts = [""] * len(wanted)
+        if links.texts:
+            every = links.texts.decode("utf-8", "replace").split("\n")
+            texts = every if len(wanted) == len(every) else [every[at] for at in wanted.tolist()]
+            if record.type.endswith("xml"):  # a sitemap has dates in their place
+                texts = ["" if date_of(text) is not None else text for text in texts]
+        urls: list[bytes] = []
+
+        def shard_of(number: int) -> int:
+            at = wanted[number]
+            if not urls:
+                urls.extend(links.urls.split(b"\n"))
+            return self._crawl.splitter.shard_of_url(int(hosts[at]), urls[at].decode("ascii"))
+
+        self._anchors.add(keys[wanted].tolist(), texts, shard_of, record.before is not Before.PAGE)
+
     def _rename(self, new: Collection[int]) -> None:
         """Write those pages again that links call something new; in new shards all pages know their texts."""
         anchors = self._anchors
-        for shard, writer in enumerate(self._writers):
+        for shard, writer in self._writers.items():
             if writer.marker.anchors >= anchors.last:
                 continue
             changed = () if shard in new else anchors.changed(shard, writer.marker.anchors)
@@ -288,28 +348,39 @@ class Indexing:
     # -- copies whose original is gone
 
     def _promote(self, suspects: set[int]) -> None:
-        everything, self._suspects = self._suspects is None, set()
-        wanted = (
-            {copy.digest for writer in self._writers for copy in writer.copies()} if everything else suspects
-        )
+        if self._suspects is None:
+            wanted = {copy.digest for writer in self._writers.values() for copy in writer.copies()}
+        else:
+            wanted = suspects | self._suspects
+        self._suspects = set()
+        digests = sorted(wanted - {0})
         changed: set[int] = set()
-        for count, digest in enumerate(sorted(wanted - {0}), 1):
-            self._told("looking at copies", count)
-            documents = [
-                (shard, page)
-                for shard, writer in enumerate(self._writers)
-                for page in writer.with_digest(digest)
-            ]
-            if not documents or not all(page.copy for _, page in documents):
+        for first in range(0, len(digests), _AT_ONCE):
+            self._told("looking at copies", first)
+            some = digests[first : first + _AT_ONCE]
+            others = self._elsewhere(some)
+            if others is None:
+                self._suspects.update(some)
                 continue
-            shard, page = min(documents, key=lambda row: (row[1].at, row[1].id))
-            record = self._record(shard, page.position)
-            if record is not None:
-                self._writers[shard].put(self._page(page.id, page.position, record, copy=False))
-                self.done.pages += 1
-                changed.add(shard)
+            for digest in some:
+                self._choose(digest, others.get(digest), changed)
         for shard in changed:
             self._writers[shard].commit(self._writers[shard].marker.place)
+
+    def _choose(self, digest: int, other: Best | None, changed: set[int]) -> None:
+        """Have a page of a content of which there are copies only, if the first of them is ours."""
+        documents = [
+            (shard, page) for shard, writer in self._writers.items() for page in writer.with_digest(digest)
+        ]
+        best = best_of(page for _, page in documents)
+        if best is None or not best[0] or (other is not None and other < best):
+            return
+        shard, page = next(row for row in documents if (row[1].at, row[1].id) == best[1:])
+        record = self._record(shard, page.position)
+        if record is not None:
+            self._writers[shard].put(self._page(page.id, page.position, record, copy=False))
+            self.done.pages += 1
+            changed.add(shard)
 
 
 def _lists(places: Sequence[Place]) -> list[list[int]]:

@@ -36,6 +36,7 @@ from lycosa.records import (
     Lost,
     Received,
     Record,
+    Rendered,
     Reread,
     Robots,
     Seeded,
@@ -45,6 +46,8 @@ from lycosa.records import (
 )
 
 _SECRET = "..."
+_INNER = (Stored, Timing, Rendered)
+"""Structs that stand in a field of a record."""
 _USERINFO = re.compile(r"(?<=://)[^/@]*@")
 
 _UNSAFE = re.compile(
@@ -134,9 +137,12 @@ def plain(shard: int, position: int, record: Record, links: Shown = Shown.COUNT)
         elif name == "body" and isinstance(value, bytes):
             row.update(body_field(value))
         elif name not in ("options", "depths", "hops") or isinstance(record, Fetched | Deferred):
-            row[name] = msgspec.structs.asdict(value) if isinstance(value, Stored | Timing) else value
+            row[name] = msgspec.structs.asdict(value) if isinstance(value, _INNER) else value
+            if isinstance(value, Rendered) and value.stored is not None:
+                row[name]["stored"] = msgspec.structs.asdict(value.stored)
     if isinstance(record, Configured):
         row["options"] = shown_options(record.options)
+        row["acts"] = [{"id": i, "at": iso(at), "who": who, "what": what} for i, at, who, what in record.acts]
     elif isinstance(record, Received) and links is Shown.LIST:
         for link, depth, hops in zip(row["links"], record.depths, record.hops, strict=False):
             link["depth"], link["hops"] = depth, hops
@@ -165,6 +171,9 @@ def shown_options(encoded: bytes) -> Any:
         options = msgspec.json.decode(encoded)
     except msgspec.MsgspecError:
         return None
+    for table in (options.get("site") or {}).values() if isinstance(options, dict) else ():
+        if isinstance(table, dict) and isinstance(table.get("headers"), list):
+            table["headers"] = [f"{str(row).partition(':')[0]}:{_SECRET}" for row in table["headers"]]
     fetch = options.get("fetch") if isinstance(options, dict) else None
     if not isinstance(fetch, dict):
         return options

@@ -81,7 +81,7 @@ class CrawlReader:
         """The options that hold; None if the crawl never came so far as to log them."""
         for shard, log in enumerate(self.logs):
             position, pieces = self._snapshot(shard, "shard")
-            held = b"".join(msgspec.msgpack.decode(piece, type=_ShardPart).options for piece in pieces)
+            held = b"".join(_decode_part(piece).options for piece in pieces)
             for _, record in log.find_kind(Configured, position):
                 held = record.options
             if held:
@@ -129,3 +129,7 @@ class _ShardPart(msgspec.Struct, array_like=True):
     cursors: msgspec.Raw
     archive_ends: msgspec.Raw
     options: bytes
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_part = msgspec.msgpack.Decoder(_ShardPart).decode

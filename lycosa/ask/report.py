@@ -25,6 +25,7 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.ask.alive import process_of
+from lycosa.ask.clusters import Cluster, ClusterReader, Proposal
 from lycosa.ask.follower import Stretch
 from lycosa.ask.json_form import iso
 from lycosa.ask.reading import CrawlReader
@@ -121,6 +122,15 @@ class Duplicates(msgspec.Struct, kw_only=True):
     answers: int = 0  # of any status whose content had been fetched before: what `lycosa status` counts
 
 
+class Clusters(msgspec.Struct, kw_only=True):
+    """Pages that say nearly the same, as `lycosa duplicates` has last seen them."""
+
+    clusters: int = 0
+    pages: int = 0
+    across: int = 0  # pages that are like one of another host
+    largest: list[Cluster] = []
+
+
 class TrapRow(msgspec.Struct, kw_only=True):
     """A pattern of URLs that kept giving nothing new."""
 
@@ -132,6 +142,14 @@ class TrapRow(msgspec.Struct, kw_only=True):
     examples: list[str] = []
 
 
+class ActRow(msgspec.Struct, kw_only=True):
+    """What an operator had the crawl do while it ran."""
+
+    at: str | None
+    who: str
+    what: str
+
+
 class Traps(msgspec.Struct, kw_only=True):
     """Patterns that were quarantined, and what was skipped for it."""
 
@@ -139,6 +157,27 @@ class Traps(msgspec.Struct, kw_only=True):
     released: int = 0
     urls: int = 0  # skipped; some may have come back since
     largest: list[TrapRow] = []
+
+
+class RuleRow(msgspec.Struct, kw_only=True):
+    """A rule about URLs that lead to the same page, which the crawl has learned."""
+
+    rule: str
+    applied: bool  # False: it was, and was withdrawn
+    since: str | None
+    why: str
+    skipped: int = 0  # URLs, all in all
+    examples: list[str] = []
+
+
+class UrlRules(msgspec.Struct, kw_only=True):
+    """Rules about URLs that lead to the same page: those that were gone by, and those that are worth a look."""
+
+    applied: int = 0
+    withdrawn: int = 0
+    urls: int = 0  # skipped; some may have come back since
+    largest: list[RuleRow] = []
+    proposed: list[Proposal] = []  # by `lycosa duplicates`
 
 
 class Forbidden(msgspec.Struct, kw_only=True):
@@ -213,6 +252,9 @@ class Gauge(msgspec.Struct, kw_only=True):
     hosts: int
     rss: int
     running: bool = True  # False: the last word of a run
+    pages: int = 0
+    bytes: int = 0
+    errors: int = 0  # attempts that failed, of this run
 
 
 class Active(msgspec.Struct, kw_only=True):
@@ -272,7 +314,9 @@ class Report(msgspec.Struct, kw_only=True):
     largest: list[PageRow] = []
     redirects: Redirects = msgspec.field(default_factory=Redirects)
     duplicates: Duplicates = msgspec.field(default_factory=Duplicates)
+    clusters: Clusters = msgspec.field(default_factory=Clusters)
     traps: Traps = msgspec.field(default_factory=Traps)
+    rules: UrlRules = msgspec.field(default_factory=UrlRules)
     robots: RobotsPart = msgspec.field(default_factory=RobotsPart)
     truncated: Truncated = msgspec.field(default_factory=Truncated)
     broken: Broken = msgspec.field(default_factory=Broken)
@@ -281,6 +325,7 @@ class Report(msgspec.Struct, kw_only=True):
     active: Active = msgspec.field(default_factory=Active)
     notes: list[str] = []
     fetches: int = 0
+    acts: list[ActRow] = []
     freshness: list[FreshRow] = []  # of a continuous crawl: the whole, then the hosts with the most pages
 
 
@@ -326,8 +371,18 @@ def make_report(
     second.write(report)
     report.gauges = read_gauges(crawl.directory)
     report.active = activity(report.gauges, first.visits)
+    _add_clusters(report, crawl, top)
     report.freshness = _freshness(crawl, at, top)
     return report
+
+
+def _add_clusters(report: Report, crawl: CrawlReader, top: int) -> None:
+    found = ClusterReader.of(crawl)
+    if found is None:
+        return
+    clusters, pages, across = found.counts()
+    report.clusters = Clusters(clusters=clusters, pages=pages, across=across, largest=found.largest(top))
+    report.rules.proposed = found.proposals[:top]
 
 
 def _freshness(crawl: CrawlReader, at: int, top: int) -> list[FreshRow]:

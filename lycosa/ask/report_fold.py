@@ -25,6 +25,7 @@ import msgspec
 
 from lycosa.ask.json_form import iso
 from lycosa.ask.report import (
+    ActRow,
     Count,
     DeferredCount,
     Forbidden,
@@ -32,10 +33,12 @@ from lycosa.ask.report import (
     Reason,
     Report,
     RobotsPart,
+    RuleRow,
     SiteRow,
     TrapRow,
     Traps,
     Truncated,
+    UrlRules,
 )
 from lycosa.ask.report_time import Timeline
 from lycosa.records import (
@@ -226,7 +229,10 @@ class FirstPass:
         self._forbidden_urls = 0
         self._forbidden: Top[Forbidden] = Top(top)
         self._traps: dict[str, TrapRow] = {}
+        self._acts: dict[str, ActRow] = {}
         self._trapped = 0
+        self._joins: dict[str, RuleRow] = {}
+        self._joined = 0
         self._begin_shard()
 
     def _begin_shard(self) -> None:
@@ -261,10 +267,19 @@ class FirstPass:
                 self._seeds += [link.url for link in record.links][: _SEEDS - len(self._seeds)]
         elif isinstance(record, Learned):
             self._learn(record)
-        elif isinstance(record, Configured) and record.at >= self._configured:
-            self._options, self._configured = record.options, record.at
+        elif isinstance(record, Configured):
+            for ident, at, who, what in record.acts:
+                self._acts.setdefault(ident, ActRow(at=iso(at), who=who, what=what))
+            if record.at >= self._configured:
+                self._options, self._configured = record.options, record.at
 
     def _learn(self, record: Learned) -> None:
+        if record.what == "rule" and (record.subject in self._joins or len(self._joins) < SITES):
+            rule = self._joins.setdefault(
+                record.subject, RuleRow(rule=record.subject, applied=True, since=None, why="")
+            )
+            rule.applied, rule.since, rule.why = record.holds, iso(record.at), record.why
+            rule.examples = record.examples
         row = self._traps.get(record.subject)
         if record.what != "trap" or (row is None and len(self._traps) >= SITES):
             return
@@ -360,6 +375,11 @@ class FirstPass:
             trap = self._traps.get(record.detail.partition(" ")[0])
             if trap is not None:
                 trap.skipped += 1
+        elif record.why is Why.VARIANT:
+            self._joined += 1
+            rule = self._joins.get(record.detail.partition(" ")[0])
+            if rule is not None:
+                rule.skipped += 1
         elif record.why is Why.ROBOTS:
             self._forbidden_urls += 1
             name = site_of(record.url), record.detail
@@ -439,8 +459,17 @@ class FirstPass:
                 row.quarantined, row.why = False, "released by the operator"
         rows = sorted(self._traps.values(), key=lambda row: (not row.quarantined, -row.skipped, row.pattern))
         held = sum(row.quarantined for row in rows)
+        report.acts = [self._acts[ident] for ident in sorted(self._acts)]
         report.traps = Traps(
             quarantined=held, released=len(rows) - held, urls=self._trapped, largest=rows[: self._top]
+        )
+        rules = sorted(self._joins.values(), key=lambda row: (not row.applied, -row.skipped, row.rule))
+        applied = sum(row.applied for row in rules)
+        report.rules = UrlRules(
+            applied=applied,
+            withdrawn=len(rules) - applied,
+            urls=self._joined,
+            largest=rules[: self._top],
         )
         report.truncated = Truncated(
             pages=sum(self._cut_by.values()), by_limit=self._cut_by, largest=self._cut.rows()

@@ -45,8 +45,11 @@ def render(report: Report) -> str:
         ("pages", "Slow and large pages", _pages(report)),
         ("redirects", "Redirects", _redirects(report)),
         ("duplicates", "Duplicates", _duplicates(report)),
+        ("clusters", "Near duplicates", _clusters(report)),
         ("traps", "Traps", _traps(report)),
+        ("rules", "Rules about URLs", _rules(report)),
         ("robots", "Robots rules", _robots(report)),
+        ("acts", "Acts of the operator", _acts(report)),
     ]
     shown = [(name, title, body) for name, title, body in sections if body]
     menu = " ".join(f'<a href="#{name}">{title}</a>' for name, title, _ in shown)
@@ -189,14 +192,12 @@ def _broken(report: Report) -> str:
 
 def _broken_cell(row: BrokenLink) -> str:
     reason = f' <span class="soft">{text(row.why)}</span>' if not row.status else ""
-    items = "".join(
-        f"<li>{link(holder.url)}{f' <q>{text(short(holder.text))}</q>' if holder.text.strip() else ''}"
-        f"{'' if holder.kind == 'anchor' else f' ({text(holder.kind)})'}</li>"
+    holders = [
+        f"{link(holder.url)}{f' <q>{text(short(holder.text))}</q>' if holder.text.strip() else ''}"
+        f"{'' if holder.kind == 'anchor' else f' ({text(holder.kind)})'}"
         for holder in row.holders
-    )
-    if row.links > len(row.holders):
-        items += f"<li>and {row.links - len(row.holders):,} more</li>"
-    return f"{link(row.url)}{reason}{f'<ul class=from>{items}</ul>' if items else ''}"
+    ]
+    return _listed(link(row.url) + reason, holders, row.links)
 
 
 def _trouble(report: Report) -> str:
@@ -266,15 +267,30 @@ def _duplicates(report: Report) -> str:
         return ""
     rows: list[list[Cell]] = []
     for group in found.largest:
-        items = "".join(f"<li>{link(url)}</li>" for url in group.urls)
-        if group.pages > len(group.urls):
-            items += f"<li>and {group.pages - len(group.urls):,} more</li>"
         title = text(short(group.title)) or '<span class="soft">no title</span>'
-        cell = f"{title}<ul class=from>{items}</ul>"
+        cell = _listed(title, [link(url) for url in group.urls], group.pages)
         rows.append([("u", cell), ("n", f"{group.pages:,}"), ("n", size(group.bytes))])
     groups = plural(found.groups, "group")
     lead = f"<p>{plural(found.pages, 'page')} had the content of another one, in {groups}.</p>"
     return lead + table(("Content", "#Pages", "#Size of one"), rows)
+
+
+def _clusters(report: Report) -> str:
+    found = report.clusters
+    if not found.largest:
+        return ""
+    rows: list[list[Cell]] = []
+    for row in found.largest:
+        items = "".join(f"<li>{link(near.url)} ({near.similarity:.2f})</li>" for near in row.others)
+        if row.pages - 1 > len(row.others):
+            items += f"<li>and {row.pages - 1 - len(row.others):,} more</li>"
+        cell = f"{link(row.representative)}<ul class=from>{items}</ul>"
+        rows.append([("u", cell), ("n", f"{row.pages:,}")])
+    lead = (
+        f"<p>{plural(found.pages, 'page')} in {plural(found.clusters, 'cluster')} say nearly the same;"
+        f" {found.across:,} of them are like a page of another host.</p>"
+    )
+    return lead + table(("Representative", "#Pages"), rows)
 
 
 def _traps(report: Report) -> str:
@@ -283,15 +299,38 @@ def _traps(report: Report) -> str:
         return ""
     rows: list[list[Cell]] = []
     for row in found.largest:
-        items = "".join(f"<li>{link(url)}</li>" for url in row.examples)
         state = "quarantined" if row.quarantined else "released"
-        cell = f"{text(row.pattern)}<ul class=from>{items}</ul>"
+        cell = _listed(text(row.pattern), [link(url) for url in row.examples])
         rows.append([("u", cell), ("", f"{state}: {text(row.why)}"), ("n", f"{row.skipped:,}")])
     lead = (
         f"<p>{plural(found.quarantined, 'pattern')} quarantined, {found.released:,} released;"
         f" {plural(found.urls, 'URL')} skipped for it.</p>"
     )
     return lead + table(("Pattern", "Why", "#Skipped"), rows)
+
+
+def _rules(report: Report) -> str:
+    found = report.rules
+    rows: list[list[Cell]] = []
+    for row in found.largest:
+        items = "".join(f"<li>{link(url)}</li>" for url in row.examples)
+        state = "applied" if row.applied else "withdrawn"
+        cell = f"{text(row.rule)}<ul class=from>{items}</ul>"
+        rows.append([("u", cell), ("", f"{state}: {text(row.why)}"), ("n", f"{row.skipped:,}")])
+    for each in found.proposed:
+        items = "".join(f"<li>{link(url)}</li>" for url in each.examples)
+        why = (
+            f"proposed: {each.agreed:,} agreed, {each.disagreed:,} did not, confidence {each.confidence:.2f}"
+        )
+        rows.append([("u", f"{text(each.rule)}<ul class=from>{items}</ul>"), ("", why), ("n", "")])
+    return table(("Rule", "Why", "#Skipped"), rows) if rows else ""
+
+
+def _acts(report: Report) -> str:
+    rows: list[list[Cell]] = [
+        [("", text(row.at or "")), ("", text(row.who)), ("u", text(row.what))] for row in report.acts
+    ]
+    return table(("When", "Who", "What"), rows) if rows else ""
 
 
 def _robots(report: Report) -> str:
@@ -314,6 +353,13 @@ def _robots(report: Report) -> str:
 
 
 # -- tables
+
+
+def _listed(head: str, items: Sequence[str], total: int = 0) -> str:
+    """What a cell is about, and a list below it; `total`: how many there are, if not all are listed."""
+    more = f"<li>and {total - len(items):,} more</li>" if total > len(items) else ""
+    rows = "".join(f"<li>{item}</li>" for item in items) + more
+    return head + (f"<ul class=from>{rows}</ul>" if rows else "")
 
 
 def _site_table(rows: Iterable[SiteRow]) -> str:

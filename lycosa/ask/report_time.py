@@ -95,10 +95,13 @@ class _Line(msgspec.Struct, kw_only=True):
     deferred: int = 0
     hosts: int = 0
     rss: int = 0
+    pages: int = 0
+    bytes: int = 0
+    errors: dict[str, int] = {}
 
 
-def read_gauges(directory: Path) -> list[Gauge]:
-    """The history that the crawl's processes left; lines that cannot be read are passed over."""
+def read_gauges(directory: Path, since: float = 0.0) -> list[Gauge]:
+    """The history that the crawl's processes left, from a time on; lines that cannot be read are passed over."""
     decoder = msgspec.json.Decoder(_Line)
     kept: list[_Line] = []
     last: _Line | None = None
@@ -110,6 +113,9 @@ def read_gauges(directory: Path) -> list[Gauge]:
                 try:
                     last = decoder.decode(data)
                 except (msgspec.MsgspecError, UnicodeDecodeError):
+                    continue
+                if last.at < since:
+                    last = None
                     continue
                 if step and number % (1 << step):
                     continue
@@ -130,6 +136,9 @@ def read_gauges(directory: Path) -> list[Gauge]:
             hosts=line.hosts,
             rss=line.rss,
             running=line.state == "running",
+            pages=line.pages,
+            bytes=line.bytes,
+            errors=sum(line.errors.values()),
         )
         for line in kept
         if 0 < line.at < _LATEST

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from lycosa.ask.clusters import Leaders
 from lycosa.ask.indexing import DIRECTORY, indexed, shard_path
 from lycosa.ask.json_form import iso
 from lycosa.ask.reading import CrawlReader
@@ -37,6 +38,7 @@ def opened(crawl: CrawlReader) -> Search:
     return Search(
         readers,
         ranks=RankFile(DiskFiles(crawl.directory / DIRECTORY)),
+        clusters=Leaders(crawl),
         language=language,
         missing=[n for n in range(shards) if n not in there],
     )

@@ -24,6 +24,8 @@ examples:
 The agent takes its share of the crawl's shards, and gives back what others should have. It ends with code 0
 when the crawl is finished, has reached its limit, or is stopped (lycosa cluster stop). Ctrl-C or SIGTERM hand
 all shards over, code 0; a second one ends at once, code 130, and the others wait for the leases.
+With --index it also keeps the search index of the shards that it holds, in a process beside it, and answers
+for them (lycosa cluster search NAME WORDS); when the crawl is over it goes on answering, until Ctrl-C.
 It listens nowhere. Its --work directory is its own, holds nothing that is not elsewhere too but the last
 half minute of archive, and may be deleted while it is away.
 """
@@ -50,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--name", metavar="TEXT", help="how the agent is called in status and archive names (the host's name)"
     )
     add("--scorer", metavar="FILE.py:FUNCTION", help="consent to load this scorer, should the crawl name it")
+    add("--index", action="store_true", help="keep the search index of the shards held, and answer for them")
     add("--quiet", action="store_true", help="say nothing but errors")
     reaching.add_flags(parser)
 
@@ -60,12 +63,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
+    from lycosa.cli.index_process import IndexProcess, Setup
     from lycosa.cluster.machine import OwnMachine
     from lycosa.cluster.member import Member
     from lycosa.cluster.shared_keeping import SharedHome
     from lycosa.cluster.storage.opening import open_storage
     from lycosa.engine.nats.engine import NatsEngine
 
+    index: IndexProcess | None = None
     member = Member(
         lambda name: NatsEngine.open(options, args.crawl, name),
         OwnMachine(args.work.absolute()),
@@ -73,17 +78,41 @@ async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
         name=args.name or "",
         scorer=args.scorer or "",
         told=say,
+        holding=lambda shards: index.hold(shards) if index is not None else None,
     )
+    if args.index:
+        setup = Setup(
+            connection=options,
+            crawl=args.crawl,
+            work=str(args.work.absolute()),
+            shared=args.shared,
+            agent=member.id,
+        )
+        index = IndexProcess(setup, say)
     loop = asyncio.get_running_loop()
+    leaving = asyncio.Event()
     for number in stop_signals():
-        loop.add_signal_handler(number, _interrupted, member, say)
-    end = await member.run()
-    say(f"agent {member.id}: {end}")
+        loop.add_signal_handler(number, _interrupted, member, leaving, say)
+    try:
+        if index is not None:
+            index.start()
+        end = await member.run()
+        say(f"agent {member.id}: {end}")
+        if index is not None and member.finished and not leaving.is_set():
+            say(f"agent {member.id}: goes on answering searches; Ctrl-C ends it")
+            await leaving.wait()
+    finally:
+        if index is not None:
+            await index.stop()
     return 0
 
 
-def _interrupted(member: Any, say: Any) -> None:
-    if member.leave():
+def _interrupted(member: Any, leaving: asyncio.Event, say: Any) -> None:
+    leaving.set()
+    first = member.leave()
+    if first and member.finished:
+        return
+    if first:
         say("leaving: shards are handed over (a few seconds; again to end at once) ...")
         return
     print("lycosa agent: ended at once; others take over when its leases end", file=sys.stderr, flush=True)

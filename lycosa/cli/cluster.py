@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from lycosa.cli import crawl as crawl_verb
 from lycosa.cli import reaching
-from lycosa.cli.amounts import duration, show_count, show_duration, show_size, size
+from lycosa.cli.amounts import counted, duration, show_count, show_duration, show_size, size
 from lycosa.cli.streams import printable
 from lycosa.errors import ConfigError, LocalError
 
@@ -47,10 +47,13 @@ actions (lycosa cluster ACTION --help says what each takes):
   pause NAME             no more fetches; agents keep their shards
   stop NAME              agents save everything and end
   seed NAME URL ...      more seeds, at any time; a finished crawl goes on with them
+  control NAME ACT ...   what lycosa control does: set KEY=VALUE, site HOST hold, pause, go-on, ...
   status NAME            [--json] [--watch: until the crawl ends]
   list                   the crawls of these servers
   fetch NAME --into DIR  logs and archives as a crawl's directory, for report, explain, log, export, graph;
                          also while it runs
+  search NAME QUERY      in all shards that somebody answers for: agents with --index, and answer
+  answer NAME --index DIR   answer for the shards whose index is in a directory (fetch it, then lycosa index)
   remove NAME --yes      all of the crawl from the servers (shared storage is left alone)
 
 examples:
@@ -66,6 +69,7 @@ _SAID = {
     "pause": "no more fetches; agents keep their shards",
     "stop": "have the agents of a crawl save everything and end",
     "seed": "give a crawl more seeds; a finished one goes on with them",
+    "control": "change a crawl while it runs: the acts of lycosa control",
     "status": "show how a crawl goes",
     "list": "show the crawls of these servers",
     "fetch": "bring logs and archives into a directory, for report, explain, log, export and graph",
@@ -76,6 +80,7 @@ _SAID = {
 _USAGE = {
     "create": "NAME SEED ... --shared PLACE [option ...]",
     "seed": "NAME URL ... [option ...]",
+    "control": "NAME ACT [WORD ...] [option ...]",
     "list": "[option ...]",
     "fetch": "NAME --into DIR [option ...]",
     "answer": "NAME --index DIR [option ...]",
@@ -132,6 +137,10 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
         add(
             "--seeds", dest="seed_file", metavar="FILE", help="more of them, one a line; - for standard input"
         )
+    elif action == "control":
+        add("act", metavar="ACT", help="see lycosa control --help")
+        add("words", nargs="*", metavar="WORD", help="what the act takes")
+        add("--who", default="", metavar="NAME", help="goes into the log (default: user@machine)")
     elif action in ("status", "list"):
         add("--json", action="store_true", help="one JSON document (with --watch: one a second)")
         if action == "status":
@@ -262,7 +271,15 @@ async def _seed(operator: Operator, args: argparse.Namespace) -> int:
         raise ConfigError("give at least one URL")
     refused = await operator.seed(seeds)
     _say_refused(refused)
-    print(f"{show_count(len(seeds) - len(refused))} seeds given to {args.name}")
+    print(f"{counted(len(seeds) - len(refused), 'seed')} given to {args.name}")
+    return 0
+
+
+async def _control(operator: Operator, args: argparse.Namespace) -> int:
+    from lycosa.crawl.steering import new_act
+
+    _say_refused(await operator.act(new_act(args.act, tuple(args.words), args.who)))
+    print(printable(f"{' '.join((args.act, *args.words[:3]))}: the agents of {args.name} take it up"))
     return 0
 
 
@@ -328,8 +345,9 @@ def _lines(found: dict[str, Any]) -> list[str]:
     """The status for people."""
     limit = f" of {show_count(found['page_limit'])}" if found["page_limit"] else ""
     lines = [
-        f"{found['crawl']}: {found['state']}, {len(found['agents'])} agents, {found['shards_total']} shards"
-        f" ({found['shards_held']} held), {found['replicas']} copies, shared {found['shared']}",
+        f"{found['crawl']}: {found['state']}, {counted(len(found['agents']), 'agent')},"
+        f" {counted(found['shards_total'], 'shard')} ({found['shards_held']} held),"
+        f" {counted(found['replicas'], 'copy', 'copies')}, shared {found['shared']}",
         f"pages {show_count(found['pages'])}{limit}, {found['rate']:,.1f}/s   {show_size(found['bytes'])}"
         f"   links {show_count(found['links'])}   duplicates {show_count(found['duplicates'])}",
         f"pending {show_count(found['pending'])}   left behind {show_count(found['left_behind'])}"
@@ -338,7 +356,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     ]
     if found["lost"]:
         lines.append(
-            f"lost and to be fetched again: {show_count(found['lost'])} pages whose archive bytes are gone"
+            f"lost and to be fetched again: {counted(found['lost'], 'page')} whose archive bytes are gone"
         )
     for row in found["silent"]:
         then = row["said"] or (
@@ -369,7 +387,8 @@ async def _fetch(operator: Operator, args: argparse.Namespace) -> int:
         args.into.absolute(), told=lambda text: print(text, file=sys.stderr, flush=True)
     )
     print(
-        f"{show_count(found.records)} records of {found.shards} shards, {show_count(found.archives)} archive files"
+        f"{counted(found.records, 'record')} of {counted(found.shards, 'shard')},"
+        f" {counted(found.archives, 'archive file')}"
         f" ({show_size(found.bytes)}) in {show_duration(time.monotonic() - began)}"
     )
     if found.running:
@@ -383,7 +402,7 @@ async def _fetch(operator: Operator, args: argparse.Namespace) -> int:
             if found.running
             else "were not saved by their agents: run the crawl again to have them fetched again"
         )
-        print(f"note: the archive bytes of {show_count(found.missing)} pages {then}", file=sys.stderr)
+        print(f"note: the archive bytes of {counted(found.missing, 'page')} {then}", file=sys.stderr)
     print(f"look at it: lycosa report {args.into}    lycosa explain {args.into} URL")
     return 0
 
@@ -425,6 +444,7 @@ async def _remove(operator: Operator, args: argparse.Namespace) -> int:
 _ACTIONS: dict[str, Callable[[Any, argparse.Namespace], Awaitable[int]]] = {
     "create": _create,
     "seed": _seed,
+    "control": _control,
     "start": _start,
     "pause": _pause,
     "stop": _stop,

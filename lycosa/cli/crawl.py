@@ -16,6 +16,7 @@ from lycosa.frontier.options import ADMITS, ORDERS
 
 if TYPE_CHECKING:
     from lycosa.ask.follower import Place
+    from lycosa.cli.extract import Beside
 
 HELP = "crawl from seeds into a directory; run it again to go on"
 EPILOG = """\
@@ -38,6 +39,7 @@ _CONSENT = {
     "fetch.cookie_file": ("the cookies in", "--cookie-file "),
     "fetch.ca_file": ("the certificates in", "--set fetch.ca_file="),
     "fetch.proxy": ("the proxy", "--proxy "),
+    "render.browser": ("the browser", "--browser "),
 }
 """Options that run code here, read a file of this machine, or send everything through one host: what each is, and
 how it is said."""
@@ -65,7 +67,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST[:PORT]=USER:PASSWORD",
         help="HTTP Basic, over https only; http://HOST=... for plain http",
     )
-    who.add_argument("--proxy", metavar="URL", help="http://, https:// or socks5h://")
+    who.add_argument(
+        "--proxy",
+        action="append",
+        metavar="URL",
+        help="http://, https:// or socks5h://; of several each host has its own",
+    )
 
     what = parser.add_argument_group("what is fetched")
     what.add_argument(
@@ -98,7 +105,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN",
         help="never quarantine it, and fetch what was skipped for it; as lycosa report writes it",
     )
+    what.add_argument(
+        "--url-rules",
+        choices=("apply", "propose"),
+        help="learn which URLs lead to the same page and skip them, or leave it to lycosa duplicates (propose)",
+    )
+    what.add_argument(
+        "--render",
+        metavar="WHEN",
+        help="pages that Chromium renders: auto (those that are empty without scripts), always, never, or a"
+        " regular expression (never)",
+    )
+    what.add_argument("--browser", metavar="PATH", help="the Chromium to render with (the system's)")
     what.add_argument("--rules", metavar="A,B", help="further URL rules, by name (see lycosa url --help)")
+
+    what.add_argument(
+        "--refetch",
+        action="append",
+        metavar="failed|URL|PATTERN",
+        help="fetch once more what failed, this URL, or what matches a regular expression",
+    )
 
     much = parser.add_argument_group("how much")
     much.add_argument("--max-pages", type=int, metavar="N", help="end after N pages (of all runs together)")
@@ -161,6 +187,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     net.add_argument("--insecure", action="store_true", help="do not verify TLS certificates")
 
     more = parser.add_argument_group("more")
+    more.add_argument(
+        "--extract",
+        metavar="FILE.py:FUNCTION",
+        help="call it on each page, in a process beside the crawl; see lycosa extract",
+    )
+    more.add_argument(
+        "--extract-to", type=Path, metavar="FILE", help="rows.jsonl or rows.parquet (DIR/extract/rows.jsonl)"
+    )
     more.add_argument("--no-archive", action="store_true", help="keep no WARC files")
     more.add_argument(
         "--agents", type=int, metavar="N", help="processes that crawl (one a core, if there is work for them)"
@@ -174,12 +208,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     more.add_argument("--set", action="append", metavar="OPTION=VALUE", help="any option of crawl.toml")
     more.add_argument("--json", action="store_true", help="progress as JSON lines on standard output")
+    more.add_argument("--serve", action="store_true", help="show the crawl in a browser while it runs")
     more.add_argument("--quiet", action="store_true", help="no progress, only the summary")
 
 
 def run(args: argparse.Namespace) -> int:
     given, seeds, into = gather(args)
     _take_structure(given, args)
+    if args.refetch:
+        _refetch(given, into, args)
     return asyncio.run(_crawl(given, seeds, into, args))
 
 
@@ -254,6 +291,8 @@ def _going_on(given: dict[str, Any], into: Path) -> dict[str, Any]:
     """
     import msgspec
 
+    from lycosa.fetch.secrets import is_place
+
     said = {place: value for table in given for place, value in _values(given[table], table)}
     if not said.keys() <= _CONSENT.keys():
         return given
@@ -265,14 +304,44 @@ def _going_on(given: dict[str, Any], into: Path) -> dict[str, Any]:
     if any(values[place] != value for place, value in said.items()):
         return given
     wanted = [place for place in _CONSENT if values[place] and place not in said]
+    places = [host for host, text in options.fetch.auth.items() if is_place(text)]
+    if hosts := sorted({*places, *(host for host, table in options.site.items() if table.login)}):
+        raise ConfigError(
+            f"the crawl in {into} logs in at {hosts[0]} with secrets of yours, which its log alone must not have:"
+            " if that is meant, start it with the --config that says so"
+        )
     if not wanted:
         return found
     names = ", ".join(f"{_CONSENT[place][0]} {values[place]!r}" for place in wanted)
-    flags = " ".join(_CONSENT[place][1] + values[place] for place in wanted)
+    pool = values["fetch.proxy"].replace(" ", " --proxy ")
+    shown = {**values, "fetch.proxy": pool}
+    flags = " ".join(_CONSENT[place][1] + shown[place] for place in wanted)
     raise ConfigError(
         f"the crawl in {into} wants what its log alone must not have on this machine, {names}: if that is meant, "
         f"say so with {flags}; if not, give the options that it is to go on with"
     )
+
+
+def _refetch(given: dict[str, Any], into: Path, args: argparse.Namespace) -> None:
+    """Have what is done with be fetched once more; the crawl then finds it in its log."""
+    from lycosa.cli.streams import Progress
+    from lycosa.clock import SystemClock
+    from lycosa.crawl.config import read_options
+    from lycosa.crawl.refetching import Wish, refetch
+    from lycosa.files import DirectoryLock, DiskFiles
+    from lycosa.url.rules import Rules
+
+    wish = Wish(args.refetch, Rules.named(read_options(given).rules))
+    if not (into / "crawl.json").exists():
+        raise ConfigError(f"--refetch: {into} has no crawl yet")
+    lock = DirectoryLock(into)
+    try:
+        with Progress("crawl") as told:
+            count = refetch(DiskFiles(into), wish, SystemClock(), told)
+    finally:
+        lock.release()
+    if not args.json:
+        print(f"{count:,} URL{'' if count == 1 else 's'} to fetch once more", file=sys.stderr)
 
 
 def _release(given: dict[str, Any], patterns: list[str], before: Any) -> None:
@@ -344,7 +413,7 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     put("fetch.cookies", args.cookie)
     put("fetch.cookie_file", args.cookie_file)
     put("fetch.auth", _pairs(args.auth, "=", "--auth HOST=USER:PASSWORD"))
-    put("fetch.proxy", args.proxy)
+    put("fetch.proxy", " ".join(args.proxy) if args.proxy else None)
     put("fetch.bandwidth", args.bandwidth)
     put_off("fetch.verify_tls", args.insecure)
     put("scope.mode", args.scope)
@@ -361,10 +430,15 @@ def _apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     for path in args.blocklist or []:
         put("scope.blocklist", list(_blocklist(path)))
     put("follow.requisites", args.requisites)
+    put("render.when", args.render)
+    put("render.browser", args.browser)
     put_off("follow.sitemaps", args.no_sitemaps)
     if args.traps is not None:
         place, name = _place(given, "traps.quarantine")
         place[name] = args.traps == "on"
+    if args.url_rules is not None:
+        place, name = _place(given, "variants.apply")
+        place[name] = args.url_rules == "apply"
     put("rules", args.rules.split(",") if args.rules else None)
     put("limits.pages", args.max_pages)
     put("limits.bytes", args.max_bytes)
@@ -475,14 +549,18 @@ def _set(given: dict[str, Any], text: str) -> None:
 async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argparse.Namespace) -> int:
     from lycosa.cli.ending import judge, summary
     from lycosa.cli.screen import Screen, choose_mode
+    from lycosa.cli.serve import Beside
     from lycosa.cluster.api import Crawl
 
+    extraction = _beside(args, into)
     resumed = (into / "crawl.json").exists()
     began = _end_of(into) if resumed else []
     split = _splitter(args)
     crawl = Crawl(seeds, into=into, shards=args.shards, splitter=split, agents=args.agents, **given)
     with Screen(choose_mode(args.json, args.quiet), f"lycosa · {into}") as screen:
         await crawl.start(told=screen.note)
+        if extraction is not None:
+            extraction.start()
         for url, rule in crawl.refused_seeds[:_FEW]:
             screen.note(f"note: the seed {url} is out of scope: {rule}")
         team = f" with {crawl.agents} agents" if crawl.agents != 1 else ""
@@ -492,11 +570,19 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
             loop.add_signal_handler(number, _interrupted, crawl, screen)
         crawl.watch()
         waiter = asyncio.ensure_future(crawl.wait())
-        while not waiter.done():
-            screen.show(crawl.status())
-            if screen.lost is not None:
-                crawl.stop_soon()
-            await asyncio.wait((waiter,), timeout=1.0 if args.json else 0.25)
+        page = Beside(into) if args.serve else None
+        try:
+            if page is not None:
+                link = await asyncio.to_thread(page.link)
+                print(link, file=sys.stderr, flush=True) if args.quiet else screen.note(link)
+            while not waiter.done():
+                screen.show(crawl.status())
+                if screen.lost is not None:
+                    crawl.stop_soon()
+                await asyncio.wait((waiter,), timeout=1.0 if args.json else 0.25)
+        finally:
+            if page is not None:
+                await asyncio.to_thread(page.end)
         waiter.result()
     status = crawl.status()
     if args.json:
@@ -505,7 +591,28 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
         raise screen.lost
     if not args.json:
         print(summary(status, crawl.options.limits, into, began), flush=True)
-    return judge(status, into)
+    failed = 0
+    if extraction is not None:
+        failed, line = extraction.wait()
+        print(
+            line or "the extraction ended early: run lycosa extract for the rest", file=sys.stderr, flush=True
+        )
+    return judge(status, into) or failed
+
+
+def _beside(args: argparse.Namespace, into: Path) -> Beside | None:
+    """What is extracted beside the crawl."""
+    if args.extract is None:
+        if args.extract_to is not None:
+            raise ConfigError(
+                "--extract-to says where rows go: say what makes them, --extract FILE.py:FUNCTION"
+            )
+        return None
+    if args.no_archive:
+        raise ConfigError("--extract reads pages from the archive: leave --no-archive out")
+    from lycosa.cli.extract import Beside
+
+    return Beside(into, args.extract, args.extract_to)
 
 
 def _interrupted(crawl: Any, screen: Any) -> None:

@@ -105,10 +105,11 @@ def tell(found: Explanation, now: float) -> list[str]:
         lines += _fetch_lines(fetch)
     for skip in found.skips:
         add(f"skipped    {_when(skip.at)}: {skip.why}{f', {skip.detail}' if skip.detail else ''}")
+    for _, at, who, what in found.acts:
+        add(f"act        {_when(at)}: {what}, by {who}")
     for row in found.learned:
-        add(
-            f"learned    {_when(row.at)}: {row.subject} {'quarantined' if row.holds else 'released'}: {row.why}"
-        )
+        done = ("released", "quarantined") if row.what == "trap" else ("withdrawn", "applied")
+        add(f"learned    {_when(row.at)}: {row.subject} {done[row.holds]}: {row.why}")
         lines += [f"           evidence: {url}" for url in row.examples]
     for deferral in [row for row in found.deferrals if row.why != "refresh"]:
         detail = f", {deferral.detail}" if deferral.detail else ""
@@ -116,8 +117,24 @@ def tell(found: Explanation, now: float) -> list[str]:
         add(f"deferred   {_when(deferral.at)}: {deferral.why}{detail} {until}")
     for number, url in enumerate(found.duplicates):
         add(f"{'same as' if not number else '':<10} {url}")
+    lines += _cluster_lines(found)
     add(f"key        {found.key}, shard {found.shard}")
     return [part for line in lines for part in line.split("\n")]
+
+
+def _cluster_lines(found: Explanation) -> list[str]:
+    cluster = found.cluster
+    if cluster is None:
+        return []
+    if cluster.representative == found.url:
+        lines = [f"cluster    it stands for {counted(cluster.pages, 'page')} that say nearly the same"]
+    else:
+        own = next((row for row in cluster.others if row.url == found.url), None)
+        how = f" (similarity {own.similarity:.2f}, {own.distance} bits of 64 differ)" if own else ""
+        lines = [f"cluster    nearly the same as {cluster.representative}{how},"]
+        lines.append(f"           which stands for {counted(cluster.pages, 'page')}")
+    others = [row for row in cluster.others if row.url != found.url]
+    return lines + [f"           {row.similarity:.2f} {row.url}" for row in others[:5]]
 
 
 def _due(found: Explanation, now: float) -> str:
@@ -150,13 +167,23 @@ def _fetch_lines(fetch: Fetched) -> list[str]:
     if fetch.truncated:
         marks.append(f"truncated ({fetch.truncated})")
     if fetch.dropped:
-        marks.append(f"{fetch.dropped:,} links left out")
+        marks.append(f"{counted(fetch.dropped, 'link')} left out")
     where = f"           archive {fetch.stored.file} at byte {fetch.stored.offset}" if fetch.stored else ""
     lines = [
         f"fetched    {_when(fetch.at)}: status {fetch.status}, {fetch.type or 'no type'},"
         f" {show_size(fetch.size)} in {fetch.timing.total} ms from {fetch.address or 'no address'}{title}",
         f"           {counted(len(fetch.links), 'link')}{''.join(f', {mark}' for mark in marks)}",
     ]
+    if (made := fetch.rendered) is not None:
+        ended = f", {made.problem}" if made.problem else ""
+        whose = (
+            "its links are those that the browser showed" if made.length else "its links are those as sent"
+        )
+        lines.append(
+            f"           rendered ({made.why}{ended}) in {made.millis} ms with"
+            f" {counted(made.requests, 'request')}; {whose}"
+        )
+        lines += [f"           refused: {each}" for each in made.refused]
     return [*lines, where] if where else lines
 
 

@@ -7,6 +7,9 @@
     lycosa lab freshness        how fresh is a collection that is come back to, under which policy?
                                 `lycosa.cli.lab_freshness`
     lycosa lab partition DIR    how is a search index spread over nodes? `lycosa.cli.lab_partition`
+    lycosa lab predict          when will a crawl end, and which limit binds? `lycosa.cli.lab_predict`
+    lycosa lab plan             machines, memory, disk and days of a crawl of any size. `lycosa.cli.lab_plan`
+    lycosa lab tune             what would other options have given a crawl? `lycosa.cli.lab_tune`
     lycosa lab simulate         does a cluster stay right, whatever happens to it? `lycosa.cli.lab_simulate`
 
 GRAPH is the name of a BV graph (with or without its `.graph`), or a directory with a link graph: that of a crawl,
@@ -26,7 +29,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.cli import lab_freshness, lab_partition, lab_run, lab_simulate
+from lycosa.cli import lab_freshness, lab_partition, lab_plan, lab_predict, lab_run, lab_simulate, lab_tune
 from lycosa.cli.amounts import counted
 from lycosa.cli.streams import replacing
 from lycosa.errors import ConfigError
@@ -47,20 +50,25 @@ examples:
   lycosa lab sydney cnr-2000 --t 16,4 --budget 2,10 --json
   lycosa lab freshness --plot freshness.png        policies for coming back, beside the optimum
   lycosa lab partition crawl/                      its search index over nodes, by documents and by terms; tiers
+  lycosa lab predict --crawl crawl/ --wait 2       the crawl once more, with another wait: when will it end?
+  lycosa lab predict --synthetic 10k --agents 2 --link 2MB
+  lycosa lab plan --pages 10G --agents 200         machines, memory, disk, days; what breaks first
+  lycosa lab tune --crawl crawl/                   what other options would have given it
   lycosa lab simulate --seed 7                     a cluster, a web and all that happens to them, from one number
   lycosa lab simulate --seed 7 --trace http://h1.test/
   lycosa lab simulate --seeds 1-100
 """
 
+WHATS = ("list", "run", "report", "sydney", "predict", "plan", "tune", "simulate", "freshness", "partition")
 _PATIENCE = 2.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
-        choices=["list", "run", "report", "sydney", "simulate", "freshness", "partition"],
+        choices=WHATS,
         metavar="WHAT",
-        help="list, run, report, sydney, simulate, freshness or partition",
+        help=f"{', '.join(WHATS[:-1])} or {WHATS[-1]}",
     )
     parser.add_argument(
         "graph",
@@ -111,6 +119,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     lab_freshness.add_options(parser)
     lab_partition.add_options(parser)
     lab_run.add_options(parser)
+    lab_predict.add_options(parser)
+    lab_plan.add_options(parser)
     parser.add_argument(
         "--plot",
         type=Path,
@@ -164,8 +174,16 @@ def run(args: argparse.Namespace) -> int:
         return lab_run.show_list()
     if args.what == "report":
         return lab_run.report(args)
+    tell = _Teller()
+    if args.what == "tune":
+        return lab_tune.run(args, tell, tell.done)
+    if args.what == "plan":
+        return lab_plan.run(args)
+    if args.what == "predict":
+        if args.graph is not None:
+            raise ConfigError("predict crawls what --crawl DIR or --synthetic N say")
+        return lab_predict.run(args, tell, tell.done)
     if args.what == "run":
-        tell = _Teller()
         return lab_run.run(args, tell, tell.done)
     if args.graph is None:
         raise ConfigError("say which graph: a BV graph, or a directory with a link graph")

@@ -5,7 +5,8 @@
     lycosa lab report DIR            one page of the results that `--keep DIR` has kept
 
 `--json` prints one object: definitions, every number with the paper's and a verdict, the points of every figure.
-`--plot DIR` writes the figures as SVG.
+`--plot DIR` writes the figures as SVG. `--policy FILE.py:NAME` sets an order, a scorer or a cache of the user's
+beside the paper's (scheduling, caching).
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lycosa.cli import amounts
 from lycosa.cli.streams import replacing
-from lycosa.errors import ConfigError, StorageError
+from lycosa.errors import ConfigError, LycosaError, StorageError
 from lycosa.files import DiskFiles
 
 if TYPE_CHECKING:
@@ -37,6 +40,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--crawl", type=Path, metavar="DIR", help="a crawl to run on, after lycosa graph build"
     )
     group.add_argument("--synthetic", type=_count, metavar="N", help="a web of N pages, drawn (1M)")
+    group.add_argument(
+        "--policy",
+        metavar="FILE.py:NAME",
+        help="run scheduling, caching: an order, a scorer or a cache of your own, beside the paper's",
+    )
     group.add_argument("--keep", type=Path, metavar="DIR", help="keep the result here, for lycosa lab report")
     group.add_argument(
         "--to", type=Path, metavar="FILE", help="report: the page, HTML or .md (report.html in DIR)"
@@ -72,9 +80,11 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
         place: Path | None = getattr(args, name)
         if place is not None and place.exists() and not place.is_dir():
             raise ConfigError(f"--{name} is a directory, and {place} is a file")
-    module = entry.load()
+    module = entry.load_policy() if args.policy else entry.load()
     result: Result
-    if hasattr(module, "run_alone"):
+    if args.policy:
+        result = _with_policy(module, args, tell)
+    elif hasattr(module, "run_alone"):
         if args.synthetic is None:
             raise ConfigError(f"{entry.name} draws its own URLs: say how many with --synthetic N")
         result = module.run_alone(args.synthetic, args.seed, tell)
@@ -94,6 +104,27 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
     return 0
 
 
+def _with_policy(module: Any, args: argparse.Namespace, tell: Told) -> Result:
+    """A policy of the user's; where his code fails, his line is named."""
+    from lycosa.plugins import load_named
+
+    policy = load_named(args.policy, "--policy")
+    place, _, name = args.policy.rpartition(":")
+    web = _web(args, tell)
+    try:
+        return module.run_policy(web, policy, name, tell)  # type: ignore[no-any-return]
+    except LycosaError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        file = place if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None) or place
+        own = Path(file).expanduser().resolve()
+        his = [frame.lineno for frame in frames if Path(frame.filename).resolve() == own]
+        if not his:
+            raise
+        raise ConfigError(f"--policy: {place}, line {his[-1]}: {type(error).__name__}: {error}") from None
+
+
 def _web(args: argparse.Namespace, tell: Told) -> Web:
     from lycosa.graph.bv import BVGraph
     from lycosa.graph.store import GraphStore
@@ -111,7 +142,8 @@ def _web(args: argparse.Namespace, tell: Told) -> Web:
     for place in (directory / "graph", directory):
         if (place / "graph.json").exists():
             store = GraphStore.open(DiskFiles(place))
-            return from_store(store, directory.resolve().name, args.seed, tell, _measured(directory, tell))
+            name = directory.resolve().name
+            return from_store(store, name, args.seed, tell, _measured(directory, tell), _own(directory))
     raise ConfigError(f"{directory} has no link graph: `lycosa graph build` makes that of a crawl")
 
 
@@ -133,6 +165,26 @@ def _measured(directory: Path, tell: Told) -> dict[str, tuple[int, float, float,
         if not number & 0xFFFF:
             tell(f"reading the log, {number:,} records")
     return found
+
+
+def _own(directory: Path) -> dict[str, Any]:
+    """How a crawl went about it, in the words of the scheduling experiment; nothing if there is no crawl."""
+    from lycosa.ask.reading import CrawlReader
+
+    try:
+        options = CrawlReader(directory).options()
+    except ConfigError:
+        options = None
+    if options is None:
+        return {}
+    order = options.frontier.order
+    return {
+        "order": order if order in ("depth", "length", "batch", "partial") else "depth",
+        "r": options.visits,
+        "c": options.politeness.pages_per_visit,
+        "w": options.politeness.wait,
+        "between": options.frontier.batch,
+    }
 
 
 def _print(result: Result) -> None:

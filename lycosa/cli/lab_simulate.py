@@ -10,11 +10,13 @@ The exit code is 0 if everything was right and 1 if not; what was wrong is said 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from lycosa.cli import amounts
 from lycosa.cli.amounts import counted
 from lycosa.errors import ConfigError
 
@@ -30,7 +32,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     given.add_argument("--agents", type=int, default=0, metavar="N", help="agents (the seed decides)")
     given.add_argument("--shards", type=int, default=0, metavar="N", help="shards (the seed decides)")
     given.add_argument(
-        "--pages", type=int, default=0, metavar="N", help="pages of the web, about (the seed decides)"
+        "--pages",
+        type=amounts.size,
+        default=0,
+        metavar="N",
+        help="pages of the web, about (the seed decides); predict: a limit; plan: all",
     )
     given.add_argument("--trace", metavar="URL", default="", help="tell what happened to a URL")
 
@@ -128,6 +134,9 @@ def _many(args: argparse.Namespace, numbers: Numbers, first: int, last: int) -> 
             _complain(simulated)
         if not simulated.right:
             wrong.append(seed)
+        if seed % 20 == 0:  # agents that were killed had no chance to thaw what they had frozen
+            gc.unfreeze()
+            gc.collect()
     cpu = time.process_time() - began
     runs = last - first + 1
     if not args.json:

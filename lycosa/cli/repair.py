@@ -6,6 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
+from lycosa.cli.amounts import counted
 from lycosa.cli.streams import Progress
 from lycosa.errors import ConfigError
 
@@ -42,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
         with Progress("repair") as told:
             found: Look = look(files, told)
         if not found.broken:
-            print(f"{args.directory} is whole: {found.pages:,} pages in its logs, nothing to repair")
+            print(f"{args.directory} is whole: {counted(found.pages, 'page')} in its logs, nothing to repair")
             return 0
         print("\n".join(found.lines()))
-        print(f"the logs hold {found.pages:,} pages")
+        print(f"the logs hold {counted(found.pages, 'page')}")
         if found.urls:
             print(f"{len(found.urls):,} more are in the archive and in no log; they are fetched again:")
             print("\n".join(f"  {url}" for url in found.urls[:_SHOWN]))

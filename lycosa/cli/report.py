@@ -134,7 +134,11 @@ def show(report: Report, console: Console) -> None:
         _pages(console, f"Bodies cut short ({limits})", report.truncated.largest)
     _redirects(report, console)
     _duplicates(report, console)
+    _clusters(report, console)
     _traps(report, console)
+    _rules(report, console)
+    rows = [(row.at or "", row.who, row.what) for row in report.acts]
+    _table(console, "Acts of the operator", ("when", "who", "what"), rows)
     _robots(report, console)
     _broken(report, console)
     for note in report.notes:
@@ -240,6 +244,19 @@ def _duplicates(report: Report, console: Console) -> None:
     _table(console, title, ("#pages", "#size", "first of them", "title"), rows)
 
 
+def _clusters(report: Report, console: Console) -> None:
+    found = report.clusters
+    title = (
+        f"Near duplicates: {counted(found.pages, 'page')} in {counted(found.clusters, 'cluster')},"
+        f" {found.across:,} of them like a page of another host"
+    )
+    rows = [
+        (f"{row.pages:,}", row.representative, row.others[0].url if row.others else "")
+        for row in found.largest
+    ]
+    _table(console, title, ("#pages", "representative", "another of them"), rows)
+
+
 def _traps(report: Report, console: Console) -> None:
     found = report.traps
     title = (
@@ -251,6 +268,19 @@ def _traps(report: Report, console: Console) -> None:
         for r in found.largest
     ]
     _table(console, title, ("pattern", "is", "#skipped", "why"), rows)
+
+
+def _rules(report: Report, console: Console) -> None:
+    found = report.rules
+    title = (
+        f"Rules about URLs: {found.applied:,} applied, {found.withdrawn:,} withdrawn;"
+        f" {counted(found.urls, 'URL')} skipped"
+    )
+    rows = [(r.rule, "applied" if r.applied else "withdrawn", f"{r.skipped:,}", r.why) for r in found.largest]
+    _table(console, title, ("rule", "is", "#skipped", "why"), rows)
+    title = "Proposed rules about URLs (lycosa crawl --url-rules apply learns and applies them)"
+    more = [(r.rule, f"{r.agreed:,}", f"{r.disagreed:,}", f"{r.confidence:.2f}") for r in found.proposed]
+    _table(console, title, ("rule", "#agreed", "#disagreed", "#confidence"), more)
 
 
 def _robots(report: Report, console: Console) -> None:

@@ -127,6 +127,8 @@ def _lines(number: int, result: Result, bold: bool) -> list[str]:
         lines.append(
             f"    {_dim('also at ' + ', '.join(_short(printable(url)) for url in result.others[:2]) + more, bold)}"
         )
+    if result.alike > len(result.others):
+        lines.append(f"    {_dim(f'{result.alike:,} like it (lycosa duplicates)', bold)}")
     return [line for line in lines if line.strip()]
 
 

@@ -11,8 +11,12 @@ import argparse
 import ipaddress
 import os
 import socket
+import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from lycosa.errors import ConfigError
 
@@ -34,6 +38,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--public", action="store_true", help="listen on an address that others can reach")
+    parser.add_argument(
+        "--with-parent", action="store_true", help=argparse.SUPPRESS
+    )  # ends with standard input
+    parser.add_argument("--read-only", action="store_true", help="nothing can be changed from the page")
     parser.add_argument(
         "--name",
         action="append",
@@ -65,15 +73,59 @@ def run(args: argparse.Namespace) -> int:
     port = listening.getsockname()[1]
     shown = f"[{args.host}]" if ":" in args.host else args.host
     names = {f"{shown}:{port}", f"localhost:{port}", *(name.lower() for name in args.name)}
-    app = application(args.directory, Guard(token, frozenset(names), cookie=f"lycosa-{port}"))
+    guard = Guard(token, frozenset(names), cookie=f"lycosa-{port}")
+    app = application(args.directory, guard, acts=not args.read_only)
     print(f"http://{shown}:{port}/?token={token}")
     print("open this link; Ctrl-C ends it", file=sys.stderr)
     sys.stdout.flush()
     config = uvicorn.Config(
         app, log_level="warning", lifespan="on", server_header=False, timeout_graceful_shutdown=2
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    server = uvicorn.Server(config)
+    if args.with_parent:
+        threading.Thread(target=_end_with_parent, args=(server,), daemon=True).start()
+    server.run(sockets=[listening])
     return 0
+
+
+def _end_with_parent(server: Any) -> None:
+    """Whoever started us holds the other end of standard input: when it is gone, however, we go, too."""
+    while os.read(0, 1 << 12):
+        pass
+    server.should_exit = True
+
+
+class Beside:
+    """`lycosa serve` in a process of its own, beside a crawl: it takes none of its time, and ends with it."""
+
+    def __init__(self, directory: Path) -> None:
+        words = ["serve", str(directory), "--with-parent"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "lycosa.cli.main", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # a Ctrl-C is the crawl's: it may take a while to end, and is looked at
+        )
+
+    def link(self) -> str:
+        """What is printed: the link, or why there is none. Waits for it."""
+        assert self._process.stdout is not None
+        if line := self._process.stdout.readline().decode().strip():
+            return f"the crawl in a browser: {line}"
+        _, error = self._process.communicate()
+        told = error.decode("utf-8", "replace").strip().splitlines()
+        return f"note: no page is served: {told[-1] if told else 'lycosa serve ended'}"
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def _is_loopback(host: str) -> bool:

@@ -131,7 +131,7 @@ class View(Standing):
                 f" {show_duration(meters['refresh.age'] / pages)} out of date on average (estimated)"
             )
             lines.append(
-                f"coming back  {show_count(meters['refresh.waiting'])} pages,"
+                f"coming back  {counted(int(meters['refresh.waiting']), 'page')},"
                 f" {86_400 * meters['refresh.asked']:,.1f} fetches a day"
             )
         if self.state == "running":

@@ -19,7 +19,6 @@ from lycosa.content.language import language
 from lycosa.errors import ConfigError
 from lycosa.page.charset import charset_of
 from lycosa.page.sniff import declared, is_xml, sniff
-from lycosa.url.canonical import canonicalise
 
 HELP = "print the main text of a file, or of a page of a crawl"
 EPILOG = """\
@@ -78,12 +77,11 @@ def _archived(directory: str, url: str | None) -> tuple[bytes, str, str]:
         raise ConfigError(
             f"{directory!r} is a crawl's directory: say which page, as lycosa text {directory} URL"
         )
-    wanted = canonicalise(url)
-    for page in crawl.pages():
-        if page.url == wanted:
-            if page.body is None:
-                raise ConfigError(f"the archive of {directory!r} does not have {url!r}")
-            return page.body, page.type, page.record.charset
-    raise ConfigError(
-        f"{url!r} is no page of the crawl {directory!r}; lycosa explain {directory} URL says why"
-    )
+    page = crawl.page(url)
+    if page is None:
+        raise ConfigError(
+            f"{url!r} is no page of the crawl {directory!r}; lycosa explain {directory} URL says why"
+        )
+    if page.body is None:
+        raise ConfigError(f"the archive of {directory!r} does not have {url!r}")
+    return page.body, page.type, page.record.charset

@@ -17,7 +17,7 @@ from lycosa.cluster.growing import ENOUGH, Growing, Need
 from lycosa.crawl import api, machine
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.agent import Agent
-from lycosa.crawl.api import Reporting, Running
+from lycosa.crawl.api import Running
 from lycosa.crawl.config import Options, canonical_seeds
 from lycosa.crawl.keywords import CrawlKeywords, SplitterKeywords
 from lycosa.crawl.manifest import Manifest
@@ -66,9 +66,7 @@ class Crawl(api.Crawl):
                 f"{self._agents} agents are too many for {shards} shards: each has at least one"
             )
 
-    async def _open(
-        self, lock: DirectoryLock, told: Callable[[str], None] | None
-    ) -> tuple[Running, Reporting]:
+    async def _open(self, lock: DirectoryLock, told: Callable[[str], None] | None) -> Running:
         if self._agents == 1:
             return await super()._open(lock, told)
         files = DiskFiles(self._into)
@@ -82,18 +80,17 @@ class Crawl(api.Crawl):
         if most > 1 and _much_is_left(self._into, self._options):
             return await self._open_team(most, manifest, seeds, lock, told)
         self._agents = 1
-        agent, reporter = await super()._open(lock, told)
+        agent = await super()._open(lock, told)
         if most == 1:
-            return agent, reporter
+            return agent
         assert isinstance(agent, Agent)
 
-        async def grow(before: Status) -> tuple[Running, Reporting]:
+        async def grow(before: Status) -> Running:
             if told is not None:
                 told(f"there is work for more than one agent: going on with {most}")
             return await self._open_team(most, manifest, seeds, lock, told, before)
 
-        growing = Growing(agent, reporter, grow, self._need)
-        return growing, growing
+        return Growing(agent, grow, self._need)
 
     async def _open_team(
         self,
@@ -103,8 +100,8 @@ class Crawl(api.Crawl):
         lock: DirectoryLock,
         told: Callable[[str], None] | None,
         before: Status | None = None,
-    ) -> tuple[Running, Reporting]:
-        from lycosa.cluster.supervisor import Supervisor, TeamReporter  # one agent has no need of it
+    ) -> Running:
+        from lycosa.cluster.supervisor import Supervisor  # one agent has no need of it
 
         self._agents = agents
         supervisor = Supervisor(
@@ -118,7 +115,7 @@ class Crawl(api.Crawl):
             before=before,
         )
         await supervisor.open()
-        return supervisor, TeamReporter(supervisor, self._into)
+        return supervisor
 
     @property
     def agents(self) -> int | None:

@@ -32,17 +32,21 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from lycosa.clock import Clock
-from lycosa.cluster.foreign import Foreign
+from lycosa.cluster.foreign import Foreign, decoded
 from lycosa.cluster.links import MESSAGE_BYTES
 from lycosa.cluster.names import streams_of
 from lycosa.cluster.outcomes import Damaged, Fenced
 from lycosa.cluster.storage import Storage
+from lycosa.crawl.acts import Act, applied
+from lycosa.crawl.config import Options, decode_options, encode_options
 from lycosa.crawl.splitting import SplitterOptions
+from lycosa.crawl.status import ReportTotals
 from lycosa.engine.protocol import Absent, Conflict, Engine, Unavailable, got
 from lycosa.errors import ConfigError
 from lycosa.version import VERSION
 
 _TRIES = 20
+_LOOK = 0.5
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -71,7 +75,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     turn_seconds: float = (
         0.0  # of an address: after which whoever has it must have asked again; 0: the lease's
     )
-    look: float = 0.5  # seconds between two looks at what others did
+    look: float = _LOOK  # seconds between two looks at what others did
     version: str = VERSION
     splitter: SplitterOptions = SplitterOptions()
 
@@ -79,6 +83,10 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     def message_bytes(self) -> int:
         """Of links in one message: the last of every sender stays, and must leave room for others."""
         return min(MESSAGE_BYTES, self.exchange_bytes // (4 * self.shards))
+
+    def pause(self, seconds: float) -> float:
+        """Seconds between two looks at something that by default is looked at so often: longer if `look` is."""
+        return seconds * max(self.look / _LOOK, 1.0)
 
     @property
     def turn(self) -> float:
@@ -102,23 +110,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0  # when it was last started, in milliseconds; 0: never
 
 
-class ReportTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What a shard has come to, in numbers."""
-
-    at: float = 0.0  # when it was said, in seconds of the holder's clock
-    pages: int = 0
-    bytes: int = 0
-    links: int = 0
-    duplicates: int = 0
-    lost: int = 0
-    statuses: dict[str, int] = {}
-    skipped: dict[str, int] = {}
-    pending: int = 0
-    left_behind: int = 0
-    deferred: int = 0
-    visits: int = 0
-    rate: float = 0.0  # pages a second, lately
-    fetches: int = 0  # more than the pages if some were fetched again
+def options_of(state: State) -> Options:
+    return decode_options(state.options.encode())
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +127,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sent: int  # the least position up to which its links have been sent to everybody
     idle: bool  # nothing pending, waiting, deferred within the horizon or in flight
     totals: ReportTotals = ReportTotals()
+    acts: tuple[str, ...] = ()  # ids of the last acts that its log has, committed
 
     def moved_since(self, other: Report) -> bool:
         return (self.epoch, self.end, self.received) != (other.epoch, other.end, other.received)
@@ -215,13 +209,12 @@ class Ending:
 
 def _demand_free(storage: Storage, crawl: str, about: About) -> None:
     """Refuse a place where another crawl's files lie: its logs are not ours, and would be lost to their owner."""
-    mine = False
+    there = None
     if storage.exists(f"{crawl}/crawl.json"):
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            mine = msgspec.json.decode(storage.get(f"{crawl}/crawl.json"), type=About).crawl == about.crawl
+        there = decoded(storage.get(f"{crawl}/crawl.json"), About)
     elif not storage.list(f"{crawl}/shards") and not storage.list(f"{crawl}/archive"):
         return
-    if not mine:
+    if there is None or there.crawl != about.crawl:
         raise ConfigError(
             f"shared storage holds files of an earlier crawl {crawl}: choose another name, or another --shared "
             f"directory (or remove the directory {crawl} there, if nobody wants it any more)"
@@ -296,6 +289,24 @@ class Control:
             return msgspec.structs.replace(state, wanted=wanted, finished=False, end="", since=since)
 
         return await self.change(changed)
+
+    async def steer(self, act: Act, wanted: Wanted | None = None) -> State:
+        """Have the options be those after an act, once, and what is wanted with them: agents hear and log it.
+
+        With a new round, an end that was about to be declared is looked at anew.
+        """
+
+        def changed(state: State) -> State:
+            options = options_of(state)
+            if options.steered.has(act.id):
+                return state
+            encoded = encode_options(applied(options, act)).decode()
+            after = wanted or state.wanted
+            return msgspec.structs.replace(state, options=encoded, wanted=after, round=state.round + 1)
+
+        state = await self.change(changed)
+        await self.limit_pages(options_of(state).limits.pages)
+        return state
 
     async def finish(self, end: str = "finished", round_: int | None = None) -> State:
         """The crawl is over; unless a later round has begun (somebody gave seeds meanwhile)."""

@@ -16,6 +16,14 @@ import msgspec
 R = TypeVar("R", bound=msgspec.Struct)
 
 
+def decoded(data: bytes, kind: type[R]) -> R | None:
+    """What bytes of JSON say; None if they are no such thing."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
 class Foreign:
     """Counts it, and says the first of every place."""
 
@@ -34,15 +42,12 @@ class Foreign:
 
     def request(self, data: bytes, kind: type[R], subject: str) -> R | None:
         """What was asked on a subject; None if it is no such request."""
-        return self._read(data, kind, f"the subject {subject}", "has requests that cannot be read")
+        if (found := decoded(data, kind)) is None:
+            self.note(f"the subject {subject}", "has requests that cannot be read")
+        return found
 
     def value(self, data: bytes, kind: type[R], key: str) -> R | None:
         """What a key holds; None if that is none of ours."""
-        return self._read(data, kind, f"the key {key}", "cannot be read")
-
-    def _read(self, data: bytes, kind: type[R], place: str, what: str) -> R | None:
-        try:
-            return msgspec.json.decode(data, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            self.note(place, what)
-            return None
+        if (found := decoded(data, kind)) is None:
+            self.note(f"the key {key}", "cannot be read")
+        return found

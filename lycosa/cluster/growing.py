@@ -19,8 +19,9 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from lycosa.crawl.acts import Act
 from lycosa.crawl.agent import Agent, End
-from lycosa.crawl.api import Reporting, Running
+from lycosa.crawl.api import Running
 from lycosa.crawl.status import Status
 
 ENOUGH = 10_000
@@ -53,19 +54,17 @@ class Need:
 
 
 class Growing:
-    """One agent, then several; `Running` and `Reporting` throughout."""
+    """One agent, then several; `Running` throughout."""
 
     def __init__(
         self,
         agent: Agent,
-        reporter: Reporting,
-        grow: Callable[[Status], Awaitable[tuple[Running, Reporting]]],
+        grow: Callable[[Status], Awaitable[Running]],
         need: Need,
     ) -> None:
         """`grow` opens the crawl again, with several agents; it is told how the first one left it."""
         self._first: Agent = agent
         self._running: Running | None = agent
-        self._reporter: Reporting | None = reporter
         self._grow = grow
         self._need = need
         self._refused = agent.refused_seeds
@@ -86,10 +85,10 @@ class Growing:
         if end is not End.STOPPED or not self._goes_on():
             return end
         self._left = self.status()
-        self._running = self._reporter = None
+        self._running = None
         del self._first
         gc.collect()  # several need the memory
-        self._running, self._reporter = await self._grow(self._left)
+        self._running = await self._grow(self._left)
         if self._paused:
             self._running.pause()
         if self._stopped:
@@ -131,6 +130,9 @@ class Growing:
         if self._running is not None:
             self._running.go_on()
 
+    async def act(self, act: Act) -> str | None:
+        return None if self._running is None else await self._running.act(act)
+
     @property
     def refused_seeds(self) -> list[tuple[str, str]]:
         return self._refused
@@ -139,12 +141,8 @@ class Growing:
         return self.status().meters if self._running is None else self._running.read_meters()
 
     def status(self, state: str = "running") -> Status:
-        found = None if self._reporter is None else self._reporter.status(state)
+        found = None if self._running is None else self._running.status(state)
         if found is not None and (self._left is None or found.pages >= self._left.pages):
             return found
         assert self._left is not None
         return msgspec.structs.replace(self._left, at=time.time(), state=state)
-
-    def write(self, status: Status) -> None:
-        if self._reporter is not None:
-            self._reporter.write(status)

@@ -210,7 +210,7 @@ class Holder:
         gone = await asyncio.to_thread(self._keeping.lost, number, start)
         held.lost = len(gone)
         await self._refresh()
-        await self._agent.moves.adopt(number, apart=True, mend=lambda shard: gone)
+        await self._agent.moves.adopt(number, gone)
         shard = self._agent.shards.find(number)
         if shard is None:
             return Fenced("its tail took nothing from us")
@@ -226,6 +226,7 @@ class Holder:
             self._agent.meters,
             about.message_bytes,
             self._foreign,
+            patience=about.pause(1.0),
         )
         while (away := await self._begin(out, held, shard)) is not None:
             if isinstance(away, Fenced) or not holding.may_write(self._clock.monotonic()):
@@ -239,9 +240,10 @@ class Holder:
             woken=self._agent.wake,
             refresh=self._refresh,
             foreign=self._foreign,
+            patience=about.pause(1.0),
         )
         self._exchange.add(number, out, incoming)
-        await self._turns.keep(number, shard.frontier, lambda: self.held.may_fetch(number), holding.turns)
+        await self._turns.keep(number, shard, lambda: self.held.may_fetch(number), holding.turns)
         again = f", {held.lost} pages are lost and fetched again" if held.lost else ""
         self._told(f"shard {number}: taken, epoch {holding.epoch}, {shard.log.end:,} records{again}")
         held.on(Event.READY)
@@ -324,7 +326,7 @@ class Holder:
         await self._turns.drop_hosts(number)
         await self._agent.moves.leave(number)  # all that are handed over at once, together
         async with self._saving:
-            await self._agent.moves.hand_over(number, keep_named=True)
+            await self._agent.moves.hand_over(number)
             if not held.refused:
                 await self._patiently(held, lambda: self._keeping.bring(self._agent.saver.commit))
                 await self._patiently(held, lambda: self._save_one(held))

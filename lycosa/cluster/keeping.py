@@ -1,9 +1,14 @@
-"""Keeping a shard while its lease lasts, in a cluster: the log into the tail, the rest to shared storage.
+"""Keeping shards while their leases last, and the archive that their logs point into.
 
-What an agent needs of whoever keeps its shards is `Keeper` (one shard) and `Keeping` (all of them, with the
-archive). Of each there are two: on one machine a shard is its directory (`own_keeping`); in a cluster it is a tail
-and what is on shared storage (`ShardKeeper` here, and `shared_keeping`).
+What an agent needs of whoever keeps its shards is `Keeper` (one shard), `Keeping` (all of them, with the archive)
+and `Home` (where that is). As they stand here they are those of one machine. A shard's log is its directory, and
+the archive is where it was written: nothing is restored, or brought anywhere, and whoever holds the shard next
+opens the same directory. That is why a holder must be known to be dead before another takes its place: nothing
+would refuse what it still writes. So leases of one machine do not run out (`FOREVER`), and whoever started an
+agent, and has seen its process end, gives back those that it had (`lycosa.cluster.leases.end_leases`). What the
+logs know of the archive, and of each other, is looked at before any agent begins (`survey`).
 
+In a cluster a shard is a tail and what is on shared storage: `ShardKeeper` here, and `shared_keeping`.
 The order of things, which everything else rests on:
 
     open      claim the tail for our epoch, then restore the directory from storage and what the tail held
@@ -20,22 +25,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from lycosa.archive.writer import Archive, archive_names
 from lycosa.clock import Clock
+from lycosa.cluster.control import About
 from lycosa.cluster.lease import Holding
+from lycosa.cluster.machine import Machine
 from lycosa.cluster.outcomes import Fenced
-from lycosa.cluster.storage import Away, Checkpoint, Restored, ShardStorage, TailAhead
+from lycosa.cluster.storage import Away, Checkpoint, Restored, ShardStorage, look_again
 from lycosa.cluster.tail import Piece, Tail
 from lycosa.crawl.shard import Shard
-from lycosa.engine.protocol import Full, Stream, Unavailable
+from lycosa.engine.protocol import Engine, Full, Stream, Unavailable
 from lycosa.files import Files
 from lycosa.log.log import Batch, pack
 from lycosa.log.reader import segment_name, segments
 from lycosa.records import Lost
 
+if TYPE_CHECKING:
+    from lycosa.cluster.held import HeldShards
+
+FOREVER = 1e9
+"""Seconds of a lease that ends with its holder's process only."""
 _AGAIN = 0.2
-_LOOKS = 5
 
 
 def segment_for(log: Files, batch: Batch, segment_bytes: int) -> int:
@@ -46,61 +58,83 @@ def segment_for(log: Files, batch: Batch, segment_bytes: int) -> int:
     return batch.first
 
 
-class Keeper(Protocol):
-    """Keeps one shard that we hold."""
+class Keeper:
+    """Keeps one shard that we hold; as it is here, in its own directory."""
 
     async def open(self) -> Restored | Fenced | Full | Unavailable:
         """Make the directory what the shard is; `Log` and `Saver` open it next."""
-        ...
+        return Restored(0, None, 0)
 
     async def commit(self, batch: Batch, data: bytes | None = None) -> Fenced | Unavailable | None:
         """Commit a batch (packed: `data`): None if it is log now, and may be written to our own disk."""
-        ...
+        return None
 
     async def tidy(self) -> int | Unavailable:
         """Make room; how much of it. `Away` is raised."""
-        ...
+        return 0
 
     async def save(self, position: int, about: dict[str, int] | None = None) -> Checkpoint | Fenced | None:
         """The local snapshot at a position is to be what the next holder begins with."""
-        ...
+        return None
 
 
-class Keeping(Protocol):
-    """How an agent keeps its shards, and the archive that their logs point into."""
+class Keeping:
+    """How an agent keeps its shards, and the archive that their logs point into; as it is here, on one machine."""
+
+    def __init__(self, archive: Files) -> None:
+        """`archive`: its directory."""
+        self._archive = archive
 
     async def begin(self) -> Mapping[str, int]:
         """Before anything is crawled: the agent's own archive files that it goes on with, and their ends."""
-        ...
+        return {name: self._archive.size(name) for name in archive_names(self._archive)}
 
-    def keeper(self, number: int, holding: Holding) -> Keeper: ...
+    def keeper(self, number: int, holding: Holding) -> Keeper:
+        return Keeper()
 
     def lost(self, number: int, start: int) -> list[Lost]:
         """The pages of a shard's log from a position on whose bytes cannot be had any more. In a thread."""
-        ...
+        return []
 
     def waiting(self) -> int:
         """Bytes of archive that would die with this disk. In a thread."""
-        ...
+        return 0
 
     async def bring(self, commit: Callable[[], Awaitable[None]] | None = None) -> None:
         """Have the archive where whoever holds the shards next finds it; `commit`: what points into it."""
-        ...
 
     async def doubt(self) -> None:
         """A shard was lost: what of the archive is still good must be looked at."""
-        ...
 
     def saved(self, shard: Shard) -> None:
         """A snapshot is what the next holder begins with."""
-        ...
 
     def drop(self, number: int) -> None:
         """The shard is ours no longer."""
-        ...
 
 
-class ShardKeeper:
+class Home:
+    """Where the crawl is kept. What it asks of elsewhere may wait, so it is called in threads, and again.
+
+    As it is here that is the agent's own directory, which whoever started the agent has opened.
+    """
+
+    def open(self, crawl: str, about: About) -> None:
+        """Have it at hand; refuse what is not the crawl's."""
+
+    def prepare(self, files: Files) -> None:
+        """Make the work directory that of this crawl; what another left there is refused."""
+
+    def close(self) -> None:
+        """It is asked for nothing more."""
+
+    def keeping(
+        self, *, engine: Engine, about: About, machine: Machine, archive: Archive | None, held: HeldShards
+    ) -> Keeping:
+        return Keeping(machine.files.within("archive"))
+
+
+class ShardKeeper(Keeper):
     """One shard of a cluster that we hold."""
 
     def __init__(
@@ -133,24 +167,17 @@ class ShardKeeper:
         return self._tail.committed
 
     async def open(self) -> Restored | Fenced | Full | Unavailable:
-        """Make the directory what the shard is; `Log` and `Saver` open it next."""
         found: list[Piece] = []
         refused = await self._tail.claim(self._holding.epoch, found.append)
         if refused is not None:
             return refused
-        for look in range(_LOOKS):
-            try:
-                restored = await asyncio.to_thread(self._storage.restore, self._files, found)
-                break
-            except TailAhead:
-                if look == _LOOKS - 1:
-                    raise
-                await self._clock.sleep(_AGAIN)
+        restored = await look_again(
+            lambda: asyncio.to_thread(self._storage.restore, self._files, found), self._clock
+        )
         self._stored = set(await asyncio.to_thread(self._storage.segments))
         return restored
 
     async def commit(self, batch: Batch, data: bytes | None = None) -> Fenced | Unavailable | None:
-        """Commit a batch (packed: `data`): None if it is log now, and may be written to our own disk."""
         segment = segment_for(self._log, batch, self._segment_bytes)
         if data is None:
             data = await asyncio.to_thread(pack, batch)

@@ -26,6 +26,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from lycosa.cluster.foreign import decoded
+
 STOP_AT = 0.8
 """A holder fetches for this share of the lease's time after its last renewal began."""
 CUT_AT = 0.9
@@ -47,10 +49,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 def decode(value: bytes) -> Lease | None:
     """A lease, or None if the bytes are none."""
-    try:
-        return msgspec.json.decode(value, type=Lease)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
+    return decoded(value, Lease)
 
 
 def encode(lease: Lease) -> bytes:

@@ -15,38 +15,46 @@ from __future__ import annotations
 import msgspec
 
 from lycosa.clock import Clock
-from lycosa.cluster.foreign import Foreign
+from lycosa.cluster.foreign import Foreign, decoded
 from lycosa.cluster.lease import Holding, Lease, Sighting, Sightings, Take, Wait, decide, decode, encode
-from lycosa.engine.protocol import Bucket, Conflict, Entry, Unavailable, Watch, got
+from lycosa.engine.protocol import Bucket, Conflict, Entry, Unavailable, got
 
 
 def lease_key(shard: int) -> str:
     return f"lease.{shard}"
 
 
-class Leases:
-    """The leases of a crawl's shards, seen by one agent."""
+class Watched:
+    """Some keys of the bucket, as we saw them last."""
 
-    def __init__(self, bucket: Bucket, me: str, seconds: float, clock: Clock) -> None:
+    def __init__(self, bucket: Bucket, pattern: str, clock: Clock) -> None:
         self._bucket = bucket
-        self.me = me
-        self._seconds = seconds
         self._clock = clock
         self._sightings = Sightings()
-        self._watch: Watch | None = None
-        self.held: dict[int, Holding] = {}
-
-    # -- seeing
+        self._watch = bucket.watch(pattern)
 
     async def follow(self, seconds: float) -> bool:
         """Take in what changed, waiting at most so long; True if anything did."""
-        if self._watch is None:
-            self._watch = self._bucket.watch("lease.*")
         news = [self._note(entry) for entry in got(await self._watch.next(seconds))]
         return any(news)
 
     def _note(self, entry: Entry) -> bool:
         return self._sightings.note(entry.key, entry.revision, entry.value, self._clock.monotonic())
+
+    async def close(self) -> None:
+        await self._watch.close()
+
+
+class Leases(Watched):
+    """The leases of a crawl's shards, seen by one agent."""
+
+    def __init__(self, bucket: Bucket, me: str, seconds: float, clock: Clock) -> None:
+        super().__init__(bucket, "lease.*", clock)
+        self.me = me
+        self._seconds = seconds
+        self.held: dict[int, Holding] = {}
+
+    # -- seeing
 
     def seen(self, shard: int) -> Sighting | None:
         return self._sightings.get(lease_key(shard))
@@ -64,11 +72,6 @@ class Leases:
         seen = self.seen(shard)
         lease = decode(seen.value) if seen is not None and seen.value is not None else None
         return lease.holder if lease is not None and not lease.released else ""
-
-    async def close(self) -> None:
-        if self._watch is not None:
-            await self._watch.close()
-            self._watch = None
 
     # -- having
 
@@ -201,15 +204,7 @@ class Gone(msgspec.Struct):
         return f"its shards go on: {'; '.join(rows)}" if rows else "it held no shards"
 
 
-def read_said(value: bytes) -> Said | None:
-    """What an agent said; None if it is none of ours."""
-    try:
-        return msgspec.json.decode(value, type=Said)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-
-
-class Presence:
+class Presence(Watched):
     """Which agents live: each writes its key, and is alive while it changes.
 
     agent.ID := {"at": time, ...}: what the agent says of itself. Anything else is no agent.
@@ -220,13 +215,10 @@ class Presence:
     def __init__(
         self, bucket: Bucket, me: str, seconds: float, clock: Clock, foreign: Foreign | None = None
     ) -> None:
+        super().__init__(bucket, "agent.*", clock)
         self._foreign = foreign or Foreign()
-        self._bucket = bucket
         self._me = me
         self._seconds = seconds
-        self._clock = clock
-        self._sightings = Sightings()
-        self._watch: Watch | None = None
         self._buried: dict[str, int] = {}
 
     async def beat(self, about: bytes = b"{}") -> None:
@@ -237,19 +229,11 @@ class Presence:
         """Say good-bye: others need not wait."""
         got(await self._bucket.delete(f"agent.{self._me}"))
 
-    async def follow(self, seconds: float) -> bool:
-        """Take in what changed; True if anything did."""
-        if self._watch is None:
-            self._watch = self._bucket.watch("agent.*")
-        now = self._clock.monotonic
-        entries = got(await self._watch.next(seconds))
-        news = []
-        for entry in entries:
-            if entry.value is not None and read_said(entry.value) is None:
-                self._foreign.note(f"the key {entry.key}", "does not say what an agent says")
-                continue
-            news.append(self._sightings.note(entry.key, entry.revision, entry.value, now()))
-        return any(news)
+    def _note(self, entry: Entry) -> bool:
+        if entry.value is not None and decoded(entry.value, Said) is None:
+            self._foreign.note(f"the key {entry.key}", "does not say what an agent says")
+            return False
+        return super()._note(entry)
 
     def alive(self) -> list[str]:
         """The ids of the agents that live."""
@@ -286,8 +270,3 @@ class Presence:
         """What an agent last said of itself."""
         seen = self._sightings.get(f"agent.{agent}")
         return seen.value if seen is not None and seen.value is not None else b""
-
-    async def close(self) -> None:
-        if self._watch is not None:
-            await self._watch.close()
-            self._watch = None

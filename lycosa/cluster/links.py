@@ -36,26 +36,34 @@ behind it. A receiver that crashes between them may then log some of those links
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import zstandard
 
+from lycosa.clock import Clock
 from lycosa.cluster import names
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.frames import AnswersFrame, Frame, LinksFrame, cut, links_frame
 from lycosa.crawl.exchange import Row
-from lycosa.engine.protocol import Conflict, Full, Stream, Unavailable
+from lycosa.crawl.splitting import Splitter
+from lycosa.engine.protocol import Conflict, Engine, Full, Stream, Unavailable, got
 from lycosa.errors import StorageError
 from lycosa.records import LinkKind
+from lycosa.url.parts import host_of
 
 MAGIC = b"LyX1"
 SEEDS = 1 << 31
 """The sender of seeds: no shard has that number."""
 MESSAGE_BYTES = 400 << 10
 _LARGEST = 64 << 20
+_MANY = 1_000
+"""Links that are packed or unpacked on the event loop; more take milliseconds, and a thread."""
+T = TypeVar("T")
 _ACK = 3.0
+_FULL = 0.1
 
 Ask = tuple[int, int]
 """A content that the receiver's partition is told of, or asked about: position in the sender's log, digest."""
@@ -184,7 +192,8 @@ class Sender:
         """
         rows = [row for row in rows if self.position <= row[0] < end]
         asks = [ask for ask in asks if self.position <= ask[0] < end]
-        for part in cut(self.position, end, rows, asks, most=self._most):
+        parts = partial(cut, self.position, end, rows, asks, most=self._most)
+        for part in await _apart(len(rows), parts):
             refused = await self._post(part.start, part.end, part.rows, part.asks, asked)
             if refused is not None:
                 return refused
@@ -194,19 +203,27 @@ class Sender:
     async def _post(
         self, start: int, end: int, rows: Sequence[Row], asks: Sequence[Ask], asked: int
     ) -> Full | Unavailable | None:
-        frame = links_frame(self._sender, self._receiver, start, end, rows, asks, asked)
-        return await _post(self._stream, str(self._sender), self._epoch, frame)
+        def packed() -> bytes:
+            frame = links_frame(self._sender, self._receiver, start, end, rows, asks, asked)
+            return encode(self._epoch, frame)
+
+        return await _post(self._stream, str(self._sender), await _apart(len(rows), packed))
 
 
-async def _post(stream: Stream, lane: str, epoch: int, frame: Frame) -> Full | Unavailable | None:
-    answer = await stream.append(encode(epoch, frame), lane=lane, seconds=_ACK)
+async def _apart(links: int, work: Callable[[], T]) -> T:
+    """Do something with so many links: in a thread, if they are many."""
+    return work() if links <= _MANY else await asyncio.to_thread(work)
+
+
+async def _post(stream: Stream, lane: str, data: bytes) -> Full | Unavailable | None:
+    answer = await stream.append(data, lane=lane, seconds=_ACK)
     assert not isinstance(answer, Conflict), "nothing was expected"
     return None if isinstance(answer, int) else answer
 
 
 async def send_answers(stream: Stream, epoch: int, frame: AnswersFrame) -> Full | Unavailable | None:
     """Say which contents were known. Lost in a crash it only leaves a duplicate unmarked."""
-    return await _post(stream, f"a{frame.owner}", epoch, frame)
+    return await _post(stream, f"a{frame.owner}", encode(epoch, frame))
 
 
 async def send_seeds(stream: Stream, receiver: int, urls: Sequence[str]) -> Full | Unavailable | None:
@@ -214,10 +231,25 @@ async def send_seeds(stream: Stream, receiver: int, urls: Sequence[str]) -> Full
     rows = [Row(0, url, int(LinkKind.SEED), 0, 0) for url in urls]
     for part in cut(0, 0, rows, most=MESSAGE_BYTES):
         frame = links_frame(SEEDS, receiver, 0, 0, part.rows)
-        refused = await _post(stream, names.SEEDS, 0, frame)
+        refused = await _post(stream, names.SEEDS, encode(0, frame))
         if refused is not None:
             return refused
     return None
+
+
+async def sow(engine: Engine, splitter: Splitter, urls: Iterable[str], clock: Clock | None = None) -> None:
+    """Give seeds to the shards that own them; those that are known drop out there.
+
+    `Unavailable` is raised, and so is `Full`, unless there is a `clock`: then somebody reads, and is waited for.
+    """
+    owned: dict[int, list[str]] = {}
+    for url in urls:
+        owned.setdefault(splitter.shard_of(host_of(url)), []).append(url)
+    for shard, given in owned.items():
+        stream = engine.stream(names.exchange_of(shard))
+        while isinstance(refused := await send_seeds(stream, shard, given), Full) and clock is not None:
+            await clock.sleep(_FULL)
+        got(refused)
 
 
 class Reader:
@@ -258,7 +290,8 @@ class Reader:
             if isinstance(frame, AnswersFrame):
                 arrivals.append(Answered(each.sequence, frame))
             else:
-                arrival = self._inbox.take(frame, each.sequence)
+                take = partial(self._inbox.take, frame, each.sequence)
+                arrival = await _apart(len(frame.kinds), take)
                 if arrival is not None:
                     arrivals.append(arrival)
             self.received = each.sequence

@@ -23,6 +23,7 @@ import msgspec
 
 from lycosa.cluster.storage import ShardStorage
 from lycosa.cluster.tail import pieces
+from lycosa.crawl.wholeness import highest
 from lycosa.engine.protocol import Stream
 from lycosa.errors import StorageError
 from lycosa.log import blocks
@@ -85,10 +86,7 @@ def valid_ends(records: Iterable[tuple[int, Record]]) -> dict[str, int]:
             found[position] = (record.stored.file, record.stored.offset + record.stored.length)
         elif isinstance(record, Lost):
             found.pop(record.position, None)
-    ends: dict[str, int] = {}
-    for name, end in found.values():
-        ends[name] = max(end, ends.get(name, 0))
-    return ends
+    return highest({name: end} for name, end in found.values())
 
 
 def records_of(data: bytes) -> Iterator[tuple[int, Record]]:

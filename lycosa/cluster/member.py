@@ -14,42 +14,22 @@ import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from lycosa.archive.writer import Archive
 from lycosa.cluster.control import About, Control, State
 from lycosa.cluster.foreign import Foreign
-from lycosa.cluster.held import HeldShards
-from lycosa.cluster.keeping import Keeping
+from lycosa.cluster.keeping import Home
 from lycosa.cluster.machine import Machine
 from lycosa.cluster.membership import LEFT, Membership
 from lycosa.cluster.outcomes import Damaged
+from lycosa.crawl.agent import Agent
 from lycosa.crawl.config import decode_options
 from lycosa.engine.protocol import Engine, Unavailable
 from lycosa.errors import ConfigError
-from lycosa.files import Files
 
 _START = 60.0
 """Seconds that servers which are there, but do not answer, are waited for at the start."""
 T = TypeVar("T")
-
-
-class Home(Protocol):
-    """Where the crawl is kept. What it asks of elsewhere may wait, so it is called in threads, and again."""
-
-    def open(self, crawl: str, about: About) -> None:
-        """Have it at hand; refuse what is not the crawl's."""
-        ...
-
-    def prepare(self, files: Files) -> None:
-        """Make the work directory that of this crawl; what another left there is refused."""
-        ...
-
-    def close(self) -> None: ...
-
-    def keeping(
-        self, *, engine: Engine, about: About, machine: Machine, archive: Archive | None, held: HeldShards
-    ) -> Keeping: ...
 
 
 def _demand_consent(wanted: str, allowed: str | None) -> None:
@@ -58,6 +38,15 @@ def _demand_consent(wanted: str, allowed: str | None) -> None:
         raise ConfigError(
             f"the crawl wants to run code on this machine, the scorer {wanted!r}: if that is meant, "
             f"start the agent with --scorer {wanted}"
+        )
+
+
+def _demand_own_browser(named: str, allowed: str | None) -> None:
+    """Refuse a program that the crawl's options name; `allowed` None: they are this machine's own."""
+    if named and allowed is not None:
+        raise ConfigError(
+            f"the crawl wants to run a program on this machine, the browser {named!r}: agents of a cluster use"
+            " the Chromium that their machine has; leave render.browser out"
         )
 
 
@@ -75,11 +64,13 @@ class Member:
         scorer: str | None = "",
         told: Callable[[str], None] = lambda _: None,
         noted: Callable[[str], None] | None = None,
+        holding: Callable[[list[int]], None] = lambda _: None,
     ) -> None:
         """`reach`: connect to the engine of the crawl, under our name. `scorer`: the one that this agent consents
         to load, should the options of the crawl name it. They lie on the servers, and whoever can write there must
         not be able to run code here; None: they are our own. `own_name`: nobody else has it, now; whoever had it is
-        known to be dead. `noted` hears what becomes of shards, `told` the rest.
+        known to be dead. `noted` hears what becomes of shards, `told` the rest; `holding` which shards are held and
+        crawled, again and again.
         """
         self._reach = reach
         self._machine = machine
@@ -87,6 +78,9 @@ class Member:
         self._scorer = scorer
         self._told = told
         self._noted = noted or told
+        self._holding = holding
+        self.finished = False
+        """Whether the crawl was over when `run` ended."""
         word = re.sub(r"[^A-Za-z0-9_]+", "_", name or socket.gethostname())[:24].strip("_") or "agent"
         self.id = f"{word}_{machine.token(3)}" if not own_name else word
         self._clock = machine.clock
@@ -99,13 +93,10 @@ class Member:
         self._leaving.set()
         return first
 
-    def read_meters(self) -> dict[str, float]:
-        return {} if self._membership is None else self._membership.read_meters()
-
-    async def commit(self) -> None:
-        """Make durable what was appended: for whoever must end at once."""
-        if self._membership is not None:
-            await self._membership.commit()
+    @property
+    def agent(self) -> Agent | None:
+        """Once it is one of the crawl."""
+        return None if self._membership is None else self._membership.agent
 
     async def run(self) -> str:
         """Be an agent of the crawl until it ends, or until told to leave; why it ended."""
@@ -125,6 +116,7 @@ class Member:
         about = await self._patiently(engine, control.about)
         state = await self._patiently(engine, control.state)
         if state.finished:
+            self.finished = True
             return f"the crawl is over ({state.end})"
         try:
             await self._apart(engine, lambda: self._home.open(engine.crawl, about))
@@ -142,6 +134,7 @@ class Member:
         await self._apart(engine, lambda: self._home.prepare(self._machine.files))
         options = decode_options(state.options.encode())
         _demand_consent(options.frontier.scorer, self._scorer)
+        _demand_own_browser(options.render.browser, self._scorer)
         # Only when everything else is in order: it may take a while.
         await asyncio.to_thread(self._machine.warm, options)
         self._membership = membership = Membership(
@@ -157,10 +150,13 @@ class Member:
             leaving=self._leaving,
             told=self._told,
             noted=self._noted,
+            holding=self._holding,
         )
         await membership.begin()
         await self._patiently(engine, membership.bring)
-        return await membership.run()
+        end = await membership.run()
+        self.finished = membership.finished
+        return end
 
     async def _apart(self, engine: Engine, ask: Callable[[], T]) -> T:
         """Ask storage, which may wait, in a thread."""

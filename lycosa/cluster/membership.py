@@ -17,13 +17,14 @@ import contextlib
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from functools import partial
 
 import msgspec
 
 from lycosa.cluster.control import About, Control, State, Wanted
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.held import Event, Held, HeldShards, Holder, Stage
+from lycosa.cluster.keeping import Home
 from lycosa.cluster.lease import plan
 from lycosa.cluster.leases import Gone, Leases, Presence, Said
 from lycosa.cluster.machine import Machine
@@ -44,9 +45,6 @@ from lycosa.engine.protocol import Engine, Unavailable, got
 from lycosa.errors import ConfigError
 from lycosa.meters import Meters
 from lycosa.version import VERSION
-
-if TYPE_CHECKING:
-    from lycosa.cluster.member import Home
 
 LEFT = "left; others go on"
 
@@ -69,8 +67,10 @@ class Membership:
         leaving: asyncio.Event,
         told: Callable[[str], None],
         noted: Callable[[str], None],
+        holding: Callable[[list[int]], None],
     ) -> None:
-        """`leaving`: set when everything is to be handed over. `noted` hears what becomes of shards."""
+        """`leaving`: set when everything is to be handed over. `noted` hears what becomes of shards, `holding`
+        which are held."""
         bucket, requests, clock, files = engine.bucket, engine.requests, machine.clock, machine.files
         self.id = me
         self._engine = engine
@@ -83,6 +83,7 @@ class Membership:
         self._leaving = leaving
         self._told = told
         self._noted = noted
+        self._holding = holding
         self._moving: dict[int, asyncio.Task[None]] = {}
         self._renewing: dict[int, asyncio.Task[None]] = {}
         self._cutting: set[asyncio.Task[None]] = set()
@@ -111,7 +112,6 @@ class Membership:
         self._held = held = HeldShards(clock, noted)
         team = Team(
             name=me,
-            owned=[],
             size=machine.agents,
             exchange=exchange,
             addresses=self._addresses,
@@ -122,7 +122,7 @@ class Membership:
             segment_bytes=about.segment_bytes,
             random=lambda size: bytes.fromhex(machine.token(size)),
         )
-        self._agent = agent = build(
+        self.agent = agent = build(
             files,
             options,
             clock=clock,
@@ -168,18 +168,16 @@ class Membership:
 
     async def begin(self) -> None:
         """Before anything is crawled; `bring` comes next."""
-        self._agent.begin([], await self._keeping.begin(), unclean=False)
+        self.agent.begin([], await self._keeping.begin(), unclean=False)
 
     async def bring(self) -> None:
         """Have where others find it what an earlier process left here."""
         await self._keeping.bring()
 
-    def read_meters(self) -> dict[str, float]:
-        return self._agent.read_meters()
-
-    async def commit(self) -> None:
-        """Make durable what was appended; for a last moment."""
-        await self._agent.saver.commit()
+    @property
+    def finished(self) -> bool:
+        """Whether the crawl is over."""
+        return self._state.finished
 
     def _may_ask(self, shard: int, address: str) -> bool:
         """Whether a shard's hosts may be asked now: lease and address; pages, if no visit has begun."""
@@ -191,8 +189,8 @@ class Membership:
 
     async def run(self) -> str:
         """Crawl until it ends; why it did."""
-        self._machine.watch(self._agent.underway)
-        running = asyncio.create_task(self._agent.run())
+        self._machine.watch(self.agent.underway)
+        running = asyncio.create_task(self.agent.run())
         beside = [
             asyncio.create_task(self._forever(step, pause))
             for step, pause in (
@@ -200,14 +198,15 @@ class Membership:
                 (self._follow_presence, 0.0),
                 (self._follow_state, 0.0),
                 (self._beat, self._about.lease / 4),
-                (self._lease_step, min(self._about.lease / 20, 0.25)),
+                (self._lease_step, min(self._about.lease / 20, self._about.pause(0.25))),
                 # By itself: it waits for answers, and leases must be looked at whether or not there are any.
-                (self._addresses.renew, min(self._about.lease / 20, 0.25)),
+                (self._addresses.renew, min(self._about.lease / 20, self._about.pause(0.25))),
                 (self._place_step, min(self._about.lease / 10, self._about.look)),
+                (self._tell_held, self._about.look),
                 (self._reporter.report, self._about.look),
                 (self._reporter.look_for_end, self._about.look),
                 (self._tend, 0.02),
-                (self._saves.step, 0.5),
+                (self._saves.step, self._about.pause(0.5)),
             )
         ]
         try:
@@ -237,11 +236,8 @@ class Membership:
             elif not waited and not why:
                 waited = True
                 self._told(f"waiting: lycosa cluster start {self._engine.crawl} begins the crawl")
-            if self._state.wanted is Wanted.PAUSED:
-                self._agent.pause()
-            else:
-                self._agent.go_on()
-            await asyncio.wait([running], timeout=0.1)
+            self._heed()
+            await asyncio.wait([running], timeout=self._about.pause(0.1))
 
     def _why_end(self, was_running: bool) -> str:
         if self._leaving.is_set():
@@ -258,7 +254,8 @@ class Membership:
             # Only after a failure: what is committed is safe, the rest is fetched again by the next holder.
             with contextlib.suppress(Exception):
                 await self._holder.let_go(number)
-        self._agent.stop()
+        self._holding([])
+        self.agent.stop()
         try:
             await running
         except Exception as error:
@@ -285,16 +282,20 @@ class Membership:
 
     # -- seeing
 
+    def _patience(self, what: str) -> float:
+        """Seconds to wait for news; the first time few, since nothing begins before."""
+        return self._about.pause(1.0) if what in self._seen else 1.0
+
     async def _follow_leases(self) -> None:
-        await self._leases.follow(1.0)
+        await self._leases.follow(self._patience("leases"))
         self._seen.add("leases")
 
     async def _follow_presence(self) -> None:
-        await self._presence.follow(1.0)
+        await self._presence.follow(self._patience("presence"))
         self._seen.add("presence")
 
     async def _follow_state(self) -> None:
-        for entry in got(await self._watch.next(1.0)):
+        for entry in got(await self._watch.next(self._about.pause(1.0))):
             if entry.value is not None:
                 with contextlib.suppress(Damaged):  # what was known holds until it can be read again
                     self._note_state(self._control.read_state(entry.value))
@@ -307,8 +308,15 @@ class Membership:
             except ConfigError as error:
                 self._foreign.note("the key state", f"names options that cannot be read ({error})")
                 return
-            self._agent.reconfigure(options)
+            self.agent.reconfigure(options)
         self._state = state
+        self._heed()  # at once: whoever asked for a pause hears of it when the act is in the logs
+
+    def _heed(self) -> None:
+        if self._state.wanted is Wanted.PAUSED:
+            self.agent.pause()
+        else:
+            self.agent.go_on()
 
     async def _refresh(self) -> None:
         """Look at the crawl's options now: whoever gave seeds changed them first."""
@@ -322,7 +330,7 @@ class Membership:
             pid=os.getpid(),
             version=VERSION,
             rss=resident(),
-            visits=int(self._agent.meters.read().get("visits.active", 0)),
+            visits=len(self.agent.visits),
             foreign=self._foreign.count,
         )
         if not self._leaving.is_set():
@@ -335,18 +343,19 @@ class Membership:
         for number, held in list(self._held.items()):
             holding = held.holding
             if number not in self._moving and (held.refused or not holding.may_write(now)):
-                self._move(number, self._holder.let_go(number))
+                self._move(number, partial(self._holder.let_go, number))
             elif not holding.must_cut(now):
                 held.cut = False
             elif not held.cut:
                 held.cut = True
-                task = asyncio.create_task(self._agent.visits.cut(number))
+                task = asyncio.create_task(self.agent.visits.cut(number))
                 self._cutting.add(task)
                 task.add_done_callback(self._cutting.discard)
             if holding.renew_due(now) and number in self._leases.held and number not in self._renewing:
                 task = asyncio.create_task(self._renew(held))
                 self._renewing[number] = task
         self._turns.end_late()
+        self._addresses.cut()
 
     async def _renew(self, held: Held) -> None:
         try:
@@ -357,17 +366,21 @@ class Membership:
         finally:
             self._renewing.pop(held.number, None)
 
+    async def _tell_held(self) -> None:
+        self._holding([held.number for held in self._held.crawling()])
+
     async def _place_step(self) -> None:
-        if self._seen < {"leases", "presence"}:
-            return
+        while self._seen < {"leases", "presence"}:
+            await self._clock.sleep(min(self._about.lease / 10, self._about.look, 0.5))
         over = bool(self._why_end(True))
-        self._agent.visits.let_end(over)
+        self.agent.visits.let_end(over)
         if over:
             if self._leaving.is_set():
                 await self._presence.leave()
             for number, held in list(self._held.items()):
                 if number not in self._moving and held.stage is Stage.CRAWLING:
-                    self._move(number, self._holder.hand_over(number, ending=not self._leaving.is_set()))
+                    ending = not self._leaving.is_set()
+                    self._move(number, partial(self._holder.hand_over, number, ending=ending))
             return
         agents = {*self._presence.alive(), self.id}
         holders = {n: who for n in range(self._about.shards) if (who := self._leases.holder_of(n))}
@@ -378,10 +391,10 @@ class Membership:
         todo = plan(self.id, self._about.lease, placed, seen, self._held, self._clock.monotonic())
         for number, _ in todo.take:
             if number not in self._moving:
-                self._move(number, self._take(number))
+                self._move(number, partial(self._holder.take, number))
         for number in todo.hand_over:
             if number not in self._moving and number in ready:
-                self._move(number, self._holder.hand_over(number))
+                self._move(number, partial(self._holder.hand_over, number))
 
     async def _notice_silence(self, placed: Mapping[int, str]) -> None:
         """Say of agents that nobody hears any more where their shards go, once; and leave word for the status."""
@@ -391,15 +404,12 @@ class Membership:
             if await self._presence.bury(agent, gone):
                 self._noted(f"agent {agent} has not been heard of for {seconds:.0f} s; {gone.said()}")
 
-    async def _take(self, number: int) -> None:
-        await self._holder.take(number)
-
-    def _move(self, number: int, work: Awaitable[None]) -> None:
-        """A shard is on its way: one step at a time."""
+    def _move(self, number: int, work: Callable[[], Awaitable[object]]) -> None:
+        """A shard is on its way: one step at a time. Work is begun in its task, which may be ended before."""
 
         async def go() -> None:
             try:
-                await work
+                await work()
             except Unavailable:
                 return  # the next look tries again
             except Exception as error:
@@ -413,4 +423,4 @@ class Membership:
 
     async def _tend(self) -> None:
         if await self._rations.tend():
-            self._agent.wake()
+            self.agent.wake()

@@ -18,28 +18,29 @@ import msgspec
 from lycosa.ask.reading import CrawlReader
 from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.cluster import lease as leases
-from lycosa.cluster.control import About, Control, Report, ReportTotals, State, Wanted
-from lycosa.cluster.foreign import Foreign
-from lycosa.cluster.leases import Gone, read_said
-from lycosa.cluster.links import send_seeds
+from lycosa.cluster.control import About, Control, Report, State, Wanted, options_of
+from lycosa.cluster.foreign import Foreign, decoded
+from lycosa.cluster.leases import Gone, Said
+from lycosa.cluster.links import sow
+from lycosa.cluster.losses import lost_pages
 from lycosa.cluster.names import exchange_of, log_of, streams_of
 from lycosa.cluster.outcomes import Damaged
-from lycosa.cluster.storage import ShardStorage, Storage, TailAhead, archives
+from lycosa.cluster.storage import Restored, ShardStorage, Storage, archives, look_again
 from lycosa.cluster.storage.opening import OpenStorage, normal, open_storage
 from lycosa.cluster.tail import Piece, pieces
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
+from lycosa.crawl.acts import Act, outside, seeds_of
+from lycosa.crawl.config import Options, canonical_seeds, encode_options, with_seeds
 from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.splitting import Splitter, SplitterOptions
+from lycosa.crawl.status import ReportTotals, added
+from lycosa.crawl.steering import new_act
 from lycosa.engine.protocol import Answering, Engine, got
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles, write_whole
 from lycosa.log.reader import LogReader
-from lycosa.records import Fetched, Lost
 from lycosa.url.domains import Domains
-from lycosa.url.parts import host_of
 from lycosa.url.rules import Rules
-from lycosa.url.scope import Scope
 
 if TYPE_CHECKING:
     from lycosa.index.search import Search
@@ -51,7 +52,6 @@ _REMEMBERED = 3_600.0
 _FRESH = 15.0
 """Seconds for which a report speaks of the present: it is written every ten, whether or not anything changed."""
 _LEAST_LEASE = 1.0
-_LOOKS = 5
 
 
 class Brought(NamedTuple):
@@ -123,8 +123,9 @@ class Operator:
     ) -> None:
         """Answer for the shards whose index is in a directory of the crawl (`fetch`, then `lycosa index`), those
         that come later too, until cancelled."""
-        from lycosa.ask.indexing import indexed, shard_path
+        from lycosa.ask.indexing import DIRECTORY, indexed, shard_path
         from lycosa.cluster.searching import answer
+        from lycosa.index.ranks import RankFile
         from lycosa.index.reader import ShardReader
 
         about = await self._control.about()
@@ -134,12 +135,13 @@ class Operator:
                 f"{directory} is not of the crawl {self._engine.crawl}: `lycosa cluster fetch` makes it"
             )
         answering: dict[int, Answering] = {}
+        ranks = RankFile(DiskFiles(directory / DIRECTORY))
         try:
             while True:
                 new = [shard for shard in indexed(directory, about.shards) if shard not in answering]
                 for shard in new:
                     reader = await asyncio.to_thread(ShardReader, shard_path(directory, shard), shard)
-                    answering[shard] = await answer(self._engine.requests, reader, replica)
+                    answering[shard] = await answer(self._engine.requests, reader, replica, ranks)
                 if new:
                     answered(sorted(answering))
                 await self._clock.sleep(_NEW_SHARDS)
@@ -206,46 +208,36 @@ class Operator:
             storage = await self._storage(place, about.replicas)
             await self._control.create(about, encoded, storage, suffixes)
         await self._control.limit_pages(options.limits.pages)
-        return await self._send(about, options, Domains(suffixes), urls)
+        domains = Domains(suffixes)
+        await sow(self._engine, Splitter(about.shards, domains, about.splitter), urls)
+        return outside(options, domains, urls)
 
     async def seed(self, seeds: Sequence[str]) -> list[tuple[str, str]]:
         """Give more seeds, now; a crawl that had finished goes on. Those that are refused, and why."""
-        about = await self._control.about()
-        options = _options(await self._control.state())
-        urls = canonical_seeds(seeds, Rules.named(options.rules))
-
-        def widened(state: State) -> State:
-            value = with_seeds(_options(state), _options(state), urls)
-            encoded = encode_options(value).decode()
-            # With a new round, an end that was about to be declared is looked at anew.
-            return msgspec.structs.replace(state, options=encoded, round=state.round + 1)
-
-        # First the scope that they belong to: whoever receives a seed looks for the options once more.
-        state = await self._control.change(widened)
-        storage = await self._storage(about.storage)
-        domains = Domains(await asyncio.to_thread(storage.get, f"{self._engine.crawl}/public_suffix.dat"))
-        refused = await self._send(about, _options(state), domains, urls)
-        if state.finished:
-            await self._control.want(Wanted.RUNNING, milliseconds(self._clock))
-        return refused
-
-    async def _send(
-        self, about: About, options: Options, domains: Domains, urls: Sequence[str]
-    ) -> list[tuple[str, str]]:
-        scope = Scope(options.scope, options.near, domains)
-        splitter = Splitter(about.shards, domains, about.splitter)
-        owned: dict[int, list[str]] = {}
-        refused = []
-        for url in urls:
-            verdict = scope.judge(url, 0)
-            if not verdict.inside:
-                refused.append((url, verdict.rule))
-            owned.setdefault(splitter.shard_of(host_of(url)), []).append(url)
-        for shard, given in owned.items():
-            got(await send_seeds(self._engine.stream(exchange_of(shard)), shard, given))
-        return refused
+        return await self.act(new_act("seed", tuple(seeds)))
 
     # -- what is wanted
+
+    async def act(self, act: Act) -> list[tuple[str, str]]:
+        """Do what an operator asks (`lycosa.crawl.acts`): agents hear of it by the crawl's keys, and log it.
+
+        Returns the seeds of it that are refused, and why.
+        """
+        about, now = await self._control.about(), milliseconds(self._clock)
+        # First the scope that seeds belong to: whoever receives one looks for the options once more.
+        state = await self._control.steer(act)
+        options = options_of(state)
+        wanted = {"pause": Wanted.PAUSED, "go-on": Wanted.RUNNING, "stop": Wanted.STOPPED}.get(act.what)
+        if wanted is not None:
+            await self._control.want(wanted, now)
+        if not (urls := seeds_of(options, act)):
+            return []
+        storage = await self._storage(about.storage)
+        domains = Domains(await asyncio.to_thread(storage.get, f"{self._engine.crawl}/public_suffix.dat"))
+        await sow(self._engine, Splitter(about.shards, domains, about.splitter), urls)
+        if state.finished:
+            await self._control.want(Wanted.RUNNING, now)
+        return outside(options, domains, urls)
 
     async def start(self) -> None:
         await self._control.about()
@@ -285,7 +277,7 @@ class Operator:
         about = await self._control.about()
         try:
             state = await self._control.state()
-            word, limit = _state_word(state), _options(state).limits.pages
+            word, limit = _state_word(state), options_of(state).limits.pages
         except (Damaged, ConfigError):
             state, word, limit = State(), "damaged", 0
         reports = {n: row for n, row in (await self._control.reports()).items() if n < about.shards}
@@ -311,8 +303,8 @@ class Operator:
             **{name: sum(getattr(each, name) for each in totals) for name in _SUMMED},
             "visits": sum(row["visits"] for row in shards),
             "rate": round(sum(row["rate"] for row in shards), 3),
-            "statuses": _added(totals, "statuses"),
-            "skipped": _added(totals, "skipped"),
+            "statuses": added(row.statuses for row in totals),
+            "skipped": added(row.skipped for row in totals),
             "backlog": sum(row["backlog"] for row in shards),
             "page_limit": limit,
             "round": state.round,
@@ -328,7 +320,7 @@ class Operator:
         """Agents that live, and those that fell silent without a good-bye."""
         agents, silent = [], []
         for entry in got(await self._bucket.all("agent.*")):
-            said = read_said(entry.value or b"")
+            said = decoded(entry.value or b"", Said)
             if said is None:
                 self._foreign.note(f"the key {entry.key}", "does not say what an agent says")
                 continue
@@ -339,12 +331,10 @@ class Operator:
             elif mine or age < _REMEMBERED:
                 silent.append({"id": name, "age": age, "shards": mine, "said": ""})
         for entry in got(await self._bucket.all("gone.*")):
-            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                gone = msgspec.json.decode(entry.value or b"", type=Gone)
-                age = round(now - gone.at + gone.silent, 3)
-                if age < _REMEMBERED:
-                    name = entry.key.partition(".")[2]
-                    silent.append({"id": name, "age": age, "shards": [], "said": gone.said()})
+            gone = decoded(entry.value or b"", Gone)
+            if gone is not None and (age := round(now - gone.at + gone.silent, 3)) < _REMEMBERED:
+                name = entry.key.partition(".")[2]
+                silent.append({"id": name, "age": age, "shards": [], "said": gone.said()})
         return agents, sorted(silent, key=lambda row: str(row["id"]))
 
     async def _last(self, shard: int) -> int:
@@ -388,33 +378,18 @@ class Operator:
         self, files: DiskFiles, storage: ShardStorage, shard: int, kept: dict[str, int]
     ) -> tuple[int, int]:
         place = files.within(manifests.shard_directory(shard))
-        for look in range(_LOOKS):
-            tail = self._engine.stream(log_of(shard))
-            found: list[Piece] = [piece async for piece in pieces(tail)]
-            try:
-                restored = await asyncio.to_thread(storage.restore, place, found)
-                break
-            except TailAhead:
-                if look == _LOOKS - 1:
-                    raise
-                await asyncio.sleep(0.2)
+
+        async def look() -> Restored:
+            tail: list[Piece] = [piece async for piece in pieces(self._engine.stream(log_of(shard)))]
+            return await asyncio.to_thread(storage.restore, place, tail)
+
+        def gone() -> int:
+            records = LogReader(place.within("log")).scan(start)
+            return len(lost_pages(records, lambda name: kept.get(name, 0), 0))
+
+        restored = await look_again(look, self._clock)
         start = restored.checkpoint.position if restored.checkpoint is not None else 0
-        return restored.end, await asyncio.to_thread(_missing, LogReader(place.within("log")), start, kept)
-
-
-def _missing(log: LogReader, start: int, kept: dict[str, int]) -> int:
-    """Pages after a checkpoint whose archive file nobody has saved."""
-    gone: set[int] = set()
-    for position, record in log.scan(start):
-        if isinstance(record, Fetched) and record.stored is not None and record.stored.file not in kept:
-            gone.add(position)
-        elif isinstance(record, Lost):
-            gone.discard(record.position)
-    return len(gone)
-
-
-def _options(state: State) -> Options:
-    return decode_options(state.options.encode())
+        return restored.end, await asyncio.to_thread(gone)
 
 
 def _state_word(state: State) -> str:
@@ -423,14 +398,6 @@ def _state_word(state: State) -> str:
     if state.wanted is Wanted.STOPPED and not state.since:
         return "created"
     return str(state.wanted)
-
-
-def _added(totals: Sequence[ReportTotals], name: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for each in totals:
-        for kind, count in getattr(each, name).items():
-            found[kind] = found.get(kind, 0) + count
-    return dict(sorted(found.items()))
 
 
 def _shard_row(

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.cluster.keeping import Home
 from lycosa.cluster.machine import OwnMachine
 from lycosa.cluster.member import Member
-from lycosa.cluster.own_keeping import OwnHome
-from lycosa.crawl.status import resident
+from lycosa.crawl.status import Ahead, resident
 from lycosa.crawl.underway import Underway
 from lycosa.crawl.watchdog import Watchdog
 from lycosa.engine.local.client import LocalEngine
@@ -51,6 +51,7 @@ class Metered(msgspec.Struct):
 
     rss: int
     meters: dict[str, float]
+    ahead: list[Ahead] = []
 
 
 def name_of(number: int) -> str:
@@ -84,11 +85,10 @@ class AgentProcess:
         self._directory = directory
         self._number = number
         self._telling: set[asyncio.Task[None]] = set()
-        machine = TeamMachine(directory, agents)
         self.member = Member(
             self._reach,
-            machine,
-            OwnHome(machine.files),
+            TeamMachine(directory, agents),
+            Home(),
             name=name_of(number),
             own_name=True,
             scorer=None,
@@ -109,9 +109,7 @@ class AgentProcess:
         """Be an agent; the exit code."""
         watching = asyncio.ensure_future(self._orphaned())
         name = name_of(self._number)
-        await self._engine.requests.answer(
-            f"{METERS}.{name}", lambda _: msgspec.json.encode(Metered(resident(), self.member.read_meters()))
-        )
+        await self._engine.requests.answer(f"{METERS}.{name}", self._metered)
         try:
             await self.member.run()
             return 0
@@ -124,11 +122,18 @@ class AgentProcess:
         await self._engine.bucket.put(f"failed.{name}", msgspec.json.encode(failed))
         return 2
 
+    def _metered(self, _: bytes) -> bytes:
+        found = Metered(resident(), {})
+        if (agent := self.member.agent) is not None:
+            found = Metered(found.rss, agent.read_meters(), agent.ahead())
+        return msgspec.json.encode(found)
+
     async def _orphaned(self) -> None:
         """The supervisor is gone, and with it whoever would restart us: save what there is, and go."""
         await self._engine.gone.wait()
-        with suppress(Exception):
-            await asyncio.wait_for(self.member.commit(), _LAST_COMMIT)
+        if (agent := self.member.agent) is not None:
+            with suppress(Exception):
+                await asyncio.wait_for(agent.saver.commit(), _LAST_COMMIT)
         os._exit(1)
 
     def _left(self, error: Exception) -> str:

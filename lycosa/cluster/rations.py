@@ -15,6 +15,7 @@ from collections.abc import Callable
 from lycosa.clock import Clock
 from lycosa.cluster.control import Control
 from lycosa.cluster.outcomes import Fenced
+from lycosa.crawl.config import Limits
 from lycosa.engine.protocol import Unavailable
 
 _CHUNK = 64
@@ -104,12 +105,19 @@ class Rations:
     def reached(self) -> bool:
         return False  # whoever sees all shards says so
 
+    def change(self, limits: Limits) -> None:
+        """Another limit of pages. One that is given where there was none may be passed by what is under way."""
+        if limits.pages and not self._limit:
+            for ration in self._of.values():
+                ration.granted, ration.owes = ration.taken, True
+        self._limit = limits.pages
+
     # -- beside the crawl
 
     async def tend(self) -> bool:
         """Get what was wished for and give back what is not used; True if anything came. Waits for wishes."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wished.wait(), min(_LOOK, self._unused))
+            await asyncio.wait_for(self._wished.wait(), max(min(_LOOK, self._unused), self._unused / 4))
         self._wished.clear()
         if not self._limit:
             return False

@@ -15,11 +15,12 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from lycosa.clock import Clock
-from lycosa.cluster.control import About, Control, Ending, Report, ReportTotals, State, Wanted
+from lycosa.cluster.control import About, Control, Ending, Report, State, Wanted
 from lycosa.cluster.held import Held, HeldShards
 from lycosa.cluster.names import exchange_of
 from lycosa.cluster.streaming import StreamExchange
 from lycosa.crawl.agent import Agent
+from lycosa.crawl.status import totals_of
 from lycosa.engine.protocol import Engine, got
 
 _NEWS = 4
@@ -100,7 +101,7 @@ class ShardReporter:
     def _report_on(self, held: Held) -> Report:
         shard, number = held.shard, held.number
         assert shard is not None
-        totals = shard.totals
+        rate = held.pace.add(self._clock.monotonic(), shard.totals.fetched)
         committed = shard.log.committed == shard.log.end
         return Report(
             shard=number,
@@ -113,23 +114,9 @@ class ShardReporter:
                 self._exchange.received(number), shard.received
             ),  # the exchange may be closed already
             sent=self._exchange.sent(number),
+            acts=self._agent.options.steered.ids if shard.log.committed > shard.configured else (),
             idle=committed and self._exchange.is_quiet(number) and self._agent.is_idle(shard),
-            totals=ReportTotals(
-                at=self._clock.wall(),
-                pages=totals.pages,
-                fetches=totals.fetched,
-                bytes=totals.size,
-                links=totals.links,
-                duplicates=totals.duplicates,
-                lost=totals.lost,
-                statuses={f"{kind}xx": n for kind, n in sorted(totals.statuses.items()) if n},
-                skipped=dict(sorted(totals.skipped.items())),
-                pending=shard.frontier.pending,
-                left_behind=len(shard.left),
-                deferred=len(shard.calendar),
-                visits=self._agent.visits.of(number),
-                rate=held.pace.add(self._clock.monotonic(), totals.fetched),
-            ),
+            totals=totals_of(shard, self._agent.visits.of(number), self._clock.wall(), rate),
         )
 
     async def look_for_end(self) -> None:
@@ -185,6 +172,8 @@ def _matters(report: Report, before: Report) -> bool:
     """Whether the end of the crawl may hang on what is new."""
     if (report.epoch, report.round, report.idle) != (before.epoch, before.round, before.idle):
         return True
+    if report.acts != before.acts:
+        return True  # somebody waits for them
     return report.idle and _differs(report, before)
 
 

@@ -16,8 +16,17 @@ answered by every replica, and the first answer chooses the replica for the rest
 silent. A replica that has a newer commit says STALE, and the searcher begins anew.
 
 So a replica of a hot shard is one more process that answers for it, over an index of its own (each follows the log
-by itself; commits need not be the same). An index is a fold over the log: who takes a shard over has it made from
-the log by `lycosa index`, and answers once it is there.
+by itself; commits need not be the same). An index is a fold over the log: who takes a shard over makes it from the
+log (`lycosa.cluster.indexer`), and answers once it is there. Until then it says how far it is, in words:
+
+    subject   := "indexing." shard
+    answer    := text                                       UTF-8
+
+Two questions are among those who index: `ready` (does anybody else answer for the shard?) and `best` (what do you
+have of these contents?) are answered by every replica but the one that asks, and name no commit.
+
+**Ranks** of pages come with the hits, from whoever has them: of one rank file, which whoever indexes shard 0 makes
+of all shards' logs, and the others fetch. They are those of one index over all shards, therefore.
 
 Answers are made on the event loop: have a process of its own for them, and not that of a crawl. Of a page's text
 the first `MOST_TEXT` characters travel.
@@ -35,6 +44,7 @@ import msgspec
 import numpy as np
 import tantivy
 
+from lycosa.ask.indexing import Best, best_of
 from lycosa.engine.protocol import Answering, Requests, Unavailable, got
 from lycosa.errors import LycosaError, StorageError
 from lycosa.index.query import Dates, Filter
@@ -47,10 +57,29 @@ OK, STALE, FAILED = 0, 1, 2
 MOST_TEXT = 200_000
 SECONDS = 0.5
 _AT_ONCE = 64
+_AMONG = ("ready", "best")
+"""What those who index ask each other."""
+_COPIES = 1_000
+"""Documents of one content that are looked at."""
+_RANKS = 1_000_000
+"""Ranks that a searcher remembers."""
 
 
 def subject(shard: int) -> str:
     return f"search.{shard}"
+
+
+def progress(shard: int) -> str:
+    """Where whoever makes the index of a shard says how far that is."""
+    return f"indexing.{shard}"
+
+
+class Ready(msgspec.Struct, frozen=True, array_like=True):
+    """Somebody who answers for a shard."""
+
+    name: str
+    holds: bool
+    """Whether it is the holder of the shard."""
 
 
 # -- who has the index
@@ -59,9 +88,17 @@ def subject(shard: int) -> str:
 class Answers:
     """Answers for one shard."""
 
-    def __init__(self, reader: ShardReader, replica: str) -> None:
+    def __init__(
+        self,
+        reader: ShardReader,
+        replica: str,
+        ranks: RankFile | None = None,
+        holds: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._reader = reader
         self._replica = replica
+        self._ranks = ranks
+        self._holds = holds
         self._methods: dict[str, Callable[..., Any]] = {
             "dfs": reader.dfs,
             "counted": reader.counted,
@@ -69,7 +106,8 @@ class Answers:
             "top": self._top,
             "newest": self._newest,
             "occurrences": self._occurrences,
-            "page": self._page,
+            "pages": self._pages,
+            "copies": reader.copies,
             "column": self._column,
             "with_term": self._with_term,
         }
@@ -77,11 +115,13 @@ class Answers:
     def __call__(self, data: bytes) -> bytes | None:
         """The answer to a question; None, silence, if it is meant for another replica."""
         replica, stamp, method, arguments = msgspec.msgpack.decode(data)
-        if method != "open" and replica != self._replica:
+        if method != "open" and (replica == self._replica) is (method in _AMONG):
             return None
         try:
             if method == "open":
                 found: list[Any] = [OK, self._open()]
+            elif method in _AMONG:
+                found = [OK, self._ready() if method == "ready" else self._best(*arguments)]
             elif stamp != self._stamp():
                 found = [STALE, None]
             else:
@@ -91,28 +131,48 @@ class Answers:
         return zlib.compress(msgspec.msgpack.encode(found), 1)
 
     def _stamp(self) -> str:
-        return str(self._reader.stamp)
+        return f"{self._reader.stamp} {self._ranks.made if self._ranks is not None else 0}"
 
     def _open(self) -> Any:
         self._reader.reload()
-        return self._replica, self._stamp(), self._reader.totals, self._reader.averages
+        made = 0
+        if self._ranks is not None:
+            self._ranks.reload()
+            made = self._ranks.made
+        return self._replica, self._stamp(), self._reader.totals, self._reader.averages, made
+
+    def _ready(self) -> Ready:
+        return Ready(self._replica, self._holds())
+
+    def _best(self, digests: list[int]) -> dict[int, Best]:
+        self._reader.reload()
+        found = {digest: best_of(self._reader.with_term("digest", digest, _COPIES)) for digest in digests}
+        return {digest: best for digest, best in found.items() if best is not None}
 
     def _count(self, query: Any) -> int:
         return self._reader.count(self._made(query))
 
     def _top(self, query: Any, most: int) -> Any:
-        return _plain(self._reader.top(self._made(query), most))
+        return self._plain(self._reader.top(self._made(query), most))
 
     def _newest(self, query: Any, most: int) -> Any:
-        return _plain(self._reader.newest(self._made(query), most))
+        return self._plain(self._reader.newest(self._made(query), most))
+
+    def _plain(self, hits: Sequence[Hit]) -> Any:
+        ids = [hit.id for hit in hits]
+        ranks = self._ranks(ids) if self._ranks is not None else [0.0] * len(ids)
+        return [
+            (hit.score, (hit.address.segment_ord, hit.address.doc), hit.id, rank)
+            for hit, rank in zip(hits, ranks, strict=True)
+        ]
 
     def _occurrences(self, clauses: list[Any], hits: list[Any]) -> Any:
         made = [Hit(score, _address(at), identity) for score, at, identity in hits]
         found = self._reader.occurrences([_clause(*parts) for parts in clauses], made)
         return [(tf.tolist(), length.tolist()) for tf, length in found]
 
-    def _page(self, at: Any) -> Page:
-        return _short(self._reader.page(_address(at)))
+    def _pages(self, addresses: list[Any]) -> list[Page]:
+        return [_short(self._reader.page(_address(at))) for at in addresses]
 
     def _column(self, name: str, addresses: list[Any]) -> list[int]:
         return self._reader.column(name, [_address(at) for at in addresses])
@@ -139,10 +199,6 @@ def _clause(field: str, terms: Any, boost: float, slop: int, alike: Any) -> Clau
     return Clause(field, tuple(terms), boost, slop, tuple(map(tuple, alike)))
 
 
-def _plain(hits: Sequence[Hit]) -> Any:
-    return [(hit.score, (hit.address.segment_ord, hit.address.doc), hit.id) for hit in hits]
-
-
 def _address(at: Sequence[int]) -> Any:
     return tantivy.DocAddress(*at)
 
@@ -151,20 +207,85 @@ def _short(page: Page) -> Page:
     return msgspec.structs.replace(page, text=page.text[:MOST_TEXT])
 
 
-async def answer(requests: Requests, reader: ShardReader, replica: str) -> Answering:
+async def answer(
+    requests: Requests,
+    reader: ShardReader,
+    replica: str,
+    ranks: RankFile | None = None,
+    holds: Callable[[], bool] = lambda: False,
+) -> Answering:
     """Answer for the shard of a reader. `replica`: a name that no other index of the shard has."""
-    return got(await requests.answer(subject(reader.shard), Answers(reader, replica)))
+    return got(await requests.answer(subject(reader.shard), Answers(reader, replica, ranks, holds)))
+
+
+async def ask_ready(requests: Requests, shard: int, me: str, seconds: float = SECONDS) -> Ready | None:
+    """Who else answers for a shard."""
+    data = msgspec.msgpack.encode((me, "", "ready", ()))
+    found = await requests.ask(subject(shard), data, seconds)
+    if isinstance(found, Unavailable):
+        return None
+    outcome, value = msgspec.msgpack.decode(zlib.decompress(found))
+    return msgspec.convert(value, Ready) if outcome == OK else None
+
+
+async def ask_best(
+    requests: Requests, shard: int, me: str, digests: Sequence[int], seconds: float
+) -> dict[int, Best] | None:
+    """What a shard elsewhere has of some contents; None if nobody answers for it."""
+    data = msgspec.msgpack.encode((me, "", "best", (digests,)))
+    found = await requests.ask(subject(shard), data, seconds)
+    if isinstance(found, Unavailable):
+        return None
+    outcome, value = msgspec.msgpack.decode(zlib.decompress(found))
+    return msgspec.convert(value, dict[int, Best]) if outcome == OK else None
 
 
 # -- who searches
+
+
+class RemoteRanks:
+    """The ranks of the pages that shards elsewhere have named; `lycosa.index.ranks.StaticRanks`."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, int] = {}
+        self._ranks: dict[int, float] = {}
+
+    @property
+    def made(self) -> int:
+        """When the oldest were made that a shard has."""
+        return min(self._made.values(), default=0)
+
+    def opened(self, shard: int, made: int) -> None:
+        """A shard was opened, whose ranks were made then."""
+        if self._made.get(shard) != made or len(self._ranks) > _RANKS:
+            self._ranks.clear()
+        self._made[shard] = made
+
+    def closed(self, shard: int) -> None:
+        self._made.pop(shard, None)
+
+    def note(self, identity: int, rank: float) -> None:
+        self._ranks[identity] = rank
+
+    def reload(self) -> bool:
+        return False
+
+    def __call__(self, ids: Sequence[int]) -> list[float]:
+        return [self._ranks.get(identity, 0.0) for identity in ids]
 
 
 class RemoteShard:
     """A shard that others have the index of. Called in threads beside the loop."""
 
     def __init__(
-        self, requests: Requests, loop: asyncio.AbstractEventLoop, shard: int, seconds: float = SECONDS
+        self,
+        requests: Requests,
+        loop: asyncio.AbstractEventLoop,
+        shard: int,
+        seconds: float = SECONDS,
+        ranks: RemoteRanks | None = None,
     ) -> None:
+        self._ranks = ranks if ranks is not None else RemoteRanks()
         self._requests = requests
         self._loop = loop
         self._seconds = seconds
@@ -179,7 +300,8 @@ class RemoteShard:
         asking = self._requests.ask(subject(self.shard), data, self._seconds)
         answer = asyncio.run_coroutine_threadsafe(asking, self._loop).result()
         if isinstance(answer, Unavailable):
-            raise SilentError(self.shard, self._seconds)
+            self._ranks.closed(self.shard)
+            raise SilentError(self.shard, self._seconds, self._why() if method == "open" else "")
         outcome, value = msgspec.msgpack.decode(zlib.decompress(answer))
         if outcome == STALE:
             raise StaleError(f"shard {self.shard} has a newer commit")
@@ -187,8 +309,15 @@ class RemoteShard:
             raise StorageError(f"shard {self.shard}: {value}")
         return value
 
+    def _why(self) -> str:
+        """What whoever makes the shard's index says of it."""
+        asking = self._requests.ask(progress(self.shard), b"", self._seconds)
+        said = asyncio.run_coroutine_threadsafe(asking, self._loop).result()
+        return "" if isinstance(said, Unavailable) else said.decode("utf-8", "replace")
+
     def reload(self) -> bool:
-        replica, commit, totals, averages = self._ask("open")
+        replica, commit, totals, averages, made = self._ask("open")
+        self._ranks.opened(self.shard, made)
         if (replica, commit) == self.stamp:
             return False
         self._replica, self._commit = replica, commit
@@ -230,17 +359,25 @@ class RemoteShard:
         return int(self._ask("count", query))
 
     def top(self, query: Any, most: int) -> list[Hit]:
-        return [Hit(score, tuple(at), identity) for score, at, identity in self._ask("top", query, most)]
+        return self._hits(self._ask("top", query, most))
 
     def newest(self, query: Any, most: int) -> list[Hit]:
-        return [Hit(score, tuple(at), identity) for score, at, identity in self._ask("newest", query, most)]
+        return self._hits(self._ask("newest", query, most))
+
+    def _hits(self, rows: Any) -> list[Hit]:
+        for _, _, identity, rank in rows:
+            self._ranks.note(identity, rank)
+        return [Hit(score, tuple(at), identity) for score, at, identity, _ in rows]
 
     def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]:
         found = self._ask("occurrences", clauses, hits)
         return [Occurrences(np.array(tf, np.float64), np.array(length, np.float64)) for tf, length in found]
 
-    def page(self, address: Any) -> Page:
-        return msgspec.convert(self._ask("page", address), Page)
+    def pages(self, addresses: Sequence[Any]) -> list[Page]:
+        return msgspec.convert(self._ask("pages", addresses), list[Page])
+
+    def copies(self, digests: Sequence[int]) -> list[Page]:
+        return msgspec.convert(self._ask("copies", digests), list[Page])
 
     def column(self, name: str, addresses: list[Any]) -> list[int]:
         found: list[int] = self._ask("column", name, addresses)
@@ -257,9 +394,9 @@ def remote(
     *,
     seconds: float = SECONDS,
     language: str = "en",
-    ranks: RankFile | None = None,
 ) -> Search:
-    """Search over shards elsewhere. `ranks`: of all pages, where the searcher has them."""
+    """Search over shards elsewhere."""
     pool = ThreadPoolExecutor(min(len(shards), _AT_ONCE) or 1, "lycosa-search")
-    readers = [RemoteShard(requests, loop, shard, seconds) for shard in shards]
+    ranks = RemoteRanks()
+    readers = [RemoteShard(requests, loop, shard, seconds, ranks) for shard in shards]
     return Search(readers, ranks=ranks, language=language, each=pool.map)

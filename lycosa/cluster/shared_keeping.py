@@ -15,8 +15,9 @@ from lycosa.archive.writer import Archive
 from lycosa.clock import milliseconds
 from lycosa.cluster.control import About
 from lycosa.cluster.courier import Courier
+from lycosa.cluster.foreign import decoded
 from lycosa.cluster.held import HeldShards
-from lycosa.cluster.keeping import ShardKeeper
+from lycosa.cluster.keeping import Home, Keeping, ShardKeeper
 from lycosa.cluster.lease import Holding
 from lycosa.cluster.losses import lost_pages, since_checkpoint, valid_ends
 from lycosa.cluster.machine import Machine
@@ -27,6 +28,7 @@ from lycosa.cluster.storage.opening import OpenStorage, open_storage
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.manifest import shard_directory
 from lycosa.crawl.shard import Shard
+from lycosa.crawl.wholeness import highest
 from lycosa.engine.protocol import Engine
 from lycosa.errors import ConfigError
 from lycosa.files import Files, write_whole
@@ -34,8 +36,8 @@ from lycosa.log.reader import LogReader
 from lycosa.records import Lost
 
 
-class SharedKeeping:
-    """`lycosa.cluster.keeping.Keeping` for an agent of a cluster."""
+class SharedKeeping(Keeping):
+    """For an agent of a cluster."""
 
     def __init__(
         self,
@@ -53,9 +55,8 @@ class SharedKeeping:
         self._machine = machine
         self._files = machine.files
         self._held = held
-        self._courier = Courier(
-            archive, self._files.within("archive"), storage, engine.crawl, self._valid_ends
-        )
+        super().__init__(self._files.within("archive"))
+        self._courier = Courier(archive, self._archive, storage, engine.crawl, self._valid_ends)
 
     async def begin(self) -> dict[str, int]:
         await self._courier.doubt_all()  # what an earlier process left here
@@ -92,7 +93,7 @@ class SharedKeeping:
 
     async def _valid_ends(self) -> Mapping[str, int]:
         """Of every archive file that a log points into after its checkpoint: how far it is valid."""
-        found: dict[str, int] = {}
+        found: list[dict[str, int]] = []
         for number in range(self._about.shards):
             storage = ShardStorage(self._storage, self._engine.crawl, number)
             held = self._held.get(number)
@@ -101,13 +102,12 @@ class SharedKeeping:
                 rows = await asyncio.to_thread(list, reader.scan(held.saved))
             else:
                 rows = await since_checkpoint(self._engine.stream(log_of(number)), storage)
-            for name, end in valid_ends(rows).items():
-                found[name] = max(end, found.get(name, 0))
-        return found
+            found.append(valid_ends(rows))
+        return highest(found)
 
 
-class SharedHome:
-    """`lycosa.cluster.member.Home` of an agent of a cluster."""
+class SharedHome(Home):
+    """Of an agent of a cluster."""
 
     def __init__(self, storage: OpenStorage = open_storage, shared: str = "") -> None:
         """`storage`: opens shared storage; `shared`: where that is, if elsewhere than the crawl says."""
@@ -150,10 +150,10 @@ class SharedHome:
 def _demand_own(storage: Storage, place: str, crawl: str, about: About) -> None:
     """Refuse shared storage that holds nothing of the crawl, or a crawl of the same name."""
     try:
-        found = msgspec.json.decode(storage.get(f"{crawl}/crawl.json"), type=About).crawl
-    except (Missing, msgspec.MsgspecError, UnicodeDecodeError):
-        found = ""
-    if found != about.crawl:
+        found = decoded(storage.get(f"{crawl}/crawl.json"), About)
+    except Missing:
+        found = None
+    if found is None or found.crawl != about.crawl:
         raise ConfigError(
             f"{place} is not the shared storage of {crawl}: mount it, or say where it is (--shared)"
         )

@@ -62,12 +62,9 @@ class _Way:
 
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
-        self.known = False  # where to go on
-        self.behind = True
         self.read = 0  # behind: the log was read up to here
         self.until: int | None = None  # closing: from here on the outbox has it
         self.blocked = 0.0  # until then
-        self.busy = False  # something is being sent
 
 
 class Outgoing:
@@ -83,7 +80,11 @@ class Outgoing:
         meters: Meters,
         message_bytes: int = MESSAGE_BYTES,
         foreign: Foreign | None = None,
+        patience: float = _WAIT,
     ) -> None:
+        """`patience`: seconds after which it looks whether there is anything to send, though nobody said so."""
+        self._patience = patience
+        self._told = -1
         self._foreign = foreign or Foreign()
         self._engine = engine
         self._shard = shard
@@ -95,6 +96,12 @@ class Outgoing:
             for other in range(shards)
             if other != shard.number
         }
+        # By number, so that a commit costs a step for each receiver that it is about, and none for the others.
+        self._unknown = set(self._ways)
+        """Where to go on for these is not known yet."""
+        self._behind = set(self._ways)
+        self._busy: set[int] = set()
+        """Something is being sent to these."""
         self._asked = shard.log.end
         """Contents fetched from here on are asked about; earlier ones may have been, and are only told."""
         self._wake = asyncio.Event()
@@ -103,18 +110,19 @@ class Outgoing:
         self._answers: list[AnswersFrame] = []
         self._look_at = 0.0
         shard.outbox.shut(self._ways)
-        shard.replies = []
+        shard.listen()
 
     async def resume(self) -> Unavailable | None:
         """Find out where to go on, for every receiver for which that is told yet; for the others later."""
-        ways = [row for row in self._ways.items() if not row[1].known]
-        for start in range(0, len(ways), 32):
-            for answer in await asyncio.gather(*(self._resume(*row) for row in ways[start : start + 32])):
+        unknown = sorted(self._unknown)
+        for start in range(0, len(unknown), 32):
+            for answer in await asyncio.gather(*map(self._resume, unknown[start : start + 32])):
                 if answer is not None:
                     return answer
         return None
 
-    async def _resume(self, other: int, way: _Way) -> Unavailable | None:
+    async def _resume(self, other: int) -> Unavailable | None:
+        way = self._ways[other]
         position = await way.sender.resume()
         if position is None:
             entry = await self._engine.bucket.get(cursors_of(other))
@@ -126,45 +134,39 @@ class Outgoing:
             way.sender.position = told.cursors.get(self._shard.number, 0)
         elif isinstance(position, Unavailable):
             return position
-        way.known = True
-        self._fall_behind(way)
+        self._unknown.discard(other)
+        self._fall_behind(other)
         return None
 
     async def _resume_late(self) -> None:
         """Look again for where to go on, if that was not told yet."""
         now = self._clock.monotonic()
-        if now >= self._look_at and not all(way.known for way in self._ways.values()):
+        if self._unknown and now >= self._look_at:
             self._look_at = now + _UNKNOWN
             await self.resume()
 
     def committed(self) -> None:
         """A commit has ended: more may travel."""
         shard = self._shard
-        if shard.replies:
-            ready = [row for row in shard.replies if row[0] < shard.log.committed]
-            shard.replies = [row for row in shard.replies if row[0] >= shard.log.committed]
-            self._answers += [
-                AnswersFrame(shard.number, asker, position, known) for position, asker, known in ready
-            ]
-        self._wake.set()
+        self._answers += [
+            AnswersFrame(shard.number, asker, position, known)
+            for position, asker, known in shard.take_replies(shard.log.committed)
+        ]
+        if shard.log.committed != self._told:  # else nothing more may travel than before
+            self._told = shard.log.committed
+            self._wake.set()
 
     @property
     def sent(self) -> int:
         """Everything that the log holds before this has been sent to everybody."""
-        least = self._shard.log.committed
-        if len(self._shard.outbox):
-            least = min(least, min((way.sender.position for way in self._ways.values()), default=least))
-        for way in self._ways.values():
-            if way.behind:
-                least = min(least, way.read)
-            elif way.busy:
-                least = min(least, way.sender.position)
-        return least
+        ways, outbox = self._ways, self._shard.outbox
+        late = [ways[other].read for other in self._behind]
+        waiting = {*outbox.owners(), *self._busy} - self._behind
+        return min([self._shard.log.committed, *late, *(ways[other].sender.position for other in waiting)])
 
     @property
     def quiet(self) -> bool:
-        busy = any(way.behind or way.busy for way in self._ways.values())
-        return not busy and not self._answers and not self._shard.replies
+        return not (self._behind or self._busy or self._answers or self._shard.replies)
 
     # -- beside the crawl
 
@@ -173,7 +175,7 @@ class Outgoing:
         while True:
             if not await self.step():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), 0.2 if self._behind() else _WAIT)
+                    await asyncio.wait_for(self._wake.wait(), 0.2 if self._behind else self._patience)
             self._wake.clear()
 
     async def step(self) -> bool:
@@ -184,14 +186,11 @@ class Outgoing:
         await self._send_answers()
         return busy
 
-    def _behind(self) -> bool:
-        return any(way.behind for way in self._ways.values())
-
-    def _fall_behind(self, way: _Way) -> None:
-        shard = self._shard
-        other = next(number for number, each in self._ways.items() if each is way)
-        shard.outbox.shut([other])
-        way.behind, way.until, way.read = True, None, way.sender.position
+    def _fall_behind(self, other: int) -> None:
+        self._shard.outbox.shut([other])
+        way = self._ways[other]
+        self._behind.add(other)
+        way.until, way.read = None, way.sender.position
 
     async def _send_live(self) -> None:
         shard = self._shard
@@ -199,26 +198,28 @@ class Outgoing:
         sends: list[Awaitable[bool]] = []
         due = self._heartbeats.is_due(committed)
         for other in self._ways if due else shard.outbox.owners():
-            way = self._ways[other]
-            if way.behind:
+            if other in self._behind:
                 continue
             rows = shard.outbox.take(other, committed)
             asks = shard.outbox.take_asks(other, committed)
-            if rows or asks or committed - way.sender.position >= every(len(self._ways)):
-                sends.append(self._send(way, committed, rows, asks))
+            if rows or asks or committed - self._ways[other].sender.position >= every(len(self._ways)):
+                self._busy.add(other)  # from now on: the sending begins a moment later
+                sends.append(self._send(other, committed, rows, asks))
         await asyncio.gather(*sends)
         if due:
-            self._heartbeats.looked([w.sender.position for w in self._ways.values() if not w.behind])
+            live = self._ways.keys() - self._behind
+            self._heartbeats.looked([self._ways[other].sender.position for other in live])
 
-    async def _send(self, way: _Way, end: int, rows: Sequence[Row], asks: Sequence[tuple[int, int]]) -> bool:
-        way.busy = True
+    async def _send(self, other: int, end: int, rows: Sequence[Row], asks: Sequence[tuple[int, int]]) -> bool:
+        way = self._ways[other]
+        self._busy.add(other)
         try:
             refused = await way.sender.send(end, rows, asks, self._asked)
         finally:
-            way.busy = False
+            self._busy.discard(other)
         if refused is not None:
             way.blocked = self._clock.monotonic() + _BLOCKED
-            self._fall_behind(way)
+            self._fall_behind(other)
             return False
         self._links.add(len(rows))
         return True
@@ -237,12 +238,9 @@ class Outgoing:
     async def _mend(self) -> bool:
         """Read back a little of what was not sent; False if there is nothing to do now."""
         now = self._clock.monotonic()
-        open_ways = [
-            (n, way) for n, way in self._ways.items() if way.behind and way.known and way.blocked <= now
-        ]
-        if not open_ways:
-            return False
-        return await self._step(open_ways)
+        late = [(other, self._ways[other]) for other in sorted(self._behind - self._unknown)]
+        open_ways = [(other, way) for other, way in late if way.blocked <= now]
+        return bool(open_ways) and await self._step(open_ways)
 
     async def _step(self, ways: Sequence[tuple[int, _Way]]) -> bool:
         shard = self._shard
@@ -253,8 +251,9 @@ class Outgoing:
                 way.until = shard.log.end
                 shard.outbox.reopen([other])
             if way.until is not None and way.read >= way.until:
-                way.behind, way.until = False, None
-        late = [(other, way) for other, way in ways if way.behind]
+                way.until = None
+                self._behind.discard(other)
+        late = [(other, way) for other, way in ways if other in self._behind]
         ready = [(other, way) for other, way in late if way.read < committed]
         if not ready:
             return len(late) < len(ways)
@@ -278,7 +277,7 @@ class Outgoing:
         rows = [row for row in found.rows.get(other, ()) if row[0] >= way.read]
         asks = [row for row in found.digests.get(other, ()) if row[0] >= way.read]
         if not (rows or asks or stop - way.sender.position >= every(len(self._ways))) or await self._send(
-            way, stop, rows, asks
+            other, stop, rows, asks
         ):
             way.read = stop
 
@@ -296,8 +295,13 @@ class Incoming:
         woken: Callable[[], None],
         refresh: Callable[[], Awaitable[None]],
         foreign: Foreign | None = None,
+        patience: float = _WAIT,
     ) -> None:
-        """`stream`: the shard's own. `refresh`: look for newer options of the crawl, before seeds are judged."""
+        """`stream`: the shard's own. `refresh`: look for newer options of the crawl, before seeds are judged.
+
+        `patience`: seconds that a look at the stream waits for something.
+        """
+        self._patience = patience
         self._shard = shard
         self._clock = clock
         self._links = meters.counter("exchange.links_in")
@@ -327,7 +331,7 @@ class Incoming:
     async def run(self) -> None:
         """Take in what comes, until cancelled."""
         while True:
-            if isinstance(await self.step(_WAIT), Unavailable):
+            if isinstance(await self.step(self._patience), Unavailable):
                 await self._clock.sleep(0.2)
 
     async def step(self, seconds: float, most: int = 64) -> int | Unavailable:
@@ -341,20 +345,20 @@ class Incoming:
             elif one.sender == SEEDS:
                 await self._sow(one)
             else:
-                self._receive(one)
-            await asyncio.sleep(0)
+                await self._receive(one)
         self._taken = max(self._taken, self._reader.received)
         if arrived:
             self._woken()
         await self._purge()
         return len(arrived)
 
-    def _receive(self, one: Arrival) -> None:
+    async def _receive(self, one: Arrival) -> None:
+        """A message, some links at a time: it may have ten thousand. With the last of them it counts as had."""
         shard = self._shard
         self._links.add(len(one.rows))
         at = milliseconds(self._clock)
         for _ in receiving(shard, one.sender, one.cursor, one.rows, at, one.asks, sequence=one.sequence):
-            pass  # all at once: a message is applied whole
+            await asyncio.sleep(0)
         self._kept.append((shard.log.end - 1, one.sequence))
 
     async def _sow(self, one: Arrival) -> None:
@@ -414,10 +418,6 @@ class StreamExchange:
     @property
     def is_behind(self) -> bool:
         return False
-
-    @property
-    def quiet(self) -> bool:
-        return all(out.quiet for out in self._out.values())
 
     def add(self, number: int, out: Outgoing, incoming: Incoming) -> None:
         """Begin with a shard that we hold; `out` knows where to go on."""

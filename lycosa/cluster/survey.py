@@ -18,7 +18,7 @@ import msgspec
 
 from lycosa.crawl.manifest import shard_directory
 from lycosa.crawl.snapshots import missing_files, snapshot_claims
-from lycosa.crawl.wholeness import cursor_claims, missing, refuse
+from lycosa.crawl.wholeness import cursor_claims, highest, missing, refuse
 from lycosa.files import Files
 from lycosa.log import snapshot
 from lycosa.log.reader import LogReader
@@ -81,8 +81,4 @@ def demand_whole(files: Files, found: Mapping[int, Surveyed]) -> None:
 
 def archive_ends(found: Mapping[int, Surveyed]) -> dict[str, int]:
     """How far each archive file is known to the logs."""
-    ends: dict[str, int] = {}
-    for row in found.values():
-        for name, end in row.archive_ends.items():
-            ends[name] = max(end, ends.get(name, 0))
-    return ends
+    return highest(row.archive_ends for row in found.values())

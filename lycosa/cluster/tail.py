@@ -32,6 +32,7 @@ Positions span both: segments on storage up to the end of the last one, then thi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
@@ -45,6 +46,9 @@ MESSAGE_BYTES = 512 << 10
 _EPOCH, _FIRST, _COUNT = "Lycosa-Epoch", "Lycosa-First", "Lycosa-Count"
 _SEGMENT, _PART = "Lycosa-Segment", "Lycosa-Part"
 _ACK = 2.0
+_WAIT = 5.0
+AT_ONCE = 8
+"""Messages that are checked between two breaths of the loop: four megabytes, some milliseconds."""
 _PATIENCE = 30.0
 
 
@@ -91,7 +95,7 @@ class Assembler:
     """Messages in, whole pieces out."""
 
     def __init__(self, stream: str = "the log") -> None:
-        self._stream = stream
+        self.stream = stream
         self._parts: list[bytes] = []
         self._head = (0, 0)
         self.epoch = 0
@@ -123,7 +127,7 @@ class Assembler:
 
     def _wrong(self, message: Message, what: str) -> StorageError:
         return StorageError(
-            f"message {message.sequence} of the stream {self._stream} {what}; nothing behind it can be read"
+            f"message {message.sequence} of the stream {self.stream} {what}; nothing behind it can be read"
         )
 
 
@@ -173,6 +177,8 @@ class Tail:
         reading = self._stream.read()
         try:
             return await self._claim(reading, epoch, take)
+        except Unavailable as away:
+            return away
         finally:
             await reading.close()
 
@@ -181,22 +187,12 @@ class Tail:
     ) -> Fenced | Full | Unavailable | None:
         assembler = Assembler(self._stream.name)
         while True:
-            ends = await self._stream.ends()
-            if isinstance(ends, Unavailable):
-                return ends
-            while reading.last < ends.last:
-                messages = await reading.next(self._patience)
-                if isinstance(messages, Unavailable):
-                    return messages
-                if not messages:
-                    return Unavailable(f"{self._stream.name} does not give what it has")
-                for message in messages:
-                    piece = assembler.take(message)
-                    if piece is not None:
-                        self._note(piece)
-                        take(piece)
-                if assembler.epoch > epoch:
-                    return Fenced(f"{self._stream.name} belongs to epoch {assembler.epoch}, not {epoch}")
+            last = got(await self._stream.ends()).last
+            async for piece in pieces_to(reading, last, assembler, self._patience):
+                self._note(piece)
+                take(piece)
+            if assembler.epoch > epoch:
+                return Fenced(f"{self._stream.name} belongs to epoch {assembler.epoch}, not {epoch}")
             self._last, self._epoch = reading.last, epoch
             refused = await self._send(self.committed, 0, self.sealed, "1/1", b"")
             if isinstance(refused, Fenced):
@@ -297,19 +293,26 @@ class Tail:
         return keep
 
 
-async def pieces(stream: Stream, *, wait: float = 5.0) -> AsyncIterator[Piece]:
+async def pieces(stream: Stream) -> AsyncIterator[Piece]:
     """What a tail holds now, without claiming it: for status, `log` and tests. `Unavailable` is raised."""
     reading = stream.read()
-    assembler = Assembler(stream.name)
     try:
         last = got(await stream.ends()).last
-        while reading.last < last:
-            messages = got(await reading.next(wait))
-            if not messages:
-                raise Unavailable(f"{stream.name} does not give what it has")
-            for message in messages:
-                piece = assembler.take(message)
-                if piece is not None:
-                    yield piece
+        async for piece in pieces_to(reading, last, Assembler(stream.name)):
+            yield piece
     finally:
         await reading.close()
+
+
+async def pieces_to(
+    reading: Reading, last: int, assembler: Assembler, wait: float = _WAIT
+) -> AsyncIterator[Piece]:
+    """What a tail has up to a sequence, read on. `Unavailable` is raised."""
+    while reading.last < last:
+        messages = got(await reading.next(wait, AT_ONCE))
+        if not messages:
+            raise Unavailable(f"{assembler.stream} does not give what it has")
+        for message in messages:
+            if (piece := assembler.take(message)) is not None:
+                yield piece
+        await asyncio.sleep(0)

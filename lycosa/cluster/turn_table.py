@@ -107,7 +107,7 @@ class TurnTable:
 
 
 class Owned(Protocol):
-    """The hosts of a shard: its frontier."""
+    """The hosts of a shard."""
 
     def claim(self, host: str, now: float) -> bool: ...
     def end(self, host: str, ready: float) -> None: ...

@@ -7,6 +7,10 @@ The holder of shard N answers, and only while its lease lets it fetch: a holder 
 nothing, so that it and its successor never both do (the successor waits one expiry besides, unless it was left the
 turns that are out, see `turn_table`). No answer means no turn: the asker tries later. A turn is nobody's right,
 only the way to be polite. `ready`: when a host whose turn is given back may be asked again.
+
+A visit's turn is renewed from half its time on. If nobody answers, no request begins after three quarters of it,
+and the one that is under way is broken off: its server may be slower than the turn lasts. The last quarter is for
+clocks that are apart: the owner's may be faster than ours.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from collections.abc import Callable
 import msgspec
 
 from lycosa.clock import Clock
-from lycosa.cluster.foreign import Foreign
+from lycosa.cluster.foreign import Foreign, decoded
 from lycosa.cluster.turn_table import Granted, HostTable, Later, Left, Owned, TurnTable, owner_of
 from lycosa.engine.protocol import Answering, Requests, Unavailable, got
 
@@ -146,6 +150,8 @@ class Turn:
         self.name = name
         self.who = who
         self.until = until
+        self.task = asyncio.current_task()
+        """Whoever asked for it, and uses it."""
 
 
 class TurnAsker:
@@ -184,9 +190,8 @@ class TurnAsker:
         answer = await self._requests.ask(self._subject(name), data, _ANSWER)
         if isinstance(answer, Unavailable):
             return Later(_AGAIN)  # if it was granted after all, it runs out
-        try:
-            reply = msgspec.json.decode(answer, type=_Reply)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        reply = decoded(answer, _Reply)
+        if reply is None:
             return Later(_AGAIN)
         if not reply.granted:
             return Later(max(reply.seconds, 0.01))
@@ -235,7 +240,16 @@ class TurnAddresses:
     def has(self, address: str) -> bool:
         """Whether our turn lasts for another request."""
         turn = self._turns.get(address)
-        return turn is not None and self._clock.monotonic() < turn.until - self._expiry / 4
+        return turn is not None and self._lasts(turn)
+
+    def _lasts(self, turn: Turn) -> bool:
+        return self._clock.monotonic() < turn.until - self._expiry / 4
+
+    def cut(self) -> None:
+        """Break off the visits whose turns could not be renewed: another agent may be given the address soon."""
+        for turn in self._turns.values():
+            if turn.task is not None and not self._lasts(turn):
+                turn.task.cancel()
 
     async def renew(self) -> None:
         """Turns of long visits go on."""

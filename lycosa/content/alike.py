@@ -1,9 +1,10 @@
 """Which earlier pages are like this one, and how much? An index of sketches with a memory limit.
 
-Each page is a *row*: its key, its simhash and its 128 bins (144 bytes, in the file `rows`, in the order of
-coming). Rows are found by *entries*, 64 bits each: a 32-bit hash above, the number of the row below. A page has
-one entry for each of its 42 bands (see `sketches`), by which pages that are like it find it, and one for its
-key, by which it is found to be removed.
+Each page is a *row*: its key, its place (any 64 bits of its owner's, for instance where its record is), its simhash
+and its 128 bins (152 bytes, in the file `rows`, in the order of coming). Rows are found by *entries*, 64 bits each:
+a 32-bit hash above, the number of the row below. A page has one entry for each of its 42 bands (see `sketches`), by
+which pages that are like it find it, and one for its key. A page that is added *hidden* has only the last: it is
+kept, and `find` does not give it. So of many pages that are alike one can stand for all (see `clusters`).
 
 Entries are first kept in memory, in a hash table; when that has used up the limit, they are sorted into a *run*:
 
@@ -16,8 +17,8 @@ A page that is removed, or added again, loses its bit among the *live* rows; its
 answer is checked against the rows, so that a wrong join of hashes costs a read and is never in an answer.
 
 `save` makes everything durable and gives it a name: `manifest.json`, the last file written. An index that is
-opened is what it was when it was last saved; whoever adds from a log adds from there on. Cost: 490 bytes a page
-on disk.
+opened is what it was when it was last saved; whoever adds from a log adds from there on, and has a `note` in the
+manifest for how far that was. Cost: 500 bytes a page on disk, 160 for a hidden one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from lycosa.content.sketch_kernels import BANDS
 from lycosa.content.sketches import Sketch, similarities
 from lycosa.files import Files, write_whole
 
-ROW: Final = np.dtype([("key", "<u8"), ("simhash", "<u8"), ("least", "u1", 128)])
+ROW: Final = np.dtype([("key", "<u8"), ("place", "<u8"), ("simhash", "<u8"), ("least", "u1", 128)])
 FENCE: Final = 512
 FAN: Final = 4
 _EACH = BANDS + 1
@@ -51,6 +52,8 @@ class Alike(msgspec.Struct, frozen=True, gc=False):
     """Estimated Jaccard similarity of their shingles."""
     distance: int
     """Bits in which their simhashes differ."""
+    place: int = 0
+    """What its owner has given with it."""
 
 
 class _Run:
@@ -73,22 +76,18 @@ class _Run:
     def slice(self, start: int, end: int) -> Any:
         return np.frombuffer(self.files.read_at(self.name, 8 * start, 8 * (end - start)), "<u8")
 
-    def rows_of(self, hashes: Any) -> list[Any]:
+    def rows_of(self, hashes: Any) -> Any:
         """The numbers of rows that have an entry of one of these hashes."""
-        found = []
-        fences = self.fences
-        firsts = np.searchsorted(fences, hashes, "left") - 1
-        lasts = np.searchsorted(fences, hashes, "right")
-        for value, first, last in zip(hashes, np.maximum(firsts, 0), lasts, strict=True):
-            # A hash that fills whole blocks belongs to a page that is everywhere: a few blocks of it are enough.
-            last = min(int(last), int(first) + 4)
-            block = self.slice(int(first) * FENCE, min(self.count, last * FENCE))
-            low, high = np.searchsorted(
-                block, [np.uint64(value) << np.uint64(32), (np.uint64(value) + np.uint64(1)) << np.uint64(32)]
-            )
-            if high > low:
-                found.append(block[low:high] & np.uint64(0xFFFFFFFF))
-        return found
+        firsts = np.maximum(np.searchsorted(self.fences, hashes, "left") - 1, 0)
+        # A hash that fills whole blocks belongs to a page that is everywhere: a few blocks of it are enough.
+        lasts = np.minimum(np.searchsorted(self.fences, hashes, "right"), firsts + 4)
+        parts = [
+            self.files.read_at(self.name, 8 * FENCE * first, 8 * FENCE * (last - first))
+            for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
+        ]
+        entries = np.frombuffer(b"".join(parts), "<u8")
+        wanted = np.repeat(hashes, [len(part) // 8 for part in parts])
+        return entries[entries >> np.uint64(32) == wanted] & np.uint64(0xFFFFFFFF)
 
 
 class AlikeIndex:
@@ -102,11 +101,13 @@ class AlikeIndex:
         """Rows that are in the file."""
         self._live = np.zeros(1024, np.bool_)
         self._made = 0
+        self.note: Any = None
+        """What was saved with it last, of plain values."""
         self._clear()
         if files.exists("manifest.json"):
             said = msgspec.json.decode(files.read("manifest.json"))
             self._runs = [_Run(files, name, count) for name, count in said["runs"]]
-            self._sealed, self._made = said["rows"], said["made"]
+            self._sealed, self._made, self.note = said["rows"], said["made"], said.get("note")
             bits = np.frombuffer(files.read(said["live"]), np.uint8)
             self._live = np.unpackbits(bits).astype(np.bool_)
             files.truncate("rows", self._sealed * ROW.itemsize)
@@ -123,7 +124,7 @@ class AlikeIndex:
         self._nexts = np.empty(self._room * _EACH, np.int32)
         self._heads = np.full(slots, -1, np.int32)
         self._tail = np.empty(self._room, ROW)
-        self._count = 0
+        self._count = self._used = 0
 
     def __len__(self) -> int:
         """Pages that are in it."""
@@ -136,8 +137,9 @@ class AlikeIndex:
         parts = (self._entries, self._nexts, self._heads, self._tail, self._live)
         return fences + sum(part.nbytes for part in parts)
 
-    def add(self, key: int, sketch: Sketch) -> None:
-        """Add a page, or what it is now. A page without words is not in the index."""
+    def add(self, key: int, sketch: Sketch, place: int = 0, *, hidden: bool = False) -> None:
+        """Add a page, or what it is now. A page without words is not in the index. `hidden`: it is not found by
+        others that are like it."""
         self.remove(key)
         if not sketch.least:
             return
@@ -147,18 +149,23 @@ class AlikeIndex:
         if number >= len(self._live):
             self._live = np.concatenate([self._live, np.zeros(len(self._live), np.bool_)])
         row = self._tail[self._count]
-        row["key"], row["simhash"] = key, sketch.simhash
+        row["key"], row["place"], row["simhash"] = key, place, sketch.simhash
         row["least"] = np.frombuffer(sketch.least, np.uint8)
-        hashes = np.append(_hashes(sketch), _key_hash(key)).astype(np.uint64)
-        kernels.put(
-            self._entries,
-            self._nexts,
-            self._heads,
-            self._count * _EACH,
-            hashes << np.uint64(32) | np.uint64(number),
-        )
+        bands = np.zeros(0, np.uint64) if hidden else _hashes(sketch)
+        hashes = np.append(bands, _key_hash(key)).astype(np.uint64)
+        fresh = hashes << np.uint64(32) | np.uint64(number)
+        kernels.put(self._entries, self._nexts, self._heads, self._used, fresh)
+        self._used += len(fresh)
         self._count += 1
         self._live[number] = True
+
+    def get(self, key: int) -> tuple[Sketch, int] | None:
+        """The sketch of a page, without its bands, and its place; None if it is not there."""
+        numbers = self._candidates(np.array([_key_hash(key)], np.uint64))
+        for row in self._rows(numbers):
+            if row["key"] == np.uint64(key):
+                return Sketch(int(row["simhash"]), row["least"].tobytes()), int(row["place"])
+        return None
 
     def remove(self, key: int) -> bool:
         """Forget a page; whether it was there."""
@@ -176,7 +183,12 @@ class AlikeIndex:
         rows = self._rows(numbers)
         like = similarities(sketch.least, rows["least"])
         found = [
-            Alike(int(rows["key"][n]), float(like[n]), (int(rows["simhash"][n]) ^ sketch.simhash).bit_count())
+            Alike(
+                int(rows["key"][n]),
+                float(like[n]),
+                (int(rows["simhash"][n]) ^ sketch.simhash).bit_count(),
+                int(rows["place"][n]),
+            )
             for n in np.nonzero(like >= least)[0]
         ]
         return sorted(found, key=lambda one: (-one.similarity, one.distance, one.key))[:most]
@@ -185,9 +197,7 @@ class AlikeIndex:
         """The numbers of live rows that have an entry of one of these hashes."""
         near = np.empty(4096, np.uint64)
         count = kernels.get(self._entries, self._nexts, self._heads, hashes << np.uint64(32), near)
-        parts = [near[:count]]
-        for run in self._runs:
-            parts += run.rows_of(hashes)
+        parts = [near[:count], *(run.rows_of(hashes) for run in self._runs)]
         numbers = np.unique(np.concatenate(parts)).astype(np.int64)
         return numbers[self._live[numbers]]
 
@@ -207,7 +217,7 @@ class AlikeIndex:
         """What is in memory becomes a run."""
         if self._count == 0:
             return
-        entries = np.sort(self._entries[: self._count * _EACH])
+        entries = np.sort(self._entries[: self._used])
         self._runs.append(self._write([entries[self._live[entries & np.uint64(0xFFFFFFFF)]]]))
         out = self._files.append("rows")
         out.write(self._tail[: self._count].tobytes())
@@ -249,8 +259,9 @@ class AlikeIndex:
         whole = self._write(merged())
         self._runs = [run for run in self._runs if run not in runs] + [whole]
 
-    def save(self) -> None:
-        """Make all that was added durable."""
+    def save(self, note: Any = None) -> None:
+        """Make all that was added durable, and the note with it."""
+        self.note = note
         self._seal()
         before = self._files.read("manifest.json") if self._files.exists("manifest.json") else b""
         self._made += 1
@@ -261,6 +272,7 @@ class AlikeIndex:
             "made": self._made,
             "live": live,
             "runs": [[run.name, run.count] for run in self._runs],
+            "note": note,
         }
         write_whole(self._files, "manifest.json", msgspec.json.encode(said))
         if before:
@@ -269,6 +281,13 @@ class AlikeIndex:
             for name in [old["live"], *(name for name, _ in old["runs"])]:
                 if name not in kept:
                     self._files.remove(name)
+
+
+def note_of(files: Files) -> Any:
+    """The note of the index in a directory, which somebody else may be adding to; None if there is none."""
+    if not files.exists("manifest.json"):
+        return None
+    return msgspec.json.decode(files.read("manifest.json")).get("note")
 
 
 def _hashes(sketch: Sketch) -> Any:

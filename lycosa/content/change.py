@@ -14,6 +14,12 @@ Bytes are no signal: nearly every byte change of a real page is a date, a counte
   rotate.
 
 A digest of 0 says that there is no content. Digests have no seed and can be compared between crawls.
+`content_words` is what it is a digest of, in plain Python: two versions are the same if their blocks have the same
+words, in whatever order the blocks stand.
+
+The text that is indexed and shown (`main_text`) is another thing, and a comparison of it word by word would give
+other answers: a model chooses its blocks by what stands around them, so that a change in one place takes a block
+elsewhere in or out, and it keeps dates, counters and ids. A change must not depend on either.
 
 Links are a signal of their own (`links_digest`): a page whose text stays and whose links change is a hub that
 leads to new pages. How much has changed (`version_of`, `Version.like`) is told by sketches of the main text, for
@@ -22,16 +28,20 @@ whoever can afford to have it; the digest is made without (about 100 µs for 22 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from lycosa.content import change_kernels as kernels
+from lycosa.content.block_kernels import END, START, WORDS
 from lycosa.content.blocks import Blocks, octets
 from lycosa.content.main_text import main_text
 from lycosa.content.sketches import Sketch, sketch
+
+_TIMES, _UNITS = frozenset(kernels._TIMES.split()), frozenset(kernels._UNITS.split())
+_LETTERS_C2 = frozenset((0xA2, 0xA3, 0xA5, 0xAA, 0xB2, 0xB3, 0xB9, 0xBA))
 
 
 def content_digest(page: str | bytes, charset: str = "utf-8") -> int:
@@ -40,6 +50,99 @@ def content_digest(page: str | bytes, charset: str = "utf-8") -> int:
     chosen = np.empty(len(blocks), np.bool_)
     kernels.choose(blocks.rows, blocks.elements, chosen)
     return int(kernels.digest(blocks.octets, blocks.rows, chosen))
+
+
+def content_words(page: str | bytes, charset: str = "utf-8") -> list[list[str]]:
+    """Of each block that counts, the words of its normal form; blocks of which nothing is left are left out."""
+    blocks = Blocks(octets(page, charset))
+    chosen = np.empty(len(blocks), np.bool_)
+    kernels.choose(blocks.rows, blocks.elements, chosen)
+    text = blocks.octets.tobytes()
+    rows = blocks.rows[chosen][:, [START, END, WORDS]].tolist()
+    return [found for start, end, words in rows if (found := _normal(text[start:end], words >= kernels.FEW))]
+
+
+def _normal(text: bytes, prose: bool) -> list[str]:
+    """The normal form of a block, as `change_kernels.normal` hashes it."""
+    found: list[str] = []
+    number = ""  # one that waits for the word after it
+    after_number = after_unit = False
+    for word, kind in _tokens(text, prose):
+        if number and kind != "nothing":
+            if kind not in ("unit", "time"):
+                found.append(number)
+            number = ""
+        if kind in ("word", "kept") or (kind == "unit" and not after_number):
+            found.append(word)
+        elif kind == "number" and not after_unit:
+            number = word
+        after_unit, after_number = kind in ("unit", "time"), kind in ("number", "time")
+    return [*found, number] if number else found
+
+
+def _tokens(text: bytes, prose: bool) -> Iterator[tuple[str, str]]:
+    """The tokens of a block, each with its kind."""
+    at = 0
+    while at < len(text):
+        word, letters, figures, points, parts, signs, at = _token(text, at)
+        at += 1
+        if figures and letters:
+            if letters + figures < kernels.LONG:  # else it is an id
+                yield word, "kept"
+        elif figures:
+            if signs or (points == 1 and not parts):
+                yield word, "kept"
+            else:
+                is_date = parts or (points > 1 and figures >= 6) or not prose
+                yield word, "time" if is_date else "number"
+        elif letters:
+            yield word, "time" if word in _TIMES else "unit" if word in _UNITS else "word"
+
+
+def _token(text: bytes, at: int) -> tuple[str, int, int, int, int, int, int]:
+    """The next token, what it is made of, and where it ends."""
+    word = bytearray()
+    letters = figures = points = parts = signs = 0
+    while at < len(text):
+        byte = text[at : at + 1].lower()
+        before_figure = text[at + 1 : at + 2].isdigit()
+        if byte.isalpha():
+            letters += 1
+        elif byte.isdigit():
+            figures += 1
+        elif byte == b"$":
+            signs += 1
+        elif byte >= b"\x80":
+            if text[at : at + 2] == b"\xe2\x80" and at + 2 < len(text):
+                at += 2
+                break
+            if byte == b"\xc2" and at + 1 < len(text) and text[at + 1] not in _LETTERS_C2:
+                at += 1
+                break
+            letters += 1
+        elif figures and not letters and before_figure:
+            if byte == b",":
+                at += 1
+                continue
+            if byte not in b".:/-":
+                break
+            points += byte == b"."
+            parts += byte != b"."
+        elif figures and byte == b"%":
+            signs += 1
+        elif byte == b"'" and letters:
+            at += 1
+            continue
+        elif byte == b"&":
+            end = text.find(b";", at + 1, at + 11)
+            if end >= 0 and b" " not in text[at:end]:
+                at = end
+            break
+        else:
+            break
+        word += byte
+        at += 1
+    return word.decode("utf-8", "replace"), letters, figures, points, parts, signs, at
 
 
 def links_digest(urls: Iterable[str]) -> int:

@@ -19,6 +19,7 @@ from lycosa.content.block_kernels import (
     WORDS,
 )
 from lycosa.content.name_kernels import MARKS, hash_of
+from lycosa.content.sketch_kernels import mixed
 
 _TIMES = (
     "january february march april may june july august september october november december jan feb mar apr jun "
@@ -60,7 +61,6 @@ def _set(words: str) -> Any:
 _TIME_KEYS, _UNIT_KEYS = _set(_TIMES), _set(_UNITS)
 _FNV = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
-_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def _mask(names: str) -> Any:
@@ -92,16 +92,6 @@ def _has(keys: Any, value: Any) -> bool:
             return True
         at = (at + 1) & 1023
     return False
-
-
-@njit(cache=True, nogil=True)
-def mixed(value: Any) -> Any:
-    """All bits of a hash depend on all others."""
-    value ^= value >> np.uint64(30)
-    value *= _MIX_1
-    value ^= value >> np.uint64(27)
-    value *= _MIX_2
-    return value ^ (value >> np.uint64(31))
 
 
 @njit(cache=True, nogil=True)

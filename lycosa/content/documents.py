@@ -32,7 +32,7 @@ from typing import Final
 import msgspec
 
 from lycosa.content.blocks import decode
-from lycosa.content.main_text import Block, MainText, clean, main_text
+from lycosa.content.main_text import MainText, clean, main_text
 
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 PLAIN: Final = frozenset(
@@ -123,7 +123,7 @@ def text_of(body: bytes, media: str, charset: str = "utf-8", limits: Limits = LI
 def _plain(title: str, text: str) -> MainText:
     """Paragraphs are blocks."""
     parts = (clean(part) for part in re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n").replace("\r", "\n")))
-    return MainText(clean(title), [Block(part) for part in parts if part])
+    return MainText(clean(title), [part for part in parts if part])
 
 
 def _xml(text: str) -> MainText:

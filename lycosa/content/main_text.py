@@ -25,13 +25,14 @@ from __future__ import annotations
 import re
 import struct
 from functools import cache
+from itertools import compress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
-from lycosa.content import feature_kernels, tree_kernels
+from lycosa.content import feature_kernels, text_kernels, tree_kernels
 from lycosa.content.block_kernels import ABOVE, CHARS, ELEMENT, LINKED, TAG, WORDS
 from lycosa.content.blocks import Blocks, octets
 from lycosa.content.name_kernels import MARKS, TAGS
@@ -43,7 +44,10 @@ FEW: Final = 12
 """Words below which a main text is doubtful."""
 
 _MODEL = Path(__file__).with_name("main_text.model")
-_HEADINGS = {TAGS[f"h{level}"]: level for level in range(1, 7)}
+_H1 = TAGS["h1"]
+_LEVELS: Any = np.zeros(len(TAGS), np.int64)
+_LEVELS[[TAGS[f"h{level}"] for level in range(1, 7)]] = range(1, 7)
+_SEPARATOR = chr(text_kernels.SEPARATOR)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 _ELSEWHERE = sum(1 << MARKS.index(name) for name in ("nav", "footer", "navigation", "foot", "overlay"))
 
@@ -62,7 +66,11 @@ class MainText(msgspec.Struct, frozen=True):
     title: str
     """The title element's text."""
 
-    blocks: list[Block]
+    texts: list[str]
+    """Its blocks."""
+
+    levels: list[int] = []
+    """Of each block the level of the heading that it is; 0: it is none. Empty: there are no headings."""
 
     language: str = ""
     """The root element's language, as given."""
@@ -73,12 +81,17 @@ class MainText(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """All blocks, a line each (more, where there are line breaks within one)."""
-        return "\n".join(block.text for block in self.blocks)
+        return "\n".join(self.texts)
+
+    @property
+    def blocks(self) -> list[Block]:
+        levels = self.levels or [0] * len(self.texts)
+        return list(map(Block, self.texts, levels))
 
     @property
     def headings(self) -> list[str]:
         """The texts of its headings."""
-        return [block.text for block in self.blocks if block.level]
+        return list(compress(self.texts, self.levels))
 
 
 class Trees:
@@ -154,21 +167,38 @@ def chosen(blocks: Blocks) -> Any:
 def main_text(page: str | bytes, charset: str = "utf-8") -> MainText:
     """The main text of an HTML page; never raises."""
     blocks = Blocks(octets(page, charset))
-    tags = blocks.elements[:, TAG]
-    found = []
-    for number in chosen(blocks).tolist():
-        text = _without_mark(clean(blocks.text(number)))
-        if text:
-            found.append(Block(text, _HEADINGS.get(int(tags[blocks.rows[number, ELEMENT]]), 0)))
-    return MainText(clean(blocks.title), found, blocks.language, _first_heading(blocks, tags))
+    tags = blocks.elements[:, TAG][blocks.rows[:, ELEMENT]]
+    numbers = chosen(blocks)
+    texts, strange = _gathered(blocks, numbers)
+    levels = _LEVELS[tags[numbers]].tolist()
+    if strange and "" in texts:
+        levels = [level for level, text in zip(levels, texts, strict=True) if text]
+        texts = list(filter(None, texts))
+    return MainText(clean(blocks.title), texts, levels, blocks.language, _first_heading(blocks, tags))
+
+
+def _gathered(blocks: Blocks, numbers: Any) -> tuple[list[str], bool]:
+    """The texts of some blocks, cleaned, and whether some may be empty."""
+    if not len(numbers):
+        return [], False
+    out = np.empty(len(blocks.octets) + len(numbers), np.uint8)
+    odd = np.empty(len(numbers), np.bool_)
+    length, strange = text_kernels.gather(blocks.octets, blocks.rows, numbers, out, odd)
+    texts = out[:length].tobytes().decode("utf-8", "replace").split(_SEPARATOR)
+    if strange:
+        for at in np.flatnonzero(odd).tolist():
+            texts[at] = plain_text(blocks, int(numbers[at]))
+    return texts, bool(strange)
+
+
+def plain_text(blocks: Blocks, number: int) -> str:
+    """The text of one block, cleaned."""
+    return _without_mark(clean(blocks.text(number)))
 
 
 def _first_heading(blocks: Blocks, tags: Any) -> str:
-    first = [tag for tag, level in _HEADINGS.items() if level == 1]
-    if not len(blocks):
-        return ""
-    numbers = np.flatnonzero(np.isin(tags[blocks.rows[:, ELEMENT]], first))
-    return _without_mark(clean(blocks.text(int(numbers[0])))) if len(numbers) == 1 else ""
+    numbers = np.flatnonzero(tags == _H1)
+    return plain_text(blocks, int(numbers[0])) if len(numbers) == 1 else ""
 
 
 def _without_mark(text: str) -> str:

@@ -57,9 +57,10 @@ class Said:
         if without is not None:
             bare = _again(blocks, chosen, whole, text, without)
         pictures = np.array([xxh3_64_intdigest(each.encode()) for each in media], np.uint64)
+        entire = np.concatenate([whole[:count], pictures])
         return Said(
-            np.concatenate([whole[:count], pictures]),
-            np.concatenate([bare[:count], pictures]),
+            entire,
+            entire if bare is whole else np.concatenate([bare[:count], pictures]),
             np.concatenate([words[:count], np.full(len(media), _MEDIA, np.int64)]),
         )
 
@@ -75,7 +76,7 @@ class Said:
         return Said(one, one, np.full(1, FEW, np.int64))
 
 
-def _again(blocks: Blocks, chosen: Any, whole: Any, text: bytes, without: bytes) -> Any:
+def _again(blocks: Blocks, chosen: Any, whole: Any, text: bytes, without: bytearray) -> Any:
     """The hashes of the blocks of another text of the same length; only of those in which it differs."""
     stripped = np.frombuffer(without, np.uint8)
     places = np.flatnonzero(np.frombuffer(text, np.uint8) != stripped)
@@ -89,7 +90,7 @@ def _again(blocks: Blocks, chosen: Any, whole: Any, text: bytes, without: bytes)
     return bare
 
 
-def _without(text: bytes, words: Sequence[bytes]) -> bytes | None:
+def _without(text: bytes, words: Sequence[bytes]) -> bytearray | None:
     """A text in lower case, with blanks in the place of some words; None if it has none of them."""
     found: bytearray | None = None
     for word in words:
@@ -100,7 +101,7 @@ def _without(text: bytes, words: Sequence[bytes]) -> bytes | None:
                 found = found or bytearray(text)
                 found[at:end] = b" " * len(word)
             at = text.find(word, end)
-    return None if found is None else bytes(found)
+    return found
 
 
 class Memory:
@@ -112,17 +113,14 @@ class Memory:
     def meet(self, said: Said, place: str) -> float:
         """The share of a page's words that is new in a place (a site or a domain), which knows them from now on."""
         salt = np.uint64(xxh3_64_intdigest(place.encode("utf-8", "surrogatepass")))
-        words = said.words.sum()
-        fresh = np.ones(len(said.words), np.bool_)
-        places = []
-        for hashes in (said.whole, said.bare):
-            mixed = (hashes ^ salt) * np.uint64(0x9E3779B97F4A7C15)
-            slots = ((mixed >> np.uint64(20)) & _PLACE).astype(np.intp)
-            marks = (mixed >> np.uint64(40)).astype(np.uint32) | np.uint32(1 << 31)
-            fresh &= (self._table[slots] != marks) & (hashes != 0)
-            places.append((slots, marks))
-        for slots, marks in places:
-            self._table[slots] = marks
+        words, count = said.words.sum(), len(said.words)
+        hashes = said.whole if said.bare is said.whole else np.concatenate((said.whole, said.bare))
+        mixed = (hashes ^ salt) * np.uint64(0x9E3779B97F4A7C15)
+        slots = ((mixed >> np.uint64(20)) & _PLACE).astype(np.intp)
+        marks = (mixed >> np.uint64(40)).astype(np.uint32) | np.uint32(1 << 31)
+        unmet = (self._table[slots] != marks) & (hashes != 0)
+        fresh = unmet[:count] & unmet[-count:] if count else unmet
+        self._table[slots] = marks
         # A block without its URL's words may be all gone: then it said nothing else.
         return float(said.words[fresh].sum() / words) if words else 0.0
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 import msgspec
 
 
+class VariantOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules about URLs that lead to the same page: whether those that are sure are gone by."""
+
+    apply: bool = False
+
+
 class TrapOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Patterns of URLs that keep giving nothing new: whether they are quarantined, and which never are."""
 

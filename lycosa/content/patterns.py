@@ -6,6 +6,8 @@
     http://a.test/**?*                              site: everything of the site, with or without a query
     *.a.test                                        hosts: sites of the domain from which nothing was fetched yet
 
+A shape that no other URL can have (no number, no id, no query) is no pattern: it would be counted once.
+
 A path is written with at most `SEGMENTS` segments; the rest is `**`. What traps look like is part of a shape, so
 that it is counted apart from the ordinary pages around it:
 
@@ -36,6 +38,9 @@ _MIXED = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9a-zA-Z_-]{12,}")
 _HOST = re.compile(
     r"(?:www\.(?:[a-z0-9-]+\.)+[a-z]{2,}|(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|info|test))(?::[0-9]+)?"
 )
+_ENDINGS = frozenset(("com", "org", "net", "edu", "gov", "info", "test"))
+_ODD = re.compile(r"[0-9*?]")
+_ANY = "~~"
 _DATED = re.compile(r"\b0-0\b|/0/0(?:/|\b)|\b0000-00\b")
 _SESSION = re.compile(
     r"(?:^|[?,])(?:sid|s|phpsessid|jsessionid|session_?id|sess(?:ion)?|cfid|cftoken)(?:,|$)", re.I
@@ -70,6 +75,7 @@ class Pattern(NamedTuple):
         return 1 if _DATED.search(text) or "/*/" in text else 0
 
 
+@lru_cache(maxsize=1024)
 def _segment(text: str) -> str:
     if "." in text and _HOST.fullmatch(text):
         return "{host}"
@@ -80,7 +86,38 @@ def _segment(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def patterns_of(url: str) -> tuple[Pattern, ...]:
-    """The patterns of a URL within its site, the finest first, each once."""
+    """The patterns of a URL within its site, the finest first, each once; none that only this URL can have."""
+    cut = url.rindex("/") + 1
+    name = url[cut:]
+    if _ODD.search(name) is None and not name.startswith("www."):
+        dot = name.rfind(".")
+        found = _below(url[:cut], name[dot:] if dot >= 0 else "")
+        if found is not None and name not in found.words:
+            return found.patterns
+    return patterns_plain(url)
+
+
+class _Below(NamedTuple):
+    """The pages of a folder whose names say nothing."""
+
+    words: frozenset[str]
+    """Its segments; a page of such a name repeats one."""
+    patterns: tuple[Pattern, ...]
+
+
+@lru_cache(maxsize=4096)
+def _below(folder: str, ending: str) -> _Below | None:
+    """What such pages have in common; None if their names are part of their patterns."""
+    if "?" in folder or ending[1:] in _ENDINGS or len(folder) + len(ending) > LENGTH // 2:
+        return None
+    patterns = patterns_plain(f"{folder}{_ANY}{ending}")
+    if any(_ANY in pattern.text for pattern in patterns):
+        return None
+    return _Below(frozenset(folder.split("/")) - {""}, patterns)
+
+
+def patterns_plain(url: str) -> tuple[Pattern, ...]:
+    """The same, whatever is odd about the URL."""
     start = url.find("/", url.find("://") + 3)
     site, rest = url[:start], url[start:]
     path, mark, query = rest.partition("?")
@@ -105,18 +142,11 @@ def patterns_of(url: str) -> tuple[Pattern, ...]:
     below = "/**" if len(segments) > 1 else ""
     first = f"{site}/{shapes[0]}{below}{asked}{flags}"
     whole = f"{site}/**{asked}{flags}"
-    if first == fine:
-        return (
-            Pattern(Level.FINE, _short(fine)),
-            Pattern(Level.FOLDER, _short(folder)),
-            Pattern(Level.SITE, whole),
-        )
-    return (
-        Pattern(Level.FINE, _short(fine)),
-        Pattern(Level.FOLDER, _short(folder)),
-        Pattern(Level.FIRST, _short(first)),
-        Pattern(Level.SITE, whole),
-    )
+    found = [Pattern(Level.FINE, _short(fine))] if fine != url or _ODD.search(rest) else []
+    found.append(Pattern(Level.FOLDER, _short(folder)))
+    if first != fine:
+        found.append(Pattern(Level.FIRST, _short(first)))
+    return (*found, Pattern(Level.SITE, whole))
 
 
 def _short(text: str) -> str:

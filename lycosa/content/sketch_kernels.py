@@ -27,6 +27,7 @@ _BYTE = np.uint64(0xFF)
 
 @njit(cache=True, nogil=True)
 def mixed(value: Any) -> Any:
+    """All bits of a hash depend on all others."""
     value ^= value >> np.uint64(30)
     value *= _MIX_1
     value ^= value >> np.uint64(27)

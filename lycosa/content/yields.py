@@ -1,11 +1,16 @@
 """Traps by yield: which patterns of URLs keep giving nothing new. A fold over the log, with a limit of memory.
 
-Every fetch counts in the patterns of its URL (`patterns`), as one that gave something new or as one that did
-not: the `gain` of its record says which, or that nobody looked. A pattern from which `patience` looks in a row
-gave nothing is to be quarantined; half as many are enough for a pattern with a query or a date, a third for one
-that looks like a trap by itself, and a whole site takes twice as many. A pattern that gave something new before
-is given two looks more for each time it did (`EARNED`, up to `CREDIT`). Of the patterns of a URL the finest
-goes first, and what it explains does not count against the coarser ones any more.
+A trap has no end, and gives nothing new: each of its pages leads to more of them. Many real pages give nothing new
+either (a manual of a thousand functions that differ in a name), but they have an end: some index leads to them, and
+they lead back. So a page is *barren* for a pattern if it said nothing new and linked to a URL of that pattern which
+had not been met before. One that said nothing new and led nowhere has *ended*.
+
+Every fetch counts in the patterns of its URL (`patterns`) as new, barren or ended: the `gain` of its record says
+which, or that nobody looked. A pattern is to be quarantined after `patience` looks that were barren, with none
+between them that gave something new, and no more than as many that ended; half as many are enough for a pattern
+with a query or a date, a third for one that looks like a trap by itself, and a whole site takes twice as many. A
+pattern that gave something new before is given two looks more for each time it did (`EARNED`, up to `CREDIT`). Of
+the patterns of a URL the finest goes first, and what it explains does not count against the coarser ones any more.
 
     quarantine      a Learned record, with the evidence; from then on its URLs are skipped, with a record each
     test            after 4, 8, 16, 32 ... of them one is fetched after all
@@ -14,8 +19,11 @@ goes first, and what it explains does not count against the coarser ones any mor
 The hosts of a domain are a pattern, too (`*.a.test`): only the first page of a site counts there, as new if it is
 new in the domain, and only sites of which nothing was fetched are skipped. That is what stops a farm of hosts.
 
-**Who is looked at.** To look costs as much as to read the page, so from the third page of a pattern on the first
-`LOOKS` are looked at, then one in `SAMPLE`, and all of them once a look found nothing.
+**Who is looked at.** To look costs as much as to read the page, so of a pattern the third and the fourth page are
+looked at (the sixth and the seventh, if it is a folder and nothing about it looks like a trap), two more (from the
+13th on, if nothing does), then one in `SAMPLE`; but for the first two only if they lead to unknown URLs of their
+site. Once a look was barren, all that lead on are looked at, and one that does not counts as ended, whatever it
+says. From half the patience on every page is looked at: nothing new is overlooked just before a quarantine.
 
 The table has at most `rows` patterns; those not met for longest go first. An operator may release patterns for good
 (`TrapOptions.release`): their URLs are never held, and count in no pattern.
@@ -24,6 +32,7 @@ The table has at most `rows` patterns; those not met for longest go first. An op
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import IntEnum
 from typing import Final
 
 import msgspec
@@ -35,6 +44,9 @@ ROWS: Final = 1 << 16
 """Patterns that all shards of a crawl together keep."""
 LOOKS: Final = 4
 SAMPLE: Final = 8
+FIRST: Final = 2
+FOLDER: Final = 5
+PLAIN: Final = 12
 EARNED: Final = 2
 CREDIT: Final = 200
 PAYS: Final = 2
@@ -42,8 +54,38 @@ PAYS: Final = 2
 _EXAMPLES = 3
 _PIECE = 2_000
 
-NOT_JUDGED, NOTHING, ON_SITE, NEW = range(4)
-"""The gain of a fetch: nobody looked; nothing new on its site; new there, but not in its domain; new."""
+NOT_JUDGED, NOTHING, ON_SITE, NEW, NOTHING_IN_FOLDER, NOTHING_IN_FIRST, NOTHING_ON_SITE, ENDED = range(8)
+"""The gain of a fetch: nobody looked; nothing new on its site; new there, but not in its domain; new. `NOTHING` is
+of a page that led to unknown URLs of its finest pattern, the others that say so to some of a coarser one; `ENDED`:
+to none."""
+_BARREN = {
+    NOTHING: Level.FINE,
+    NOTHING_IN_FOLDER: Level.FOLDER,
+    NOTHING_IN_FIRST: Level.FIRST,
+    NOTHING_ON_SITE: Level.SITE,
+}
+
+
+def nothing_new(url: str, unknown: Iterable[str]) -> int:
+    """The gain of a page that said nothing new and links to these URLs, which were not met before."""
+    own = [pattern.text for pattern in patterns_of(url)]
+    levels = [pattern.level for pattern in patterns_of(url)]
+    shared = [
+        own.index(pattern.text) for each in unknown for pattern in patterns_of(each) if pattern.text in own
+    ]
+    if not shared:
+        return ENDED
+    finest = levels[min(shared)]
+    return next(gain for gain, level in _BARREN.items() if level >= finest)
+
+
+class Look(IntEnum):
+    """Whether somebody wants to know what a page gave."""
+
+    NO = 0
+    IF_IT_LEADS_ON = 1  # only if it links to URLs of its site that were not met before
+    OR_IT_ENDED = 2  # only if it does; else it has ended
+    YES = 3
 
 
 class Row(msgspec.Struct, array_like=True):
@@ -60,6 +102,7 @@ class Row(msgspec.Struct, array_like=True):
     examples: list[str] = []
     why: str = ""
     gains: int = 0  # looks that found something new
+    ended: int = 0  # looks since the last of them that found nothing, and led to nothing of the kind
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -109,20 +152,31 @@ class Yields:
 
     # -- questions
 
-    def wants(self, url: str, key: int, domain: str, is_first: bool) -> bool:
+    def wants(self, url: str, key: int, domain: str, is_first: bool) -> Look:
         """Whether what a fetch gave should be looked at. `is_first`: it is the first page of its site."""
         if not self._options.quarantine:
-            return False
+            return Look.NO
+        found = Look.NO
         for pattern in self._patterns(url, domain, is_first):
             row = self._rows.get(pattern.text)
             if row is None:
                 continue
-            if row.quarantined or row.barren:
-                return True
-            often = row.pages >= 2 and pattern.level is not Level.SITE
-            if often and (row.looked < LOOKS or key % SAMPLE == 0):
-                return True
-        return False
+            if row.quarantined:
+                return Look.YES
+            if row.barren:
+                if pattern.level is Level.HOSTS or 2 * row.barren >= self._patience(pattern, row):
+                    return Look.YES
+                found = Look.OR_IT_ENDED
+            elif pattern.level is Level.SITE or row.pages < 2 or (row.looked >= LOOKS and key % SAMPLE):
+                continue
+            elif pattern.level is Level.HOSTS:
+                return Look.YES
+            elif row.looked < FIRST:
+                if pattern.level is not Level.FOLDER or row.pages >= FOLDER or pattern.suspicion:
+                    return Look.YES
+            elif row.pages >= PLAIN or pattern.suspicion:
+                found = max(found, Look.IF_IT_LEADS_ON)
+        return found
 
     def holds(self, url: str, domain: str, is_first: bool) -> str | None:
         """The quarantined pattern of a URL, if it has one."""
@@ -140,9 +194,9 @@ class Yields:
 
     def proves(self, url: str, source: str) -> bool:
         """Whether a link leads to a pattern other than that of the page `source`, and one that gives new things."""
-        own = {pattern.text for pattern in patterns_of(source)[:2]}
-        for pattern in patterns_of(url)[:2]:
-            row = self._rows.get(pattern.text)
+        own = {pattern.text for pattern in patterns_of(source) if pattern.level <= Level.FOLDER}
+        for pattern in patterns_of(url):
+            row = self._rows.get(pattern.text) if pattern.level <= Level.FOLDER else None
             if row is not None and row.looked and not row.barren and not row.quarantined:
                 return pattern.text not in own
         return False
@@ -176,13 +230,12 @@ class Yields:
             row = self._touch(pattern)
             row.pages += 1
             if gain:
-                self._look(
-                    pattern, row, url, gain == NEW or (gain == ON_SITE and row.level is not Level.HOSTS)
-                )
+                self._look(pattern, row, url, gain)
             if row.quarantined:
                 return  # a test: it says nothing of the coarser patterns
 
-    def _look(self, pattern: Pattern, row: Row, url: str, is_news: bool) -> None:
+    def _look(self, pattern: Pattern, row: Row, url: str, gain: int) -> None:
+        is_news = gain == NEW or (gain == ON_SITE and row.level is not Level.HOSTS)
         row.looked += 1
         if row.quarantined:
             row.tests += 1
@@ -192,9 +245,12 @@ class Yields:
             return
         if is_news:
             row.gains += 1
-            row.barren = 0
+            row.barren = row.ended = 0
             row.examples = []
             self._due.pop(pattern.text, None)
+            return
+        if gain == ENDED or _BARREN.get(gain, Level.HOSTS) > row.level:
+            row.ended += 1
             return
         row.barren += 1
         row.examples = [*row.examples[-_EXAMPLES + 1 :], url]
@@ -203,12 +259,16 @@ class Yields:
 
     def _is_spent(self, pattern: Pattern, row: Row) -> bool:
         """Whether a pattern is to be quarantined."""
+        return row.barren >= self._patience(pattern, row) and row.barren >= row.ended
+
+    def _patience(self, pattern: Pattern, row: Row) -> int:
+        """How many barren looks are enough."""
         patience = self._options.patience
         if pattern.level is Level.HOSTS:
             patience //= 2
         else:
             patience = patience // (pattern.suspicion + 1) * (2 if pattern.level is Level.SITE else 1)
-        return row.barren >= patience + min(EARNED * row.gains, CREDIT)
+        return patience + min(EARNED * row.gains, CREDIT)
 
     def note_held(self, pattern: str) -> None:
         """A URL of a quarantined pattern was skipped."""
@@ -231,21 +291,26 @@ class Yields:
         for coarser in patterns_of(examples[-1]) if examples else ():
             other = self._rows.get(coarser.text)
             if other is not None and coarser.level > level and not other.quarantined:
-                other.barren, other.examples = 0, []
+                other.barren, other.ended, other.examples = 0, 0, []
                 self._due.pop(coarser.text, None)
 
     def _free(self, pattern: str) -> None:
         row = self._rows[pattern]
-        row.quarantined, row.barren, row.paid, row.why, row.examples = False, 0, 0, "", []
+        row.quarantined, row.barren, row.ended, row.paid, row.why, row.examples = False, 0, 0, 0, "", []
         self._quarantined.discard(pattern)
 
     def _touch(self, pattern: Pattern) -> Row:
-        row = self._rows.pop(pattern.text, None)
+        text, rows = pattern.text, self._rows
+        row = rows.get(text)
         if row is None:
             row = Row(pattern.level)
-            while len(self._rows) >= self._most:
+            while len(rows) >= self._most:
                 self._forget_one()
-        self._rows[pattern.text] = row
+        elif 2 * len(rows) < self._most:  # no need yet to know which was met last
+            return row
+        else:
+            del rows[text]
+        rows[text] = row
         return row
 
     def _forget_one(self) -> None:
@@ -267,7 +332,7 @@ class Yields:
         for text, holds in sorted(self._due.items(), key=lambda row: self._rows[row[0]].level)[:1]:
             row = self._rows[text]
             why = (
-                f"{row.barren} pages in a row gave nothing new, of {row.pages} fetched"
+                f"{row.barren} pages gave nothing new but URLs of their kind, of {row.pages} fetched"
                 if holds
                 else f"{row.paid} tests in a row gave something new, of {row.tests}; {row.held} URLs were skipped"
             )
@@ -292,7 +357,7 @@ class Yields:
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
-            self.returning, rows = msgspec.msgpack.decode(piece, type=tuple[int, list[tuple[str, Row]]])
+            self.returning, rows = _decode_rows(piece)
             self._rows.update(rows)
         self._quarantined = {text for text, row in self._rows.items() if row.quarantined}
         for text, row in self._rows.items():
@@ -308,3 +373,7 @@ def _level(pattern: str, examples: list[str]) -> Level:
             if each.text == pattern:
                 return each.level
     return Level.FINE
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_rows = msgspec.msgpack.Decoder(tuple[int, list[tuple[str, Row]]]).decode

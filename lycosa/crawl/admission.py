@@ -42,7 +42,7 @@ from lycosa.frontier.sydney.left_behind import OTHERS
 from lycosa.frontier.sydney.room import ALL, PER_URL, permuted
 from lycosa.log.log import Log
 from lycosa.records import Fetched, LinkKind, Links, Received, Record, Robots, Seeded, Waiting
-from lycosa.seen.protocol import Keys, Merging
+from lycosa.seen.protocol import Keys
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of
 from lycosa.url.scope import Scope
@@ -50,8 +50,12 @@ from lycosa.url.scope import Scope
 REDIRECT = int(LinkKind.REDIRECT)
 LEAST = 8
 """Links that a record gives when its shard has nothing else to do, however full the memory is."""
+ANSWERS = 500
+"""URLs that the store has answered for that are put into the frontier between two breaths of the loop."""
 _RECORDS = 8
 """Records come back to between two breaths of the loop: each takes some hundreds of microseconds."""
+_OUTSIDE = 4096
+"""Links outside the scope that a shard remembers: menus and footers lead to the same few from every page."""
 RETURNS = 64
 """A record of very many links gives a share such that it is come back to about so often."""
 
@@ -94,6 +98,8 @@ class LinkRules(NamedTuple):
     scope: Scope
     follow: NDArray[np.bool_]  # by the byte of `Links.kinds`
     max_hops: int
+    outside: set[int]
+    """Keys of links that this scope leaves out at any depth: the last ones met, at most `_OUTSIDE`."""
 
 
 class Offer(NamedTuple):
@@ -175,8 +181,10 @@ class Admission:
             return
         keys, hosts = self._keyer.scan(found.links.urls)
         rows = np.flatnonzero(self._wanted(found, keys))
+        if found.depths is None:
+            rows = self.not_outside(keys, rows)
         if len(rows):
-            offer = self._sift(found, keys, hosts, rows, foreign)
+            offer = self.sift_rows(found, keys, hosts, rows, foreign)
             self._send([offer], position)
             self.admit(offer, position)
 
@@ -189,7 +197,7 @@ class Admission:
             return None
         keys, hosts = self._keyer.scan(found.links.urls)
         rows = np.arange(len(keys)) if found.depths is not None else np.flatnonzero(self._followed(found))
-        offer = self._sift(found, keys, hosts, rows, True)
+        offer = self.sift_rows(found, keys, hosts, rows, True)
         return offer if offer.links else None
 
     def offer_again(self, offers: Sequence[tuple[int, Offer]], sent_at: int) -> None:
@@ -206,10 +214,6 @@ class Admission:
             at += len(offer.rows)
             rows, items = [offer.rows[row] for row in new], [offer.items[row] for row in new]
             self.admit(offer._replace(rows=rows, items=items), position)
-
-    def fits(self, links: int) -> bool:
-        """Whether so many links can enter without a question."""
-        return self._sampler.t(self._room.fill) >= links and self._room.urls_left(0.5) >= links
 
     def admit(self, offer: Offer, position: int) -> None:
         """Have a record's own links enter, as many as may."""
@@ -241,16 +245,28 @@ class Admission:
         followed: NDArray[np.bool_] = self.rules.follow[np.frombuffer(found.links.kinds, np.uint8)]
         return followed
 
-    def _sift(self, found: Found, keys: Keys, hosts: Keys, rows: NDArray[np.intp], foreign: bool) -> Offer:
+    def not_outside(self, keys: Keys, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Those of some rows that are not known to be outside the scope at any depth."""
+        assert self.rules is not None
+        outside = self.rules.outside
+        if not outside or not len(rows):
+            return rows
+        return rows[[key not in outside for key in keys[rows].tolist()]]
+
+    def sift_rows(
+        self, found: Found, keys: Keys, hosts: Keys, rows: NDArray[np.intp], foreign: bool
+    ) -> Offer:
         """Of some links those in scope."""
         assert self.rules is not None
         scope, max_hops, shard_of_url = self.rules.scope, self.rules.max_hops, self._splitter.shard_of_url
         lines = found.links.urls.split(b"\n")
         chosen: list[int] = rows.tolist()
         urls = [lines[row].decode("ascii") for row in chosen]
-        own, depths = found.depths is not None, found.depths
+        depths = found.depths  # given with links that were received: those are ours
         if depths is None:
             within = scope.all_inside(urls, found.depth)
+            if not scope.too_deep(found.depth):
+                self._remember([row for row, inside in zip(chosen, within, strict=True) if not inside], keys)
         else:
             within = [scope.inside(url, depths[row]) for row, url in zip(chosen, urls, strict=True)]
         mine: list[int] = []
@@ -261,7 +277,7 @@ class Admission:
         ):
             if not inside or (hops := found.hops_of(row)) > max_hops:
                 continue
-            owner = self._number if own else shard_of_url(host, url)
+            owner = shard_of_url(host, url) if depths is None else self._number
             if owner == self._number:
                 mine.append(row)
                 items.append(Waiting(url, key, found.depth_of(row), hops))
@@ -269,17 +285,28 @@ class Admission:
                 leaving.append((owner, row, Waiting(url, key, found.depth_of(row), hops)))
         return Offer(found, keys, hosts, mine, items, leaving)
 
+    def _remember(self, rows: list[int], keys: Keys) -> None:
+        """These links are outside, whichever page they stand on: they need not be judged again."""
+        assert self.rules is not None
+        outside = self.rules.outside
+        if len(outside) + len(rows) > _OUTSIDE:
+            outside.clear()
+        outside.update(keys[rows[:_OUTSIDE]].tolist())
+
     def _send(self, offers: Sequence[Offer], at: int) -> None:
         """Have the links of other shards leave, as found at a position of the log."""
-        leaving: list[tuple[int, Row]] = []
-        for offer in offers:
-            kinds = offer.found.links.kinds
-            for owner, row, item in offer.leaving:
-                hint = self.hint(offer.found, row, item)
-                leaving.append((owner, Row(at, item.url, kinds[row], item.depth, item.hops, hint)))
+        leaving = [pair for offer in offers for pair in self.leaving(offer, at)]
         if leaving:
             keys = np.array([item.key for offer in offers for _, _, item in offer.leaving], np.uint64)
             self._outbox.add(keys, leaving)
+
+    def leaving(self, offer: Offer, at: int) -> list[tuple[int, Row]]:
+        """The links of other shards as they leave, as found at a position of the log: whose, and what."""
+        found, kinds = offer.found, offer.found.links.kinds
+        return [
+            (owner, Row(at, item.url, kinds[row], item.depth, item.hops, self.hint(found, row, item)))
+            for owner, row, item in offer.leaving
+        ]
 
     @property
     def is_sighted(self) -> bool:
@@ -350,17 +377,6 @@ class Admission:
         sighting = self._sighting(found, [offer.rows[index] for index in chunk])
         seen = self._links.found if found.depths is None else self._links.received
         told = [unpack_hint(found.hints[offer.rows[index]])[1] for index in chunk] if found.hints else None
-        return self.offer_items(seen, keys, items, sighting, told)
-
-    def offer_items(
-        self,
-        seen: Merging,
-        keys: Keys,
-        items: Sequence[Waiting],
-        sighting: Sighting | None = None,
-        told: Sequence[int | None] | None = None,
-    ) -> int:
-        """Offer URLs to the store (or to the cache before it), room or not; `told` are levels that are known."""
         answer = seen.offer(keys, _Payloads(items, self._order, sighting, told))
         if len(answer.new):
             new = answer.new.tolist()
@@ -483,7 +499,7 @@ class Admission:
         keys, hosts = self._keyer.scan(found.links.urls)
         rows = _group(keys, hosts, entry.position, queue, own)[entry.cursor :]
         rows = rows[self._wanted(found, keys)[rows]]
-        offer = self._sift(found, keys, hosts, rows, False)
+        offer = self.sift_rows(found, keys, hosts, rows, False)
         if offer.rows:
             t = self._sampler.back(self._room.fill) if self._room.may_grow(self._number) else 0
             t = max(t, min(t, 1) * (len(keys) // RETURNS), least)

@@ -18,11 +18,12 @@ from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.content.yields import ROWS, Yields
 from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
+from lycosa.crawl.acts import latest, resumed
 from lycosa.crawl.admission import Shared
 from lycosa.crawl.blaming import Blame
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.chores import Chores
-from lycosa.crawl.config import Options, canonical_seeds, decode_options, with_seeds
+from lycosa.crawl.config import Options, canonical_seeds, decode_options, renders, with_seeds
 from lycosa.crawl.content_seen import ContentSeen
 from lycosa.crawl.delivery import Exchange, OwnExchange
 from lycosa.crawl.gauges import show
@@ -42,6 +43,7 @@ from lycosa.crawl.running import Agent as Agent
 from lycosa.crawl.running import End as End
 from lycosa.crawl.saving import Ledger, OwnDisk, Saver
 from lycosa.crawl.scheduling import Scheduler
+from lycosa.crawl.sessions import Sessions
 from lycosa.crawl.shard import ContentIndex, Shard, followed_kinds
 from lycosa.crawl.shard_set import ShardSet
 from lycosa.crawl.sites import SiteTable
@@ -102,8 +104,6 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = ""
     """Goes into the names of the agent's archive files."""
-    owned: Sequence[int] = ()
-    """The shards that it begins with."""
     size: int = 1
     """How many agents share the crawl's visits and its bandwidth."""
     exchange: Exchange | None = None
@@ -142,6 +142,10 @@ def build(
     """
     alone = team is None
     team = team or Team()
+    if renders(options):
+        from lycosa.render.browser import find
+
+        find(options.render.browser)  # before there is a directory
     clock = clock or SystemClock()
     meters = meters or Meters()
     manifest = manifests.open_or_create(files, milliseconds(clock), shards, hash_seed, splitter)
@@ -249,7 +253,7 @@ def build(
 
     pulse = Pulse(clock)
     shards_here = ShardSet(options, split, clock)
-    for number in range(manifest.shards) if alone else sorted(team.owned):
+    for number in range(manifest.shards) if alone else ():  # those of a team come one by one
         shards_here.add(open_shard(number))
     exchange = team.exchange or OwnExchange(shards_here, clock)
     saver = Saver(
@@ -265,14 +269,17 @@ def build(
     )
     saver.recover(told)
     if alone:  # a team's options know all its seeds
-        before = decode_options(shards_here[0].options) if shards_here[0].options else None
-        options = shards_here.options = with_seeds(options, before, urls)
+        before = latest([decode_options(shard.options) for shard in shards_here if shard.options])
+        options = shards_here.options = with_seeds(resumed(options, before), before, urls)
+        if options.steered.paused and told is not None:
+            told("the crawl is paused: lycosa control DIR go-on has it go on")
 
     guard = AddressGuard(options.allow, options.only_networks)
     fetch = options.fetch
     if fetch.bandwidth:
         fetch = msgspec.structs.replace(fetch, bandwidth=max(fetch.bandwidth // team.size, 1))
     most_visits = max(options.visits // team.size, 1)
+    ceiling = float("inf")
     if fetchers is None:
         wanted, limit = most_visits, descriptors.raise_limit()
         most_visits = descriptors.fitting(wanted, len(shards_here) or manifest.shards, limit)
@@ -281,6 +288,7 @@ def build(
                 f"the limit of {limit:,} open files leaves room for {most_visits} visits at a time, not {wanted}:"
                 " raise it (ulimit -n, or LimitNOFILE= of a service)"
             )
+        ceiling = descriptors.fitting(1 << 20, len(shards_here) or manifest.shards, limit)
         most = min(fetch.connections, descriptors.connections(most_visits))
         fetch = msgspec.structs.replace(fetch, connections=most)
     fetchers = fetchers or Fetchers(FetchContext(fetch, clock, meters, guard))
@@ -291,6 +299,7 @@ def build(
     parsers = Parsers.load(page_limits, ScanParser(page_limits, deferred=True))
     meters.gauge("page.failed", lambda: parsers.failed)
     if isinstance(order, ScoredOrder):
+        order.told = told
         meters.gauge("scorer.failed", lambda: order.failed)
     underway = Underway(None)
     if isinstance(files, DiskFiles):  # only a file of the machine can be mapped
@@ -312,6 +321,13 @@ def build(
     refreshing = None
     if options.refresh.continuous:
         refreshing = Refreshing(options.refresh, shards_here, order, clock, team.size)
+    rendering = None
+    if renders(options):
+        from lycosa.crawl.rendering import Rendering  # only a crawl that renders needs it
+
+        rendering = Rendering(
+            options.render, clock=clock, meters=meters, user_agent=options.fetch.user_agent, told=told
+        )
     visitor = Visitor(
         options=options,
         fetchers=fetchers,
@@ -334,7 +350,10 @@ def build(
         may_ask=team.may_ask,
         told=told,
         refreshing=refreshing,
-        content_seen=(content_seen := ContentSeen(clock)),
+        content_seen=(content_seen := ContentSeen(clock, shards_here.staying)),
+        rendering=rendering,
+        shard_of=shards_here.of_host,
+        sessions=Sessions(files, clock),
     )
     visits = Scheduler(
         shards=shards_here,
@@ -369,11 +388,17 @@ def build(
         pulse=pulse,
         refreshing=refreshing,
     )
+
+    def changed(options: Options) -> None:
+        """Have those take up other options that hold some."""
+        visitor.change(options)
+        visits.change(int(min(max(options.visits // team.size, 1), ceiling)))
+
     show(meters, shards_here, clock, refreshing)
     meters.gauge("visits.active", visits.__len__)
+    meters.gauge("frontier.limit", lambda: frontier_bytes)
+    meters.gauge("seen.limit", lambda: seen_bytes)
     agent = Agent(
-        name=team.name,
-        manifest=manifest,
         shards=shards_here,
         visits=visits,
         chores=chores,
@@ -389,6 +414,7 @@ def build(
         underway=underway,
         refreshing=refreshing,
         mark=files if alone else None,
+        changed=changed,
     )
     if alone:
         agent.begin(urls, saver.archive_ends(), unclean=(unclean := files.exists(RUNNING)))

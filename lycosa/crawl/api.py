@@ -17,6 +17,10 @@ A loop over pages that began the crawl ends it cleanly when it is left, by `brea
 `async with crawl`, which waits for the end; without, when the interpreter drops the loop, and before the event
 loop closes at the latest. A crawl that still runs when its event loop is shut down ends cleanly as well.
 
+A program without an event loop of its own calls `run`, which returns at the end; it may be called where a loop is
+running, as in a notebook, too. What it is to do with each page is a function of the program's; if that fails at a
+page, the failure is noted (`failed`, `failures`) and the crawl goes on.
+
 A directory that holds something else is refused: a crawl has many files, and must not scatter them in a home.
 What the operator must change (a seed that is no URL, a cookie file that is not there) is said before
 anything is written.
@@ -25,25 +29,32 @@ anything is written.
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
+import threading
+import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from lycosa import options as options_of
 from lycosa.clock import SystemClock
 from lycosa.crawl import descriptors
 from lycosa.crawl import manifest as manifests
+from lycosa.crawl.acts import Act
 from lycosa.crawl.agent import End, build
 from lycosa.crawl.config import Options, canonical_seeds, read_options
 from lycosa.crawl.harvest import Crop
 from lycosa.crawl.keywords import CrawlKeywords, SplitterKeywords
 from lycosa.crawl.ranking import make_order
+from lycosa.crawl.sessions import demand_secrets
 from lycosa.crawl.splitting import SplitterOptions
-from lycosa.crawl.status import Reporter, Status, note_failure, reason_of
+from lycosa.crawl.status import Status, StatusFiles, note_failure, reason_of
 from lycosa.crawl.steady import SteadyTask
+from lycosa.crawl.steering import LOOK, ActFiles, Answer
 from lycosa.crawl.underway import Underway
 from lycosa.crawl.warming import warm
 from lycosa.crawl.watchdog import Watchdog
@@ -56,7 +67,13 @@ from lycosa.meters import Meters
 from lycosa.records import Fetched, Link
 from lycosa.url.rules import Rules
 
+if TYPE_CHECKING:
+    from turbohtml import Document
+
+OnPage = Callable[["FetchedPage"], Any]
 _ROOM = 100
+_FAILURES = 100
+"""Failures of a function on pages that are kept; all are counted."""
 _BESIDES = frozenset(
     (
         "lock",
@@ -99,6 +116,13 @@ class FetchedPage:
         from lycosa.content.documents import text_of
 
         return text_of(self.body, self.type, self.record.charset)
+
+    @property
+    def tree(self) -> Document:
+        """The page as a tree (built when asked for): `page.tree.select("h1 a")`; see `lycosa.page.tree`."""
+        from lycosa.page.tree import tree_of
+
+        return tree_of(self.body, self.record.charset)
 
     def header(self, name: str) -> str | None:
         return self._crop.response.header(name)
@@ -181,20 +205,18 @@ class Running(Protocol):
 
     def pause(self) -> None: ...
     def go_on(self) -> None: ...
+    async def act(self, act: Act) -> str | None:
+        """Do what an operator asks, durably; see `Agent.act`."""
+        ...
+
     def read_meters(self) -> dict[str, float]: ...
+    def status(self, state: str = "running") -> Status: ...
     @property
     def refused_seeds(self) -> list[tuple[str, str]]: ...
     @property
     def underway(self) -> Underway | None:
         """The pages that are being read in this process; None if others read."""
         ...
-
-
-class Reporting(Protocol):
-    """Who says how a crawl goes."""
-
-    def status(self, state: str = "running") -> Status: ...
-    def write(self, status: Status) -> None: ...
 
 
 class Crawl:
@@ -220,10 +242,45 @@ class Crawl:
         self._task: asyncio.Task[End] | None = None
         self._agent: Running | None = None
         self._lock: DirectoryLock | None = None
-        self._reporter: Reporting | None = None
+        self._statuses = StatusFiles(self._into)
         self._state = "running"
         self._watchdog: Watchdog | None = None
         self._scorer: Scorer | None = None
+        self.failed = 0
+        """At how many pages the function of `run` failed."""
+        self.failures: list[tuple[str, Exception]] = []
+        """The URLs and errors of the first of them."""
+
+    def run(self, on_page: OnPage | None = None) -> End:
+        """Crawl to the end and say why it ended; for programs that are not asynchronous, and for notebooks.
+
+        `on_page` is called with each page once, in order, one at a time and in a thread of its own; it may be a
+        coroutine function. If it raises, that is counted and the crawl goes on. Where an event loop runs in this
+        thread, the crawl has one of its own in another thread, and this one waits for it.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._run_with(on_page))
+        return _in_a_thread(self._run_with(on_page))
+
+    async def _run_with(self, on_page: OnPage | None) -> End:
+        if on_page is None:
+            return await self.wait()
+        async for page in self:
+            try:
+                if inspect.iscoroutinefunction(on_page):
+                    await on_page(page)
+                else:
+                    await asyncio.to_thread(on_page, page)
+            except Exception as error:
+                if not self.failed:
+                    logging.getLogger("lycosa").exception("the function on pages failed at %s", page.url)
+                self.failed += 1
+                if len(self.failures) < _FAILURES:
+                    self.failures.append((page.url, error))
+        assert self._task is not None
+        return self._task.result()
 
     async def start(self, *, pages: bool = False, told: Callable[[str], None] | None = None) -> None:
         """Open the crawl and begin; with `pages`, somebody will iterate over it.
@@ -233,13 +290,13 @@ class Crawl:
         if self._task is not None:
             raise ConfigError("this crawl has been started; make a new Crawl to go on with it")
         descriptors.raise_limit()
-        self._demand_room()
+        demand_room(self._into)
         await self._check()
         try:
             self._lock = await DirectoryLock.waited(self._into)
             await asyncio.to_thread(warm, self._options)  # it may take a while: whoever erred has heard of it
             self._pages = Pages() if pages else None
-            self._agent, self._reporter = await self._open(self._lock, told)
+            self._agent = await self._open(self._lock, told)
             self._task = SteadyTask(self._run(self._agent), self._end)
         except BaseException as error:
             note_failure(self._into, error)
@@ -254,11 +311,9 @@ class Crawl:
         if self._pages is not None:
             self._pages.drop()  # a visit may be waiting for room
 
-    async def _open(
-        self, lock: DirectoryLock, told: Callable[[str], None] | None
-    ) -> tuple[Running, Reporting]:
+    async def _open(self, lock: DirectoryLock, told: Callable[[str], None] | None) -> Running:
         """Open the crawl, of whose directory this process has the lock."""
-        agent = build(
+        return build(
             DiskFiles(self._into),
             self._options,
             self._seeds,
@@ -268,28 +323,6 @@ class Crawl:
             told=told,
             scorer=self._scorer,
         )
-        return agent, Reporter(agent, self._into)
-
-    def _demand_room(self) -> None:
-        """A crawl goes into a directory of its own."""
-        try:
-            names = {path.name for path in self._into.iterdir()}
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise ConfigError(f"cannot crawl into {self._into}: {error.strerror}") from None
-        found = manifests.load(DiskFiles(self._into)) if manifests.NAME in names else None
-        if found is not None and found.cluster:
-            raise ConfigError(
-                f"{self._into} was brought from a cluster, and cannot be crawled on here: start that crawl again"
-                f" (lycosa cluster start), or choose a new directory"
-            )
-        others = sorted(names - _BESIDES)
-        if manifests.NAME not in names and others:
-            raise ConfigError(
-                f"{self._into} holds something else ({', '.join(others[:3])}{', ...' if others[3:] else ''}) "
-                f"and no crawl: choose a new or empty directory"
-            )
 
     async def _check(self) -> None:
         """Hear now what the operator must change, and not when the crawl has a directory."""
@@ -297,6 +330,7 @@ class Crawl:
         if self._options.frontier.scorer:
             self._scorer = load_scorer(self._options.frontier.scorer)
         make_order(self._options.frontier, 0, self._scorer)
+        demand_secrets(self._options.site)
         seeds = canonical_seeds(self._seeds, Rules.named(self._options.rules))
         guard = AddressGuard(self._options.allow, self._options.only_networks)
         fetchers = Fetchers(FetchContext(self._options.fetch, SystemClock(), Meters(), guard))
@@ -317,7 +351,11 @@ class Crawl:
             self._watchdog.start(interrupts=True)
 
     async def _run(self, agent: Running) -> End:
-        writer = asyncio.create_task(self._write_status())
+        writer = asyncio.create_task(self._write_status(agent))
+        files, began = ActFiles(self._into), time.time()
+        files.sweep(began)
+        await self._take_acts(agent, files, began)  # those that waited: the run may have nothing else to do
+        acting = asyncio.create_task(self._keep_acting(agent, files, began))
         reason = ""
         try:
             end = await agent.run()
@@ -327,24 +365,54 @@ class Crawl:
             self._state, reason = "failed", reason_of(error)
             raise
         finally:
-            assert self._lock is not None and self._reporter is not None
+            assert self._lock is not None
             writer.cancel()
+            acting.cancel()
+            await asyncio.wait((acting,))
             if self._watchdog is not None:
                 self._watchdog.stop()
-            last = self._reporter.status(self._state)
+            last = agent.status(self._state)
             last.reason = reason
             with suppress(OSError):
-                self._reporter.write(last)
+                self._statuses.write(last)
             self._lock.release()
             if self._pages is not None:
                 self._pages.close()
 
-    async def _write_status(self) -> None:
-        assert self._reporter is not None
+    async def _write_status(self, agent: Running) -> None:
         while True:
             with suppress(OSError):  # a full disk is told by the commit, which matters more
-                self._reporter.write(self._reporter.status())
+                self._statuses.write(agent.status())
             await asyncio.sleep(1.0)
+
+    async def _keep_acting(self, agent: Running, files: ActFiles, began: float) -> None:
+        while True:
+            await asyncio.sleep(LOOK)
+            await self._take_acts(agent, files, began)
+
+    async def _take_acts(self, agent: Running, files: ActFiles, began: float) -> None:
+        """Do what operators left in the directory; see `steering`."""
+        for act in files.waiting():
+            answer = await self._done(agent, act, began)
+            if answer is None:
+                break
+            with suppress(LycosaError, OSError):  # else it is found again, and known
+                self._statuses.write(agent.status())  # who hears of the answer looks at once
+                files.answer(act, answer)
+
+    async def _done(self, agent: Running, act: Act | str, began: float) -> Answer | None:
+        """Do an act; None if it is for the next run."""
+        if isinstance(act, str):
+            return Answer(False, f"{act} is no act that this version of lycosa knows")
+        if act.what == "stop" and act.at < began * 1000:
+            return Answer(True, "the run that was to stop had ended")
+        try:
+            said = await agent.act(act)
+        except ConfigError as error:
+            return Answer(False, str(error))
+        except Exception:  # of the disk, or of an engine that is closing: the run says what it is
+            return None
+        return None if said is None else Answer(True, said)
 
     async def _offer(self, crop: Crop) -> None:
         assert self._pages is not None
@@ -372,9 +440,7 @@ class Crawl:
 
     def status(self) -> Status:
         """How the crawl goes, for people."""
-        if self._reporter is None:
-            raise ConfigError("the crawl has not been started")
-        return self._reporter.status(self._state)
+        return self._opened().status(self._state)
 
     async def stop(self) -> End:
         """End cleanly; the next crawl in this directory goes on from here. A loop over pages ends, too."""
@@ -438,3 +504,56 @@ class Crawl:
             self._task.result()  # a failure that no loop over pages has heard of
         elif not self._task.cancelled():
             self._task.exception()  # heard: what the body raised goes on
+
+
+def demand_room(into: Path) -> None:
+    """A crawl goes into a directory of its own."""
+    try:
+        names = {path.name for path in into.iterdir()}
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"cannot crawl into {into}: {error.strerror}") from None
+    found = manifests.load(DiskFiles(into)) if manifests.NAME in names else None
+    if found is not None and found.cluster:
+        raise ConfigError(
+            f"{into} was brought from a cluster, and cannot be crawled on here: start that crawl again"
+            f" (lycosa cluster start), or choose a new directory"
+        )
+    others = sorted(names - _BESIDES)
+    if manifests.NAME not in names and others:
+        raise ConfigError(
+            f"{into} holds something else ({', '.join(others[:3])}{', ...' if others[3:] else ''}) "
+            f"and no crawl: choose a new or empty directory"
+        )
+
+
+def _in_a_thread(work: Coroutine[Any, Any, End]) -> End:
+    """Run it in an event loop of its own, in a thread of its own; Ctrl-C ends it cleanly."""
+    ends: list[End] = []
+    errors: list[BaseException] = []
+    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[End]]] = []
+
+    async def run() -> End:
+        task = asyncio.ensure_future(work)
+        loops.append((asyncio.get_running_loop(), task))
+        return await task
+
+    def main() -> None:
+        try:
+            ends.append(asyncio.run(run()))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=main, name="lycosa-crawl")
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        for loop, task in loops:
+            loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        raise
+    if errors:
+        raise errors[0]
+    return ends[0]

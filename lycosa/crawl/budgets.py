@@ -251,18 +251,12 @@ class Budgets:
         )
         return _pieces(head, hosts, domains)
 
-    def files(self) -> list[str]:
-        return []
-
-    def settle(self) -> None:
-        """Nothing of it lies in files."""
-
     def thaw(self, pieces: Iterable[bytes]) -> None:
         parts = list(pieces)
         if not parts:
             return
         try:
-            head = msgspec.msgpack.decode(parts[0], type=_Head)
+            head = _decode_head(parts[0])
         except msgspec.MsgspecError as error:
             raise StorageError(f"the snapshot's budgets are not readable: {error}") from None
         if head.version != VERSION:
@@ -294,3 +288,7 @@ def _pieces(head: _Head, hosts: Words, domains: Words) -> Iterator[bytes]:
     for rows in (hosts, domains):
         for start in range(0, len(rows), _PIECE):
             yield rows[start : start + _PIECE].astype("<u8").tobytes()
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_head = msgspec.msgpack.Decoder(_Head).decode

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from enum import Enum, auto
 
 from lycosa.clock import Clock, milliseconds
+from lycosa.crawl.admission import ANSWERS
 from lycosa.crawl.content_seen import ContentSeen
 from lycosa.crawl.pulse import Pulse
 from lycosa.crawl.ranking import Ranker
@@ -30,8 +31,6 @@ from lycosa.records import Record
 
 LOW_WATER = 1_000
 """A shard with fewer pending URLs has its store answer what waits, or a small crawl would look finished."""
-ANSWERS = 500
-"""URLs that the store has answered for that are put into the frontier between two breaths of the loop."""
 _ALL = -1
 """In place of a shard's number: of the whole agent."""
 
@@ -235,7 +234,7 @@ class Chores:
         if (Chore.SURVEY, _ALL) in self._tasks:
             return
         for shard in self._shards:
-            if 0 < shard.yields.returning < shard.log.committed and not self._shards.is_leaving(shard.number):
+            if 0 < shard.returning < shard.log.committed and not self._shards.is_leaving(shard.number):
                 self._start(Chore.SURVEY, _ALL, self._content_seen.bring_back(shard))
                 return
         if self._refreshing is None:

@@ -19,7 +19,9 @@ import msgspec
 
 from lycosa import options
 from lycosa.archive.writer import ArchiveOptions
-from lycosa.content.options import TrapOptions
+from lycosa.content.options import TrapOptions, VariantOptions
+from lycosa.crawl.site_options import Settings, SiteOptions
+from lycosa.crawl.steered import Steered
 from lycosa.errors import ConfigError
 from lycosa.fetch.dns import DnsOptions, parse_override
 from lycosa.fetch.guard import AddressGuard
@@ -30,6 +32,7 @@ from lycosa.frontier import FrontierOptions, PolitenessOptions, RetryOptions
 from lycosa.frontier.waits.politeness import OWN_SITE
 from lycosa.records import FIRST_REQUISITE, LinkKind
 from lycosa.refresh.options import RefreshOptions
+from lycosa.render.options import RenderOptions
 from lycosa.seen.stores import SeenOptions
 from lycosa.url.canonical import canonicalise
 from lycosa.url.domains import Domains
@@ -136,6 +139,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: SnapshotOptions = SnapshotOptions()
     refresh: RefreshOptions = RefreshOptions()
     traps: TrapOptions = TrapOptions()
+    variants: VariantOptions = VariantOptions()
+    render: RenderOptions = RenderOptions()
+    site: dict[str, SiteOptions] = {}  # by host: what differs there
+    steered: Steered = Steered()  # what acts have changed; kept by the program, not the operator
 
     def __post_init__(self) -> None:
         _demand(self, "visits", 1)
@@ -156,6 +163,13 @@ def read_options(given: dict[str, Any]) -> Options:
     return read
 
 
+def renders(value: Options) -> bool:
+    """Whether any page may be rendered."""
+    return value.render.when != "never" or any(
+        table.render not in (None, "never") for table in value.site.values()
+    )
+
+
 def check(value: Options) -> None:
     """Raise the `ConfigError` that some room would raise later, when the crawl already has a directory."""
     AddressGuard(value.allow, value.only_networks)
@@ -164,13 +178,13 @@ def check(value: Options) -> None:
     Scope(value.scope, (), Domains(b"test"))
     for text in value.dns.resolve:
         parse_override(text)
-    _check_proxy(value.fetch.proxy)
+    for proxy in value.fetch.proxy.split():
+        _check_proxy(proxy)
+    Settings(value.site, value.politeness, None)
 
 
 def _check_proxy(proxy: str) -> None:
     """libcurl takes any text for a proxy; that it is none would only show in every fetch failing."""
-    if not proxy:
-        return
     scheme, colons, _ = proxy.partition("://")
     url = canonicalise(f"http://{proxy.partition('://')[2]}") if colons else None
     if scheme.lower() not in _PROXIES or url is None or not host_of(url):
@@ -274,4 +288,8 @@ def encode_options(value: Options) -> bytes:
 
 def decode_options(data: bytes) -> Options:
     """Options from the log; names that this version does not know are ignored."""
-    return msgspec.json.decode(data, type=Options)
+    return _decode_options(data)
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_options = msgspec.json.Decoder(Options).decode

@@ -5,13 +5,20 @@
     holds       before a URL is fetched: whether what was learned speaks against it
     bring_back  what was learned holds no more: URLs that were skipped for it are deferred until now, each logged
 
-All decisions are those of folds (`lycosa.content.yields`) over the log. Only the memory of what was said before
-(`lycosa.content.news`) is not in the log: it is a cache, and what it found is in the record of the fetch.
+Two things are learned: patterns of URLs that keep giving nothing new (traps, `lycosa.content.yields`), and rules
+about URLs that lead to the same page (`lycosa.content.variants`, `lycosa.content.joins`). All decisions are those
+of folds over the log. Only the memories of what was said before (`lycosa.content.news`, `variants.Evidence`) are
+not in the log: they are caches, and what they found is in the record of the fetch, or in the Learned.
+
+A rule about two sites is logged in the shard of the site whose URLs it holds. Whether the other one has a page is
+asked of that one's shard; one that another agent runs, or that is leaving, is not known here, and then nothing is
+held.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -20,7 +27,8 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.content.news import Memory, Said
-from lycosa.content.yields import NEW, NOTHING, ON_SITE
+from lycosa.content.variants import Evidence, Verdict, page_of, parse
+from lycosa.content.yields import ENDED, NEW, NOT_JUDGED, ON_SITE, Look, nothing_new
 from lycosa.crawl.harvest import REDIRECTS, Crop
 from lycosa.crawl.shard import Shard
 from lycosa.log.log_pass import LogPass
@@ -39,7 +47,7 @@ from lycosa.records import (
     has_tag,
     tag_of,
 )
-from lycosa.url.parts import site_of
+from lycosa.url.parts import host_of, site_of
 
 _TEXT = frozenset(("text/html", "application/xhtml+xml", "text/plain"))
 _LARGE = 1 << 18
@@ -51,14 +59,18 @@ _LINKS = 40
 _HEADS = 20_000
 _HEADS_BYTES = 16 << 20
 _AT_ONCE = 200
+_DETAIL = 2_000
 _SKIPPED = tag_of(Skipped)
 
 
 class ContentSeen:
     """What an agent's visits ask about contents."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, shard_of_host: Callable[[str], Shard | None]) -> None:
         self._clock = clock
+        self._shard_of_host = shard_of_host
+        self._evidence = Evidence()
+        self._verdicts: list[Verdict] = []
         self._memories: WeakKeyDictionary[Shard, Memory] = WeakKeyDictionary()
 
     # -- after a fetch
@@ -66,69 +78,120 @@ class ContentSeen:
     def judged(self, shard: Shard, crop: Crop) -> Crop:
         """The crop of a fetch, with what it gained if that is wanted."""
         record = crop.record
-        if record.before is not Before.NEVER or not shard.yields.is_on:
+        if record.before is not Before.NEVER:
+            return crop
+        if shard.joins.is_on:
+            self._compare(shard, crop)
+        if not shard.yields.is_on:
             return crop
         domain, is_first = shard.novelty_of(record.url)
-        if not shard.yields.wants(record.url, shard.keyer.key(record.url), domain, is_first):
+        look = shard.yields.wants(record.url, shard.keyer.key(record.url), domain, is_first)
+        if look is Look.NO:
             return crop
-        gain = self._gain(shard, crop, domain, is_first)
+        unknown = _unknown(shard, record)
+        if look is Look.YES or _leads_on(record, unknown):
+            gain = self._gain(shard, crop, unknown, domain, is_first)
+        else:
+            gain = ENDED if look is Look.OR_IT_ENDED and record.status < 300 else NOT_JUDGED
         return crop._replace(record=msgspec.structs.replace(record, gain=gain)) if gain else crop
 
-    def _gain(self, shard: Shard, crop: Crop, domain: str, is_first: bool) -> int:
+    def _compare(self, shard: Shard, crop: Crop) -> None:
+        """Look at a page beside others that may be the same."""
+        record, body = crop.record, crop.response.decoded
+        if not 200 <= record.status < 300 or record.type not in _TEXT or len(body) >= _LARGE:
+            return
+        media = [link.url for link in record.links if link.kind in _MEDIA] if _pictured(record) else []
+        urls = record.links.urls.decode("ascii").split("\n") if record.links.kinds else []
+        followed = shard.rules.follow[np.frombuffer(record.links.kinds, np.uint8)].tolist()
+        links = [url for url, follow in zip(urls, followed, strict=True) if follow]
+        page = page_of(record.url, body, record.charset, links, media[:_MOST_MEDIA])
+        self._verdicts += self._evidence.meet(page, shard.joins.of(record.url))
+
+    def _gain(self, shard: Shard, crop: Crop, unknown: list[str], domain: str, is_first: bool) -> int:
         record = crop.record
         if record.status >= 400:
             # A broken link is worth knowing of; an error page that leads to more of its kind is a trap.
-            return NOTHING if _unknown(shard, record) else 0
+            return nothing_new(record.url, unknown) if unknown else NOT_JUDGED
         if record.status in REDIRECTS and record.links.kinds:
             said = Said.by_digest(xxh3_64_intdigest(record.links.urls))
         elif record.status >= 300 or len(crop.response.decoded) >= _LARGE or record.type.endswith("xml"):
-            return 0
+            return NOT_JUDGED
         elif record.type in _TEXT:
             media = [link.url for link in record.links if link.kind in _MEDIA] if _pictured(record) else []
             said = Said.by_text(crop.response.decoded, record.charset, record.url, media[:_MOST_MEDIA])
         else:
             said = Said.by_digest(record.digest)
         if not said.is_telling:
-            return 0
+            return NOT_JUDGED
         memory = self._memories.get(shard)
         if memory is None:
             memory = self._memories[shard] = Memory()
         on_site = memory.is_news(said, site_of(record.url))
-        if is_first:
-            in_domain = memory.is_news(said, domain)
-            return NEW if in_domain else ON_SITE
-        return NEW if on_site or self._leads_on(shard, record) else NOTHING
-
-    @staticmethod
-    def _leads_on(shard: Shard, record: Fetched) -> bool:
-        """Whether a page without news links to unknown URLs that are likely to have some."""
-        return any(shard.yields.proves(url, record.url) for url in _unknown(shard, record))
+        if is_first and not memory.is_news(said, domain):
+            return ON_SITE if _leads_to_hosts(shard, record, unknown, domain) else NOT_JUDGED
+        if on_site or is_first:
+            return NEW
+        if any(shard.yields.proves(url, record.url) for url in unknown):
+            return NEW  # it leads to what is likely to have news
+        return nothing_new(record.url, unknown)
 
     def learn(self, shard: Shard) -> None:
         """Log what the last fetches taught."""
         at = milliseconds(self._clock)
+        while self._verdicts:
+            self._decide(self._verdicts.pop(), at)
         while due := shard.yields.due():
             for row in due:
                 shard.append(Learned(at, "trap", row.pattern, row.holds, row.pages, row.why, row.examples))
 
+    def _decide(self, verdict: Verdict, at: int) -> None:
+        """Two pages were compared: a rule may be sure by now, or wrong."""
+        rule, support = parse(verdict.rule), verdict.support
+        shard = self._shard_of_host(host_of(rule.place if rule.place.endswith("/") else rule.place + "/"))
+        if shard is None:
+            return
+        row = shard.joins.row(verdict.rule)
+        if row is None and support.is_sure:
+            why = f"{support.agreed} pages were the same as others of their form, and none was not"
+        elif row is not None and row.holds and not verdict.agreed:
+            why = f"two pages of one form are not the same; {row.held} URLs were skipped"
+        else:
+            return
+        examples = list(support.examples)
+        shard.append(Learned(at, "rule", verdict.rule, verdict.agreed, support.agreed, why, examples))
+
     # -- before a fetch
 
-    def holds(self, shard: Shard, waiting: Waiting) -> str:
-        """Why a URL is not fetched; "" if it may be."""
-        if waiting.before is not Before.NEVER or not waiting.depth or not shard.yields.is_active:
-            return ""
-        pattern = shard.yields.holds(waiting.url, *shard.novelty_of(waiting.url))
-        if pattern is None or shard.yields.tests(pattern):
-            return ""
-        row = shard.yields.row(pattern)
-        assert row is not None
-        return f"{pattern} is quarantined: {row.why}"
+    def holds(self, shard: Shard, waiting: Waiting) -> tuple[Why, str] | None:
+        """Why a URL is not fetched; None if it may be."""
+        if waiting.before is not Before.NEVER or not waiting.depth:
+            return None
+        if shard.joins.is_active and (found := self._joined(shard, waiting.url)) is not None:
+            rule, form = found
+            if not shard.joins.tests(rule):
+                return Why.VARIANT, f"{rule} says that it is the page of {form}"[:_DETAIL]
+        if shard.yields.is_active:
+            pattern = shard.yields.holds(waiting.url, *shard.novelty_of(waiting.url))
+            if pattern is not None and not shard.yields.tests(pattern):
+                row = shard.yields.row(pattern)
+                assert row is not None
+                return Why.TRAP, f"{pattern} is quarantined: {row.why}"
+        return None
+
+    def _joined(self, shard: Shard, url: str) -> tuple[str, str] | None:
+        """The rule, and the form, by which a URL leads to a page that was fetched."""
+
+        def is_page(form: str) -> bool:
+            owner = self._shard_of_host(host_of(form))
+            return owner is not None and owner.has_page(form)
+
+        return shard.joins.holds(url, is_page)
 
     # -- what was held comes back
 
     async def bring_back(self, shard: Shard) -> None:
-        """Defer, until now, all URLs that were skipped for a pattern that is not quarantined any more."""
-        stop, end, files = shard.yields.returning, shard.log.committed, shard.log.reader.files
+        """Defer, until now, all URLs that were skipped for what is not believed any more."""
+        stop, end, files = shard.returning, shard.log.committed, shard.log.reader.files
         reading, last = LogPass(files), dict[int, Skipped]()
         while reading.position < end:
             await asyncio.to_thread(_find, shard, reading, end, stop, last)
@@ -136,27 +199,33 @@ class ContentSeen:
         waiting = list(last.values())
         for start in range(0, len(waiting), _AT_ONCE):
             for record in waiting[start : start + _AT_ONCE]:
-                if shard.yields.holds(record.url, *shard.novelty_of(record.url)) is None:
+                if not self._is_held(shard, record):
                     shard.append_apart(
                         Deferred(
-                            *(at, record.url, site_of(record.url), record.depth, 0, 0, Why.TRAP, at),
+                            *(at, record.url, site_of(record.url), record.depth, 0, 0, record.why, at),
                             f"released: {record.detail}"[:300],
                         )
                     )
             await asyncio.sleep(0)
-        if shard.yields.returning == stop:
-            shard.yields.returning = 0
+        if shard.returning == stop:
+            shard.returned(stop)
+
+    def _is_held(self, shard: Shard, record: Skipped) -> bool:
+        """Whether a URL that was skipped would be skipped today."""
+        if record.why is Why.VARIANT:
+            return self._joined(shard, record.url) is not None
+        return shard.yields.holds(record.url, *shard.novelty_of(record.url)) is not None
 
 
 def _find(shard: Shard, reading: LogPass, end: int, stop: int, last: dict[int, Skipped]) -> None:
-    """In a thread: skips of traps before `stop` that are the last records of their URLs, as far as was read."""
+    """In a thread: skips for what was learned that are the last records of their URLs, as far as was read."""
     for position, row in reading.take(end, _HEADS, _HEADS_BYTES):
         head = decode_head(row)
         if not isinstance(head, UrlHead) or not head.url:
             continue
         key = shard.keyer.key(head.url)
         record = decoded(position, row) if position < stop and has_tag(row, _SKIPPED) else None
-        if isinstance(record, Skipped) and record.why is Why.TRAP:
+        if isinstance(record, Skipped) and record.why in (Why.TRAP, Why.VARIANT):
             last[key] = record
         elif last:
             last.pop(key, None)
@@ -171,6 +240,19 @@ def _unknown(shard: Shard, record: Fetched) -> list[str]:
     rows = np.flatnonzero(followed & ~shard.links.found.certain(keys))[:_LINKS].tolist()
     urls = record.links.urls.split(b"\n") if rows else []
     return [urls[row].decode("ascii") for row in rows]
+
+
+def _leads_on(record: Fetched, unknown: list[str]) -> bool:
+    """Whether a page links to unknown URLs of its own site."""
+    own = site_of(record.url) + "/"
+    return any(url.startswith(own) for url in unknown)
+
+
+def _leads_to_hosts(shard: Shard, record: Fetched, unknown: list[str], domain: str) -> bool:
+    """Whether a page links to unknown URLs of other hosts of its domain."""
+    own, domain_of = host_of(record.url), shard.splitter.domains.domain
+    hosts = {host_of(url) for url in unknown} - {own}
+    return any(domain_of(host) == domain for host in hosts)
 
 
 def _pictured(record: Fetched) -> bool:

@@ -14,7 +14,7 @@ read back; with many shards more seldom, or logs would hold little else.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -48,6 +48,9 @@ class Row(NamedTuple):
     depth: int
     hops: int
     hint: int = 0
+
+
+R = TypeVar("R", Row, tuple[int, int])
 
 
 def pack_hint(domain: int, level: int | None) -> int:
@@ -113,11 +116,7 @@ class Outbox:
 
     def take_asks(self, owner: int, before: int) -> list[tuple[int, int]]:
         """The contents to ask one shard about that were fetched before a position: (position, digest)."""
-        rows = self._asks.pop(owner, [])
-        kept = [row for row in rows if row[0] >= before]
-        if kept:
-            self._asks[owner] = kept
-        return [row for row in rows if row[0] < before]
+        return _before(self._asks, owner, before)
 
     def owners(self) -> list[int]:
         """The shards that something waits for."""
@@ -128,12 +127,7 @@ class Outbox:
 
     def take(self, owner: int, before: int) -> list[Row]:
         """The links for one shard that were found before a position."""
-        rows = self._rows.pop(owner, [])
-        kept = [row for row in rows if row[0] >= before]
-        if not kept:
-            return rows
-        self._rows[owner] = kept
-        return [row for row in rows if row[0] < before]
+        return _before(self._rows, owner, before)
 
     def clear(self, before: int | None = None) -> None:
         """Forget everything (found before a position), what was sent included: recovery finds out what to send."""
@@ -159,6 +153,16 @@ class Outbox:
         self._shut.difference_update(owners)
 
 
+def _before(table: dict[int, list[R]], owner: int, before: int) -> list[R]:
+    """What waits for a shard and was found before a position; it waits no more."""
+    rows = table.pop(owner, [])
+    kept = [row for row in rows if row[0] >= before]
+    if not kept:
+        return rows
+    table[owner] = kept
+    return [row for row in rows if row[0] < before]
+
+
 def receiving(
     receiver: Shard,
     sender: int,
@@ -170,14 +174,17 @@ def receiving(
 ) -> Iterator[None]:
     """Append rows in records of bounded size; only the last one may move the cursor to its end.
 
+    The others move it to where the next goes on: a record of the sender is not cut, unless it is large by itself.
+    So whoever is ended between two of them, and is given all the rows once more, goes on with those that are left.
+
     `asks` are digests for the receiver's partition: (position in the sender's log, digest, that position or -1);
     each goes into the record whose cursor passes its position, so that it is heeded exactly once. `sequence` (of
     the message in a cluster that brought all of it) goes into the last.
     """
     rows = sorted(rows, key=lambda row: row[0])  # a record's cursor must not be past rows of a later record
-    parts = [rows[start : start + _MOST] for start in range(0, len(rows), _MOST)] or [[]]
-    for part in parts:
-        end = cursor if part is parts[-1] else part[-1][0]
+    parts = _parts(rows)
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        end = cursor if following is None else min(following[0][0], cursor)
         told = [row for row in asks if row[0] < end or part is parts[-1]]
         asks = [row for row in asks if row[0] >= end and part is not parts[-1]]
         digests = b"".join(digest.to_bytes(8, "little") for _, digest, _ in told)
@@ -188,3 +195,17 @@ def receiving(
         last = sequence if part is parts[-1] else 0
         receiver.append(Received(at, sender, end, links, depths, hops, digests, asked, hints, last))
         yield
+
+
+def _parts(rows: list[Row]) -> list[list[Row]]:
+    """Sorted rows in parts of about `_MOST`, each of whole records of the sender; at least one part."""
+    parts: list[list[Row]] = []
+    start = 0
+    while len(rows) - start > _MOST:
+        stop = start + _MOST
+        most = min(stop + _MOST, len(rows))
+        while stop < most and rows[stop][0] == rows[stop - 1][0]:
+            stop += 1
+        parts.append(rows[start:stop])
+        start = stop
+    return [*parts, rows[start:]] if start < len(rows) or not parts else parts

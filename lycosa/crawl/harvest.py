@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from lycosa.archive.warc import digest as payload_digest
+from lycosa.archive.writer import HTML as RENDERED
 from lycosa.archive.writer import Archive
 from lycosa.content.change import content_digest
 from lycosa.crawl.underway import Underway
@@ -34,13 +37,21 @@ from lycosa.records import (
     NO_LINKS,
     NOFOLLOW,
     Fetched,
+    Link,
     LinkKind,
     Links,
+    Rendered,
     Stored,
     Waiting,
 )
 from lycosa.url.canonical import MAX_URL, NO_RULES, SCHEMES, canonicalise, schemes_from
 from lycosa.url.hrefs import HrefMemo
+
+if TYPE_CHECKING:
+    from lycosa.crawl.rendering import Rendition
+
+Render = Callable[[Page, Links], Awaitable["Rendition | None"]]
+"""Has a page that was read be rendered, if it should be."""
 
 _LARGE = 1 << 18
 """Bodies up to this size are read in a few milliseconds."""
@@ -151,34 +162,61 @@ class Harvester:
             truncated=response.truncated,
         )
 
+    def _store(
+        self, response: Response, at: int, same: Fetched | None, rendition: Rendition | None
+    ) -> tuple[Stored | None, Rendered | None]:
+        """Put an exchange into the archive, and what a browser made of it; what records say of both."""
+        if rendition is None:
+            return self.store(response, at, same), None
+        if self._archive is None:
+            return None, rendition.record
+        place, stored = self._archive.store_rendered(
+            rendition.parts,
+            rendition.html,
+            request_head=response.request_head,
+            head=response.head,
+            body=response.body,
+            url=response.url,
+            at=at - response.timing.total,
+            address=response.address,
+            truncated=response.truncated,
+        )
+        return stored, msgspec.structs.replace(rendition.record, stored=place)
+
     async def harvest(
-        self, waiting: Waiting, response: Response, at: int, earlier: Earlier | None = None
+        self,
+        waiting: Waiting,
+        response: Response,
+        at: int,
+        earlier: Earlier | None = None,
+        render: Render | None = None,
     ) -> Crop:
         """Read, store and record an answer. A large body is read in a thread: it must not hold the loop.
 
-        `earlier`: the crawl is continuous, and whether the page has changed matters.
+        `earlier`: the crawl is continuous, and whether the page has changed matters. `render`: what a browser shows
+        of it, if one is asked, is what the page is.
         """
         page: Page | None = None
-        links, said, dropped = NO_LINKS, NONE, 0
+        rendition: Rendition | None = None
+        links, said, dropped, length = NO_LINKS, NONE, 0, len(response.decoded)
         if response.status in REDIRECTS and response.location is not None:
             links = self._redirect(waiting.url, response.location)
         elif response.decoded:
-            if len(response.decoded) >= _LARGE:
-                loop = asyncio.get_running_loop()
-                page = await loop.run_in_executor(self._readers, self._read_apart, waiting, response, at)
-            slot = self._underway.begin(waiting, at)
-            try:
-                if page is None:
-                    page = self._read(waiting, response)
-                said = self._directives(response, page)
-                links, dropped = self._links(page, waiting.url, said.nofollow)
-            finally:
-                self._underway.end(slot)
+            page, said, links, dropped = await self._understand(waiting, response, at)
+            rendition = await render(page, links) if render is not None else None
+            if rendition is not None:
+                if rendition.html:
+                    response = msgspec.structs.replace(response, decoded=rendition.html)
+                    page, said, links, dropped = await self._understand(waiting, response, at, rendition)
+                links = self._moved(links, waiting.url, rendition.moves, said.nofollow)
         found = digest(response.decoded)
         judged = _Verdict(found)
         if earlier is not None:
             judged = await self._judge(response, earlier, page, links, found)
+            if rendition is not None:
+                judged = judged._replace(same=None, body=None)  # it is the rendered documents that are alike
             found = judged.digest
+        stored, rendered = self._store(response, at, judged.same, rendition)
         record = Fetched(
             at=at,
             url=waiting.url,
@@ -189,12 +227,12 @@ class Harvester:
             type=page.type if page else _plain_type(response.header("content-type")),
             charset=page.charset if page else "",
             size=len(response.body),
-            length=len(response.decoded),
+            length=length,
             digest=found,
             timing=response.timing,
             address=response.address,
             links=links,
-            stored=self.store(response, at, judged.same),
+            stored=stored,
             title=page.title if page else "",
             etag=(response.header("etag") or "")[:200],
             modified=(response.header("last-modified") or "")[:60],
@@ -207,8 +245,39 @@ class Harvester:
             weight=judged.weight,
             previous=judged.previous,
             body=judged.body,
+            rendered=rendered,
         )
         return Crop(record, page, response)
+
+    async def _understand(
+        self, waiting: Waiting, response: Response, at: int, rendition: Rendition | None = None
+    ) -> tuple[Page, Directives, Links, int]:
+        """The page that a body is, what it says to robots, its links, and how many a limit left out."""
+        media = response.header("content-type") if rendition is None else RENDERED
+        page: Page | None = None
+        if len(response.decoded) >= _LARGE:
+            loop = asyncio.get_running_loop()
+            page = await loop.run_in_executor(self._readers, self._read_apart, waiting, response, at, media)
+        slot = self._underway.begin(waiting, at)
+        try:
+            if page is None:
+                page = self._read(waiting, response, media)
+            said = self._directives(response, page)
+            base = rendition.base if rendition is not None else ""
+            return page, said, *self._links(page, waiting.url, said.nofollow, base)
+        finally:
+            self._underway.end(slot)
+
+    def _moved(self, links: Links, url: str, moves: Sequence[str], nofollow: bool) -> Links:
+        """The links with those that scripts went to by themselves."""
+        if not moves:
+            return links
+        known = {link.url: link for link in links}
+        for move in moves:
+            target = canonicalise(move, url, NO_RULES, schemes_from(url, self._schemes))
+            if target is not None and target != url:
+                known.setdefault(target, Link(target, LinkKind.REFRESH, nofollow, ""))
+        return Links.pack(known.values())
 
     async def _judge(
         self, response: Response, earlier: Earlier, page: Page | None, links: Links, found: int
@@ -231,14 +300,14 @@ class Harvester:
             return _Verdict(found, content, earlier.weight, place)
         return _Verdict(found, content, earlier.weight, place, old, old.body or old.stored)
 
-    def _read(self, waiting: Waiting, response: Response) -> Page:
-        return self._parsers.read(response.decoded, response.header("content-type"), waiting.url)
+    def _read(self, waiting: Waiting, response: Response, media: str | None) -> Page:
+        return self._parsers.read(response.decoded, media, waiting.url)
 
-    def _read_apart(self, waiting: Waiting, response: Response, at: int) -> Page:
+    def _read_apart(self, waiting: Waiting, response: Response, at: int, media: str | None) -> Page:
         """The same in a thread, which goes on even if nobody waits for it any more: so does its mark."""
         slot = self._underway.begin(waiting, at)
         try:
-            return self._read(waiting, response)
+            return self._read(waiting, response, media)
         finally:
             self._underway.end(slot)
 
@@ -252,10 +321,12 @@ class Harvester:
         target = canonicalise(location, url, NO_RULES, schemes_from(url, self._schemes))
         return NO_LINKS if target is None else Links(target.encode("ascii"), bytes([LinkKind.REDIRECT]), b"")
 
-    def _links(self, page: Page, url: str, nofollow: bool) -> tuple[Links, int]:
-        """The links of a page, and how many a limit left out."""
+    def _links(self, page: Page, url: str, nofollow: bool, based: str = "") -> tuple[Links, int]:
+        """The links of a page, and how many a limit left out. `based`: what a browser says they are relative to."""
         base = url
-        if page.base:
+        if based:
+            base = canonicalise(based, url, NO_RULES, schemes_from(url, self._schemes)) or url
+        elif page.base:
             base = canonicalise(page.base, url, NO_RULES, schemes_from(url, self._schemes)) or url
         if page.marks is not None:
             found = self._linker.links(page, base)

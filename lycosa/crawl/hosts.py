@@ -1,7 +1,7 @@
 """Turns of hosts, asked for by a visit to another host: a robots.txt may redirect to any host of the web.
 
 A host is asked by one connection at a time, whoever asks; who owns the host decides. If that is a shard of this
-agent, its frontier is asked; else whoever can reach the other agents (`far`).
+agent, that is asked; else whoever can reach the other agents (`far`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class OwnHosts:
     async def claim(self, host: str) -> bool:
         shard = self._shard_of(host)
         if shard is not None:
-            return shard.frontier.claim(host, self._clock.monotonic())
+            return shard.claim(host, self._clock.monotonic())
         return self._far is not None and await self._far.claim(host)
 
     def end(self, host: str, ready: float) -> None:
         shard = self._shard_of(host)
         if shard is not None:
-            shard.frontier.end(host, ready)
+            shard.end(host, ready)
         elif self._far is not None:
             self._far.end(host, ready)

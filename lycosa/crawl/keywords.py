@@ -200,6 +200,57 @@ class TrapKeywords(TypedDict, total=False):
     release: list[str] | tuple[str, ...]
 
 
+class VariantKeywords(TypedDict, total=False):
+    """Rules about URLs that lead to the same page: whether those that are sure are gone by."""
+
+    apply: bool
+
+
+class RenderKeywords(TypedDict, total=False):
+    """Which pages a browser renders, and how much it may take for one. Times in seconds, sizes in bytes."""
+
+    when: str
+    browser: str
+    sandbox: bool
+    tabs: int
+    seconds: float
+    most_seconds: float
+    page_seconds: float
+    requests: int
+    bytes: int
+    images: bool
+    turn_seconds: float
+    cache: int
+    cache_seconds: float
+    pages_per_browser: int
+    memory: int
+
+
+class LoginKeywords(TypedDict, total=False):
+    """How to log in by a form; see `lycosa.crawl.sessions`."""
+
+    page: str
+    form: str
+    fields: Mapping[str, str]
+    secrets: Mapping[str, str]
+    attempts: int
+
+
+class SiteKeywords(TypedDict, total=False):
+    """How one site is crawled, where that differs."""
+
+    hold: bool
+    first: bool
+    wait: float | None
+    pages_per_visit: int | None
+    pages: int | None
+    depth: int | None
+    headers: list[str] | tuple[str, ...]
+    render: str | None
+    cookies: Literal["none", "run", "kept"]
+    login: LoginKeywords | None
+
+
 class CrawlKeywords(TypedDict, total=False):
     """All options of a crawl."""
 
@@ -225,6 +276,9 @@ class CrawlKeywords(TypedDict, total=False):
     snapshot: SnapshotKeywords
     refresh: RefreshKeywords
     traps: TrapKeywords
+    variants: VariantKeywords
+    render: RenderKeywords
+    site: Mapping[str, SiteKeywords]
 
 
 class SplitterKeywords(TypedDict, total=False):

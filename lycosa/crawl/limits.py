@@ -37,6 +37,10 @@ class RunQuota(Protocol):
         """Whether the run is over."""
         ...
 
+    def change(self, limits: Limits) -> None:
+        """The operator has changed the limits."""
+        ...
+
 
 class RunLimits:
     """Counts what the whole crawl has, earlier runs included, and what is under way."""
@@ -81,6 +85,9 @@ class RunLimits:
         if limits.bytes and sum(shard.totals.size for shard in self._shards) >= limits.bytes:
             return True
         return bool(limits.seconds) and self._clock.monotonic() - self._started >= limits.seconds
+
+    def change(self, limits: Limits) -> None:
+        self._limits = limits
 
     @property
     def pages(self) -> int:

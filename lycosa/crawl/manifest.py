@@ -104,7 +104,7 @@ def load(files: Files) -> Manifest | None:
     if not files.exists(NAME):
         return None
     try:
-        manifest = msgspec.json.decode(files.read(NAME), type=Manifest)
+        manifest = _decode_manifest(files.read(NAME))
     except msgspec.MsgspecError as error:
         raise StorageError(f"{NAME} is damaged ({error}): restore it from a copy") from None
     if manifest.format != FORMAT:
@@ -122,3 +122,7 @@ def shard_directory(number: int) -> str:
 def domains_of(files: Files) -> Domains:
     """The public suffix list that the crawl began with."""
     return Domains(files.read(SUFFIXES))
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_manifest = msgspec.json.Decoder(Manifest).decode

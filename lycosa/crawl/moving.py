@@ -23,6 +23,9 @@ from lycosa.crawl.shard_set import ShardSet
 from lycosa.frontier import Room
 from lycosa.records import Record
 
+_RECORDS = 64
+"""Records that are appended between two breaths of the loop."""
+
 
 class Mover:
     """Of one agent; see the module."""
@@ -55,35 +58,25 @@ class Mover:
         self._pulse = pulse
         self._refreshing = refreshing
 
-    async def adopt(
-        self,
-        number: int,
-        *,
-        unclean: bool = True,
-        apart: bool = False,
-        mend: Callable[[Shard], Iterable[Record]] | None = None,
-    ) -> None:
-        """Open a shard that no agent has, and go on with it. `unclean`: its last holder may have been cut short.
+    async def adopt(self, number: int, lost: Iterable[Record] = ()) -> None:
+        """Open a shard that no agent has, and go on with it; its last holder may have been cut short.
 
         Whoever calls it sees to it that the archive holds all that the shard's log points at, and that senders
-        elsewhere begin at its cursors. `apart`: recover it in a thread. `mend`: what is to be logged before the
-        shard goes on. All of that is durable before the first visit; if the ledger refuses it, the shard is not
-        one of this agent's afterwards.
+        elsewhere begin at its cursors. `lost`: what is to be logged before the shard goes on. All of that is
+        durable before the first visit; if the ledger refuses it, the shard is not one of this agent's afterwards.
         """
-        if apart:
-            shard = await asyncio.to_thread(self.opened, number)
-            found = await asyncio.to_thread(self._blame.find, [shard])
-        else:
-            shard = self.opened(number)
-            found = self._blame.find([shard])
+        shard = await asyncio.to_thread(self.opened, number)
+        found = await asyncio.to_thread(self._blame.find, [shard])
         if self._refreshing is not None:
             self._refreshing.mend(shard)
         self._shards.configure(shard)
-        for record in mend(shard) if mend is not None else ():
+        for count, record in enumerate(lost, 1):
             shard.append(record)
+            if not count % _RECORDS:
+                await asyncio.sleep(0)
         self._blame.log(found)
-        if unclean:
-            shard.hold_all(self._shards.options.politeness)
+        # In a thread, too: it looks at all sites that the shard ever asked.
+        await asyncio.to_thread(shard.hold_all, self._shards.options.politeness)
         await self._saver.commit(shard)  # before its visits: what was blamed may end this process, too
         if shard.log.committed < shard.log.end:
             await self.drop(shard)  # it was lost meanwhile
@@ -108,11 +101,8 @@ class Mover:
         self._shards.leave(number)
         await self._visits.end(number)
 
-    async def hand_over(self, number: int, *, keep_named: bool = False) -> None:
-        """Let a shard's visits end, save it, and have it no more.
-
-        `keep_named`: whoever calls it still wants to know where the snapshot is, and forgets it then.
-        """
+    async def hand_over(self, number: int) -> None:
+        """Let a shard's visits end, save it, and have it no more. The saver still knows its snapshot."""
         shard = self._shards.find(number)
         if shard is None:
             return
@@ -125,8 +115,6 @@ class Mover:
         finally:
             self._shards.stay(number)
         self._close(shard)
-        if not keep_named:
-            self._saver.forget(shard)
         await self._saver.commit()
         self._exchange.catch_up(running=True)
         self._pulse.wake()

@@ -390,9 +390,9 @@ class Refreshing:
             for position, record in rows:
                 if isinstance(record, Fetched):
                     self._schedule(shard, position, record)
-            shard.unscheduled[0] = reading.position
+            shard.scheduled(reading.position)
             await asyncio.sleep(0)
-        shard.unscheduled = []
+        shard.scheduled(None)
 
     def _schedule(self, shard: Shard, position: int, record: Fetched) -> None:
         key = shard.keyer.key(record.url)

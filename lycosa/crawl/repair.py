@@ -147,6 +147,8 @@ class _Reading:
         elif isinstance(record, Fetched | Robots):
             self.pages += isinstance(record, Fetched) and record.before is not Before.PAGE
             self._place(record.stored)
+            if isinstance(record, Fetched) and record.rendered is not None:
+                self._place(record.rendered.stored)
 
     def _place(self, stored: Stored | None) -> None:
         if stored is not None:

@@ -46,7 +46,6 @@ from lycosa.records import (
     Robots,
     Seeded,
     UrlHead,
-    Waiting,
     decode_head,
 )
 from lycosa.seen.protocol import Keys
@@ -76,9 +75,7 @@ def replay(shard: Shard, start: int) -> int:
         elif isinstance(record, Deferred) and (not record.url or deferred.get(record.url) == position):
             shard.defer(record, live=False)
     batch.offer()
-    shard.frontier.settle_withdrawn()
-    shard.calendar.settle_withdrawn()
-    shard.revisits.settle_withdrawn()
+    shard.settle_withdrawn()
     return count
 
 
@@ -231,7 +228,13 @@ async def catch_up(sender: Shard, receivers: Sequence[Shard], stop: int, at: int
 
 
 class _Batch:
-    """Links of many records, offered at once: the shard's own to its store, or those of others to `send`."""
+    """Links of many records, looked up at once and offered in the order of the log: the shard's own to its store,
+    or those of others to `send`.
+
+    The records go the way of live ones (`Admission`), each with the links that are still to be judged: not those
+    certainly known, not those that an earlier record of the batch has brought in. A link that an earlier record had
+    too deep, or behind too many redirects, is judged again.
+    """
 
     def __init__(self, shard: Shard, send: Callable[[list[tuple[int, Row]]], None] | None = None) -> None:
         self._shard = shard
@@ -240,8 +243,7 @@ class _Batch:
         self._clear()
 
     def _clear(self) -> None:
-        self._found: list[Found] = []
-        self._positions: list[int] = []
+        self._found: list[tuple[int, Found]] = []
         self._count = 0
         self.digests.clear()
 
@@ -249,8 +251,7 @@ class _Batch:
         """Add the links that a record found (not those that were received)."""
         found = found_in(record)
         if found is not None and found.depths is None and found.links.kinds:
-            self._found.append(found)
-            self._positions.append(position)
+            self._found.append((position, found))
             self._count += len(found.links)
         if self._count >= _LINKS or len(self.digests) >= _LINKS:
             self.offer()
@@ -261,67 +262,39 @@ class _Batch:
         if self.digests:
             shard.content.mark_all(self.digests)
         if self._found:
-            text = b"\n".join([found.links.urls for found in self._found])
-            kinds = b"".join([found.links.kinds for found in self._found])
-            keys, hosts = shard.keyer.scan(text)
+            keys, hosts = shard.keyer.scan(b"\n".join([found.links.urls for _, found in self._found]))
+            kinds = b"".join([found.links.kinds for _, found in self._found])
             wanted = shard.rules.follow[np.frombuffer(kinds, np.uint8)]
             if self._send is None:
                 wanted &= ~shard.links.received.certain(keys)
-            rows = np.flatnonzero(wanted)
-            # Of a URL that is met several times in the batch only the first meeting can be new.
-            _, first = np.unique(keys[rows], return_index=True)
-            rows = rows[np.sort(first)]
-            if len(rows):
-                self._admit(text.split(b"\n"), kinds, keys, hosts, rows)
+            self._offer_each(keys, hosts, np.flatnonzero(wanted))
         self._clear()
 
-    def _admit(
-        self, urls: list[bytes], kinds: bytes, keys: Keys, hosts: Keys, rows: NDArray[np.intp]
-    ) -> None:
-        shard = self._shard
-        owners = self._owners(urls, hosts, rows)
-        chosen = (owners == shard.number) if self._send is None else (owners != shard.number)
-        rows, owners = rows[chosen], owners[chosen]
-        ends = np.cumsum([len(found.links) for found in self._found])
-        sources = np.searchsorted(ends, rows, side="right")
-        if self._send is None and not shard.admission.fits(len(rows)):
-            for source in np.unique(sources).tolist():  # one by one: some will be left behind
-                shard.admission.offer(self._found[source], self._positions[source], foreign=False)
-            return
-        rules = shard.rules
-        inside, max_hops = rules.scope.inside, rules.max_hops
-        kept: list[int] = []
-        items: list[Waiting] = []
-        leaving: list[tuple[int, Row]] = []
-        for row, owner, key, source in zip(
-            rows.tolist(), owners.tolist(), keys[rows].tolist(), sources.tolist(), strict=True
+    def _offer_each(self, keys: Keys, hosts: Keys, rows: NDArray[np.intp]) -> None:
+        admission = self._shard.admission
+        lengths = [len(found.links) for _, found in self._found]
+        ends = np.cumsum(lengths)
+        bounds = np.searchsorted(rows, ends).tolist()
+        settled: set[int] = set()
+        before = 0
+        for (position, found), length, end, bound in zip(
+            self._found, lengths, ends.tolist(), bounds, strict=True
         ):
-            url = urls[row].decode("ascii")
-            found = self._found[source]
-            first = int(ends[source]) - len(found.links)
-            hops = found.hops_of(row - first)
-            if hops > max_hops or not inside(url, found.depth):
+            mine, before = rows[before:bound], bound
+            mine = admission.not_outside(keys, mine)
+            if len(mine) and settled:
+                mine = mine[[key not in settled for key in keys[mine].tolist()]]
+            if not len(mine):
                 continue
-            kept.append(row)
+            start = end - length
+            offer = admission.sift_rows(
+                found, keys[start:end], hosts[start:end], mine - start, self._send is not None
+            )
             if self._send is not None:
-                hint = shard.admission.hint(found, row - first, Waiting(url, key, found.depth, hops))
-                leaving.append(
-                    (owner, Row(self._positions[source], url, kinds[row], found.depth, hops, hint))
-                )
-            else:
-                items.append(Waiting(url, key, found.depth, hops))
-        if self._send is not None:
-            self._send(leaving)
-        elif items:
-            shard.admission.offer_items(shard.links.received, keys[kept], items)
-            shard.admission.tell_room()
-
-    def _owners(self, urls: list[bytes], hosts: Keys, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """The shard of each row: asked once a host."""
-        shard_of_url = self._shard.splitter.shard_of_url
-        found, first, which = np.unique(hosts[rows], return_index=True, return_inverse=True)
-        owners = [
-            shard_of_url(host, urls[row].decode("ascii"))
-            for host, row in zip(found.tolist(), rows[first].tolist(), strict=True)
-        ]
-        return np.array(owners, np.int64)[which]
+                self._send(admission.leaving(offer, position))
+                settled.update(item.key for _, _, item in offer.leaving)
+                continue
+            dropped = admission.dropped
+            admission.admit(offer, position)
+            if admission.dropped == dropped:
+                settled.update(item.key for item in offer.items)

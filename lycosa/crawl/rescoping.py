@@ -79,7 +79,7 @@ class Rescoping:
         if self.change.links < self.change.position:
             return await self._judge_links()
         if self.shard.settled is None:
-            self.shard.settled = set()  # from here on records are noted; those before are read
+            self.shard.note_settled(True)  # from here on records are noted; those before are read
             self._end, self._reading = self.shard.log.end, LogPass(self._files)
         if self._reading.position < self._end:
             if self.shard.log.committed < self._end:
@@ -90,7 +90,7 @@ class Rescoping:
 
     def close(self) -> None:
         """The pass is over, or given up."""
-        self.shard.settled = None
+        self.shard.note_settled(False)
 
     # -- links
 

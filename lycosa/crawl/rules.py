@@ -53,6 +53,8 @@ class Ruling(NamedTuple):
     """With no rules: they could not be had often enough; give the site's URLs up."""
     asked: bool = False
     """Robots.txt was asked for just now."""
+    detail: str = ""
+    """If they could not be had just now: why."""
 
 
 class RulesKeeper:
@@ -152,7 +154,7 @@ class RulesKeeper:
         position = shard.append(record)
         if record.unreachable:
             final = entry.robots_failures >= self._attempts
-            return Ruling(None, due=decision.until, final=final, asked=True)
+            return Ruling(None, due=decision.until, final=final, asked=True, detail=record.detail)
         return Ruling(self._remember(site, position, own), asked=True)
 
     @staticmethod

@@ -21,17 +21,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
+from lycosa.crawl.acts import Act, applied, done, seeds_of
+from lycosa.crawl.ahead import Longest
 from lycosa.crawl.blaming import Blame
 from lycosa.crawl.chores import Chores
 from lycosa.crawl.config import Options
 from lycosa.crawl.delivery import Exchange
 from lycosa.crawl.limits import RunQuota
-from lycosa.crawl.manifest import Manifest
 from lycosa.crawl.moving import Mover
 from lycosa.crawl.pulse import Pulse
 from lycosa.crawl.refreshing import Refreshing
@@ -39,6 +40,7 @@ from lycosa.crawl.saving import Saver
 from lycosa.crawl.scheduling import Scheduler
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.shard_set import ShardSet
+from lycosa.crawl.status import Ahead, Reporter, Status, totals_of
 from lycosa.crawl.steady import SteadyTask
 from lycosa.crawl.totals import Totals, summed
 from lycosa.crawl.underway import Underway
@@ -65,8 +67,6 @@ class Agent:
     def __init__(
         self,
         *,
-        name: str,
-        manifest: Manifest,
         shards: ShardSet,
         visits: Scheduler,
         chores: Chores,
@@ -82,11 +82,10 @@ class Agent:
         underway: Underway,
         refreshing: Refreshing | None,
         mark: Files | None,
+        changed: Callable[[Options], None],
     ) -> None:
         """`underway`: the pages that are being read. `mark`: where the mark of a running process is; without one
-        the agent is one of several, and does not end by itself."""
-        self.name = name
-        self.manifest = manifest
+        the agent is one of several, and does not end by itself. `changed`: has other options taken up."""
         self.shards = shards
         self.visits = visits
         self.chores = chores
@@ -102,10 +101,13 @@ class Agent:
         self._pulse = pulse
         self._refreshing = refreshing
         self._mark = mark
+        self._changed = changed
         self.refused_seeds: list[tuple[str, str]] = []
         """Seeds that the scope excludes, and the rule that does."""
         self._ending = asyncio.Event()
         self._asked: End | None = None
+        self._reporter = Reporter(self.totals().pages)
+        self._longest = Longest(shards, clock)
         self._cpu_before = time.process_time()  # of the machine, also where the crawl's clock is not
         meters.gauge("agent.cpu", lambda: time.process_time() - self._cpu_before)
 
@@ -132,6 +134,8 @@ class Agent:
         self._blame.log(self._blame.find(self.shards))
         for shard in self.shards if unclean else ():
             shard.hold_all(self.options.politeness)
+        if self._mark is not None and self.options.steered.paused:
+            self.visits.pause()
 
     def _sow(self, seeds: Sequence[str]) -> None:
         now = milliseconds(self._clock)
@@ -263,9 +267,34 @@ class Agent:
         self.visits.go_on()
 
     def reconfigure(self, options: Options) -> None:
-        """The seeds that the scope is relative to have changed."""
+        """The options have changed, of those that a crawl takes up while it runs."""
         self.shards.reconfigure(options)
+        self._quota.change(options.limits)
+        self._changed(options)
         self._pulse.wake()
+
+    async def act(self, act: Act) -> str | None:
+        """Do what an operator asks; what is to be said of it. When this returns, it is in the logs, committed.
+
+        None: the run is about to end, and the act is for the next. `ConfigError` if it cannot be done. An act that
+        was done before is done no more, but for its seeds, which may be lost and do no harm twice.
+        """
+        if self._ending.is_set():
+            return None
+        options = self.options
+        if not options.steered.has(act.id):
+            options = applied(options, act)
+            self.reconfigure(options)
+        refused = len(self.refused_seeds)
+        self._sow(seeds_of(options, act))
+        if act.what == "pause":
+            self.visits.pause()
+        elif act.what == "go-on":
+            self.visits.go_on()
+        await asyncio.shield(SteadyTask(self.saver.commit()))  # it must end, whoever asked
+        if act.what == "stop":
+            self.stop()
+        return done(self.refused_seeds[refused:])
 
     def wake(self) -> None:
         """Something has come from outside: links, or leave to ask for more pages."""
@@ -273,6 +302,16 @@ class Agent:
 
     def read_meters(self) -> dict[str, float]:
         return self.meters.read()
+
+    def ahead(self) -> list[Ahead]:
+        """The hosts with the most URLs pending."""
+        return self._longest.rows()
+
+    def status(self, state: str = "running") -> Status:
+        """How it goes now."""
+        at = self._clock.wall()
+        shards = {row.number: ("", totals_of(row, self.visits.of(row.number), at)) for row in self.shards}
+        return self._reporter.status(state, shards, self.read_meters(), self.options, self.ahead())
 
     def totals(self) -> Totals:
         """The crawl in numbers, all runs together."""

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock
+from lycosa.crawl.admission import ANSWERS
 from lycosa.crawl.config import SnapshotOptions
 from lycosa.crawl.delivery import Exchange
 from lycosa.crawl.pulse import Pulse, nap
@@ -28,7 +29,7 @@ from lycosa.crawl.replay import replay
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.shard_set import ShardSet
 from lycosa.crawl.snapshots import Snapshots, missing_files, snapshot_claims
-from lycosa.crawl.wholeness import Known, MissingLog, cursor_claims, missing, refuse
+from lycosa.crawl.wholeness import Known, MissingLog, cursor_claims, highest, missing, refuse
 from lycosa.files import Files
 from lycosa.log.log import Batch, pack
 from lycosa.log.snapshot import SnapshotWriter
@@ -161,6 +162,11 @@ class Saver:
             await self._snapshot(self._shards if only is None else [only], only)
 
     async def _snapshot(self, shards: Sequence[Shard], only: Shard | None) -> None:
+        for shard in shards:  # freezing puts the rest: there must not be much
+            more = True
+            while more:
+                more = shard.admission.put_answered(ANSWERS)
+                await asyncio.sleep(0)
         frozen = [made for shard in shards if (made := self._snapshots.freeze(shard)) is not None]
         writers: list[SnapshotWriter] = []
         try:
@@ -242,8 +248,4 @@ class Saver:
 
     def archive_ends(self) -> dict[str, int]:
         """Of each archive file that the logs of these shards point into: the end of the last exchange."""
-        ends: dict[str, int] = {}
-        for shard in self._shards:
-            for name, end in shard.archive_ends.items():
-                ends[name] = max(end, ends.get(name, 0))
-        return ends
+        return highest(shard.archive_ends for shard in self._shards)

@@ -3,7 +3,7 @@
 Shards take turns; of each the frontier says which host is ready. Visits begin while there are fewer than may be,
 the limits of the run are not reached and the shard may ask (its lease, if it has one). What is wanted is a `Mode`:
 
-    open    --pause-->  paused      none begins
+    open    --pause-->  paused      none begins, and those under way end with the page that they are at
     paused  --go on-->  open
     any     --end-->    ending      none begins, and those under way end with the page that they are at
     ending  --again-->  open
@@ -24,6 +24,8 @@ from lycosa.crawl.visit import Visitor
 
 GRACE = 5.0
 """Seconds that visits under way are given to finish when the crawl stops, or their shard leaves."""
+HELD = 1.0
+"""Seconds after which it is looked again whether a host that the operator held is still held."""
 IDLE = 10.0
 """Seconds that a continuous crawl without anything to do waits at a time."""
 
@@ -64,6 +66,13 @@ class Scheduler:
         self._visits: dict[asyncio.Task[None], int] = {}
         """Visits under way, and the shard of each."""
         self._next = -1
+        self._first = [host for host, said in shards.options.site.items() if said.first]
+
+    def change(self, most: int) -> None:
+        """The operator has changed options: so many visits at a time, and other hosts first."""
+        self._most = most
+        self._first = [host for host, said in self._shards.options.site.items() if said.first]
+        self._pulse.wake()
 
     def __len__(self) -> int:
         """Visits under way."""
@@ -82,6 +91,8 @@ class Scheduler:
         count = len(self._shards)
         misses = 0
         may_open = self._quota.open() or self._continuous  # pages take nothing of a limit of pages
+        if may_open:
+            self._start_first(now)
         while len(self._visits) < self._most and misses < count and may_open:
             self._next = (self._next + 1) % count
             shard = self._shards[self._next]
@@ -90,12 +101,31 @@ class Scheduler:
                 misses += 1
                 continue
             misses = 0
+            if self._visitor.holds(host):
+                shard.frontier.end(host, now + HELD)
+                continue
             if shard.is_over_budget(host):
                 shard.frontier.end(host, now)  # its class is higher now: others go first
                 continue
-            task = asyncio.create_task(self._visitor.visit(shard, host))
-            self._visits[task] = shard.number
-            task.add_done_callback(self._ended)
+            self._begin(shard, host)
+
+    def _begin(self, shard: Shard, host: str) -> None:
+        task = asyncio.create_task(self._visitor.visit(shard, host))
+        self._visits[task] = shard.number
+        task.add_done_callback(self._ended)
+
+    def _start_first(self, now: float) -> None:
+        """Begin visits of the hosts that the operator wants first, if they are ready."""
+        for host in self._first:
+            shard = self._shards.of_host(host)
+            if shard is None or self._visitor.holds(host) or not self._may_visit(shard):
+                continue
+            if (
+                len(self._visits) < self._most
+                and shard.frontier.queued(host)
+                and shard.frontier.claim(host, now)
+            ):
+                self._begin(shard, host)
 
     def _may_begin(self, now: float) -> bool:
         """Whether visits may begin, of whatever shard."""
@@ -125,13 +155,15 @@ class Scheduler:
     # -- end
 
     def pause(self) -> None:
-        """Begin no more visits until `go_on`."""
+        """Begin no more visits until `go_on`; those under way end with the page that they are at."""
         if self._mode is Mode.OPEN:
             self._mode = Mode.PAUSED
+            self._visitor.stopping = True
 
     def go_on(self) -> None:
         if self._mode is Mode.PAUSED:
             self._mode = Mode.OPEN
+            self._visitor.stopping = False
             self._pulse.wake()
 
     def let_end(self, on: bool = True) -> None:

@@ -23,10 +23,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lycosa.content.joins import Joins
 from lycosa.content.yields import Yields
 from lycosa.crawl.admission import Admission, LinkRules, Offer, Shared, found_in
 from lycosa.crawl.budgets import Budgets
-from lycosa.crawl.config import FollowOptions, decode_options
+from lycosa.crawl.config import FollowOptions, Options, decode_options
 from lycosa.crawl.exchange import Outbox, unpack_hint
 from lycosa.crawl.link_store import LinkStore
 from lycosa.crawl.sites import SiteTable
@@ -177,6 +178,7 @@ class Shard:
         self.pages = PlainPages() if pages is None else pages
         self.budgets = Budgets(0, 0, lambda _: "") if budgets is None else budgets
         self.yields = Yields() if yields is None else yields
+        self.joins = Joins()
         self.totals = Totals()
         self.outbox = Outbox(links.sent)
         self.cursors: dict[int, int] = {}
@@ -191,6 +193,9 @@ class Shard:
         self.archive_ends: dict[str, int] = {}
         """Of each archive file that this shard's records point into: the end of the last one."""
         self.options: bytes = b""
+        self._politeness = PolitenessOptions()
+        self.configured = 0
+        """The position of the last Configured; 0 also if that is before the snapshot."""
         self.continuous = False
         """Whether pages are come back to."""
         self.content = content
@@ -241,9 +246,7 @@ class Shard:
     def append_apart(self, record: Skipped | Deferred) -> int:
         """Log what becomes of a URL that no visit has taken: wherever it waits, it waits there no more."""
         self.leave(record.url, live=False)
-        self.frontier.settle_withdrawn()
-        self.calendar.settle_withdrawn()
-        self.revisits.settle_withdrawn()
+        self.settle_withdrawn()
         return self.append(record)
 
     def replay(self, start: int) -> int:
@@ -256,10 +259,13 @@ class Shard:
         for position, record in self.log.reader.scan(start):
             self._apply(record, position, live=False)
             count += 1
-        self.frontier.settle_withdrawn()
-        self.calendar.settle_withdrawn()
-        self.revisits.settle_withdrawn()
+        self.settle_withdrawn()
         return count
+
+    def settle_withdrawn(self) -> None:
+        """What was withdrawn, by one record after the other, is so from now on."""
+        for fold in (self.frontier, self.calendar, self.revisits):
+            fold.settle_withdrawn()
 
     def _apply(self, record: Record, position: int, live: bool, again: bool = False) -> None:
         if isinstance(record, Fetched | Skipped) or (isinstance(record, Deferred) and record.url):
@@ -285,6 +291,9 @@ class Shard:
         if isinstance(record, Fetched):
             if record.before is Before.NEVER and self.yields.is_on:
                 self.yields.note_fetch(record.url, record.gain, *self.novelty_of(record.url))
+            if self.joins.is_active:
+                is_first = record.before is Before.NEVER
+                self.joins.note_fetch(record.url, record.status, is_first, self.has_page)
             self._count_fetch(record)
             self._spend(record)
             self.note_page(record, position)
@@ -302,10 +311,31 @@ class Shard:
         elif isinstance(record, Skipped):
             if record.why is Why.TRAP:
                 self.yields.note_held(record.detail.partition(" ")[0])
+            elif record.why is Why.VARIANT:
+                self.joins.note_held(record.detail.partition(" ")[0])
         elif isinstance(record, Learned):
-            self.yields.note_learned(record.subject, record.holds, record.why, record.examples, position)
+            if record.what == "rule":
+                self.joins.note_learned(record.subject, record.holds, record.why, position)
+            else:
+                self.yields.note_learned(record.subject, record.holds, record.why, record.examples, position)
         elif isinstance(record, Configured):
             self._configure(record, position)
+
+    @property
+    def returning(self) -> int:
+        """URLs that were skipped before this position, for what is not believed any more, come back; 0: none."""
+        return max(self.yields.returning, self.joins.returning)
+
+    def returned(self, position: int) -> None:
+        """Those that were skipped before a position have come back."""
+        for fold in (self.yields, self.joins):
+            if fold.returning <= position:
+                fold.returning = 0
+
+    def has_page(self, url: str) -> bool:
+        """Whether a URL was fetched well."""
+        found = self.pages.find(self.keyer.key(url))
+        return found is not None and found.status == 2 and found.position > 0
 
     def novelty_of(self, url: str) -> tuple[str, bool]:
         """The domain of a URL, and whether nothing of its site was fetched yet."""
@@ -403,6 +433,24 @@ class Shard:
             if end > self.archive_ends.get(stored.file, 0):
                 self.archive_ends[stored.file] = end
 
+    def listen(self) -> None:
+        """From now on somebody sends what is replied to other agents."""
+        self.replies = []
+
+    def take_replies(self, before: int) -> list[tuple[int, int, list[int]]]:
+        """The replies to questions that were logged before a position; they are not kept."""
+        rows = self.replies or []
+        self.replies = [row for row in rows if row[0] >= before]
+        return [row for row in rows if row[0] < before]
+
+    def note_settled(self, on: bool) -> None:
+        """Whether the URLs that get a record are to be noted."""
+        self.settled = set() if on else None
+
+    def scheduled(self, position: int | None) -> None:
+        """Pages fetched before a position have due times now; None: all have that had none."""
+        self.unscheduled = [] if position is None else [position, *self.unscheduled[1:]]
+
     def forget_archive_ends(self) -> None:
         """What the records so far point into is safe elsewhere: nobody asks for it again."""
         self.archive_ends.clear()
@@ -434,11 +482,15 @@ class Shard:
             return
         site.robots_failures = 0
         site.crawl_delay = record.delay
+        host = host_of(record.site + "/")
+        if record.delay or self.sites.peek(host) is not None:
+            self.sites.get(host).crawl_delay = record.delay
         site.robots_position = position
         site.robots_expires = record.expires
 
     def _configure(self, record: Configured, position: int) -> None:
         before = self._scope_text
+        self.configured = position
         self._adopt(record.options, position)
         if self.continuous and len(self.unscheduled) == 1:
             self.unscheduled.append(position)
@@ -453,13 +505,24 @@ class Shard:
 
     def _adopt(self, encoded: bytes, position: int) -> None:
         options = decode_options(encoded)
+        self._politeness = options.politeness
         self.yields.configure(options.traps, position)
+        self.joins.configure(options.variants, position)
         self.options = encoded
         self.continuous = options.refresh.continuous
         follow = options.follow
-        self.admission.rules = LinkRules(self._scope_of(options), followed_kinds(follow), follow.redirects)
+        self.admission.rules = LinkRules(
+            self._scope_of(options), followed_kinds(follow), follow.redirects, outside=set()
+        )
         self._scope_text = msgspec.json.encode(
-            (options.scope, options.follow, options.near, options.allow, options.robots.obey)
+            (
+                options.scope,
+                options.follow,
+                options.near,
+                options.allow,
+                options.robots.obey,
+                _bounds(options),
+            )
         )
 
     @property
@@ -513,20 +576,13 @@ class Shard:
             "left": self.left,
             "budgets": self.budgets,
             "yields": self.yields,
+            "joins": self.joins,
         }
 
     @property
     def filed(self) -> dict[str, Filed]:
         """Those of the parts that keep files."""
-        return {
-            "seen": self.links.found,
-            "content": self.content_store,
-            "calendar": self.calendar,
-            "revisits": self.revisits,
-            "left": self.left,
-            "sites": self.sites,
-            "pages": self.pages,
-        }
+        return {name: part for name, part in self.parts.items() if isinstance(part, Filed)}
 
     def freeze(self) -> Iterator[bytes]:
         self.admission.put_answered()  # the first of the parts to be frozen: no other holds these URLs any more
@@ -537,15 +593,9 @@ class Shard:
             small.coming = [self.admission.coming[0], *self.admission.coming[1]]
         return iter([msgspec.msgpack.encode(small)])
 
-    def files(self) -> list[str]:
-        return []
-
-    def settle(self) -> None:
-        """Nothing of it lies in files of its own."""
-
     def thaw(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
-            read = msgspec.msgpack.decode(piece, type=_Small)
+            read = _decode_small(piece)
             self.cursors, self.archive_ends = read.cursors, read.archive_ends
             self.changes = _changes(read.changes)
             self.answers = read.answers
@@ -575,11 +625,24 @@ class Shard:
             self.continuous
             or self.rescoping is not None
             or self.admission.coming is not None
-            or self.yields.returning
+            or self.returning
         ):
             return True
         due = self.calendar.next_due()
         return due is not None and due <= until
+
+    def claim(self, host: str, now: float) -> bool:
+        """Have a host's turn be that of a visit to another host (`Hosts`); whether it could be had."""
+        return self.frontier.claim(host, now)
+
+    def end(self, host: str, ready: float) -> None:
+        """A turn that was claimed is over, and its host may be asked again at `ready`; later, if one of its sites
+        has a Crawl-delay, which whoever had the turn does not know."""
+        own = self.sites.peek(host)
+        if own is not None and own.crawl_delay:
+            least = wait_after(self._politeness, own.crawl_delay, None, 0.0)
+            ready = max(ready, self._clock.monotonic() + least)
+        self.frontier.end(host, ready)
 
     def hold_all(self, politeness: PolitenessOptions) -> None:
         """After an unclean stop every host counts as asked now: nobody knows whom the last process asked."""
@@ -649,3 +712,13 @@ def _changes(read: list[Change | int]) -> list[Change]:
     if read and isinstance(read[-1], int):
         changes[-1].links = 0
     return changes
+
+
+def _bounds(options: Options) -> dict[str, tuple[int | None, int | None]]:
+    """What settings of single sites say of which URLs are fetched."""
+    found = {host: (table.depth, table.pages) for host, table in options.site.items()}
+    return {host: bounds for host, bounds in found.items() if bounds != (None, None)}
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_small = msgspec.msgpack.Decoder(_Small).decode

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from lycosa.clock import Clock, milliseconds
-from lycosa.crawl.config import Options, encode_options
+from lycosa.crawl.config import Options, decode_options, encode_options
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.splitting import Splitter
+from lycosa.crawl.steered import Steered
 from lycosa.records import Configured
 from lycosa.url.parts import host_of
 
@@ -51,6 +52,11 @@ class ShardSet(Sequence[Shard]):
     def of_host(self, host: str) -> Shard | None:
         """The shard of a host, if it is here."""
         return self.find(self.splitter.shard_of(host))
+
+    def staying(self, host: str) -> Shard | None:
+        """The shard of a host, if it is here and is not about to leave."""
+        shard = self.of_host(host)
+        return None if shard is None or self.is_leaving(shard.number) else shard
 
     def of_url(self, url: str) -> Shard | None:
         return self.of_host(host_of(url))
@@ -95,10 +101,16 @@ class ShardSet(Sequence[Shard]):
         """Have the shard's log say under which options it goes on."""
         encoded = encode_options(self.options)
         if shard.options != encoded:
-            shard.append(Configured(milliseconds(self._clock), encoded))
+            before = decode_options(shard.options).steered if shard.options else Steered()
+            acts = [
+                (did.id, did.at, did.who, did.text)
+                for did in self.options.steered.did
+                if not before.has(did.id)
+            ]
+            shard.append(Configured(milliseconds(self._clock), encoded, acts))
 
     def reconfigure(self, options: Options) -> None:
-        """The seeds that the scope is relative to have changed: the log of every shard says so."""
+        """The options have changed: the log of every shard says so, and who did it."""
         self.options = options
         for shard in self._here:
             self.configure(shard)

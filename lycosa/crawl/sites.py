@@ -253,7 +253,7 @@ class SiteTable:
         if first is None:
             return
         try:
-            head = msgspec.msgpack.decode(first, type=_Head)
+            head = _decode_head(first)
         except msgspec.MsgspecError:
             self._thaw_older(first, iterator)
             return
@@ -309,3 +309,7 @@ def _site(fields: bytes) -> Site:
         return _decode(fields)
     except msgspec.MsgspecError as error:
         raise StorageError(f"an entry of the site table is not readable: {error}") from None
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_head = msgspec.msgpack.Decoder(_Head).decode

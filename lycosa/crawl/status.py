@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +23,42 @@ from lycosa.crawl.machine import memory_limit
 from lycosa.errors import DiskFullError, StorageError
 
 if TYPE_CHECKING:
-    from lycosa.crawl.agent import Agent
+    from lycosa.crawl.config import Options
+    from lycosa.crawl.shard import Shard
 
 STATUS = "status.json"
+_ERROR = "error."
+
+
+class Ahead(msgspec.Struct, kw_only=True):
+    """A host with URLs pending."""
+
+    host: str
+    queued: int
+    wait: float  # seconds until it may be visited
+    why: str
+
+
+class ShardLine(msgspec.Struct, kw_only=True):
+    """One shard of a crawl that runs."""
+
+    shard: int
+    agent: str
+    pages: int
+    pending: int
+    left_behind: int
+    deferred: int
+    visits: int
+
+
+class AgentLine(msgspec.Struct, kw_only=True):
+    """One process of a crawl that runs."""
+
+    agent: str
+    pid: int
+    rss: int
+    visits: int
+    cpu: float  # seconds of a core in this run
 
 
 class Status(msgspec.Struct, kw_only=True):
@@ -53,7 +87,30 @@ class Status(msgspec.Struct, kw_only=True):
     meters: dict[str, float]
     next_due: float = 0.0  # seconds until the first of what is deferred
     reason: str = ""  # of a run that failed: why
+    paused: bool = False  # by an act of the operator
+    shards: list[ShardLine] = []
+    agents: list[AgentLine] = []
+    ahead: list[Ahead] = []  # hosts with the most URLs pending, of a few seconds ago
     fetches: int = 0  # of all runs; more than the pages if some were fetched again
+
+
+class ReportTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shard has come to, in numbers."""
+
+    at: float = 0.0  # when it was said, in seconds of the holder's clock
+    pages: int = 0
+    bytes: int = 0
+    links: int = 0
+    duplicates: int = 0
+    lost: int = 0
+    statuses: dict[str, int] = {}
+    skipped: dict[str, int] = {}
+    pending: int = 0
+    left_behind: int = 0
+    deferred: int = 0
+    visits: int = 0
+    rate: float = 0.0  # pages a second, lately
+    fetches: int = 0  # more than the pages if some were fetched again
 
 
 def resident() -> int:
@@ -75,8 +132,8 @@ class StatusFiles:
         self._history = History(directory)
 
     def write(self, status: Status) -> None:
-        data = msgspec.json.encode(status)
-        _replace(self._directory / STATUS, data)
+        _replace(self._directory / STATUS, msgspec.json.encode(status))
+        data = msgspec.json.encode(msgspec.structs.replace(status, shards=[], agents=[], ahead=[]))
         self._history.add(data, time.monotonic(), last=status.state != "running")
 
 
@@ -108,56 +165,108 @@ def note_failure(directory: Path, error: BaseException) -> None:
             _replace(directory / STATUS, msgspec.json.encode(status))
 
 
-class Reporter:
-    """Says how a crawl goes."""
+def totals_of(shard: Shard, visits: int, at: float, rate: float = 0.0) -> ReportTotals:
+    """What a shard has come to, at a time, with so many visits under way."""
+    totals = shard.totals
+    return ReportTotals(
+        at=at,
+        pages=totals.pages,
+        fetches=totals.fetched,
+        bytes=totals.size,
+        links=totals.links,
+        duplicates=totals.duplicates,
+        lost=totals.lost,
+        statuses={f"{kind}xx": n for kind, n in sorted(totals.statuses.items()) if n},
+        skipped=dict(sorted(totals.skipped.items())),
+        pending=shard.frontier.pending,
+        left_behind=len(shard.left),
+        deferred=len(shard.calendar),
+        visits=visits,
+        rate=rate,
+    )
 
-    def __init__(self, agent: Agent, directory: Path) -> None:
-        self._agent = agent
-        self._files = StatusFiles(directory)
-        self._started = time.monotonic()
-        self._pages_before = agent.totals().pages
+
+def added(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts by name, summed up."""
+    found: dict[str, int] = {}
+    for table in tables:
+        for word, count in table.items():
+            found[word] = found.get(word, 0) + count
+    return dict(sorted(found.items()))
+
+
+class Reporter:
+    """Says how a run goes, from what is told of its shards."""
+
+    def __init__(self, pages: int, before: Status | None = None) -> None:
+        """`pages`: that there are when the run begins; `before`: how others left it, in this same run."""
+        self._before = before
+        self.began = time.monotonic() - (before.elapsed if before else 0.0)
+        self.pages_before = before.pages - before.pages_run if before else pages
         self._limit = memory_limit()
 
-    def status(self, state: str = "running") -> Status:
-        """How it goes now."""
-        meters = self._agent.meters.read()
-        totals = self._agent.totals()
+    def status(
+        self,
+        state: str,
+        shards: Mapping[int, tuple[str, ReportTotals]],
+        meters: dict[str, float],
+        options: Options,
+        ahead: list[Ahead],
+        agents: Sequence[AgentLine] = (),
+    ) -> Status:
+        """How it goes now. `shards`: which agent has each, and what it has come to."""
+        rows = [totals for _, totals in shards.values()]
+        pages = sum(row.pages for row in rows)
+        errors = {name.removeprefix(_ERROR): int(n) for name, n in meters.items() if name.startswith(_ERROR)}
         return Status(
             at=time.time(),
             pid=os.getpid(),
             state=state,
-            elapsed=time.monotonic() - self._started,
-            pages=totals.pages,
-            pages_run=totals.pages - self._pages_before,
-            fetches=totals.fetched,
-            bytes=totals.size,
-            links=totals.links,
-            duplicates=totals.duplicates,
-            statuses={f"{kind}xx": n for kind, n in sorted(totals.statuses.items())},
-            skipped=dict(sorted(totals.skipped.items())),
-            errors={
-                name.removeprefix("error."): int(n) for name, n in meters.items() if name.startswith("error.")
-            },
-            pending=int(meters["frontier.pending"]),
-            left_behind=int(meters.get("frontier.left_behind", 0)),
-            deferred=int(meters["frontier.deferred"]),
-            next_due=meters["frontier.next_due"],
-            visits=int(meters["visits.active"]),
-            hosts=int(meters["frontier.hosts"]),
-            rss=resident(),
+            elapsed=time.monotonic() - self.began,
+            pages=pages,
+            pages_run=max(pages - self.pages_before, 0),
+            fetches=sum(row.fetches for row in rows),
+            bytes=sum(row.bytes for row in rows),
+            links=sum(row.links for row in rows),
+            duplicates=sum(row.duplicates for row in rows),
+            statuses=added(row.statuses for row in rows),
+            skipped=added(row.skipped for row in rows),
+            errors=added([self._before.errors if self._before else {}, errors]),
+            pending=sum(row.pending for row in rows),
+            left_behind=sum(row.left_behind for row in rows),
+            deferred=sum(row.deferred for row in rows),
+            next_due=meters.get("frontier.next_due", 0.0),
+            visits=int(meters.get("visits.active", 0)),
+            hosts=int(meters.get("frontier.hosts", 0)),
+            rss=resident() + sum(agent.rss for agent in agents),
             memory_limit=self._limit,
-            page_limit=self._agent.options.limits.pages,
+            page_limit=options.limits.pages,
+            paused=options.steered.paused,
+            shards=[
+                ShardLine(
+                    shard=number,
+                    agent=agent,
+                    pages=row.pages,
+                    pending=row.pending,
+                    left_behind=row.left_behind,
+                    deferred=row.deferred,
+                    visits=row.visits,
+                )
+                for number, (agent, row) in sorted(shards.items())
+            ],
+            agents=list(agents),
+            ahead=ahead,
             meters=meters,
         )
-
-    def write(self, status: Status) -> None:
-        """Leave it for other processes."""
-        self._files.write(status)
 
 
 def read_status(directory: Path) -> Status | None:
     """The last word of the process that crawls, or crawled, into a directory."""
     try:
-        return msgspec.json.decode((directory / STATUS).read_bytes(), type=Status)
+        return _decode_status((directory / STATUS).read_bytes())
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_status = msgspec.json.Decoder(Status).decode

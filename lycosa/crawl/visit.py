@@ -4,11 +4,14 @@ For each URL that the frontier gives for the host, in this order, each step able
 
     scope now       the scope may be narrower than when the link was found       -> Skipped(scope)
     site limit      the site has had its pages, and this is none of them         -> Skipped(site-limit)
+    session         the site has a login that failed, or the URL would log out   -> Skipped(login)
     content seen    URLs of its pattern keep giving nothing new                  -> Skipped(trap)
     address         DNS, then the guard, then the address's own turn             -> Skipped(dns), ...
     robots          the site's rules, asked for if need be                       -> Skipped(robots), Deferred
+    login           by the site's form, if it has one and this is the first page
     quota           the run's limit of pages, if it is no page yet
     fetch           from the address that was checked                            -> Fetched, ...
+    render          if a browser should see it (`lycosa.crawl.rendering`)        part of its Fetched
 
 Every outcome is one record in the shard's log. A URL whose turn did not come (the address was busy, the run
 stops) is put back and nothing is logged: it is still pending.
@@ -32,10 +35,13 @@ import msgspec
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl.config import Options
+from lycosa.crawl.errands import STOPPED, StoppedError
 from lycosa.crawl.harvest import Crop, Earlier, Harvester
 from lycosa.crawl.limits import RunQuota
 from lycosa.crawl.rules import RulesKeeper
+from lycosa.crawl.sessions import Came, Session, Sessions
 from lycosa.crawl.shard import Shard
+from lycosa.crawl.site_options import Settings
 from lycosa.fetch.dns import DnsFailure, DnsKind, Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, Kind, Request, Response
@@ -47,7 +53,11 @@ from lycosa.url.parts import host_of, site_of
 
 if TYPE_CHECKING:
     from lycosa.crawl.content_seen import ContentSeen
+    from lycosa.crawl.harvest import Render
     from lycosa.crawl.refreshing import Refreshing
+    from lycosa.crawl.rendering import Rendering, Rendition
+    from lycosa.page.protocol import Page
+    from lycosa.records import Links
 
 _AGAIN = frozenset((429, 500, 502, 503, 504))
 """Statuses that ask to come back later."""
@@ -61,6 +71,8 @@ _FULL = 60.0
 _CHAIN = 16
 """Fetches of a page that are looked through for a content that it had before."""
 _STALE = 10_000
+_POLL = 0.1
+"""Seconds between two tries at another host's turn."""
 _SHORT_WAIT = 1.0
 _TOLD_EVERY = 60.0
 """Seconds that the crawl waits for what this machine lacks, and between two lines about it."""
@@ -111,12 +123,20 @@ class Stay:
         self.address = ""
         self.site = ""  # whose connection the visit has; "": none yet, or none any more
         self.asked = 0  # requests that reached for the network
+        self.rested = (
+            0  # how many of them were made when the visit last waited, for what a page's scripts ask
+        )
+        self.borrowed = False  # the address's turn is that of another stay
         self.last = 0.0  # seconds that the last one took
         self.crawl_delay = 0.0
         self.retry_after: float | None = None
         self.lent = False  # another host of its address was asked since
         self.over = False  # the site has had enough, or the connection ended
         self.ready: float | None = None  # when to come back, if decided otherwise than by politeness
+
+
+def _settings(options: Options) -> Settings:
+    return Settings(options.site, options.politeness, options.scope.max_pages_per_site)
 
 
 class Visitor:
@@ -141,6 +161,9 @@ class Visitor:
         told: Callable[[str], None] | None = None,
         refreshing: Refreshing | None = None,
         content_seen: ContentSeen | None = None,
+        rendering: Rendering | None = None,
+        shard_of: Callable[[str], Shard | None] = lambda host: None,
+        sessions: Sessions | None = None,
     ) -> None:
         """`may_ask`: whether a shard's hosts may be asked now, at an address ("": at none yet). `told` hears what
         the operator should know. `refreshing`: the crawl is continuous."""
@@ -157,10 +180,14 @@ class Visitor:
         self._clock = clock
         self._refreshing = refreshing
         self._content_seen = content_seen
+        self._rendering = rendering
+        self._shard_of = shard_of
+        self._sessions = sessions or Sessions(None, clock)
         self._on_crop = on_crop
         self._failures = meters.counter
         self._pages = meters.counter("fetch.pages")
         self._bytes = meters.counter("fetch.bytes")
+        self._settings = _settings(options)
         self._stale: set[str] = set()
         """Hosts whose last request met a kept connection that had ended."""
         self._told = told or (lambda _: None)
@@ -171,15 +198,26 @@ class Visitor:
 
     async def close(self) -> None:
         """Let go of connections."""
+        if self._rendering is not None:
+            await self._rendering.close()
         await self._fetchers.close()
         await self._resolver.close()
         self._harvester.close()
+
+    def change(self, options: Options) -> None:
+        """The operator has changed options: they hold from the next page on."""
+        self._options, self._settings = options, _settings(options)
+
+    def holds(self, host: str) -> bool:
+        """Whether the operator holds a host."""
+        return self._settings.of(host).hold
 
     async def visit(self, shard: Shard, host: str) -> None:
         """Stay at a host that the shard's frontier has begun."""
         turn = Stay(shard, host)
         try:
             await self._stay(turn)
+            await self._sessions.save(host, self._settings.of(host))
         finally:
             self._hang_up(turn)
             now = self._clock.monotonic()
@@ -187,15 +225,16 @@ class Visitor:
                 self._addresses.end(turn.address, now)
             ready = turn.ready if turn.ready is not None else now
             if turn.asked and host:  # files have no host to spare
-                wait = wait_after(self._options.politeness, turn.crawl_delay, turn.retry_after, turn.last)
+                politeness = self._settings.of(host).politeness
+                wait = wait_after(politeness, turn.crawl_delay, turn.retry_after, turn.last)
                 ready = max(ready, now + wait)
             shard.admission.replenish_host(host)  # while it is begun, so that it need not be forgotten
             shard.frontier.end(host, ready)
 
     async def _stay(self, turn: Stay) -> None:
         idle = 0
-        while not self.stopping:
-            if turn.asked >= pages_per_visit(self._options.politeness, turn.crawl_delay):
+        while not self.stopping and not self.holds(turn.host):
+            if turn.asked >= pages_per_visit(self._settings.of(turn.host).politeness, turn.crawl_delay):
                 return
             if not self._may_ask(turn.shard.number, turn.address):
                 return
@@ -221,12 +260,20 @@ class Visitor:
         if not shard.scope.inside(url, waiting.depth):
             verdict = shard.scope.judge(url, waiting.depth)
             return self._skip(turn, verdict.why, verdict.rule)
-        limit = self._options.scope.max_pages_per_site
+        setting = self._settings.of(turn.host)
+        if setting.depth is not None and waiting.depth > setting.depth:
+            return self._skip(
+                turn, Why.SCOPE, f"depth {waiting.depth} is more than {setting.depth} of its site"
+            )
+        limit = setting.pages
         is_page = waiting.before is Before.PAGE  # limits of pages do not mind that it is fetched once more
         if limit and not is_page and shard.sites.get(site_of(url)).pages >= limit:
             return self._skip(turn, Why.SITE_LIMIT, f"{limit} pages a site")
+        session = self._session(turn.host)
+        if session is not None and (refused := session.refuses(url)):
+            return self._skip(turn, Why.LOGIN, refused)
         if self._content_seen is not None and (held := self._content_seen.holds(shard, waiting)):
-            return self._skip(turn, Why.TRAP, held)
+            return self._skip(turn, *held)
         scheme = url[: url.index(":")]
         fetcher = self._fetchers.for_scheme(scheme)
         if fetcher is None:
@@ -243,6 +290,10 @@ class Visitor:
             ruled = await self._judge(turn, waiting, fetcher)
             if ruled is not None:
                 return ruled
+        if session is not None and session.login is not None and not session.logged_in:
+            entered = await self._log_in(turn, session)
+            if entered is not None:
+                return entered
         if not self._may_ask(shard.number, turn.address):
             return False
         if not is_page and not self._quota.take(shard.number):
@@ -301,16 +352,18 @@ class Visitor:
         ruling = await self._rules.ruling(shard, site, lambda url: self._ask_robots(turn, url, fetcher))
         turn.crawl_delay = shard.sites.get(site).crawl_delay
         if ruling.rules is None:
+            detail = "robots.txt could not be had" + (f": {ruling.detail}" if ruling.detail else "")
             if ruling.final:
-                return self._skip(turn, Why.ROBOTS_UNREACHABLE, "robots.txt could not be had")
+                return self._skip(turn, Why.ROBOTS_UNREACHABLE, detail)
             if ruling.due:
-                return self._defer(turn, Why.ROBOTS_UNREACHABLE, ruling.due, waiting.attempt, "")
-            turn.ready = self._clock.monotonic() + self._options.politeness.wait
+                return self._defer(turn, Why.ROBOTS_UNREACHABLE, ruling.due, waiting.attempt, detail)
+            turn.ready = self._clock.monotonic() + self._settings.of(turn.host).politeness.wait
             return False
         judgement = ruling.rules.judge(self._options.robots.agent, waiting.url)
         if not judgement.allowed:
             return self._skip(turn, Why.ROBOTS, f"line {judgement.line}: {judgement.rule}"[:300])
-        if ruling.asked and pages_per_visit(self._options.politeness, turn.crawl_delay) <= turn.asked:
+        politeness = self._settings.of(turn.host).politeness
+        if ruling.asked and pages_per_visit(politeness, turn.crawl_delay) <= turn.asked:
             return False  # robots.txt was this visit's only request
         if turn.lent or (turn.asked and fetcher.needs_address and turn.site != site):
             return False  # robots.txt was had, and the connection with it; the address rests
@@ -323,7 +376,7 @@ class Visitor:
         if host == turn.host:
             if turn.asked and turn.site != site_of(url):
                 self._hang_up(turn)
-                await self._clock.sleep(wait_after(self._options.politeness, 0.0, None, turn.last))
+                await self._clock.sleep(wait_after(self._settings.of(host).politeness, 0.0, None, turn.last))
             elif turn.lent:
                 await self._clock.sleep(self._options.politeness.address_wait)
             outcome = await self._request(turn, url, fetcher, Kind.ROBOTS)
@@ -346,36 +399,146 @@ class Visitor:
             return Failure(FailureKind.UNSUPPORTED, f"no fetcher for {url}", transient=False)
         if not await self._hosts.claim(host):
             return None
-        other, borrowed = Stay(turn.shard, host), ""
+        other = Stay(turn.shard, host)
         try:
-            if fetcher.needs_address:
-                found = await self._resolver.resolve(host)
-                if isinstance(found, DnsFailure):
-                    if found.kind is DnsKind.LOCAL:
-                        self._short(turn, f"no name can be asked for: {found.detail}")
-                        return None
-                    return Failure(FailureKind.CONNECT, f"{host}: {found.detail}", transient=not found.final)
-                allowed = [address for address in found.addresses if self._guard.refuses(address) is None]
-                if not allowed:
-                    return Failure(FailureKind.REFUSED_ADDRESS, f"{host} has no address that may be asked")
-                if turn.address in allowed:  # it is this visit's turn already, and its connection's
-                    borrowed = other.address = turn.address
-                    turn.lent = True
-                    self._hang_up(turn)
-                    await self._clock.sleep(self._options.politeness.address_wait)
-                elif await self._take_turn(other, allowed[0]) is False:
-                    return None
+            there = await self._settle_in(turn, other, fetcher)
+            if there is not True:
+                return there or None
             outcome = await self._request(other, url, fetcher, Kind.ROBOTS)
             if self._not_asked(turn, outcome):
                 return None
             return None if self._first_stale(host, outcome) else outcome
         finally:
-            self._hang_up(other)
-            now = self._clock.monotonic()
-            if other.address and not borrowed:
-                self._addresses.end(other.address, now)
-            wait = wait_after(self._options.politeness, 0.0, None, other.last) if other.asked else 0.0
-            self._hosts.end(host, now + wait)
+            self.leave(other)
+
+    async def _settle_in(self, turn: Stay, other: Stay, fetcher: Fetcher) -> bool | Failure:
+        """Find the address of a host whose turn was claimed for this visit, and get its turn; False: not now."""
+        if not fetcher.needs_address:
+            return True
+        host = other.host
+        found = await self._resolver.resolve(host)
+        if isinstance(found, DnsFailure):
+            if found.kind is DnsKind.LOCAL:
+                return self._short(turn, f"no name can be asked for: {found.detail}")
+            return Failure(FailureKind.CONNECT, f"{host}: {found.detail}", transient=not found.final)
+        allowed = [address for address in found.addresses if self._guard.refuses(address) is None]
+        if not allowed:
+            return Failure(FailureKind.REFUSED_ADDRESS, f"{host} has no address that may be asked")
+        if turn.address in allowed:  # it is this visit's turn already, and its connection's
+            other.address, other.borrowed = turn.address, True
+            turn.lent = True
+            self._hang_up(turn)
+            await self._clock.sleep(self._options.politeness.address_wait)
+            return True
+        return await self._take_turn(other, allowed[0]) is None
+
+    def leave(self, other: Stay) -> None:
+        """End the turn of another host."""
+        self._hang_up(other)
+        now = self._clock.monotonic()
+        if other.address and not other.borrowed:
+            self._addresses.end(other.address, now)
+        politeness = self._settings.of(other.host).politeness
+        wait = (
+            wait_after(politeness, other.crawl_delay, other.retry_after, other.last) if other.asked else 0.0
+        )
+        self._hosts.end(other.host, now + wait)
+
+    # -- what a page's scripts ask for (`lycosa.crawl.errands`)
+
+    def _render(self, turn: Stay, response: Response) -> Render | None:
+        """The step that has a page be rendered; None: no page is."""
+        rendering = self._rendering
+        if rendering is None:
+            return None
+        when = self._settings.of(turn.host).render or self._options.render.when
+        if when == "never":
+            return None
+
+        async def render(page: Page, links: Links) -> Rendition | None:
+            if not rendering.wants(when, response, page, links):
+                return None
+            if self.stopping:
+                raise StoppedError
+            return await rendering.render(self, turn, when, response)
+
+        return render
+
+    async def lodge(self, turn: Stay, url: str, until: float) -> Stay | str:
+        """The turn of another host than the visit's, waited for; or why it cannot be had. Whoever gets it must
+        `leave`."""
+        host = host_of(url)
+        fetcher = self._fetchers.for_scheme(url[: url.index(":")])
+        if fetcher is None:
+            return "scheme"
+        while not await self._hosts.claim(host):
+            if (
+                self.stopping
+                or self._clock.monotonic() >= until
+                or not self._may_ask(turn.shard.number, turn.address)
+            ):
+                return STOPPED if self.stopping else "turn (of its host)"
+            await self._clock.sleep(_POLL)
+        other = Stay(self._shard_of(host) or turn.shard, host)
+        there: bool | Failure | str = "turn (of its address)"
+        try:
+            while not (there := await self._settle_in(turn, other, fetcher)):
+                if self.stopping or turn.over or self._clock.monotonic() >= until:
+                    return "turn (of its address)"
+                await self._clock.sleep(_POLL)
+        finally:
+            if there is not True:
+                self.leave(other)
+        if isinstance(there, Failure):
+            return f"address ({there.detail})"
+        return other
+
+    async def errand(self, turn: Stay, url: str, headers: tuple[tuple[str, str], ...]) -> Response | str:
+        """Ask on a turn for what a page's scripts want, as politely as for a page; or why it is not asked for."""
+        site, scheme = site_of(url), url[: url.index(":")]
+        fetcher = self._fetchers.for_scheme(scheme)
+        if fetcher is None:
+            return "scheme"
+        if self.stopping:
+            return STOPPED
+        if turn.over:
+            return "turn (its host wants none now)"
+        if self._options.robots.obey:
+            ruling = await self._rules.ruling(
+                turn.shard, site, lambda robots: self._ask_robots(turn, robots, fetcher)
+            )
+            turn.crawl_delay = max(turn.crawl_delay, turn.shard.sites.get(site).crawl_delay)
+            if ruling.rules is None:
+                return "robots (could not be had)"
+            judgement = ruling.rules.judge(self._options.robots.agent, url)
+            if not judgement.allowed:
+                return f"robots (line {judgement.line}: {judgement.rule})"[:200]
+        outcome: Response | Failure | None = None
+        while outcome is None:
+            await self._rest(turn, site)
+            if self.stopping or not self._may_ask(turn.shard.number, turn.address):
+                return STOPPED
+            outcome = await self._request(turn, url, fetcher, Kind.PAGE, more=headers)
+            if self._not_asked(turn, outcome):
+                return STOPPED
+            if self._first_stale(turn.host, outcome):
+                outcome = None
+        if isinstance(outcome, Failure):
+            self._failures(f"error.{outcome.kind}").add()
+            return f"failed ({outcome.kind}: {outcome.detail})"[:200]
+        if outcome.status in _SLOW_DOWN:
+            turn.over, turn.retry_after = True, outcome.retry_after
+        return outcome
+
+    async def _rest(self, turn: Stay, site: str) -> None:
+        """Wait, if the next request would be the next visit's, or over another connection."""
+        politeness = self._settings.of(turn.host).politeness
+        since = turn.asked - turn.rested
+        if since >= pages_per_visit(politeness, turn.crawl_delay) or (turn.asked and turn.site != site):
+            self._hang_up(turn)
+            wait = wait_after(politeness, turn.crawl_delay, None, turn.last)
+            await self._clock.sleep(max(wait, self._options.politeness.address_wait))
+            turn.rested, turn.lent = turn.asked, False
 
     def _first_stale(self, host: str, outcome: Response | Failure) -> bool:
         """Whether a kept connection had ended, which is no attempt; the second time in a row it is one."""
@@ -388,23 +551,72 @@ class Visitor:
         self._stale.add(host)
         return first
 
+    # -- the session
+
+    def _session(self, host: str) -> Session | None:
+        return self._sessions.of(host, self._settings.of(host))
+
+    async def _log_in(self, turn: Stay, session: Session) -> bool | None:
+        """Log in at the visit's host. None: done, and the visit goes on; else what `_one` returns."""
+        came = await session.log_in(lambda url, body: self._ask_login(turn, url, body))
+        if came is Came.OUT:
+            self._told(f"{session.problem}; its pages are skipped (--refetch failed fetches them later)")
+            return True  # the URL is put back, and skipped at once
+        if came is Came.LATER:
+            if not turn.over and session.failures:
+                now = milliseconds(self._clock)
+                due = retry_due(self._options.retry, session.failures, now) or now
+                turn.ready = self._clock.monotonic() + (due - now) / 1000
+            return False
+        politeness = self._settings.of(turn.host).politeness
+        return False if turn.asked >= pages_per_visit(politeness, turn.crawl_delay) else None
+
+    async def _ask_login(self, turn: Stay, url: str, body: bytes | None) -> Response | Failure | None:
+        """One request of a login, with the host's wait before it where the visit has had its pages."""
+        fetcher = self._fetchers.for_scheme(url[: url.index(":")])
+        if fetcher is None or not self._may_ask(turn.shard.number, turn.address):
+            return None
+        politeness = self._settings.of(turn.host).politeness
+        rest = turn.asked >= pages_per_visit(politeness, turn.crawl_delay)
+        if turn.asked and (rest or turn.site != site_of(url)):
+            self._hang_up(turn)
+            await self._clock.sleep(wait_after(politeness, turn.crawl_delay, None, turn.last))
+        outcome = await self._request(turn, url, fetcher, Kind.PAGE, body=body)
+        if self._not_asked(turn, outcome):
+            return None
+        return None if self._first_stale(turn.host, outcome) else outcome
+
     # -- the fetch
 
     async def _request(
-        self, turn: Stay, url: str, fetcher: Fetcher, kind: Kind, old: Fetched | None = None
+        self,
+        turn: Stay,
+        url: str,
+        fetcher: Fetcher,
+        kind: Kind,
+        old: Fetched | None = None,
+        more: tuple[tuple[str, str], ...] = (),
+        body: bytes | None = None,
     ) -> Response | Failure:
         """Ask over the visit's connection, or over a new one if it has none; and see what became of it.
 
-        `old`: what there is of the page, of which no second copy is wanted.
+        `old`: what there is of the page, of which no second copy is wanted. `more`: headers, besides the site's.
+        `body`: a form to be posted.
         """
         site = site_of(url)
         turn.asked += 1
         shard, address = turn.shard.number, turn.address
         may_send = (lambda: self._may_ask(shard, address)) if address else None
         began = self._clock.monotonic()
-        request = Request(url, address, kind=kind, reuse=turn.site == site, may_send=may_send)
-        if old is not None and old.status < 300 and (old.etag or old.modified):
+        headers = self._settings.of(turn.host).headers + more
+        request = Request(url, address, headers, kind=kind, reuse=turn.site == site, may_send=may_send)
+        # What was rendered may have changed although what was sent has not.
+        if old is not None and old.status < 300 and (old.etag or old.modified) and old.rendered is None:
             request = msgspec.structs.replace(request, etag=old.etag, modified=old.modified)
+        session = self._session(turn.host) if kind is Kind.PAGE else None
+        if session is not None:
+            cookie = session.sent(url, self._clock.wall())
+            request = msgspec.structs.replace(request, cookie=cookie, body=body)
         try:
             outcome = await fetcher.fetch(request)
         except asyncio.CancelledError:
@@ -415,6 +627,8 @@ class Visitor:
         turn.site = "" if gone else site
         if isinstance(outcome, Failure) and outcome.kind is FailureKind.LOCAL:
             turn.asked -= 1  # nothing reached the host
+        if session is not None and isinstance(outcome, Response):
+            return session.took(outcome, self._clock.wall())
         return outcome
 
     def _hang_up(self, turn: Stay) -> None:
@@ -456,7 +670,12 @@ class Visitor:
             earlier = await self._earlier(turn.shard, waiting) if self._refreshing else None
             old = earlier.record if earlier else None
             outcome = await self._request(turn, waiting.url, fetcher, Kind.PAGE, old)
+            session = self._session(turn.host)
+            if session is not None and isinstance(outcome, Response) and session.ended(waiting.url, outcome):
+                return True  # it is put back, and fetched again after the login
             kept = await self._record(turn, waiting, outcome, earlier)
+        except StoppedError:
+            turn.over = True
         finally:
             if not kept and waiting.before is not Before.PAGE:
                 self._quota.give_back(turn.shard.number)
@@ -522,7 +741,7 @@ class Visitor:
                 why = Why.BUSY if slow else Why.RETRY
                 self._defer(turn, why, due, waiting.attempt + 1, f"status {outcome.status}")
                 return False
-        crop = await self._harvester.harvest(waiting, outcome, now, earlier)
+        crop = await self._harvester.harvest(waiting, outcome, now, earlier, self._render(turn, outcome))
         own = None
         if earlier is not None and earlier.record is not None and crop.record.digest:
             own = await self._known_before(turn.shard, crop.record, earlier.record)

@@ -39,6 +39,15 @@ class MissingLog(NamedTuple):
         return f"the log of shard {self.shard:02d} ends at record {self.end:,} and {self.by} knows {self.known:,}"
 
 
+def highest(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Of each file the furthest end that any of the tables has."""
+    found: dict[str, int] = {}
+    for table in tables:
+        for name, end in table.items():
+            found[name] = max(end, found.get(name, 0))
+    return found
+
+
 def cursor_claims(
     receiver: int, cursors: Mapping[int, int], answers: Mapping[int, int] | None = None
 ) -> list[Known]:

@@ -1,4 +1,4 @@
-"""Cookies that the operator hands to the crawl, from a file in Netscape's format.
+"""Cookies: those that the operator hands to the crawl in a file of Netscape's format, and those of a session.
 
     file    = *line
     line    = domain TAB subdomains TAB path TAB secure TAB expires TAB name TAB value
@@ -11,14 +11,24 @@ and path match, secure ones over https only, expired ones nowhere; longer paths 
 the above, or whose name or value could not stand in a header, are counted in `ignored` and left out; the number
 of the first of them is `first_ignored`.
 
-A crawl never keeps what sites set: each page is fetched as by a first-time visitor with these cookies.
+A crawl keeps what a site sets only where the operator wishes so (`[site]`, `cookies`); else each page is fetched
+as by a first-time visitor. `HostCookies` are those of one host: they are taken and sent as RFC 6265 §5.3 and §5.4
+say, but for one thing: a cookie for a whole domain is kept for the host that set it alone.
 """
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from lycosa.fetch.head import sendable
+
+_MOST_COOKIES = 100
+_LONGEST = 4096
+_SAME_TIME = 3600.0
+"""Seconds by which an expiry may move without the cookie counting as changed."""
+_FOREVER = 400 * 86_400.0
+"""RFC 6265bis: no cookie lives longer."""
 
 
 class Cookie(NamedTuple):
@@ -75,20 +85,120 @@ class CookieJar:
         domain = host.lower().rstrip(".")
         exact = True
         while domain:
-            found += [
-                cookie
-                for cookie in self._domains.get(domain, ())
-                if (exact or cookie.subdomains)
-                and (secure or not cookie.secure)
-                and (not cookie.expires or cookie.expires > now)
-                and _path_matches(path, cookie.path)
-            ]
+            found += [cookie for cookie in self._domains.get(domain, ()) if exact or cookie.subdomains]
             if domain[-1:].isdigit():  # an address has no subdomains
                 break
             domain = domain.partition(".")[2]
             exact = False
-        found.sort(key=lambda cookie: -len(cookie.path))
-        return "; ".join(cookie.pair for cookie in found)
+        return _sent(found, path, secure, now)
+
+    def of(self, domain: str) -> list[Cookie]:
+        """The cookies of a domain."""
+        return self._domains.get(domain, [])
+
+
+class HostCookies:
+    """The cookies that one host has set."""
+
+    def __init__(self, host: str, data: bytes = b"") -> None:
+        """`data`: as `dump` wrote it."""
+        self._host = host
+        self._cookies: dict[tuple[str, str], Cookie] = {}  # by path and name
+        self.changed = False
+        """There is something that was not dumped."""
+        for cookie in CookieJar(data).of(host):
+            self._cookies[cookie.path, cookie.pair.partition("=")[0]] = cookie
+
+    def __len__(self) -> int:
+        return len(self._cookies)
+
+    def clear(self) -> None:
+        self.changed |= bool(self._cookies)
+        self._cookies.clear()
+
+    def take(self, line: str, path: str, secure: bool, now: float) -> None:
+        """Heed a Set-Cookie line of an answer to a request for `path`; what is none is passed over."""
+        first, *rest = line.split(";")
+        name, equals, value = first.partition("=")
+        pair = f"{name.strip()}={value.strip()}"
+        given = {}
+        for part in rest:
+            key, _, text = part.partition("=")
+            given[key.strip().lower()] = text.strip()
+        if not equals or not _is_pair(pair) or len(line) > _LONGEST:
+            return
+        domain = given.get("domain", "").lstrip(".").lower()
+        if domain and self._host != domain and not self._host.endswith("." + domain):
+            return
+        if "secure" in given and not secure:
+            return
+        where = given.get("path", "")
+        if not where.startswith("/"):
+            where = path.partition("?")[0].rpartition("/")[0] or "/"
+        expires = _expiry(given, now)
+        key_of = where, name.strip()
+        if expires and expires <= now:
+            self.changed |= self._cookies.pop(key_of, None) is not None
+            return
+        cookie = Cookie(where, "secure" in given, False, expires, pair)
+        before = self._cookies.pop(key_of, None)
+        self._cookies[key_of] = cookie
+        same = before is not None and before._replace(expires=expires) == cookie
+        if before is None or not same or abs(before.expires - expires) > _SAME_TIME:
+            self.changed = True
+        if len(self._cookies) > _MOST_COOKIES:
+            del self._cookies[next(iter(self._cookies))]
+
+    def header(self, path: str, secure: bool, now: float) -> str:
+        """The value of the Cookie header for a request; empty if no cookie goes there."""
+        return _sent(list(self._cookies.values()), path, secure, now)
+
+    def dump(self) -> bytes:
+        """All of them in Netscape's format."""
+        self.changed = False
+        rows = [
+            "\t".join((self._host, "FALSE", path, str(secure).upper(), f"{expires:.0f}", *pair.split("=", 1)))
+            for path, secure, _, expires, pair in self._cookies.values()
+        ]
+        return "\n".join(["# Netscape HTTP Cookie File", *rows, ""]).encode()
+
+
+def hidden(head: bytes) -> bytes:
+    """A head whose Set-Cookie lines are without the values."""
+    lines = head.split(b"\n")
+    for at, line in enumerate(lines):
+        name, colon, value = line.partition(b":")
+        if colon and name.strip().lower() == b"set-cookie":
+            ends = b"\r" if line.endswith(b"\r") else b""
+            lines[at] = name + b": " + value.partition(b"=")[0].strip() + b"=..." + ends
+    return b"\n".join(lines)
+
+
+def _expiry(given: dict[str, str], now: float) -> float:
+    """When a cookie ends; 0: with the session."""
+    age = given.get("max-age", "")
+    if age.removeprefix("-").isdigit():
+        seconds = float(age[:12])
+        return now + min(seconds, _FOREVER) if seconds > 0 else 1.0
+    if "expires" in given:
+        try:
+            return min(max(parsedate_to_datetime(given["expires"]).timestamp(), 1.0), now + _FOREVER)
+        except (TypeError, ValueError, IndexError, OverflowError):
+            return 0.0
+    return 0.0
+
+
+def _sent(found: list[Cookie], path: str, secure: bool, now: float) -> str:
+    """Of the cookies of a host those that go with a request."""
+    fit = [
+        cookie
+        for cookie in found
+        if (secure or not cookie.secure)
+        and (not cookie.expires or cookie.expires > now)
+        and _path_matches(path, cookie.path)
+    ]
+    fit.sort(key=lambda cookie: -len(cookie.path))
+    return "; ".join(cookie.pair for cookie in fit)
 
 
 def _is_pair(pair: str) -> bool:

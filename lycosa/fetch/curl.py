@@ -85,6 +85,7 @@ class Transfer:
         "_lines_set",
         "_may_send",
         "_pin",
+        "_posted",
         "_reuse",
         "_room",
         "_spend",
@@ -118,6 +119,7 @@ class Transfer:
         self.proxied = proxied
         self._spend = spend
         self._pin = ""
+        self._posted = False
         self._reuse = False
         self._may_send: Callable[[], bool] | None = None
         self._lines_set: list[bytes] | None = None
@@ -156,8 +158,10 @@ class Transfer:
         body_limit: int,
         reuse: bool = False,
         may_send: Callable[[], bool] | None = None,
+        form: bytes | None = None,
     ) -> None:
-        """Set up the next transfer. `reuse`: over a kept connection or not at all. `may_send` has the last word."""
+        """Set up the next transfer. `reuse`: over a kept connection or not at all. `may_send` has the last word.
+        `form`: is posted."""
         self._clear()
         self.body_limit = body_limit
         self._reuse = reuse
@@ -177,6 +181,13 @@ class Transfer:
         if lines is not self._lines_set:
             self._lines_set = lines
             curl.setopt(pycurl.HTTPHEADER, lines)
+        if form is not None:
+            curl.setopt(pycurl.POSTFIELDS, form)
+            self._posted = True
+        elif self._posted:
+            curl.setopt(pycurl.POSTFIELDS, b"")
+            curl.setopt(pycurl.HTTPGET, 1)
+            self._posted = False
 
     def release(self) -> None:
         """Let go of what was received; the handle stays."""

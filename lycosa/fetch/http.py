@@ -5,9 +5,9 @@ is an answer*. Whatever ends the transfer later (our limits, the site, the netwo
 what came and a word in `truncated`; whatever ends it before is a `Failure`. Content codings are undone by
 `lycosa.fetch.decode`, small bodies at once, large ones in a thread.
 
-Deliberate differences from a browser: no redirects, no cookies but the operator's, no cache, no HTTP/0.9, no
-HTTP/3 or Alt-Svc (both would leave the checked address), no credentials in the Host line: `user:password@` in
-a URL is sent as Basic authentication.
+Deliberate differences from a browser: no redirects, no cookies but those of the request and the operator's, no
+cache, no HTTP/0.9, no HTTP/3 or Alt-Svc (both would leave the checked address), no credentials in the Host line:
+`user:password@` in a URL is sent as Basic authentication.
 
 Certificates are read once: libcurl keeps the parsed store for all transfers of a multi handle for a day, and
 TLS sessions are resumed from the cache of the same handle.
@@ -22,12 +22,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from zlib import crc32
 
 import pycurl
 
 from lycosa.clock import Clock
 from lycosa.errors import ConfigError
 from lycosa.fetch import head as heads
+from lycosa.fetch import secrets
 from lycosa.fetch.cookies import CookieJar
 from lycosa.fetch.curl import Outcome, Transfer, Transfers
 from lycosa.fetch.decode import Decoding
@@ -123,9 +125,16 @@ class HttpFetcher:
         )
         self._common_text = heads.as_text(self._common)
         self._common_curl = self._for_curl(self._common)
+        self._proxies = options.proxy.split()
         self._pairs = _cookie_pairs(options.cookies)
         self._jar = _cookie_jar(options.cookie_file)
-        self._auth = {password_site(where): heads.basic(pair) for where, pair in options.auth.items()}
+        self._auth = {}
+        self._secret: set[str] = set()
+        """Values of headers that are not shown in `Response.request_head`."""
+        for where, pair in options.auth.items():
+            self._auth[password_site(where)] = line = heads.basic(secrets.revealed(pair, where))
+            if secrets.is_place(pair):
+                self._secret.add(line)
         self._same_for_all = not (self._pairs or self._auth or len(self._jar))
         self._throttle = Throttle(options.bandwidth, clock) if options.bandwidth > 0 else None
         spend = self._throttle.spend if self._throttle is not None else None
@@ -161,6 +170,7 @@ class HttpFetcher:
         if (
             self._same_for_all
             and not request.headers
+            and not request.cookie
             and not request.etag
             and not request.modified
             and not target.credentials
@@ -170,13 +180,28 @@ class HttpFetcher:
             chosen = self._lines(request, target)
             if isinstance(chosen, Failure):
                 return chosen
-            text, lines = heads.as_text(chosen), self._for_curl(chosen)
+            text, lines = heads.as_text(self._shown(request, chosen)), self._for_curl(chosen)
         robots = request.kind is Kind.ROBOTS
         limit = self._options.max_robots_bytes if robots else self._options.max_body_bytes
         address = request.address if not self._options.proxy else ""
 
+        proxy = self._proxy_of(target.host)
+
         def prepare(transfer: Transfer) -> None:
-            transfer.prepare(target.url, target.path, address, lines, limit, request.reuse, request.may_send)
+            if proxy:
+                transfer.curl.setopt(pycurl.PROXY, proxy)
+            transfer.prepare(
+                *(
+                    target.url,
+                    target.path,
+                    address,
+                    lines,
+                    limit,
+                    request.reuse,
+                    request.may_send,
+                    request.body,
+                )
+            )
 
         if self._throttle is not None:
             await self._throttle.admit()
@@ -216,6 +241,12 @@ class HttpFetcher:
 
     # The request.
 
+    def _proxy_of(self, host: str) -> str:
+        """Of several proxies the one that a host is always asked through; "" if there are not several."""
+        if len(self._proxies) < 2:
+            return ""
+        return self._proxies[crc32(_without_port(host).lower().encode()) % len(self._proxies)]
+
     def _for_curl(self, lines: list[tuple[str, str]]) -> list[bytes]:
         prepared = heads.as_curl(lines)
         if not any(name.lower() == "accept" for name, _ in lines):
@@ -237,6 +268,8 @@ class HttpFetcher:
             mine = self._jar.header(_without_port(target.host), target.path, secure, self._clock.wall())
             if mine:
                 cookies.append(mine)
+        if request.cookie:
+            cookies.append(request.cookie)
         if cookies:
             lines.append(("Cookie", "; ".join(cookies)))
         if request.etag and heads.sendable(request.etag):
@@ -248,6 +281,16 @@ class HttpFetcher:
                 return Failure(FailureKind.REQUEST, f"header {name[:80]!r} cannot be sent", transient=False)
             lines.append((name, value))
         return lines
+
+    def _shown(self, request: Request, lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The lines without secrets, which are for the site alone and not for an archive."""
+        if not request.cookie and not self._secret:
+            return lines
+        hidden = "cookie" if request.cookie else ""
+        return [
+            (name, "..." if name.lower() == hidden or value in self._secret else value)
+            for name, value in lines
+        ]
 
     # The answer.
 
@@ -321,7 +364,10 @@ class HttpFetcher:
             url=request.url,
             status=status,
             version=version,
-            request_head=(f"GET {target.path} {sent}\r\nHost: {target.host}\r\n{text}\r\n".encode("latin-1")),
+            request_head=(
+                f"{'GET' if request.body is None else 'POST'} {target.path} {sent}\r\n"
+                f"Host: {target.host}\r\n{text}\r\n".encode("latin-1")
+            ),
             head=head,
             body=body,
             decoded=decoded,
@@ -415,7 +461,7 @@ def _curl_options(options: FetchOptions) -> list[tuple[int, Any]]:
         (pycurl.CONNECTTIMEOUT_MS, max(1, int(options.connect_timeout * 1000))),
         (pycurl.TIMEOUT_MS, max(1, int(options.total_timeout * 1000))),
         # Set even when empty, or libcurl takes a proxy from the environment.
-        (pycurl.PROXY, options.proxy),
+        (pycurl.PROXY, next(iter(options.proxy.split()), "")),
     ]
     if options.slow_bytes > 0 and options.slow_time > 0:
         chosen += [

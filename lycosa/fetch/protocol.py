@@ -44,6 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -64,7 +65,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
     `address` is the checked address to connect to ("" for fetchers that need none). `headers` are sent
     besides those of the options; `etag` and `modified` make the request conditional. `reuse`: only over the
-    connection that the site's last answer left open. `may_send`: see the module.
+    connection that the site's last answer left open. `may_send`: see the module. `cookie` is a session's, sent
+    besides the operator's, and not shown in `Response.request_head`. `body`: a form's, to be posted; None: GET.
     """
 
     url: str
@@ -75,6 +77,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     modified: str = ""
     reuse: bool = False
     may_send: Callable[[], bool] | None = None
+    cookie: str = ""
+    body: bytes | None = None
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -158,8 +162,12 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     headers: tuple[str, ...] = ()  # "Name: value" lines, sent to every site
     cookies: tuple[str, ...] = ()  # "name=value", sent to every site
     cookie_file: str = ""  # in Netscape's format; sent where domain and path match
-    auth: dict[str, str] = {}  # host or host:port (https), or http://host -> "user:password" (HTTP Basic)
-    proxy: str = ""  # http://, https://, socks5h:// ...; its end does the name lookups
+    auth: dict[
+        str, str
+    ] = {}  # host or host:port (https), or http://host -> "user:password" (HTTP Basic), or a secret's place
+    proxy: str = (
+        ""  # http://, https://, socks5h:// ..., or several with spaces; its end does the name lookups
+    )
     http2: bool = True
     verify_tls: bool = True
     ca_file: str = ""  # "": the system's
@@ -180,8 +188,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def find_headers(head: bytes, name: str) -> list[str]:
     """All values of a header in a raw head: any case, outer white space dropped, Latin-1."""
     found: list[str] = []
-    lowered = head.lower()
-    sought = b"\n" + name.lower().encode("latin-1", "replace") + b":"
+    lowered, sought = _lowered(head), _sought(name)
     at = lowered.find(sought)
     while at >= 0:
         start = at + len(sought)
@@ -195,9 +202,21 @@ def find_headers(head: bytes, name: str) -> list[str]:
 
 def find_header(head: bytes, name: str) -> str | None:
     """The first value of a header in a raw head."""
-    at = head.lower().find(b"\n" + name.lower().encode("latin-1", "replace") + b":")
+    sought = _sought(name)
+    at = _lowered(head).find(sought)
     if at < 0:
         return None
-    start = at + len(name) + 2
+    start = at + len(sought)
     end = head.find(b"\n", start)
     return head[start : end if end >= 0 else len(head)].decode("latin-1").strip(" \t\r\n")
+
+
+@lru_cache(4)
+def _lowered(head: bytes) -> bytes:
+    """A page's head is asked for some eight headers, one after the other."""
+    return head.lower()
+
+
+@lru_cache(256)
+def _sought(name: str) -> bytes:
+    return b"\n" + name.lower().encode("latin-1", "replace") + b":"

@@ -39,7 +39,7 @@ from xxhash import xxh64_intdigest
 from lycosa.clock import Clock
 from lycosa.errors import LocalError, StorageError
 from lycosa.frontier.orders.order import DepthOrder, Order, winner
-from lycosa.frontier.protocol import STEP, Levels
+from lycosa.frontier.protocol import STEP, HostLine, Levels
 from lycosa.records import Waiting
 from lycosa.url.parts import host_of
 
@@ -206,6 +206,14 @@ class PlainFrontier:
 
     def queued(self, host: str) -> int:
         return self._hosts[host].queued if host in self._hosts else 0
+
+    def longest(self, most: int) -> list[HostLine]:
+        rows = [
+            HostLine(h.name, h.queued, max(h.ready, self._floor), h.begun, h.tier)
+            for h in self._hosts.values()
+            if h.queued
+        ]
+        return sorted(rows, key=lambda row: (-row.queued, row.host))[:most]
 
     def demote(self, host: str, to: int) -> bool:
         if not 0 <= to <= 255:

@@ -64,6 +64,16 @@ class Levels(NamedTuple):
     """Keys are of hosts: the top 16 and the low 32 bits of the host's hash. All URLs of a host get its level."""
 
 
+class HostLine(NamedTuple):
+    """A host as people are shown it."""
+
+    host: str
+    queued: int
+    ready: float
+    begun: bool
+    tier: int
+
+
 class Frontier(Durable, Protocol):
     """A frontier; the module's docstring is its contract."""
 
@@ -116,6 +126,10 @@ class Frontier(Durable, Protocol):
 
     def queued(self, host: str) -> int:
         """URLs of a host in its queues, those put back included, those in flight not; 0 if it is not known."""
+        ...
+
+    def longest(self, most: int) -> list[HostLine]:
+        """The hosts with the most URLs in their queues, those put back included; for people to look at."""
         ...
 
     def demote(self, host: str, to: int) -> bool:

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import heapq
 import struct
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -36,6 +37,8 @@ MOST_TEXTS = 20
 MOST_HELD = 200_000
 """Texts in RAM before a run is written."""
 MOST_RUNS = 8
+_AT_ONCE = 1_000
+"""Targets whose texts are written at a time."""
 _NAME = "anchors.json"
 _MAGIC = b"LyANC1\r\n"
 
@@ -98,11 +101,15 @@ class Run:
 
 def _joined(parts: Iterable[Target]) -> Target:
     rows = list(parts)
-    texts: Counter[str] = Counter()
-    for row in rows:
-        texts.update(row.texts)
-    best = sorted(texts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_TEXTS]
-    return Target(rows[0].key, rows[0].shard, sum(row.links for row in rows), dict(best))
+    first = rows[0]
+    texts = first.texts
+    if len(rows) > 1:
+        texts = Counter(texts)
+        for row in rows[1:]:
+            texts.update(row.texts)
+    if len(texts) > 1:
+        texts = dict(sorted(texts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_TEXTS])
+    return Target(first.key, first.shard, sum(row.links for row in rows), texts)
 
 
 class Anchors:
@@ -111,8 +118,10 @@ class Anchors:
     def __init__(self, files: DiskFiles, crawl: str) -> None:
         self._files = files
         self._crawl = crawl
-        self._held: dict[int, Target] = {}
-        self._count = 0
+        self._shards: dict[int, int] = {}
+        """Of each target that is held."""
+        self._links: Counter[int] = Counter()
+        self._texts: Counter[tuple[int, str]] = Counter()
         self._seen = b""
         self.manifest = Manifest(crawl)
         self._runs: list[Run] = []
@@ -154,32 +163,43 @@ class Anchors:
 
     # -- writing
 
-    def add(self, key: int, shard: int, text: str, counts: bool) -> None:
-        """A link; `counts`: it is not one that was logged before."""
-        held = self._held.get(key)
-        if held is None:
-            held = Target(key, shard, 0, {})
-        if text:
-            text = " ".join(text.split())
-            if text not in held.texts:
-                self._count += 1
-            held.texts[text] = held.texts.get(text, 0) + 1
-        self._held[key] = held._replace(links=held.links + counts)
+    def add(
+        self, keys: Sequence[int], texts: Sequence[str], shard_of: Callable[[int], int], counts: bool
+    ) -> None:
+        """The links of a page. `shard_of` the n-th of them; `counts`: they are not ones that were logged before."""
+        places = dict(zip(keys, range(len(keys)), strict=True))
+        for key in set(keys).difference(self._shards):
+            self._shards[key] = shard_of(places[key])
+        self._texts.update(zip(keys, texts, strict=True))
+        if counts:
+            self._links.update(keys)
 
     @property
     def due(self) -> bool:
         """Whether enough is held for a run."""
-        return self._count + len(self._held) >= MOST_HELD
+        return len(self._texts) + len(self._shards) >= MOST_HELD
+
+    def _targets(self) -> Iterator[Target]:
+        """What is held, by key."""
+        held: dict[int, dict[str, int]] = {key: {} for key in sorted(self._shards)}
+        for (key, text), count in self._texts.items():
+            if text and (text := " ".join(text.split())):
+                texts = held[key]
+                texts[text] = texts.get(text, 0) + count
+        for key, texts in held.items():
+            target = Target(key, self._shards[key], self._links[key], texts)
+            yield _joined([target]) if len(texts) > 1 else target
 
     def save(self, places: list[list[int]]) -> None:
         """Write what is held as a run, and keep how far the logs were read."""
         runs = list(self.manifest.runs)
-        if self._held:
+        if self._shards:
             number = self.last + 1
-            self._write((number, number), (_joined([self._held[key]]) for key in sorted(self._held)))
+            self._write((number, number), self._targets())
             runs.append((number, number))
-            self._held.clear()
-            self._count = 0
+            self._shards.clear()
+            self._links.clear()
+            self._texts.clear()
         old: list[tuple[int, int]] = []
         if len(runs) > MOST_RUNS:
             merged = runs[0][0], runs[-1][1]
@@ -195,20 +215,23 @@ class Anchors:
         self.reload()
 
     def _write(self, run: tuple[int, int], rows: Iterable[Target]) -> None:
-        keys, shards, links, ends = [], [], [], []
+        keys, shards, links, ends = array("Q"), array("H"), array("L"), array("Q")
         name = _file(run)
         texts = self._files.create(f"{name}.texts")
         size = 0
+        held: list[bytes] = []
         for row in rows:
-            lines = "\n".join(f"{count}\t{text}" for text, count in row.texts.items()).encode(
-                "utf-8", "replace"
-            )
-            texts.write(lines)
-            size += len(lines)
+            lines = "\n".join([f"{count}\t{text}" for text, count in row.texts.items()])
+            held.append(lines.encode("utf-8", "replace"))
+            size += len(held[-1])
+            if len(held) >= _AT_ONCE:
+                texts.write(b"".join(held))
+                held.clear()
             keys.append(row.key)
             shards.append(row.shard)
             links.append(min(row.links, 0xFFFFFFFF))
             ends.append(size)
+        texts.write(b"".join(held))
         texts.flush()
         texts.close()
         out = self._files.create(name)

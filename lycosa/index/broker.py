@@ -27,6 +27,7 @@ A query without words to score (`site:example.org`) gives its pages newest first
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,10 @@ _VOCABULARY = 20_000
 
 Ranks = Callable[[Sequence[int]], Sequence[float]]
 """Static ranks of documents by their ids, each in [0, 1]."""
+
+
+Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""Calls a function for every item, in order of the items: `map`, or what does it at once for shards elsewhere."""
 
 
 def no_ranks(ids: Sequence[int]) -> Sequence[float]:
@@ -69,8 +74,9 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 class Statistics:
     """The numbers of all shards together."""
 
-    def __init__(self, readers: Sequence[Shard], k1: float, b: float) -> None:
+    def __init__(self, readers: Sequence[Shard], k1: float, b: float, each: Each = map) -> None:
         self._readers = readers
+        self._each = each
         self.k1 = k1
         self.b = b
         parts = [reader.totals for reader in readers]
@@ -104,7 +110,7 @@ class Statistics:
         """Have the counts of these fields and terms, by one question to each shard."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
         if new:
-            counts = [reader.dfs(new) for reader in self._readers]
+            counts = list(self._each(lambda reader: reader.dfs(new), self._readers))
             self._known |= {pair: sum(each[at] for each in counts) for at, pair in enumerate(new)}
 
     def learn_all(self, clauses: Iterable[Clause]) -> None:
@@ -142,10 +148,12 @@ class Broker:
         ranks: Ranks = no_ranks,
         rank_weight: float = 0.0,
         language: str = "en",
+        each: Each = map,
     ) -> None:
         self.readers = readers
         self.weights = weights or Weights()
-        self.statistics = Statistics(readers, self.weights.k1, self.weights.b)
+        self.statistics = Statistics(readers, self.weights.k1, self.weights.b, each)
+        self._each = each
         self.language = language
         self._ranks = ranks
         self._rank_weight = rank_weight
@@ -164,8 +172,15 @@ class Broker:
             return []
         prefix = start[:1] if distance else start
         found = {term for reader in self.readers for term in reader.vocabulary(field, prefix, _VOCABULARY)}
-        if distance:
-            found = {term for term in found if within(term, start, distance)}
+        if distance:  # what cannot be near goes first: by length, and by letters that only one of them has
+            letters, size = set(start), len(start)
+            found = {
+                term
+                for term in found
+                if -distance <= len(term) - size <= distance
+                and len(letters.symmetric_difference(term)) <= 2 * distance
+                and within(term, start, distance)
+            }
         self.statistics.learn((field, term) for term in found)
         counted = sorted((-self.statistics.df(field, term), term) for term in found)
         return [term for count, term in counted if count][:MOST_EXPANDED]
@@ -174,7 +189,7 @@ class Broker:
 
     def count(self, plan: Plan) -> int:
         """How many documents match."""
-        return sum(reader.count(self._matching(reader, plan)) for reader in self.readers)
+        return sum(self._each(lambda reader: reader.count(self._matching(reader, plan)), self.readers))
 
     def top(self, plan: Plan, most: int) -> list[Ranked]:
         """The best `most`, exactly."""
@@ -187,14 +202,12 @@ class Broker:
         while True:
             rows: list[tuple[float, float, Hit]] = []
             unseen = 0.0
-            for candidates in lists:
-                candidates.ask(depth)
+            for candidates, _ in zip(lists, self._each(methodcaller("ask", depth), lists), strict=True):
                 rows += candidates.rows
                 unseen = max(unseen, candidates.unseen)
             floor = sorted((row[1] for row in rows), reverse=True)[most - 1 : most]
-            found = []
-            for candidates in lists:
-                found += candidates.exact(floor[0] if floor else 0.0)
+            least = floor[0] if floor else 0.0
+            found = [row for part in self._each(methodcaller("exact", least), lists) for row in part]
             found.sort(key=lambda row: (-row.score, row.id))
             found = found[:most]
             if not unseen or (len(found) == most and found[-1].score > unseen):
@@ -203,11 +216,14 @@ class Broker:
 
     def _newest(self, plan: Plan, most: int) -> list[Ranked]:
         depth = max(2 * most, 20)
+
+        def ask(reader: Shard) -> list[Hit]:
+            return reader.newest(self._matching(reader, plan), depth)
+
         while True:
             rows: list[Ranked] = []
             unseen: float | None = None
-            for number, reader in enumerate(self.readers):
-                hits = reader.newest(self._matching(reader, plan), depth)
+            for number, hits in enumerate(self._each(ask, self.readers)):
                 rows += [Ranked(hit.score, hit.id, number, hit.address) for hit in hits]
                 if len(hits) == depth:
                     last = hits[-1].score
@@ -276,17 +292,41 @@ class Broker:
         return reader.boolean(parts)
 
     def page(self, row: Ranked) -> Page:
-        return self.readers[row.shard].page(row.address)
+        return self.pages([row])[0]
+
+    def pages(self, rows: Sequence[Ranked]) -> list[Page]:
+        """What is kept of each row; one question to each shard."""
+        asked = self._of_each(rows, lambda reader, own: reader.pages([row.address for row in own]))
+        return [asked[row.id] for row in rows]
+
+    def _of_each(
+        self, rows: Sequence[Ranked], ask: Callable[[Shard, list[Ranked]], Sequence[Any]]
+    ) -> dict[int, Any]:
+        """What shards say of their rows, by id."""
+        own: dict[int, list[Ranked]] = {}
+        for row in rows:
+            own.setdefault(row.shard, []).append(row)
+        said = self._each(lambda shard: ask(self.readers[shard], own[shard]), list(own))
+        found: dict[int, Any] = {}
+        for some, values in zip(own.values(), said, strict=True):
+            found |= {row.id: value for row, value in zip(some, values, strict=True)}
+        return found
+
+    def copies(self, pages: Sequence[Page]) -> dict[int, list[Page]]:
+        """The copies of some pages, by digest, in the order of their ids; one question to each shard."""
+        digests = sorted({page.digest for page in pages if page.digest})
+        found: dict[int, list[Page]] = {}
+        if digests:
+            asked = self._each(lambda reader: reader.copies(digests), self.readers)
+            every = [copy for copies in asked for copy in copies]
+            for copy in sorted(every, key=lambda copy: copy.id):
+                found.setdefault(copy.digest, []).append(copy)
+        return found
 
     def columns(self, name: str, rows: Sequence[Ranked]) -> list[int]:
         """The values of a column for each row."""
-        values: dict[int, int] = {}
-        for number, reader in enumerate(self.readers):
-            own = [row for row in rows if row.shard == number]
-            if own:
-                found = reader.column(name, [row.address for row in own])
-                values |= {row.id: value for row, value in zip(own, found, strict=True)}
-        return [values[row.id] for row in rows]
+        asked = self._of_each(rows, lambda reader, own: reader.column(name, [row.address for row in own]))
+        return [asked[row.id] for row in rows]
 
 
 class _Candidates:
@@ -342,8 +382,6 @@ def within(word: str, other: str, most: int) -> bool:
         return False
     if word == other:
         return True
-    if len(set(word) ^ set(other)) > 2 * most:  # each step changes two letters at most
-        return False
     start = 0
     while start < min(len(word), len(other)) and word[start] == other[start]:
         start += 1

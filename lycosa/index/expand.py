@@ -40,8 +40,8 @@ def model(broker: Broker, rows: Sequence[Ranked]) -> dict[str, float]:
     total = sum(row.score for row in rows)
     likely: dict[str, float] = {}
     pages: Counter[str] = Counter()
-    for row in rows:
-        vector = _vector(broker.page(row), broker.language)
+    for row, page in zip(rows, broker.pages(rows), strict=True):
+        vector = _vector(page, broker.language)
         length = sum(vector.values())
         pages.update(vector.keys())
         for term, count in vector.items():

@@ -15,7 +15,7 @@ import math
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,23 @@ def write_ranks(files: DiskFiles, made: int, keys: NDArray[np.uint64], ranks: ND
     write_whole(
         files, NAME, head + keys[order].astype("<u8").tobytes() + ranks[order].astype("<f4").tobytes()
     )
+
+
+class StaticRanks(Protocol):
+    """The ranks of pages."""
+
+    @property
+    def made(self) -> int:
+        """When they were made, in milliseconds; 0: there are none."""
+        ...
+
+    def reload(self) -> bool:
+        """Whether there are newer ones."""
+        ...
+
+    def __call__(self, ids: Sequence[int]) -> list[float]:
+        """The ranks of documents; 0 of those that it does not know."""
+        ...
 
 
 class RankFile:

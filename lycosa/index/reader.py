@@ -48,14 +48,16 @@ _VALUES = 1000
 _SURE = 500
 """Up to this tf, solving 32-bit scores for it is exact."""
 _FOUND = re.compile(r'"value": ([0-9.eE+-]+),\s*"description": "(freq|dl), ')
+MOST_COPIES = 20
 _OCCUR = {"must": tantivy.Occur.Must, "should": tantivy.Occur.Should, "never": tantivy.Occur.MustNot}
 
 
 class SilentError(LycosaError):
     """A shard elsewhere did not answer."""
 
-    def __init__(self, shard: int, seconds: float) -> None:
-        super().__init__(f"shard {shard} did not answer in {seconds:g} s")
+    def __init__(self, shard: int, seconds: float, why: str = "") -> None:
+        """`why`: what somebody else knows of it."""
+        super().__init__(why or f"shard {shard} did not answer in {seconds:g} s")
         self.shard = shard
 
 
@@ -147,7 +149,8 @@ class Shard(Protocol):
     def top(self, query: Any, most: int) -> list[Hit]: ...
     def newest(self, query: Any, most: int) -> list[Hit]: ...
     def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]: ...
-    def page(self, address: Any) -> Page: ...
+    def pages(self, addresses: Sequence[Any]) -> list[Page]: ...
+    def copies(self, digests: Sequence[int]) -> list[Page]: ...
     def column(self, name: str, addresses: list[Any]) -> list[int]: ...
     def with_term(self, field: str, value: str | int, most: int = 100) -> list[Page]: ...
 
@@ -383,6 +386,23 @@ class ShardReader:
     def page(self, address: Any) -> Page:
         """What the index keeps of a document."""
         return decode_page(self.searcher.doc(address).get_first("data"))
+
+    def pages(self, addresses: Sequence[Any]) -> list[Page]:
+        """What it keeps of several."""
+        return [self.page(address) for address in addresses]
+
+    def copies(self, digests: Sequence[int]) -> list[Page]:
+        """The copies of some contents, `MOST_COPIES` of each at most, about."""
+        term = tantivy.Query.term_query
+        any_of = [(tantivy.Occur.Should, term(self.schema, "digest", each, "basic")) for each in digests]
+        query = tantivy.Query.boolean_query(
+            [
+                (tantivy.Occur.Must, term(self.schema, "kind", "copy", "basic")),
+                (tantivy.Occur.Must, tantivy.Query.boolean_query(any_of)),
+            ]
+        )
+        hits = self.searcher.search(query, MOST_COPIES * len(digests), count=False).hits
+        return [self.page(address) for _, address in hits]
 
     def column(self, name: str, addresses: list[Any]) -> list[int]:
         """The values of a column."""

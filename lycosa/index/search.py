@@ -4,9 +4,10 @@
     answer = searcher.search("wolf spider site:example.org", Asked(count=10))
 
 **Folding.** A page whose content (digest) is that of a better one, or whose text is nearly the same (sketches
-that differ in at most `NEAR` bits), is not a result of its own: it is named with the better one. So are the
-copies that the index keeps without text. **At most n of a host**: pages beyond are passed over. Either way more
-of the ranking is read until there are enough results or no more pages.
+that differ in at most `NEAR` bits, or a cluster that both are in, where somebody has made clusters), is not a
+result of its own: it is named with the better one. So are the copies that the index keeps without text. A result
+says how many pages of the crawl its cluster has besides. **At most n of a host**: pages beyond are passed over.
+Either way more of the ranking is read until there are enough results or no more pages.
 
 **Shards elsewhere.** One that does not answer in time is left out, and named in the answer; numbers are then those
 of the others together. **Kept answers.** The last answers are kept, each under all that it was made of: the shards
@@ -20,17 +21,17 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 
-from lycosa.index.broker import Broker, Ranked, no_ranks
+from lycosa.index.broker import Broker, Each, Ranked, no_ranks
 from lycosa.index.expand import Expansion, like, rm3
 from lycosa.index.plan import Plan, Weights
 from lycosa.index.query import Query, parse
-from lycosa.index.ranks import RankFile
-from lycosa.index.reader import Shard, SilentError, StaleError, Totals
+from lycosa.index.ranks import StaticRanks
+from lycosa.index.reader import MOST_COPIES, Shard, SilentError, StaleError, Totals
 from lycosa.index.schema import Page
 from lycosa.index.snippets import Snippet, finder, snippet
 from lycosa.index.suggest import completions, suggestion
@@ -46,7 +47,23 @@ _DEEPEST = 20_000
 
 
 T = TypeVar("T")
-Each = Callable[[Callable[[Shard], bool], Sequence[Shard]], Iterable[bool]]
+Like = tuple[int, int, int]
+"""By what pages are folded: digest, sketch, and who stands for its cluster."""
+
+
+class Clusters(Protocol):
+    """Which pages say nearly the same. All answers are of one table, `made`, until `reload` finds a newer one."""
+
+    made: int
+
+    def reload(self) -> None: ...
+    def leaders(self, ids: Sequence[int]) -> list[int]:
+        """Who stands for the cluster of each page; 0 for a page that is alone."""
+        ...
+
+    def others(self, identity: int) -> int:
+        """How many pages besides this one are in its cluster."""
+        ...
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +103,8 @@ class Result(msgspec.Struct, frozen=True):
     id: int
     others: tuple[str, ...] = ()
     """Other URLs with the same or nearly the same content."""
+    alike: int = 0
+    """Pages of the crawl that say nearly the same, whether or not they match; 0 as well if nobody has looked."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -123,7 +142,8 @@ class Search:
         self,
         readers: Sequence[Shard],
         *,
-        ranks: RankFile | None = None,
+        ranks: StaticRanks | None = None,
+        clusters: Clusters | None = None,
         language: str = "en",
         missing: Sequence[int] = (),
         each: Each = map,
@@ -132,6 +152,7 @@ class Search:
         are elsewhere."""
         self._readers = readers
         self._ranks = ranks
+        self._clusters = clusters
         self._language = language
         self._missing = tuple(missing)
         self._each = each
@@ -145,6 +166,8 @@ class Search:
         readers = [reader for reader, there in zip(self._readers, reached, strict=True) if there]
         if self._ranks is not None:
             self._ranks.reload()
+        if self._clusters is not None:
+            self._clusters.reload()
         key = asked.weights, asked.rank_weight, self._commits(readers)
         if self._made is None or self._made[0] != key:
             made = Broker(
@@ -153,6 +176,7 @@ class Search:
                 ranks=self._ranks or no_ranks,
                 rank_weight=asked.rank_weight if self._ranks else 0.0,
                 language=self._language,
+                each=self._each,
             )
             self._made = key, made
         return self._made[1]
@@ -169,9 +193,10 @@ class Search:
         return True
 
     def _commits(self, readers: Sequence[Shard]) -> object:
-        """All that an answer is made of: of which shards, which commits, which ranks."""
-        made = self._ranks.made if self._ranks is not None else 0
-        return tuple((reader.shard, reader.stamp) for reader in readers), made
+        """All that an answer is made of: of which shards, which commits, which ranks, which clusters."""
+        ranks = self._ranks.made if self._ranks is not None else 0
+        clusters = self._clusters.made if self._clusters is not None else 0
+        return tuple((reader.shard, reader.stamp) for reader in readers), ranks, clusters
 
     def _asking(self, asked: Asked, work: Callable[[Broker], T]) -> T:
         """What the shards say. One that falls silent is left out; if a commit is gone, all is asked anew."""
@@ -260,10 +285,12 @@ class Search:
             terms = {term for clause in broker.plan(query).scored for term in clause.terms}
         found = finder(terms)
         results = []
-        for row, others in chosen[asked.skip :]:
-            page = broker.page(row)
+        shown_rows = chosen[asked.skip :]
+        pages = broker.pages([row for row, _ in shown_rows])
+        copied = broker.copies(pages)
+        for (row, others), page in zip(shown_rows, pages, strict=True):
             shown = snippet(page.text, terms, page.language or self._language, found, page.title)
-            copies = [copy.url for copy in _copies(broker, page)]
+            copies = [copy.url for copy in copied.get(page.digest, ()) if copy.id != page.id][:MOST_COPIES]
             results.append(
                 Result(
                     page.url,
@@ -279,6 +306,7 @@ class Search:
                     broker.rank_of(row.id),
                     page.id,
                     tuple(dict.fromkeys([*others, *copies])),
+                    self._clusters.others(page.id) if self._clusters is not None else 0,
                 )
             )
         meant = suggestion(broker, query) if not empty and but is None else ""
@@ -314,16 +342,17 @@ class Search:
         if not rows:
             return []
         digests, sketches = broker.columns("digest", rows), broker.columns("sketch", rows)
+        leaders = self._leaders([row.id for row in rows])
         chosen: list[tuple[Ranked, list[str]]] = []
-        kept: list[tuple[int, int]] = []
+        kept: list[Like] = []
         if but is not None:
-            kept.append((but.digest, but.sketch))
+            kept.append((but.digest, but.sketch, self._leaders([but.id])[0]))
             chosen.append((Ranked(0.0, but.id, -1, None), []))
         hosts: dict[str, int] = {}
-        for row, digest, sketch in zip(rows, digests, sketches, strict=True):
+        for row, digest, sketch, leader in zip(rows, digests, sketches, leaders, strict=True):
             if but is not None and row.id == but.id:
                 continue
-            if asked.fold and (at := _same(kept, digest, sketch)) is not None:
+            if asked.fold and (at := _same(kept, digest, sketch, leader)) is not None:
                 others = chosen[at][1]
                 if len(others) < 20:
                     others.append(broker.page(row).url)
@@ -334,8 +363,11 @@ class Search:
                 if hosts[host] > asked.per_host:
                     continue
             chosen.append((row, []))
-            kept.append((digest, sketch))
+            kept.append((digest, sketch, leader))
         return chosen[1:] if but is not None else chosen
+
+    def _leaders(self, ids: Sequence[int]) -> list[int]:
+        return self._clusters.leaders(ids) if self._clusters is not None else [0] * len(ids)
 
 
 def _with(broker: Broker, field: str, value: str | int) -> list[Page]:
@@ -343,14 +375,10 @@ def _with(broker: Broker, field: str, value: str | int) -> list[Page]:
     return [page for reader in broker.readers for page in reader.with_term(field, value, 20)]
 
 
-def _copies(broker: Broker, page: Page) -> list[Page]:
-    if not page.digest:
-        return []
-    return [copy for copy in _with(broker, "digest", page.digest) if copy.id != page.id and copy.copy]
-
-
-def _same(kept: Sequence[tuple[int, int]], digest: int, sketch: int) -> int | None:
-    for at, (other, near) in enumerate(kept):
+def _same(kept: Sequence[Like], digest: int, sketch: int, leader: int) -> int | None:
+    for at, (other, near, above) in enumerate(kept):
         if (digest and digest == other) or (sketch and near and (sketch ^ near).bit_count() <= NEAR):
+            return at
+        if leader and leader == above:
             return at
     return None

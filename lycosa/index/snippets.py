@@ -31,7 +31,7 @@ def _plain(code: int) -> str:
 
 
 _BASE = {
-    code: base
+    chr(code): base
     for first, last in ((0xC0, 0x250), (0x370, 0x530), (0x1E00, 0x2000))
     for code in range(first, last)
     if (base := _plain(code)) != chr(code)
@@ -97,7 +97,8 @@ def _hits(
     if len(lower) != len(text):  # a letter whose small form is two
         lower = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
     if not lower.isascii():
-        lower = lower.translate(_BASE)
+        for letter in set(lower).intersection(_BASE):  # few of them; `translate` would look at every letter
+            lower = lower.replace(letter, _BASE[letter])
     hits: list[tuple[int, int, str]] = []
     known: dict[str, str] = {}
     for match in found.finditer(lower):

@@ -79,8 +79,7 @@ def completions(broker: Broker, text: str, most: int = 8) -> list[str]:
 def _shown(broker: Broker, term: str, languages: list[str], start: str = "") -> str:
     clause = Clause("body", (term,))
     words: Counter[str] = Counter()
-    for row in broker.top(Plan((clause,), (), All(should=(AnyOf((0,)),)), True), _PAGES):
-        page = broker.page(row)
+    for page in broker.pages(broker.top(Plan((clause,), (), All(should=(AnyOf((0,)),)), True), _PAGES)):
         language = page.language or languages[0]
         words.update(
             run.lower()

@@ -18,17 +18,25 @@ is stemmed once; the memo for that is bounded.
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
+from collections.abc import Collection
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import tantivy
+
+from lycosa.index import word_kernels as kernels
 
 LONGEST = 64
 """Characters of a run."""
 _MEMO = 200_000
 """Words of a language whose term is remembered; all are forgotten when there are more."""
+_LONG = 300
+"""Characters of a text from which on the kernel (`word_kernels`) pays. What is searched for is shorter, and needs
+no compiled code."""
 
 STEMMED = {
     "ar": "arabic",
@@ -131,15 +139,16 @@ class _Memo(dict[str, str]):
         self._stemmer = _stemmer(language)
 
     def __missing__(self, run: str) -> str:
-        if is_unspaced(run):
-            found = " ".join(self._pieces(run))
-        else:
-            found = self._term(run)
+        found = self.made(run)
         if len(run) <= LONGEST:
             if len(self) >= _MEMO:
                 self.clear()
             self[run] = found
         return found
+
+    def made(self, run: str) -> str:
+        """The terms of a run, not remembered."""
+        return " ".join(self._pieces(run)) if is_unspaced(run) else self._term(run)
 
     def _term(self, run: str) -> str:
         if len(run) > LONGEST:
@@ -160,9 +169,77 @@ class _Memo(dict[str, str]):
         return [term for term in terms if term]
 
 
+class _Table:
+    """The same for long texts: words and their terms where the kernel finds them."""
+
+    def __init__(self, language: str) -> None:
+        self._made = _Memo(language).made
+        self._lock = threading.Lock()
+        self._empty()
+
+    def _empty(self) -> None:
+        self._count = self._used = 0
+        self._slots: Any = np.full(1 << 13, -1, np.int32)
+        self._rows: Any = np.empty((1 << 12, kernels.WIDTH), np.int64)
+        self._arena: Any = np.empty(1 << 16, np.uint8)
+
+    def terms(self, text: str) -> str | None:
+        """The terms of a text in lower case, joined by spaces; None if it is not one for this."""
+        try:
+            data = np.frombuffer(text.encode(), np.uint8)
+        except UnicodeEncodeError:
+            return None
+        out = np.empty(2 * len(data), np.uint8)
+        unknown = np.empty((min(len(data) // 8 + 16, 1 << 14), 2), np.int64)
+        with self._lock:  # the kernel does not hold the interpreter
+            while True:
+                table = self._slots, self._rows, self._arena
+                length, missing = kernels.look_up(data, *table, out, unknown)
+                if length == kernels.TOO_LONG:
+                    return None
+                if not missing:
+                    return out[:length].tobytes().decode()
+                places = unknown[:missing].tolist()
+                self._learn({data[start:end].tobytes() for start, end in places})
+
+    def _learn(self, words: Collection[bytes]) -> None:
+        made = [" ".join(filter(None, map(self._made, runs_of(word.decode())))).encode() for word in words]
+        ends = np.cumsum(
+            [size for pair in zip(map(len, words), map(len, made), strict=True) for size in pair]
+        )
+        data = b"".join(part for pair in zip(words, made, strict=True) for part in pair)
+        if self._count + len(made) > _MEMO:
+            self._empty()
+        self._grow(self._count + len(made), self._used + len(data))
+        fresh = np.frombuffer(data, np.uint8), ends.reshape(-1, 2)
+        self._count, self._used = kernels.learn(
+            *fresh, self._count, self._used, self._slots, self._rows, self._arena
+        )
+
+    def _grow(self, count: int, used: int) -> None:
+        """Have room for so many words, and bytes of them."""
+        rows, room = len(self._rows), len(self._arena)
+        while rows < count:
+            rows *= 2
+        while room < used:
+            room *= 2
+        if (rows, room) == (len(self._rows), len(self._arena)):
+            return
+        held = self._arena[: self._used], np.ascontiguousarray(self._rows[: self._count, 2:])
+        self._slots = np.full(2 * rows, -1, np.int32)
+        self._rows = np.empty((rows, kernels.WIDTH), np.int64)
+        self._arena = np.empty(room, np.uint8)
+        kernels.learn(*held, 0, 0, self._slots, self._rows, self._arena)
+
+
 @lru_cache(maxsize=64)
 def _memo(language: str) -> _Memo:
     return _Memo(language)
+
+
+@lru_cache(maxsize=64)
+def _table(language: str) -> _Table:
+    return _Table(language)
 
 
 def base_language(tag: str) -> str:
@@ -178,8 +255,16 @@ def runs_of(text: str) -> list[str]:
 
 def terms_of(text: str, language: str) -> str:
     """The terms of a text, joined by single spaces."""
-    memo = _memo(language if language in STEMMED else "")
-    return " ".join(filter(None, map(memo.__getitem__, runs_of(text.lower()))))
+    text = text.lower()
+    language = language if language in STEMMED else ""
+    if len(text) >= _LONG and (found := _table(language).terms(text)) is not None:
+        return found
+    return plain_terms(text, language)
+
+
+def plain_terms(text: str, language: str) -> str:
+    """The same for a text in lower case, word by word."""
+    return " ".join(filter(None, map(_memo(language).__getitem__, runs_of(text))))
 
 
 def count_of(terms: str) -> int:

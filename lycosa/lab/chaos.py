@@ -35,13 +35,13 @@ import msgspec
 
 from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.warming import warm
-from lycosa.engine.nats.server import Server, Servers
 from lycosa.engine.protocol import Unavailable
 from lycosa.errors import LocalError
 from lycosa.lab.chaos_agents import AgentProcess
 from lycosa.lab.chaos_crawl import ClusterCrawl, options_for, read_records
 from lycosa.lab.chaos_events import Event, Kind, draw
 from lycosa.lab.chaos_verdict import Pause, Verdict, judge, read_log
+from lycosa.lab.nats_servers import Server, Servers
 from lycosa.lab.webs import Politeness, Served, Web, WebOptions, serving
 from lycosa.records import Fetched, Record
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
@@ -26,9 +25,9 @@ import msgspec
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.cluster.control import About, Control, State, Wanted
-from lycosa.cluster.links import send_seeds
+from lycosa.cluster.links import sow
 from lycosa.cluster.member import Member
-from lycosa.cluster.names import exchange_of, log_of
+from lycosa.cluster.names import log_of
 from lycosa.cluster.shared_keeping import SharedHome
 from lycosa.cluster.storage import ShardStorage, Storage
 from lycosa.cluster.tail import Piece, pieces
@@ -36,65 +35,26 @@ from lycosa.cluster.tasks import end_tasks
 from lycosa.crawl.config import Options, canonical_seeds, encode_options, read_options, with_seeds
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.underway import Underway
-from lycosa.engine.memory import Fate, MemoryEngine, MemoryServers, Network
-from lycosa.engine.protocol import Engine, Unavailable, got
+from lycosa.engine.memory import MemoryEngine, MemoryServers, Network
+from lycosa.engine.protocol import Engine, Unavailable
 from lycosa.errors import StorageError
-from lycosa.fetch.protocol import Failure, FailureKind, Request, Response
 from lycosa.lab import virtual
+from lycosa.lab.cluster_web import Asked, SimulatedWeb, Web, WebLine
 from lycosa.lab.faults import FaultyFiles
-from lycosa.lab.network import Reply, Script, ScriptedFetchers, ScriptedResolver, answer
+from lycosa.lab.network import ScriptedFetchers, ScriptedResolver
 from lycosa.lab.simulate_loop import AGENT, AgentLoop
 from lycosa.lab.simulate_storage import MemoryStorage, Mishap
 from lycosa.lab.virtual import VirtualClock
 from lycosa.log.reader import LogReader
-from lycosa.records import Record, Timing
+from lycosa.records import Record
 from lycosa.url.domains import Domains
-from lycosa.url.parts import host_of
 from lycosa.url.rules import Rules
 
 CRAWL = "simulated"
 _DAY = 86_400.0
 _SUFFIXES = b"com\nnet\norg\ntest\n"
 """The public suffixes of simulated webs; the whole list takes longer to read than a small crawl."""
-_CONNECT = 0.01
 _NOBODY = contextvars.Context()
-
-
-class SimulatedWeb(NamedTuple):
-    """The web that is crawled."""
-
-    script: Script
-    names: Mapping[str, str]
-    """Addresses by host."""
-    seeds: Sequence[str]
-    latency: float = 0.05
-    slow: Mapping[str, float] = {}
-    """Seconds that the answer for a URL takes, where it takes longer."""
-    spread: bool = False
-    """Every agent finds a host at another address than the others do."""
-
-    def names_for(self, agent: str) -> Mapping[str, str]:
-        """What an agent's resolver says."""
-        if not self.spread:
-            return self.names
-        net = 2 + int(agent.removeprefix("agent")) % 200
-        return {host: address.replace("127.1.", f"127.{net}.") for host, address in self.names.items()}
-
-
-class Asked(NamedTuple):
-    """A request as the web saw it, in seconds of the run."""
-
-    agent: str
-    start: float
-    end: float
-    url: str
-    address: str
-    status: int = 0
-    """0: no answer was given, or whoever asked did not wait for it."""
-    wait: float = 0.0
-    """Seconds that the answer told the asker to stay away."""
-    run: str = ""
-    """Which run of the agent."""
 
 
 class Ran(NamedTuple):
@@ -134,149 +94,15 @@ class AgentClock:
         await asyncio.sleep(seconds / self.rate)
 
 
-class Hard:
-    """What becomes of calls to something that is hard to reach, one after the other; the last goes for the rest."""
-
-    def __init__(self, fates: Sequence[Callable[[Random], Fate]]) -> None:
-        self._fates = list(fates)
-
-    def next(self, chance: Random) -> Fate:
-        return (self._fates.pop(0) if len(self._fates) > 1 else self._fates[0])(chance)
-
-
-class DiceNetwork:
-    """A network that loses, delays and repeats calls by chance; and cuts clients off when it is told to."""
-
-    def __init__(
-        self, seed: int, *, lost: float = 0.01, unheard: float = 0.01, twice: float = 0.01, late: float = 0.02
-    ) -> None:
-        """How often a call is lost, its answer is, it comes twice, or takes seconds instead of milliseconds."""
-        self._random = Random(f"{seed} network")
-        self.lost = lost
-        self.unheard = unheard
-        self.twice = twice
-        self.late = late
-        self.cut: set[str] = set()
-        """Clients that nobody hears, and that hear nobody."""
-        self.deaf: set[str] = set()
-        """Clients that are heard, and hear nobody."""
-        self.halted: set[str] = set()
-        """Clients that stand still, and answer nobody."""
-        self.hard: dict[tuple[str, str], Hard] = {}
-        """What a client can hardly reach: client, and what it calls."""
-        self.fates: Counter[str] = Counter()
-        """How many calls were lost, unheard, late, or came twice."""
-
-    def fate(self, client: str, to: str) -> Fate:
-        chance = self._random
-        if client in self.cut or client in self.halted:
-            return Fate(None, None)
-        if self.hard and (hard := self.hard.get((client, to))) is not None:
-            return hard.next(chance)
-        if self.lost and chance.random() < self.lost:
-            self.fates["lost"] += 1
-            return Fate(None, None)
-        late = chance.random() < self.late
-        there = chance.expovariate(1 / (4.0 if late else 0.002))
-        unheard = client in self.deaf or chance.random() < self.unheard
-        slowly = chance.random() < self.late
-        back = None if unheard else chance.expovariate(1 / (2.0 if slowly else 0.002))
-        twice = chance.random() < self.twice
-        again = chance.expovariate(1 / 2.0) if twice and chance.random() < 0.5 else 0.0
-        self.fates["late"] += late
-        self.fates["unheard"] += unheard
-        self.fates["twice"] += twice
-        return Fate(there, back, twice, again)
-
-
-class _Web:
-    """The servers of the web: they belong to nobody, and note what they see."""
-
-    def __init__(self, web: SimulatedWeb, clock: VirtualClock, loop: AgentLoop) -> None:
-        self.web = web
-        self.clock = clock
-        self.seen: list[Asked] = []
-        self._loop = loop
-        self._before: Counter[str] = Counter()
-        self._context = contextvars.copy_context()
-
-    def ask(self, agent: str, run: str, request: Request) -> asyncio.Task[Reply | Failure]:
-        """A request has arrived."""
-        return self._loop.create_task(self._serve(agent, run, request), context=self._context)
-
-    async def _serve(self, agent: str, run: str, request: Request) -> Reply | Failure:
-        start = self.clock.monotonic()
-        reply: Reply | Failure | None = None
-        try:
-            await self.clock.sleep(self.web.slow.get(request.url, self.web.latency))
-            before = self._before[request.url]
-            self._before[request.url] += 1
-            reply = self.web.script(request, before)
-            return reply
-        finally:
-            status = reply.status if isinstance(reply, Reply) else 0
-            wait = 0.0
-            if isinstance(reply, Reply):
-                wait = float(dict(reply.headers).get("Retry-After", 0.0))
-            end = self.clock.monotonic()
-            self.seen.append(Asked(agent, start, end, request.url, request.address, status, wait, run))
-
-
-class _Line:
-    """An agent's way to the web; `lycosa.fetch.protocol.Fetcher`."""
-
-    needs_address = True
-
-    def __init__(self, web: _Web, clock: Clock, agent: str, run: str) -> None:
-        self._web = web
-        self._clock = clock
-        self._agent = agent
-        self._run = run
-        self._open: dict[asyncio.Task[Reply | Failure], None] = {}
-        self.off = False
-
-    async def fetch(self, request: Request) -> Response | Failure:
-        if request.may_send is not None and not request.may_send():
-            return Failure(FailureKind.LATE, "it may not be asked any more")
-        start = self._clock.monotonic()
-        if not request.reuse:
-            await self._clock.sleep(_CONNECT)
-            if request.may_send is not None and not request.may_send():
-                return Failure(FailureKind.LATE, "it may not be asked any more")
-        if self.off:
-            await asyncio.Event().wait()  # nothing comes, until whoever waits is gone
-        serving = self._web.ask(self._agent, self._run, request)
-        self._open[serving] = None
-        try:
-            reply = await asyncio.shield(serving)
-        finally:
-            serving.cancel()  # whoever does not wait any more closes the connection
-            self._open.pop(serving, None)
-        seconds = self._clock.monotonic() - start
-        if isinstance(reply, Failure):
-            total = int(seconds * 1000)
-            return msgspec.structs.replace(reply, timing=Timing(0, 0, total, total))
-        return answer(request, reply, seconds)
-
-    def hang_up(self) -> None:
-        """The process is gone, and its connections with it."""
-        self.off = True
-        for serving in self._open:
-            serving.cancel()
-
-    async def close(self) -> None:
-        """There is nothing to close."""
-
-
 class SimulatedMachine:
     """The machine of one agent; `lycosa.cluster.machine.Machine`."""
 
     agents = 1
 
-    def __init__(self, web: _Web, clock: Clock, files: FaultyFiles, name: str, run: str, seed: str) -> None:
+    def __init__(self, web: Web, clock: Clock, files: FaultyFiles, name: str, run: str, seed: str) -> None:
         self.clock = clock
         self.files = files
-        self.line = _Line(web, clock, name, run)
+        self.line = WebLine(web, clock, name, run)
         self.fetchers = ScriptedFetchers(self.line)
         self.resolver = ScriptedResolver(web.web.names_for(name))
         self._random = Random(seed)
@@ -363,7 +189,7 @@ class Running:
         self.coming = 0
         """Agents that will be started: the run is not over before."""
         self._seed = seed
-        self._web = _Web(web, clock, loop)
+        self._web = Web(web, clock, loop)
         self._network = network
         self._disks: dict[str, FaultyFiles] = {}
         self._lives: dict[str, _Life] = {}
@@ -521,7 +347,9 @@ def run_cluster(
     options: Mapping[str, Any] | None = None,
     network: Network | None = None,
     lease: float = 30.0,
+    turn: float = 0.0,
     log_bytes: int = 256 << 20,
+    look: float = 0.5,
     plans: Sequence[Plan] = (),
     limit: float = 30 * _DAY,
     clocks: Mapping[str, float] | None = None,
@@ -530,15 +358,28 @@ def run_cluster(
     """Crawl a web to the end with so many agents.
 
     `network`: decides the fate of every call to the engine; without one all is well. `limit`: seconds of virtual
-    time after which the run is given up (`TimeoutError`). `log_bytes`: of a shard's tail; its segments are an
-    eighth. `clocks`: how fast an agent's goes, by its name.
+    time after which the run is given up (`TimeoutError`). `turn`: of an address, in seconds; 0.0: a lease's.
+    `log_bytes`: of a shard's tail; its segments are an eighth. `look`: seconds between
+    two looks of an agent at what others did. `clocks`: how fast an agent's goes, by its name.
     """
     loop = AgentLoop()
     storage: dict[str, bytes] = {}
 
     async def main(clock: VirtualClock) -> Ran:
         made = running(seed, web, clock, loop, network, storage)
-        await _create(made, seed, web, MemoryStorage(storage), shards, lease, log_bytes, options or {})
+        about = About(
+            crawl=Random(f"{seed} crawl").randbytes(6).hex(),
+            shards=shards,
+            hash_seed=Random(f"{seed} hash").getrandbits(63),
+            created=milliseconds(clock),
+            storage="memory",
+            replicas=1,
+            lease=lease,
+            turn_seconds=turn,
+            log_bytes=log_bytes,
+            look=look,
+        )
+        await _create(made, about, web, MemoryStorage(storage), options or {})
         beside = [asyncio.ensure_future(plan(made)) for plan in plans]
         for number in range(agents):
             name = f"agent{number}"
@@ -553,8 +394,8 @@ def run_cluster(
         for task in beside:
             if not task.cancelled():
                 task.result()
-        for name in list(made.members):
-            await made.kill(name)
+        while made.members:  # while one is killed, another may end by itself
+            await made.kill(next(iter(made.members)))
         plain = MemoryEngine(made.servers, CRAWL, clock, client="reader")
         return Ran(
             records=await _logs(plain, MemoryStorage(storage), range(shards), made.failed),
@@ -572,14 +413,7 @@ def run_cluster(
 
 
 async def _create(
-    running: Running,
-    seed: int,
-    web: SimulatedWeb,
-    storage: Storage,
-    shards: int,
-    lease: float,
-    log_bytes: int,
-    given: Mapping[str, Any],
+    running: Running, about: About, web: SimulatedWeb, storage: Storage, given: Mapping[str, Any]
 ) -> None:
     """Make the crawl, give it its seeds and set it going; as an operator does, but for what is drawn by chance."""
     clock = running.clock
@@ -588,22 +422,10 @@ async def _create(
     options = read_options(dict(given))
     urls = canonical_seeds(web.seeds, Rules.named(options.rules))
     options = with_seeds(options, None, urls)
-    about = About(
-        crawl=Random(f"{seed} crawl").randbytes(6).hex(),
-        shards=shards,
-        hash_seed=Random(f"{seed} hash").getrandbits(63),
-        created=milliseconds(clock),
-        storage="memory",
-        replicas=1,
-        lease=lease,
-        log_bytes=log_bytes,
-    )
     await control.create(about, encode_options(options).decode(), storage, _SUFFIXES)
     await control.limit_pages(options.limits.pages)
-    splitter = Splitter(shards, Domains(_SUFFIXES), about.splitter)
-    for url in urls:
-        shard = splitter.shard_of(host_of(url))
-        got(await send_seeds(engine.stream(exchange_of(shard)), shard, [url]))
+    splitter = Splitter(about.shards, Domains(_SUFFIXES), about.splitter)
+    await sow(engine, splitter, urls)
     await control.want(Wanted.RUNNING, milliseconds(clock))
 
 

@@ -28,7 +28,8 @@ from lycosa.cluster.links import SEEDS
 from lycosa.engine.protocol import Unavailable
 from lycosa.files import scratch
 from lycosa.lab.chaos_verdict import judge
-from lycosa.lab.cluster_run import CRAWL, Asked, Ran, Running, run_cluster
+from lycosa.lab.cluster_run import CRAWL, Ran, Running, run_cluster
+from lycosa.lab.cluster_web import Asked
 from lycosa.lab.simulate_faults import APART, Troubler, draw_schedule
 from lycosa.lab.simulate_profiles import Profile, profile_of
 from lycosa.lab.simulate_web import DrawnWeb, draw_web, rules_of
@@ -121,6 +122,7 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
     agents = numbers.agents or chance.choice(profile.agents)
     shards = numbers.shards or chance.choice(profile.shards)
     lease, wait = chance.choice(profile.leases), chance.choice(profile.waits)
+    turn = chance.choice(profile.turns)
     log_bytes = chance.choice((8_000, 16_000, 256 << 20))
     drawn = draw_web(seed, numbers.pages)
     schedule = draw_schedule(seed, agents, lease)
@@ -134,6 +136,7 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
         options=options_of(chance, drawn.most, wait, profile),
         network=schedule.network,
         lease=lease,
+        turn=turn,
         log_bytes=log_bytes,
         plans=[troubler],
         limit=LIMIT,

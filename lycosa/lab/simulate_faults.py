@@ -15,7 +15,7 @@
     lease       the keys of an agent's leases answer late, or not, or do not hear; all else does
     unread      an agent does not get what is in the streams of its shards
     lag         appends to the logs of an agent's shards arrive seconds later, whatever became of it meanwhile;
-                and it may die of that
+                and it may die then, or they do not arrive, and it dies
 
 Every trouble ends; what was killed comes back, or others are there. Then the crawl has to come to its end.
 """
@@ -36,12 +36,15 @@ from lycosa.cluster.names import exchange_of, log_of
 from lycosa.cluster.tasks import end_tasks
 from lycosa.cluster.turn_table import owner_of
 from lycosa.engine.memory import Fate
-from lycosa.lab.cluster_run import CRAWL, AgentClock, DiceNetwork, Hard, Running
+from lycosa.lab.cluster_network import DiceNetwork, Hard
+from lycosa.lab.cluster_run import CRAWL, AgentClock, Running
 from lycosa.lab.simulate_loop import Delay
 from lycosa.lab.simulate_profiles import Kind, Profile, When, profile_of
 from lycosa.lab.simulate_storage import Mishap
 from lycosa.lab.simulate_web import ADDRESS
 
+_UNREAD = 8.0
+"""Seconds that an agent does not read its streams, at least: the others come to the end of theirs meanwhile."""
 _PATIENCE = 30.0
 """Seconds after which the crawl is taken to be about to end."""
 APART = 1.09
@@ -127,12 +130,15 @@ def draw_schedule(seed: int, agents: int, lease: float, profile: Profile | None 
             )
         )
     network = DiceNetwork(seed)
-    if chance.random() < 0.3:
+    if chance.random() < profile.calm:
         network = DiceNetwork(seed, lost=0.0, unheard=0.0, twice=0.0, late=0.0)
     drift = chance.random() < 0.5
+    first = chance.randrange(2)
     clocks = {}
     for number in range(agents + 8):
-        rate = chance.choice((1 / APART, APART)) if profile.extreme else chance.uniform(1 / APART, APART)
+        rate = (
+            (1 / APART, APART)[(number + first) % 2] if profile.extreme else chance.uniform(1 / APART, APART)
+        )
         clocks[f"agent{number}"] = rate if drift or profile.extreme else 1.0
     return Schedule(lease, clocks, sorted(troubles), network)
 
@@ -236,7 +242,7 @@ class Troubler:
             names = sorted(self._running.members)
             if self._profile.owned and trouble.steps % 5:
                 names = [name for name in names if self._owner() in self._held(name)] or names
-            if trouble.when is When.IDLE:  # not who sees the end, if there are others
+            if trouble.when is When.IDLE or kind is Kind.UNREAD:  # not who sees the end, if there are others
                 names = [name for name in names if 0 not in self._held(name)] or names
             if names:
                 await self._agent(trouble, names[trouble.whom % len(names)])
@@ -309,18 +315,22 @@ class Troubler:
     async def _hard(self, trouble: Trouble, name: str) -> None:
         """Some of what an agent calls is hard to reach: the keys or streams of shards that it holds."""
         held, seconds, network = self._held(name), trouble.seconds, self._network
+        dies = trouble.kind is Kind.LAG and trouble.whom % 2 > 0
         if trouble.kind is Kind.UNREAD:
-            what = "does not read what it was sent"
+            what, seconds = "does not read what it was sent", seconds + _UNREAD
             rows = {(name, exchange_of(shard)): Hard([_lost]) for shard in held}
         elif trouble.kind is Kind.LAG:
-            what = "appends late"
-            rows = {(name, log_of(shard)): Hard([_lagging]) for shard in held}
+            silent = dies and trouble.steps % 2
+            what = "appends in vain" if silent else "appends late"
+            late = [_lost] if silent else [_lagging]
+            rows = {(name, log_of(shard)): Hard(late) for shard in held}
         else:
             what, seconds = "hardly reaches its leases", max(seconds, 1.3 * self._schedule.lease)
             one = list(held)[trouble.steps % len(held)] if held and trouble.steps % 4 else None
             if self._profile.owned and self._owner() in held:
                 one = self._owner()
-            fates = _LEASES[trouble.steps % len(_LEASES)]
+            renewals = self._profile.renewals
+            fates = _LEASES[renewals[trouble.steps % len(renewals)]]
             rows = {(name, lease_key(shard)): Hard(fates) for shard in held if one in (None, shard)}
             if self._profile.doubts:  # and what it appends is on its way when they are over
                 rows = {(name, lease_key(shard)): Hard([_lost]) for shard in held if one in (None, shard)}
@@ -328,13 +338,13 @@ class Troubler:
                     {(name, log_of(shard)): Hard([_slowly]) for shard in held if one in (None, shard)}
                 )
                 self._tasks.append(asyncio.ensure_future(self._late_for(seconds + 5.0)))
-            elif trouble.whom % 4:  # and is not heard to live
+            elif trouble.whom % 4 or len(renewals) == 1:  # and is not heard to live
                 rows.update({(name, f"agent.{holder}"): Hard([_lost]) for holder in held.values()})
         keys = ", ".join(to for _, to in rows) or "it has none"
         self._say(trouble.kind, f"{name} {what} ({keys}) for {seconds:.1f} s")
         network.hard.update(rows)
         await self._running.clock.sleep(seconds)
-        if trouble.kind is Kind.LAG and trouble.whom % 2 and name in self._running.members:
+        if dies and name in self._running.members:
             self._tasks.append(asyncio.ensure_future(self._kill(trouble, name)))
             await self._running.clock.sleep(0.5)
         for row, hard in rows.items():

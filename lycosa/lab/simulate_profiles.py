@@ -6,17 +6,15 @@ weights of troubles that bring one kind of promise into danger again and again. 
 the seed like all the rest.
 
     anything    all troubles, as they come
-    leases      the key of a lease answers late, or not, while all else does; clocks are as far apart as they may
-                be; a host has another address for every agent, so that no turn of an address hides what leases do
-    turns       one address for all hosts, slow servers, and owners of its turns that die
+    leases      the key of a lease is not reached, while all else is; clocks are as far apart as they may be; a host
+                has another address for every agent, so that no turn of an address hides what leases do
+    renewals    the same of short leases, whose keys answer late, or are not heard to
+    turns       one address for all hosts, slow servers, owners of its turns that die, and lost renewals
     owners      the same, and owners that lose the lease by which they are
     waits       hosts that want to be left alone for longer than a lease lasts, and agents that die
     exchange    commits are rare and streams full: much is on its way when an agent dies
     end         agents that die, with their disks, and links that nobody reads, when all is quiet
     alone       one agent that loses leases and has them again, its appends arriving between; late threads
-
-The slowest servers of *turns* and *owners* answer before what the product promises of turns is over: three quarters
-of a turn, and a quarter of one (a request that takes longer than its turn, whose owner is gone, is not alone).
 """
 
 from __future__ import annotations
@@ -72,8 +70,14 @@ class Profile(NamedTuple):
     agents: Sequence[int] = (1, 2, 2, 2, 3)
     shards: Sequence[int] = (2, 3, 3, 4)
     leases: Sequence[float] = (3.0, 5.0, 7.0)
+    turns: Sequence[float] = (0.0,)
+    """Seconds that the turn of an address lasts; 0.0: as long as a lease."""
     extreme: bool = False
-    """Clocks go as fast, or as slowly, as they may."""
+    """Clocks go as fast, or as slowly, as they may, one agent's and the next one's by turns."""
+    calm: float = 0.3
+    """So many of the networks lose, delay and repeat nothing by chance: who takes over is not held up."""
+    renewals: Sequence[int] = (0, 1, 2, 3)
+    """What the renewals of a lease meet (`simulate_faults`), when its key is hard to reach."""
     waits: Sequence[float] = (0.6,)
     visit: int = 2
     """Pages of a visit."""
@@ -108,22 +112,41 @@ PROFILES = (
     ANYTHING,
     Profile(
         "leases",
+        {Kind.LEASE: 1},
+        whens=(When.BEGUN,),
+        troubles=(2, 3),
+        begins=(2.5, 15.0),
+        agents=(2,),
+        shards=(2, 3, 4),
+        pages=(22, 28),
+        hosts=(3, 4),
+        leases=(10.0,),
+        extreme=True,
+        calm=0.8,
+        renewals=(0,),
+        slow=0.8,
+        spread=True,
+    ),
+    Profile(
+        "renewals",
         {Kind.LEASE: 8, Kind.STOPPED: 1, Kind.DEAF: 1},
         whens=(When.BEGUN,),
         troubles=(3, 4, 5),
         begins=(2.5, 15.0),
-        lasting=2.0,
         agents=(2, 3),
         shards=(4,),
-        pages=(14, 20),
-        leases=(3.0, 3.0, 10.0),
+        pages=(22, 28),
+        hosts=(3, 4),
+        leases=(3.0,),
         extreme=True,
-        slow=0.7,
+        calm=0.8,
+        renewals=(1, 2, 2, 3),
+        slow=0.8,
         spread=True,
     ),
     Profile(
         "turns",
-        {Kind.KILLED: 1},
+        {Kind.KILLED: 2, Kind.ROUGH: 1},
         whens=(When.BEGUN,),
         troubles=(2, 3, 4, 5),
         begins=(2.5, 20.0),
@@ -143,17 +166,24 @@ PROFILES = (
         "owners",
         {Kind.LEASE: 1},
         whens=(When.BEGUN,),
-        troubles=(2, 3, 4),
-        begins=(2.5, 20.0),
+        troubles=(2, 3),
+        begins=(3.0, 25.0),
+        lasting=1.0,
         agents=(2,),
-        shards=(4,),
-        pages=(14, 20),
-        leases=(7.0,),
+        shards=(3, 4),
+        pages=(36, 44),
+        hosts=(4, 5),
+        visit=12,
+        leases=(20.0,),
+        turns=(3.0,),
         extreme=True,
+        calm=0.8,
+        renewals=(0,),
         slow=0.9,
-        seconds=(0.3, 1.6),
+        seconds=(1.0, 2.0),
         addresses=1,
         owned=True,
+        links=12,
     ),
     Profile(
         "waits",
@@ -161,15 +191,18 @@ PROFILES = (
         whens=(When.BEGUN,),
         troubles=(2, 3, 4),
         leases=(3.0,),
-        waits=(5.0,),
+        waits=(9.0,),
+        calm=0.8,
+        commits=(0.9, 3.0),
+        spread=True,
     ),
     ANYTHING,
     Profile(
         "exchange",
-        {Kind.LAG: 5, Kind.FULL: 6, Kind.KILLED: 2, Kind.ROUGH: 1},
+        {Kind.LAG: 4, Kind.FULL: 5, Kind.KILLED: 5, Kind.ROUGH: 1},
         whens=(When.BEGUN,),
         troubles=(3, 4, 5),
-        begins=(2.0, 15.0),
+        begins=(1.5, 12.0),
         agents=(2, 2, 3),
         shards=(2, 3),
         leases=(5.0, 7.0),
@@ -193,7 +226,7 @@ PROFILES = (
         {Kind.LEASE: 8, Kind.LAG: 1, Kind.KILLED: 1},
         whens=(When.BEGUN,),
         troubles=(7, 8, 9),
-        begins=(2.0, 35.0),
+        begins=(2.0, 45.0),
         lasting=1.3,
         doubts=True,
         disks=("kept", "torn"),
@@ -201,8 +234,11 @@ PROFILES = (
         shards=(3, 4),
         leases=(3.0,),
         commits=(0.3,),
-        archives=(0.5, 1.0),
-        pages=(14, 20),
+        archives=(2.0, 3.0, 4.0),
+        pages=(30, 40),
+        hosts=(3, 4),
+        visit=1,
+        waits=(1.0,),
     ),
 )
 

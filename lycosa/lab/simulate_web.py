@@ -16,7 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from lycosa.fetch.protocol import Failure, FailureKind, Request
-from lycosa.lab.cluster_run import SimulatedWeb
+from lycosa.lab.cluster_web import SimulatedWeb
 from lycosa.lab.network import Reply
 from lycosa.lab.simulate_profiles import Profile, profile_of
 from lycosa.lab.webs.accesses import Politeness

@@ -3,11 +3,15 @@
 A sheet holds requisites only: imported sheets, images, fonts. Fonts and images are told apart by nothing
 that is cheap to see, so all that is not imported counts as an image. Found by a scan for the two words and
 not by a CSS parser: a URL inside a comment is found too, which costs one needless fetch at worst.
+
+The scan is of bytes: CSS knows white space and letters of either case in ASCII only, and a search for plain bytes
+is ten times as fast as a pattern that may begin anywhere.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from lycosa.page.collect import Collected
 from lycosa.page.encodings import decode
@@ -18,11 +22,11 @@ _IMAGE = int(LinkKind.IMAGE)
 _STYLE = int(LinkKind.STYLE)
 
 # Quoted text ends at a newline in CSS, so that a lost quote costs one line and not the sheet.
-_STRING = r"""(?:"([^"\n\r\f]*+)"|'([^'\n\r\f]*+)')"""
-_BARE = r"""(?:\\[0-9a-fA-F]{1,6}+[ \t\n\r\f]?+|\\[^\n\r\f]|[^"'()\s\\])"""
+_STRING = rb"""(?:"([^"\n\r\f]*+)"|'([^'\n\r\f]*+)')"""
+_BARE = rb"""(?:[^"'()\s\\]++|\\[0-9a-fA-F]{1,6}+[ \t\n\r\f]?+|\\[^\n\r\f])"""
 _LINK = re.compile(
-    rf"(@import)\s{{0,99}}+(?:url\(\s{{0,99}}+)?+{_STRING}"
-    rf"|(@import\s{{0,99}}+)?+url\(\s{{0,99}}+(?:{_STRING}|({_BARE}++))",
+    rb"(@import)\s{0,99}+(?:url\(\s{0,99}+)?+%b|(@import\s{0,99}+)?+url\(\s{0,99}+(?:%b|(%b++))"
+    % (_STRING, _STRING, _BARE),
     re.IGNORECASE,
 )
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\n\r\f]?|([^\n\r\f]))")
@@ -30,15 +34,31 @@ _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\n\r\f]?|([^\n\r\f]))")
 
 def collect_sheet(text: str, into: Collected) -> None:
     """Add the links of a style sheet, or of a style element."""
-    lower = text.lower()
-    if "url(" not in lower and "@import" not in lower:
-        return
-    for found in _LINK.finditer(text):
-        href = next((part for part in found.group(2, 3, 5, 6, 7) if part is not None), "")
+    sheet = text.encode("utf-8", "surrogatepass")
+    for found in _links(sheet):
+        href = next((part for part in found.group(2, 3, 5, 6, 7) if part is not None), b"").decode(
+            "utf-8", "surrogatepass"
+        )
         if "\\" in href:
             href = _ESCAPE.sub(_unescaped, href)
         imported = found[1] is not None or found[4] is not None
         into.add(href, _STYLE if imported else _IMAGE)
+
+
+def _links(sheet: bytes) -> Iterator[re.Match[bytes]]:
+    """What `_LINK.finditer` finds, looked for only where one of the two words stands."""
+    lower = sheet.lower()
+    url, imported = lower.find(b"url("), lower.find(b"@import")
+    while url >= 0 or imported >= 0:
+        at = url if imported < 0 or 0 <= url < imported else imported
+        found = _LINK.match(sheet, at)
+        if found is not None:
+            yield found
+        after = at + 1 if found is None else found.end()
+        if 0 <= url < after:
+            url = lower.find(b"url(", after)
+        if 0 <= imported < after:
+            imported = lower.find(b"@import", after)
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -187,10 +187,11 @@ def _area(element: Element, into: Collected) -> None:
     )
 
 
-def _link(element: Element, into: Collected) -> None:
+def link_of(element: Element) -> tuple[str, int, str] | None:
+    """What a link element says by itself: href, kind, text."""
     href = element.attr("href")
     if not href:
-        return
+        return None
     relations = (element.attr("rel") or "").lower().split()
     kind: int | None = RELATED
     for name, its in _RELATIONS:
@@ -202,18 +203,27 @@ def _link(element: Element, into: Collected) -> None:
             default = "script" if "modulepreload" in relations else ""
             kind = _AS.get((element.attr("as") or default).strip().lower(), OBJECT)
     if kind is None:
-        return
+        return None
     text = ""
     if kind in (ALTERNATE, RELATED):
         if kind == ALTERNATE and _FEED_TYPES.match(element.attr("type") or ""):
             kind = FEED
-        title = element.attr("title")
-        text = fold(title, into.limits.text) if title else ""
-    elif kind == CANONICAL and not into.canonical and len(href) <= into.limits.href:
+        text = element.attr("title") or ""
+    return href, kind | NOFOLLOW if "nofollow" in relations else kind, text
+
+
+def add_link(said: tuple[str, int, str] | None, into: Collected) -> None:
+    """Add what a link element says."""
+    if said is None:
+        return
+    href, kind, text = said
+    if kind & ~NOFOLLOW == CANONICAL and not into.canonical and len(href) <= into.limits.href:
         into.canonical = href.strip(WHITE)
-    if "nofollow" in relations:
-        kind |= NOFOLLOW
-    into.add(href, kind, text)
+    into.add(href, kind, fold(text, into.limits.text) if text else "")
+
+
+def _link(element: Element, into: Collected) -> None:
+    add_link(link_of(element), into)
 
 
 def _base(element: Element, into: Collected) -> None:
@@ -222,19 +232,34 @@ def _base(element: Element, into: Collected) -> None:
         into.base = href.strip(WHITE)
 
 
-def _meta(element: Element, into: Collected) -> None:
+def meta_of(element: Element) -> tuple[str | None, str] | None:
+    """What a meta element says by itself: (name, directives for robots), or (None, target of a refresh)."""
     content = element.attr("content")
     if not content:
-        return
+        return None
     name = element.attr("name")
     if name is not None:
         name = name.strip(WHITE).lower()
-        if (name == "robots" or _DIRECTIVE.match(content)) and len(into.robots) < 100:
-            into.robots.append((name[:100], content[:1000]))
-        return
+        return (name[:100], content[:1000]) if name == "robots" or _DIRECTIVE.match(content) else None
     pragma = element.attr("http-equiv")
     if pragma is not None and pragma.strip(WHITE).lower() == "refresh":
-        into.add(refresh_target(content), REFRESH)
+        return None, refresh_target(content)
+    return None
+
+
+def add_meta(said: tuple[str | None, str] | None, into: Collected) -> None:
+    """Add what a meta element says."""
+    if said is None:
+        return
+    name, content = said
+    if name is None:
+        into.add(content, REFRESH)
+    elif len(into.robots) < 100:
+        into.robots.append((name, content))
+
+
+def _meta(element: Element, into: Collected) -> None:
+    add_meta(meta_of(element), into)
 
 
 def _title(element: Element, into: Collected) -> None:

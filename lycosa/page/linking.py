@@ -176,7 +176,8 @@ class Linker:
         text = "\n".join([url for url in urls if url is not None]).encode("ascii")
         keys = np.zeros(len(urls), np.uint64)
         keys[places[:, 1] >= 0] = self._keyer.scan(text)[0]
-        return count + len(urls), _Others(np.frombuffer(text, np.uint8), places, keys)
+        # An array that could be written to, as one of nothing is: another type is another kernel to compile.
+        return count + len(urls), _Others(np.frombuffer(bytearray(text), np.uint8), places, keys)
 
     def _packed(self, count: int, others: _Others, texts: Any) -> Links:
         """The columns of a record, from the first `count` rows."""

@@ -12,7 +12,7 @@ characters.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from lycosa.page import references
 from lycosa.page.collect import WHITE, Collected, fold
 from lycosa.page.css import collect_sheet
 from lycosa.page.encodings import UTF_8, decode
-from lycosa.page.html import HANDLERS
+from lycosa.page.html import HANDLERS, add_link, add_meta, link_of, meta_of
 from lycosa.page.link_kernels import sort_out
 from lycosa.page.protocol import LIMITS, Limits, Page
 from lycosa.page.scan_kernels import (
@@ -52,6 +52,14 @@ TEXT_BYTES = 16
 """Bytes of a page that are read for each character of a text, so that references do not make it short."""
 _KEPT = 1 << 20
 """Bytes of a text buffer that is kept for the next page."""
+_HEADS = 4096
+"""Elements of heads that are remembered; the heads of a site's pages differ in few."""
+_HEAD_BYTES = 512
+"""Bytes of an element's attributes up to which it is remembered."""
+
+
+Heads = dict[tuple[Any, ...], Any]
+"""What elements of heads say, by their likeness."""
 
 
 class _Buffers(threading.local):
@@ -62,6 +70,7 @@ class _Buffers(threading.local):
         self.stack = np.empty(DEEP, np.int32)
         self.texts = np.empty(_KEPT, np.uint8)
         self.others = np.empty(_TAPE // HEAD, np.int32)
+        self.heads: Heads = {}
 
 
 class Marks:
@@ -129,6 +138,25 @@ class Scanned:
                 return self._marks.value(words[at], words[at + 1], words[at + 2])
         return None
 
+    def likeness(self) -> tuple[Any, ...] | None:
+        """What its attributes are read from: elements of equal likeness say the same. None: too long to keep."""
+        words = self._words
+        end = HEAD + 3 * words[6]
+        if end == HEAD:
+            return (words[0],)
+        first, last = words[HEAD + 1], words[end - 1]
+        if last - first > _HEAD_BYTES:
+            return None
+        marks = self._marks
+        return (
+            words[0],
+            marks.charset,
+            marks.body[first:last],
+            *words[HEAD:end:3],
+            *[word - first for word in words[HEAD + 2 : end : 3]],
+            *[word - first for word in words[HEAD + 4 : end : 3]],
+        )
+
     @property
     def text(self) -> str:
         """The content of a title or style, the text of an anchor."""
@@ -144,20 +172,42 @@ class Scanned:
         return text
 
 
-def collect(marks: Marks, places: Iterable[int], into: Collected) -> str:
-    """Have the handlers read the elements at some places; returns the language that the root element says."""
+def collect(marks: Marks, places: Iterable[int], into: Collected, heads: Heads | None = None) -> str:
+    """Have the handlers read the elements at some places; returns the language that the root element says.
+
+    `heads` remembers, from page to page, what elements of heads say.
+    """
     language = ""
+    heads = {} if heads is None else heads
     for at in places:
         element = Scanned(marks, at)
-        if element.tag == "a":
+        tag = element.tag
+        if tag == "link":
+            add_link(_remembered(heads, element, link_of), into)
+        elif tag == "meta":
+            add_meta(_remembered(heads, element, meta_of), into)
+        elif tag == "a":
             _anchor(element, into)
-        elif element.tag == "style":
+        elif tag == "style":
             collect_sheet(element.text, into)
-        elif element.tag != "html":
-            HANDLERS[element.tag](element, into)  # type: ignore[arg-type]
+        elif tag != "html":
+            HANDLERS[tag](element, into)  # type: ignore[arg-type]
         elif not language:
             language = (element.attr("lang") or "").strip(WHITE)[:35]
     return language
+
+
+def _remembered(heads: Heads, element: Scanned, read: Callable[[Any], Any]) -> Any:
+    """What an element says, from `heads` if an equal one was read before."""
+    likeness = element.likeness()
+    if likeness is None:
+        return read(element)
+    said = heads.get(likeness, heads)
+    if said is heads:
+        if len(heads) >= _HEADS:
+            heads.clear()
+        said = heads[likeness] = read(element)
+    return said
 
 
 def _anchor(element: Scanned, into: Collected) -> None:
@@ -196,7 +246,7 @@ class ScanParser:
             others = self._buffers.others
             places = others[: sort_out(marks.tape, len(marks.tape), marks.data, others)].tolist()
         into = Collected(self._limits, self._limits.links)
-        language = collect(marks, places, into)
+        language = collect(marks, places, into, self._buffers.heads)
         return into.page(media, charset, language, marks.cut, marks if self._deferred else None)
 
     def scan(self, body: bytes, media: str, charset: str) -> Marks:

@@ -212,7 +212,7 @@ def min_hits(trace: Keys, size: int) -> int:
     same = ids[order[1:]] == ids[order[:-1]]
     following[order[:-1][same]] = order[1:][same]
     distinct = int(ids.max()) + 1 if len(ids) else 0
-    return int(kernels.min_hits(ids.astype(np.int64), following, distinct, size))
+    return int(kernels.min_hits(ids.astype(np.int64), following, distinct, size, np.empty(0, np.bool_)))
 
 
 def infinite_hits(trace: Keys) -> int:

@@ -392,43 +392,46 @@ def lru_probe(
 
 
 @njit(cache=True, nogil=True)
-def min_hits(ids: Any, following: Any, distinct: Any, size: Any) -> Any:
+def min_hits(ids: Any, following: Any, distinct: Any, size: Any, flags: Any) -> Any:
     """MIN (Belady): evict what is requested farthest away. `following[t]` is the time of the next request.
 
-    A heap of (next request, item), its largest first, whose outdated pairs are dropped when they surface.
+    A heap of (next request, item), its largest first. Outdated pairs are dropped when they surface, and all of
+    them when there are three for each entry of the cache: so it is never larger than four caches.
+    `flags`: which requests hit; empty if nobody wants to know.
     """
     following_of = np.full(distinct, np.int64(-1))  # of items in the cache: their next request
-    heap_time = np.empty(ids.size + 1, np.int64)
-    heap_item = np.empty(ids.size + 1, np.int64)
+    room = min(ids.size, max(4 * size, 16)) + 1
+    heap_time = np.empty(room, np.int64)
+    heap_item = np.empty(room, np.int64)
     n, held, hits = 0, 0, 0
     for t in range(ids.size):
         item = ids[t]
-        if following_of[item] >= 0:
+        hit = following_of[item] >= 0
+        if flags.size:
+            flags[t] = hit
+        if hit:
             hits += 1
         else:
             if held == size:
                 while True:
                     time, victim = heap_time[0], heap_item[0]
                     n -= 1
-                    last_time, last_item = heap_time[n], heap_item[n]
-                    at = 0
-                    while True:
-                        child = 2 * at + 1
-                        if child >= n:
-                            break
-                        if child + 1 < n and heap_time[child + 1] > heap_time[child]:
-                            child += 1
-                        if heap_time[child] <= last_time:
-                            break
-                        heap_time[at], heap_item[at] = heap_time[child], heap_item[child]
-                        at = child
-                    heap_time[at], heap_item[at] = last_time, last_item
+                    _sink(heap_time, heap_item, n, 0, heap_time[n], heap_item[n])
                     if following_of[victim] == time:
                         following_of[victim] = -1
                         break
             else:
                 held += 1
         following_of[item] = following[t]
+        if n == room:
+            kept = 0
+            for i in range(n):
+                if following_of[heap_item[i]] == heap_time[i]:
+                    heap_time[kept], heap_item[kept] = heap_time[i], heap_item[i]
+                    kept += 1
+            n = kept
+            for i in range(n // 2 - 1, -1, -1):
+                _sink(heap_time, heap_item, n, i, heap_time[i], heap_item[i])
         at = n
         n += 1
         while at > 0 and heap_time[(at - 1) >> 1] < following[t]:
@@ -436,3 +439,19 @@ def min_hits(ids: Any, following: Any, distinct: Any, size: Any) -> Any:
             at = (at - 1) >> 1
         heap_time[at], heap_item[at] = following[t], item
     return hits
+
+
+@njit(cache=True, nogil=True)
+def _sink(heap_time: Any, heap_item: Any, n: Any, at: Any, time: Any, item: Any) -> None:
+    """Put a pair where the heap of the n first has a hole, or below."""
+    while True:
+        child = 2 * at + 1
+        if child >= n:
+            break
+        if child + 1 < n and heap_time[child + 1] > heap_time[child]:
+            child += 1
+        if heap_time[child] <= time:
+            break
+        heap_time[at], heap_item[at] = heap_time[child], heap_item[child]
+        at = child
+    heap_time[at], heap_item[at] = time, item

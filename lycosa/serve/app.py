@@ -4,13 +4,15 @@
     /sites, /site   the table of sites, and one of them
     /url            what happened to a URL: explain, and the page in the archive
     /search         the index of its pages, searched
-    /report         the report
+    /graph          who matters, and a map of hosts
+    /report, /lab   the report; results of experiments that were kept
+    /control, /act  what can be done with the crawl while it runs (`control`)
     /api/...        the same for programs, as JSON (`/openapi.json` describes it); /metrics for Prometheus
     /events         server-sent events: the numbers of the first page, every second
-    /health         200, without a token
+    /health, /ready without a token: 200 if this server answers; if the crawl is well or ended cleanly, else 503
 
-Everything is read from the crawl's files; the process that crawls is not asked, and does not notice. What takes
-long runs in threads. Who may look is decided by `guard`, for every path but `/health`.
+Everything is read from the crawl's files; the process that crawls is not asked, and does not notice, but for acts.
+What takes long runs in threads. Who may look is decided by `guard`, for every path but those two.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -38,23 +40,36 @@ from lycosa.ask.json_form import iso
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.report import Gauge, make_report
 from lycosa.ask.report_html import render
-from lycosa.ask.report_time import read_gauges
+from lycosa.ask.report_time import read_gauges, seconds_of
 from lycosa.ask.standing import Standing
+from lycosa.crawl.status import Ahead
 from lycosa.errors import ConfigError, LycosaError
+from lycosa.lab.experiments.register import EXPERIMENTS
+from lycosa.lab.experiments.report_page import page as lab_report
+from lycosa.lab.experiments.result import Result
 from lycosa.records import Robots
-from lycosa.serve import pages
+from lycosa.serve import now_page, pages
+from lycosa.serve.control import Acting, control_handlers
 from lycosa.serve.description import description
+from lycosa.serve.graph import Graphs, graph_handlers
 from lycosa.serve.guard import ARCHIVED, OURS, Asked, Guard, Verdict, without_token
 from lycosa.serve.metrics import TYPE, exposition
 from lycosa.serve.responses import Json, Page
 from lycosa.serve.search import search_handlers
 from lycosa.serve.sites import COLUMNS, SiteRow, Sites
+from lycosa.url.parts import host_of
 
 T = TypeVar("T")
 
 _AT_ONCE = 100_000
 """Records that one look at the sites reads: a second or two."""
+OPEN = ("/health", "/ready")
+"""Paths that need no token: they tell a word."""
+_STALE = 60.0
+"""Seconds after which a running crawl that says nothing of itself is not well."""
 _SECOND = 1.0
+_HISTORY = 3.0
+"""Seconds for which the history that was read is good: it may have some megabytes, and every page asks for it."""
 _SHOWN = (
     "text/html",
     "application/xhtml+xml",
@@ -66,6 +81,8 @@ _SHOWN = (
 )
 """Types of archived bodies that a browser is given; others as plain text of their first part."""
 _LARGEST = 8 << 20
+LAB = "lab"
+"""Where results of experiments on this crawl are looked for, in its directory."""
 
 
 class Table(NamedTuple):
@@ -78,11 +95,18 @@ class Table(NamedTuple):
 
 
 class Site(NamedTuple):
-    """One site."""
+    """One site; what `pages.site` shows."""
 
     row: SiteRow
     reasons: list[tuple[str, int]]
     robots: Robots | None
+    rules: list[tuple[str, int]]
+    """Rules of its robots.txt that forbade, with how many URLs."""
+    waits: list[tuple[str, int]]
+    statuses: list[tuple[str, int]]
+    slots: list[tuple[int, int, int]]
+    ahead: Ahead | None
+    """Its queue, if that is among the longest now."""
 
 
 class Crawl:
@@ -94,6 +118,8 @@ class Crawl:
         self.sites = Sites(self.reader, directory / "serve")
         self._reporting = threading.Lock()
         self._report: tuple[object, str] | None = None
+        self._gauges: tuple[list[Gauge], list[Gauge]] = [], []
+        self._looked = float("-inf")
 
     def standing(self) -> Standing:
         return Standing(self.reader)
@@ -101,9 +127,19 @@ class Crawl:
     def explain(self, url: str) -> Explanation:
         return find(self.reader, url)
 
-    def now(self) -> tuple[Standing, list[Gauge]]:
-        """How it stands, and how it stood."""
-        return self.standing(), read_gauges(self.reader.directory)
+    def now(self) -> tuple[Standing, list[Gauge], list[Gauge]]:
+        """How it stands, how it stood, and how in the last hour."""
+        if time.monotonic() - self._looked >= _HISTORY:
+            whole = read_gauges(self.reader.directory)
+            last = seconds_of(whole[-1].at) if whole else 0.0
+            hour = read_gauges(self.reader.directory, last - now_page.HOUR)
+            self._gauges, self._looked = (whole, hour), time.monotonic()
+        return self.standing(), *self._gauges
+
+    def words(self) -> dict[str, str]:
+        """The numbers that follow the crawl."""
+        standing, whole, hour = self.now()
+        return now_page.shown(standing, now_page.lately(hour or whole))
 
     def table(self, search: str, sort: str, up: bool, number: int) -> Table:
         """One page of the table of sites, after more of the log was read for it."""
@@ -114,7 +150,14 @@ class Crawl:
         """One site, if the crawl has met it."""
         self._catch_up()
         row = self.sites.one(name)
-        return None if row is None else Site(row, self.sites.reasons(name), self.sites.robots(name))
+        if row is None:
+            return None
+        rules, waits, statuses = (self.sites.reasons(name, kind) for kind in ("robots", "wait", "status"))
+        standing, host = self.standing(), host_of(name + "/")
+        queues = standing.status.ahead if standing.status is not None and standing.state == "running" else []
+        queue = next((each for each in queues if each.host == host), None)
+        reasons, robots, slots = self.sites.reasons(name), self.sites.robots(name), self.sites.slots(name)
+        return Site(row, reasons, robots, rules, waits, statuses, slots, queue)
 
     def _catch_up(self) -> bool:
         """Read more of the log for the sites; whether there may be more yet."""
@@ -138,24 +181,28 @@ class Crawl:
         return None
 
 
-def application(directory: Path, guard: Guard) -> ASGIApp:
-    """The application; `ConfigError` if the directory holds no crawl."""
+def application(directory: Path, guard: Guard, *, acts: bool = True) -> ASGIApp:
+    """The application; `ConfigError` if the directory holds no crawl. `acts`: whether anything can be changed."""
     crawl = Crawl(directory)
+    acting = Acting(directory, crawl.reader, guard, allowed=acts)
+    graphs = Graphs(directory)
 
     def page(title: str, body: str, here: str, status: int = 200) -> Page:
         return Page(pages.frame(title, body, here=here, crawl=crawl.name), status, headers=OURS)
 
-    async def now(_: Request) -> Response:
-        return page("Now", pages.now(*await _thread(crawl.now)), "/")
+    async def now(request: Request) -> Response:
+        standing, whole, hour = await _thread(crawl.now)
+        paused = standing.status is not None and standing.status.paused
+        bar = acting.said(request) + acting.bar(running=standing.state == "running", paused=paused)
+        return page("Now", now_page.now(standing, whole, hour, bar), "/")
 
     async def now_part(_: Request) -> Response:
-        return Page(pages.now_part(*await _thread(crawl.now)), headers=OURS)
+        return Page(now_page.now_part(*await _thread(crawl.now)), headers=OURS)
 
     async def events(request: Request) -> Response:
         async def lines() -> AsyncIterator[bytes]:
             while not await request.is_disconnected():
-                words = pages.shown(await _thread(crawl.standing))
-                yield b"data: " + msgspec.json.encode(words) + b"\n\n"
+                yield b"data: " + msgspec.json.encode(await _thread(crawl.words)) + b"\n\n"
                 await asyncio.sleep(_SECOND)
 
         return StreamingResponse(lines(), media_type="text/event-stream", headers=OURS)
@@ -173,7 +220,8 @@ def application(directory: Path, guard: Guard) -> ASGIApp:
             return page(
                 "Sites", pages.problem("No such site", f"The crawl has not met {name}."), "/sites", 404
             )
-        return page(name, pages.site(*found), "/sites")
+        bar = await _thread(lambda: acting.site_bar(name, host_of(name + "/")))
+        return page(name, acting.said(request) + pages.site(found, bar), "/sites")
 
     async def url(request: Request) -> Response:
         asked = request.query_params.get("u", "")
@@ -183,7 +231,8 @@ def application(directory: Path, guard: Guard) -> ASGIApp:
             found = await _thread(lambda: crawl.explain(asked))
         except ConfigError as error:
             return page("A URL", pages.ask_url(str(error)), "/url", 404)
-        return page(found.url, pages.explanation(found), "/url")
+        links = await _thread(lambda: graphs.neighbours(found.url))
+        return page(found.url, pages.explanation(found, links), "/url")
 
     async def archived(request: Request) -> Response:
         asked = request.query_params.get("u", "")
@@ -206,6 +255,13 @@ def application(directory: Path, guard: Guard) -> ASGIApp:
     async def report_page(_: Request) -> Response:
         return HTMLResponse(await _thread(crawl.report), headers=ARCHIVED)
 
+    async def lab(_: Request) -> Response:
+        kept = await _thread(lambda: lab_results(directory))
+        return page("Lab", pages.lab([one.experiment for one in kept], crawl.name), "/lab")
+
+    async def lab_page(_: Request) -> Response:
+        return HTMLResponse(await _thread(lambda: lab_report(lab_results(directory))), headers=ARCHIVED)
+
     async def api_status(_: Request) -> Response:
         return Json((await _thread(crawl.standing)).as_plain(), headers=OURS)
 
@@ -222,11 +278,20 @@ def application(directory: Path, guard: Guard) -> ASGIApp:
         found = await _thread(lambda: crawl.site(name))
         if found is None:
             return Json({"error": f"the crawl has not met {name}"}, 404, headers=OURS)
-        row, reasons, robots = found
+        robots = found.robots
         told = (
             None if robots is None else {"at": iso(robots.at), "status": robots.status, "delay": robots.delay}
         )
-        answer = {**msgspec.to_builtins(row), "reasons": dict(reasons), "robots": told}
+        answer = {
+            **msgspec.to_builtins(found.row),
+            "reasons": dict(found.reasons),
+            "robots": told,
+            "rules": dict(found.rules),
+            "waits": dict(found.waits),
+            "statuses": dict(found.statuses),
+            "over_time": [{"at": iso(at), "fetches": n, "errors": bad} for at, n, bad in found.slots],
+            "queue": found.ahead,
+        }
         return Json(answer, headers=OURS)
 
     async def api_explain(request: Request) -> Response:
@@ -246,6 +311,16 @@ def application(directory: Path, guard: Guard) -> ASGIApp:
 
     async def health(_: Request) -> Response:
         return PlainTextResponse("ok\n", headers=OURS)
+
+    async def ready(_: Request) -> Response:
+        standing = await _thread(crawl.standing)
+        stale = (
+            standing.state == "running"
+            and standing.status is not None
+            and time.time() - standing.status.at > _STALE
+        )
+        word, code = ("stale", 503) if stale else (standing.state, 200 if standing.state != "killed" else 503)
+        return PlainTextResponse(f"{word}\n", code, headers=OURS)
 
     async def failed(_: Request, error: Exception) -> Response:
         words = str(error).partition("\n")[0]
@@ -275,18 +350,36 @@ def application(directory: Path, guard: Guard) -> ASGIApp:
         "/api/site": api_site,
         "/api/explain": api_explain,
         **search_handlers(crawl.reader, page),
+        **graph_handlers(graphs, page),
+        "/lab": lab,
+        "/lab/page": lab_page,
         "/metrics": metrics,
         "/openapi.json": openapi,
         "/health": health,
+        "/ready": ready,
         **{f"/static/{name}": _file(name, kind) for name, kind in _STATIC.items()},
     }
     routes = [Route(path, handler, methods=["GET"]) for path, handler in handlers.items()]
+    for path, (method, handler) in control_handlers(acting, page, guard).items():
+        routes.append(Route(path, handler, methods=[method]))
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
         exception_handlers={404: missing, LycosaError: failed, OSError: failed},
     )
     return Guarded(app, guard)
+
+
+def lab_results(directory: Path) -> list[Result]:
+    """Results of experiments that were kept with the crawl (`lycosa lab run ... --keep DIR/lab`)."""
+    order = [entry.name for entry in EXPERIMENTS]
+    found: list[Result] = []
+    for path in sorted((directory / LAB).glob("*.json")):
+        with suppress(ValueError, KeyError, TypeError, OSError):  # no result: somebody else's file
+            found.append(Result.from_json(path.read_bytes()))
+    return sorted(
+        found, key=lambda one: order.index(one.experiment) if one.experiment in order else len(order)
+    )
 
 
 _STATIC = {"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
@@ -330,7 +423,7 @@ class Guarded:
         self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] != "/health":
+        if scope["type"] == "http" and scope["path"] not in OPEN:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             query = scope["query_string"].decode("latin-1")
             verdict = self._guard.judge(Asked(scope["method"], query, headers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lycosa.crawl.acts import WHATS
 from lycosa.serve.search import DEEPEST, MOST
 from lycosa.serve.sites import COLUMNS, PER_PAGE
 from lycosa.version import VERSION
@@ -37,6 +38,7 @@ _RESULT = _object(
     rank=_NUMBER,
     id=_TEXT,
     others=_list(_TEXT),
+    alike=_COUNT,
 )
 _ANSWER = _object(
     query=_TEXT,
@@ -64,6 +66,18 @@ _DOCUMENT = _object(
     copy={"type": "boolean"},
     id=_TEXT,
 )
+_ACT = {
+    "type": "object",
+    "required": ["what"],
+    "properties": {"what": {"type": "string", "enum": list(WHATS)}, "words": _list(_TEXT)},
+}
+_CONTROL = _object(
+    paused={"type": "boolean"},
+    sites={"type": "object"},
+    blocked=_list(_TEXT),
+    set={"type": "object"},
+    acts=_list(_object(at=_TIME, who=_TEXT, what=_TEXT)),
+)
 _SUGGESTED = _object(query=_TEXT, completions=_list(_TEXT), suggestion=_TEXT)
 
 
@@ -74,7 +88,7 @@ def description() -> dict[str, Any]:
         "info": {
             "title": "Lycosa",
             "version": VERSION,
-            "description": "Questions about one crawl, running or not.",
+            "description": "Questions about one crawl, running or not, and acts on it.",
         },
         "security": [{"token": []}],
         "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
@@ -139,7 +153,51 @@ def description() -> dict[str, Any]:
                 missing="There is no index.",
                 answer=_SUGGESTED,
             ),
+            "/api/graph": _get(
+                "graph",
+                "The link graph: pages and hosts of the highest rank, and a map of hosts.",
+                _parameter("host", "The map is around this host, instead of those of the highest ranks."),
+                missing="There is no link graph (the error names the command that makes it), or no such host.",
+            ),
+            "/api/links": _get(
+                "links",
+                "What links to a URL, and what it links to: how many, and the first of them.",
+                _parameter("u", "The URL.", required=True),
+                missing="The link graph does not have it, or there is none.",
+            ),
+            "/api/control": _get(
+                "control",
+                "Whether the crawl is paused, what was said of sites, what acts have set, and the last acts.",
+                answer=_CONTROL,
+            ),
+            "/api/act": {
+                "post": {
+                    "operationId": "act",
+                    "summary": "Have the crawl do something while it runs: the acts of `lycosa control`.",
+                    "requestBody": {"required": True, "content": {_JSON: {"schema": _ACT}}},
+                    "responses": {
+                        "200": {
+                            "description": "It is done, or kept for the next start.",
+                            "content": {_JSON: {"schema": _object(said=_TEXT)}},
+                        },
+                        "400": {"description": "It cannot be done; the error says why."},
+                        "401": {"description": "The token is missing or wrong."},
+                        "403": {"description": "The request comes from a page of somebody else's."},
+                    },
+                }
+            },
             "/metrics": _get("metrics", "The crawl for Prometheus.", media="text/plain"),
+            "/ready": {
+                "get": {
+                    "operationId": "ready",
+                    "summary": "Whether the crawl is well, or has ended cleanly. Needs no token.",
+                    "security": [],
+                    "responses": {
+                        "200": {"description": "It is."},
+                        "503": {"description": "Its process was killed, or says nothing."},
+                    },
+                }
+            },
             "/health": {
                 "get": {
                     "operationId": "health",

@@ -9,8 +9,8 @@ The token is made at start and is in the link that is printed. It is taken from,
 
 A request must name a host that we serve (`Host`), or it is refused: a page of somebody else's whose name was
 made to point here ("DNS rebinding") has another one. A request that changes something must come from a page of
-ours: its `Origin` (or `Sec-Fetch-Site`) says so, and it must have the cookie's or the header's token. Tokens
-are compared in constant time.
+ours: its `Origin` (or `Sec-Fetch-Site`) says so, and it must have the cookie's or the header's token; a form must
+have a word of its own besides (`csrf`). Tokens are compared in constant time.
 
 The headers of every answer forbid what pages of ours do not need: scripts and styles of others, frames around
 us, forms to elsewhere, referrers. An archived page, which may hold anything, is answered with a policy that
@@ -39,7 +39,13 @@ _ALWAYS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-OURS = {**_ALWAYS, "Content-Security-Policy": _POLICY, "X-Frame-Options": "DENY"}
+OURS = {
+    **_ALWAYS,
+    # With no-referrer a browser says "Origin: null" of our own forms, too.
+    "Referrer-Policy": "same-origin",
+    "Content-Security-Policy": _POLICY,
+    "X-Frame-Options": "DENY",
+}
 """Headers of our own pages."""
 ARCHIVED = {
     **_ALWAYS,
@@ -80,6 +86,14 @@ class Guard:
         self._token = token.encode()
         self._authorities = authorities
         self.cookie = cookie
+
+    @property
+    def csrf(self) -> str:
+        """The word that forms of ours have: nobody has it who does not see our pages."""
+        return hmac.new(self._token, b"forms of ours", "sha256").hexdigest()[:32]
+
+    def is_csrf(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode("utf-8", "replace"), self.csrf.encode())
 
     def judge(self, asked: Asked) -> Verdict:
         """Whether a request passes."""

@@ -8,7 +8,9 @@ have few values: the class of a status, the reasons and kinds of errors that the
     lycosa_answers_total{class}               by hundreds: 2xx, 3xx, ...
     lycosa_skipped_total{reason}, lycosa_failures_total{kind}
     lycosa_urls_pending, lycosa_records_left_behind, lycosa_urls_deferred, lycosa_visits, lycosa_hosts
-    lycosa_resident_memory_bytes, lycosa_memory_limit_bytes
+    lycosa_resident_memory_bytes, lycosa_memory_limit_bytes, and of the frontier and the seen URLs
+    lycosa_{frontier,seen}_memory_bytes, lycosa_{frontier,seen}_memory_limit_bytes
+    lycosa_paused, lycosa_page_limit_pages
     lycosa_run_seconds, lycosa_status_timestamp_seconds
 
 Totals are those of the crawl, over all of its runs, so they go on where they were after a restart.
@@ -50,6 +52,19 @@ def exposition(standing: Standing) -> str:
     page.one("lycosa_hosts", "gauge", "Hosts with URLs pending.", status.hosts)
     page.one("lycosa_resident_memory_bytes", "gauge", "Memory of the process.", status.rss if running else 0)
     page.one("lycosa_memory_limit_bytes", "gauge", "Memory that it may have.", status.memory_limit)
+    for name, meter, limit in (
+        ("frontier", "frontier.used", "frontier.limit"),
+        ("seen", "seen.bytes", "seen.limit"),
+    ):
+        used, most = status.meters.get(meter, 0.0), status.meters.get(limit, 0.0)
+        page.one(f"lycosa_{name}_memory_bytes", "gauge", f"Memory of the {name} part.", used)
+        page.one(f"lycosa_{name}_memory_limit_bytes", "gauge", f"Memory that the {name} part may have.", most)
+    page.one(
+        "lycosa_paused", "gauge", "Whether an operator has paused the crawl.", int(running and status.paused)
+    )
+    page.one(
+        "lycosa_page_limit_pages", "gauge", "Pages that the crawl may have; 0: any number.", status.page_limit
+    )
     page.one("lycosa_run_seconds", "gauge", "How long the run has lasted.", round(status.elapsed, 3))
     page.one("lycosa_status_timestamp_seconds", "gauge", "When the process said this.", round(status.at, 3))
     return page.text()

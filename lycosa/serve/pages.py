@@ -6,12 +6,14 @@ the parts that have a `data-part` are asked for anew now and then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 from urllib.parse import quote, urlencode
 
 from lycosa.ask.explain import Explanation
 from lycosa.ask.html_parts import (
     bars,
+    clock,
     family,
     link,
     moment,
@@ -26,14 +28,23 @@ from lycosa.ask.html_parts import (
     text,
 )
 from lycosa.ask.json_form import iso
-from lycosa.ask.report import Gauge
-from lycosa.ask.report_time import seconds_of
-from lycosa.ask.standing import Standing
-from lycosa.crawl.status import Status
+from lycosa.crawl.status import Ahead
 from lycosa.records import Robots
-from lycosa.serve.sites import COLUMNS, PER_PAGE, SiteRow
+from lycosa.serve.sites import COLUMNS, PER_PAGE, SLOT, SiteRow
 
-MENU = (("/", "Now"), ("/sites", "Sites"), ("/url", "A URL"), ("/search", "Search"), ("/report", "Report"))
+MENU = (
+    ("/", "Now"),
+    ("/sites", "Sites"),
+    ("/url", "A URL"),
+    ("/search", "Search"),
+    ("/graph", "Graph"),
+    ("/report", "Report"),
+    ("/lab", "Lab"),
+    ("/control", "Control"),
+)
+_LINKS = 50
+_STRETCHES = 200
+"""Points that a curve has at most."""
 _HEADS = {
     "site": "Site",
     "pages": "#Pages",
@@ -44,18 +55,6 @@ _HEADS = {
     "mean_ms": "#Mean time",
     "last": "Last fetch",
 }
-_SHOWN = (
-    ("pages", "pages"),
-    ("rate", "pages per second, this run"),
-    ("bytes", "transferred"),
-    ("pending", "URLs pending"),
-    ("left_behind", "records left behind"),
-    ("deferred", "URLs deferred"),
-    ("visits", "visits under way"),
-    ("hosts", "hosts with URLs pending"),
-    ("duplicates", "duplicates"),
-    ("memory", "of memory"),
-)
 
 
 def frame(title: str, body: str, *, here: str, crawl: str) -> str:
@@ -75,130 +74,6 @@ def frame(title: str, body: str, *, here: str, crawl: str) -> str:
         f'<span class="crawl">{text(short(crawl, 60))}</span></div>'
         f'<main id="content">{body}</main></body></html>\n'
     )
-
-
-# -- now
-
-
-def shown(standing: Standing) -> dict[str, str]:
-    """The numbers of the first page, as they are shown."""
-    status = standing.status
-    words = {"state": standing.state, "headline": headline(standing)}
-    if status is None:
-        totals = standing.totals
-        if totals is None:
-            return words
-        return words | {
-            "pages": f"{totals.pages:,}",
-            "bytes": size(totals.size),
-            "duplicates": f"{totals.duplicates:,}",
-        }
-    rate = status.pages_run / status.elapsed if status.elapsed else 0.0
-    return words | {
-        "pages": f"{status.pages:,}",
-        "rate": f"{rate:,.1f}",
-        "bytes": size(status.bytes),
-        "pending": f"{status.pending:,}",
-        "left_behind": f"{status.left_behind:,}",
-        "deferred": f"{status.deferred:,}",
-        "visits": f"{status.visits:,}" if standing.state == "running" else "0",
-        "hosts": f"{status.hosts:,}",
-        "duplicates": f"{status.duplicates:,}",
-        "memory": f"{size(status.rss)} of {size(status.memory_limit)}"
-        if status.memory_limit
-        else size(status.rss),
-    }
-
-
-def headline(standing: Standing) -> str:
-    """The crawl in one sentence."""
-    status, state = standing.status, standing.state
-    if state == "running":
-        if status is None or status.pid != standing.process:
-            return "The crawl begins: it recovers, or has only just been started."
-        return f"The crawl has been running for {duration(status.elapsed)}.{_outlook(status)}"
-    if state == "killed":
-        return "The crawl's process was killed. Nothing that was committed is lost: the same command goes on."
-    if status is None:
-        return "The crawl is not running."
-    when = moment(iso(int(status.at * 1000)))
-    why = f" ({status.reason})" if status.reason else ""
-    return f"The crawl is not running: {state}{why}, {when}."
-
-
-def _outlook(status: Status) -> str:
-    rate = status.pages_run / status.elapsed if status.elapsed > 10 else 0.0
-    if status.page_limit and rate:
-        left = max(status.page_limit - status.pages, 0) / rate
-        return f" At this rate its limit of {status.page_limit:,} pages is reached in {duration(left)}."
-    if status.pending and rate:
-        return f" What is pending now would take {duration(status.pending / rate)} at this rate."
-    return ""
-
-
-def now(standing: Standing, gauges: Sequence[Gauge]) -> str:
-    """The first page."""
-    words = shown(standing)
-    cells = "".join(
-        f'<div class="number"><b data-value="{name}">{text(words[name])}</b><span>{label}</span></div>'
-        for name, label in _SHOWN
-        if name in words
-    )
-    state = words["state"]
-    return (
-        f'<h1>Now <span class="state {state}" data-value="state">{state}</span></h1>'
-        f'<p data-value="headline" aria-live="polite">{text(words["headline"])}</p>'
-        f'<div class="numbers">{cells}</div>'
-        f'<div data-part="/part/now">{now_part(standing, gauges)}</div>'
-    )
-
-
-def now_part(standing: Standing, gauges: Sequence[Gauge]) -> str:
-    """What of the first page is asked for anew: charts and tables."""
-    return _charts(gauges) + _answers(standing)
-
-
-def _charts(gauges: Sequence[Gauge]) -> str:
-    if len(gauges) < 2:
-        return ""
-    times = [seconds_of(row.at) for row in gauges]
-    span = times[0], times[-1]
-    waiting = {
-        "URLs pending": [float(row.pending) for row in gauges],
-        "records left behind": [float(row.left_behind) for row in gauges],
-        "URLs deferred": [float(row.deferred) for row in gauges],
-    }
-    plots = [
-        plot("Active visits", span, times, {"": [float(row.visits) for row in gauges]}, number),
-        plot("Waiting", span, times, waiting, number),
-        plot("Hosts with URLs pending", span, times, {"": [float(row.hosts) for row in gauges]}, number),
-        plot("Memory of the process", span, times, {"": [float(row.rss) for row in gauges]}, size),
-    ]
-    return f'<h2>Over time</h2><div class="plots">{"".join(plots)}</div>'
-
-
-def _answers(standing: Standing) -> str:
-    if standing.status is None:
-        return ""
-    groups = (
-        ("Answers by status", standing.status.statuses, True),
-        ("Skipped, by reason", standing.status.skipped, False),
-        ("Failed attempts", standing.status.errors, False),
-    )
-    found = [
-        bars(
-            title,
-            _sorted(counts),
-            (lambda name: f"s{family(name.replace('xx', '00'))}") if coloured else None,
-        )
-        for title, counts, coloured in groups
-        if counts
-    ]
-    return f'<h2>Answers</h2><div class="bars">{"".join(found)}</div>' if found else ""
-
-
-def _sorted(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 # -- sites
@@ -231,7 +106,7 @@ def sites(
                 ("n", f"{row.errors:,}"),
                 ("n", f"{row.skipped:,}"),
                 ("n", ms(row.mean_ms)),
-                ("", moment(iso(row.last)) if row.last else ""),
+                ("w", moment(iso(row.last)) if row.last else ""),
             ]
             for row in rows
         ],
@@ -260,8 +135,30 @@ def url_address(url: str) -> str:
     return f"/url?u={quote(url, safe='')}"
 
 
-def site(row: SiteRow, reasons: Sequence[tuple[str, int]], robots: Robots | None) -> str:
-    """One site."""
+class SiteView(Protocol):
+    """What is shown of a site: `lycosa.serve.app.Site`."""
+
+    @property
+    def row(self) -> SiteRow: ...
+    @property
+    def reasons(self) -> list[tuple[str, int]]: ...
+    @property
+    def robots(self) -> Robots | None: ...
+    @property
+    def rules(self) -> list[tuple[str, int]]: ...
+    @property
+    def waits(self) -> list[tuple[str, int]]: ...
+    @property
+    def statuses(self) -> list[tuple[str, int]]: ...
+    @property
+    def slots(self) -> list[tuple[int, int, int]]: ...
+    @property
+    def ahead(self) -> Ahead | None: ...
+
+
+def site(found: SiteView, bar: str = "") -> str:
+    """One site; `bar`: what can be done with it."""
+    row = found.row
     cells = (
         (f"{row.pages:,}", "pages"),
         (f"{row.fetches:,}", "fetches"),
@@ -274,24 +171,76 @@ def site(row: SiteRow, reasons: Sequence[tuple[str, int]], robots: Robots | None
         f'<div class="number"><b>{value}</b><span>{label}</span></div>' for value, label in cells
     )
     when = f"<p>Fetched from {moment(iso(row.first))} to {moment(iso(row.last))}.</p>" if row.last else ""
-    why = f'<div class="bars">{bars("Skipped, by reason", reasons)}</div>' if reasons else ""
+    queue = ""
+    if found.ahead is not None:
+        wait = f" It may be asked in {found.ahead.wait:,.1f} s." if found.ahead.wait else ""
+        queue = (
+            f"<p>{plural(found.ahead.queued, 'URL')} of its host pending: {text(found.ahead.why)}.{wait}</p>"
+        )
+    groups = (
+        ("Answers by status", found.statuses, lambda name: f"s{family(name)}"),
+        ("Skipped, by reason", found.reasons, None),
+        ("Deferred, by reason", found.waits, None),
+    )
+    counted = "".join(bars(title, rows, colour) for title, rows, colour in groups if rows)
     return (
-        f"<h1>{link(row.site)}</h1>{when}"
-        f'<div class="numbers">{numbers}</div>{why}<h2>robots.txt</h2>{_robots(robots)}'
+        f"<h1>{link(row.site)}</h1>{when}{queue}"
+        f'<div class="numbers">{numbers}</div>{_over_time(found.slots)}'
+        + (f'<div class="bars">{counted}</div>' if counted else "")
+        + f"{bar}<h2>robots.txt</h2>{_hits(found.rules)}{_robots(found.robots, found.rules)}"
         f'<p><a href="{text(url_address(row.site + "/"))}">What happened to its first page</a></p>'
     )
 
 
-def _robots(robots: Robots | None) -> str:
+def _over_time(slots: Sequence[tuple[int, int, int]]) -> str:
+    """Fetches over time, with the stretches in which there were none."""
+    if len(slots) < 2:
+        return ""
+    counts = {at: (fetches, errors) for at, fetches, errors in slots}
+    first, last = slots[0][0], slots[-1][0]
+    width = SLOT * max(-(-(last - first) // (_STRETCHES * SLOT)), 1)
+    sums: dict[int, list[int]] = {at: [0, 0] for at in range(first, last + 1, width)}
+    for at, (fetches, errors) in counts.items():
+        row = sums[first + (at - first) // width * width]
+        row[0] += fetches
+        row[1] += errors
+    minutes = width // 60_000
+    curves = {
+        "fetches": [float(row[0]) for row in sums.values()],
+        "errors": [float(row[1]) for row in sums.values()],
+    }
+    times = [at / 1000 for at in sums]
+    title = f"Fetches in each stretch of {plural(minutes, 'minute')}"
+    return f'<div class="plots one">{plot(title, (times[0], times[-1]), times, curves, number)}</div>'
+
+
+def _hits(rules: Sequence[tuple[str, int]]) -> str:
+    """The rules that forbade."""
+    if not rules:
+        return ""
+    return f'<div class="bars">{bars("URLs that were not fetched, by the rule that forbade", rules)}</div>'
+
+
+def _robots(robots: Robots | None, rules: Sequence[tuple[str, int]]) -> str:
     if robots is None:
         return '<p class="soft">It was not asked for yet.</p>'
     told = f"status {robots.status}" if robots.status else "no answer"
     detail = f", {robots.detail}" if robots.detail and robots.detail != told else ""
     delay = f"; Crawl-delay {robots.delay:g} s" if robots.delay else ""
     lines = robots.body.decode("utf-8", "replace").splitlines()
-    rows = "".join(f"<li>{text(line[:500])}</li>" for line in lines[:1000])
+    hits: dict[int, int] = {}
+    for rule, count in rules:  # "line 3: Disallow: /private"
+        line = rule.partition(":")[0].removeprefix("line ")
+        if line.isascii() and line.isdigit() and len(line) < 8:
+            hits[int(line)] = hits.get(int(line), 0) + count
+    rows = "".join(
+        f'<li class="hit">{text(line[:500])} <small>forbade {plural(hits[at], "URL")}</small></li>'
+        if at in hits
+        else f"<li>{text(line[:500])}</li>"
+        for at, line in enumerate(lines[:1000], 1)
+    )
     more = f"<p class=soft>and {plural(len(lines) - 1000, 'line')} more</p>" if len(lines) > 1000 else ""
-    file = f'<ol class="file">{rows}</ol>{more}' if lines else ""
+    file = f'<ol class="file" tabindex="0" aria-label="robots.txt">{rows}</ol>{more}' if lines else ""
     until = "asked for again after" if robots.unreachable else "valid until"
     return (
         f"<p>Read {moment(iso(robots.at))} ({text(told + detail)}), {until}"
@@ -316,8 +265,21 @@ def _url_form(url: str) -> str:
     )
 
 
-def explanation(found: Explanation) -> str:
-    """All that is known of a URL: the answer, the path from a seed, each decision with its evidence."""
+class LinksView(Protocol):
+    """What links to a URL, and what it links to: `lycosa.serve.graph.Neighbours`."""
+
+    @property
+    def count_in(self) -> int: ...
+    @property
+    def count_out(self) -> int: ...
+    @property
+    def into(self) -> list[str]: ...
+    @property
+    def out(self) -> list[str]: ...
+
+
+def explanation(found: Explanation, links: LinksView | None = None) -> str:
+    """All that is known of a URL: the answer, the path from a seed, each decision with its evidence, its links."""
     parts = [
         f"<h1>{text(short(found.url))}</h1>{_url_form(found.url)}",
         f'<p class="answer"><span class="state {found.state.split()[0]}">{found.state}</span>'
@@ -337,7 +299,9 @@ def explanation(found: Explanation) -> str:
         f"<h2>May it be fetched?</h2><ul><li>Scope: {'inside' if found.inside else 'outside'},"
         f" {text(found.scope)}.</li>{_rule(found)}</ul>"
     )
+    parts.append(_timeline(found))
     parts.append(_events(found))
+    parts.append(_links(found, links))
     if found.duplicates:
         same = "".join(f"<li>{_step(url)}</li>" for url in found.duplicates)
         parts.append(f"<h2>The same content</h2><ul>{same}</ul>")
@@ -351,6 +315,68 @@ def explanation(found: Explanation) -> str:
         )
     parts.append(f'<p class="soft">Key {found.key}, shard {found.shard}.</p>')
     return "".join(parts)
+
+
+def _timeline(found: Explanation) -> str:
+    """What happened to it as a picture: a dot for each event, in three rows."""
+    first = found.first.at if found.first is not None else 0
+    dots = [
+        (fetch.at, 0, f"s{family(str(fetch.status))}", f"fetched: {fetch.status}") for fetch in found.fetches
+    ]
+    dots += [(wait.at, 1, "s3", f"deferred: {wait.why}") for wait in found.deferrals]
+    dots += [(skip.at, 2, "s5", f"skipped: {skip.why}") for skip in found.skips]
+    moments = [at for at, *_ in dots] + ([first] if first else [])
+    if len(moments) < 2:
+        return ""
+    low, high = min(moments), max(max(moments), min(moments) + 1)
+
+    def x(at: int) -> float:
+        return 84 + 420 * (at - low) / (high - low)
+
+    rows = "".join(
+        f'<line class="grid" x1="78" x2="510" y1="{24 + 26 * row}" y2="{24 + 26 * row}"/>'
+        f'<text x="70" y="{28 + 26 * row}" text-anchor="end">{name}</text>'
+        for row, name in enumerate(("fetched", "deferred", "skipped"))
+    )
+    start = f'<line class="limit" x1="{x(first):.1f}" x2="{x(first):.1f}" y1="12" y2="88"/>' if first else ""
+    marks = "".join(
+        f'<circle class="event {kind}" cx="{x(at):.1f}" cy="{24 + 26 * row}" r="5">'
+        f"<title>{text(words)}, {moment(iso(at))}</title></circle>"
+        for at, row, kind, words in dots
+    )
+    ends = "".join(
+        f'<text x="{x(at):.1f}" y="106" text-anchor="{anchor}">{clock(at / 1000, (high - low) / 1000)}</text>'
+        for at, anchor in ((low, "start"), (high, "end"))
+    )
+    title = "Over time; the dashed line is when it was found"
+    return (
+        f'<div class="plots one"><figure><figcaption>{title}</figcaption><svg viewBox="0 0 520 112" role="img"'
+        f' aria-label="{title}">{rows}{start}{marks}{ends}</svg></figure></div>'
+    )
+
+
+def _links(found: Explanation, links: LinksView | None) -> str:
+    """What links here, and what it links to; without a graph, the links that its last fetch found."""
+    groups: list[tuple[str, int, list[str]]]
+    if links is not None:
+        groups = [
+            (f"{plural(links.count_in, 'page')} with links to it", links.count_in, links.into),
+            (f"{plural(links.count_out, 'link')} of it", links.count_out, links.out),
+        ]
+    elif found.fetches and len(found.fetches[-1].links):
+        own = [link.url for link in found.fetches[-1].links]
+        groups = [(f"{plural(len(own), 'link')} of it, as last fetched", len(own), own[:_LINKS])]
+    else:
+        return ""
+    parts = []
+    for title, count, urls in groups:
+        rows = "".join(f"<li>{_step(url)}</li>" for url in urls)
+        more = f'<p class="soft">and {count - len(urls):,} more</p>' if count > len(urls) else ""
+        is_open = " open" if count <= 10 else ""
+        parts.append(
+            f'<details class="links"{is_open}><summary>{title}</summary><ul>{rows}</ul>{more}</details>'
+        )
+    return f"<h2>Links</h2>{''.join(parts)}"
 
 
 def _step(url: str) -> str:
@@ -388,29 +414,29 @@ def _events(found: Explanation) -> str:
         until = f"attempt {wait.attempt}, until {moment(iso(wait.due))}"
         detail = f"{text(wait.detail)}; {until}" if wait.detail else until
         rows.append((wait.at, [("", "deferred"), ("", text(wait.why)), ("u", detail)]))
+    rows += [
+        (at, [("", "act"), ("", text(short(who, 40))), ("u", text(what))]) for _, at, who, what in found.acts
+    ]
     if not rows:
         return ""
     rows.sort(key=lambda row: row[0])
-    lines = [[("", moment(iso(at))), *cells] for at, cells in rows]
+    lines = [[("w", moment(iso(at))), *cells] for at, cells in rows]
     return "<h2>What happened</h2>" + table(("When", "What", "Outcome", "Details"), lines)
 
 
-# -- texts
-
-
-def duration(seconds: float) -> str:
-    """A time in the two largest units that it has."""
-    left = round(max(seconds, 0.0))
-    words: list[str] = []
-    for unit, name in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
-        if left >= unit or (unit == 1 and not words):
-            words.append(plural(left // unit, name))
-            left %= unit
-        elif words:
-            break
-        if len(words) == 2:
-            break
-    return " ".join(words)
+def lab(names: Sequence[str], crawl: str) -> str:
+    """The page of experiments."""
+    if not names:
+        how = f"lycosa lab run NAME --crawl {crawl} --keep {crawl}/lab"
+        return (
+            "<h1>Lab</h1><p>No results are kept with this crawl. <code>lycosa lab list</code> names experiments;"
+            f" <code>{text(how)}</code> runs one on the crawl's link graph and keeps its result here.</p>"
+        )
+    return (
+        f"<h1>Lab</h1><p>Results of {text(', '.join(dict.fromkeys(names)))}."
+        ' <a href="/lab/page">On a page of its own</a>.</p>'
+        '<iframe class="report" sandbox="" src="/lab/page" title="Results"></iframe>'
+    )
 
 
 def problem(title: str, words: str) -> str:

@@ -140,11 +140,13 @@ def marked(snippet: Snippet) -> str:
 
 
 def _others(row: Result) -> str:
+    alike = f"{row.alike:,} pages are like it" if row.alike > 1 else "One page is like it"
+    more = f'<p class="facts">{alike}</p>' if row.alike > len(row.others) else ""
     if not row.others:
-        return ""
+        return more
     urls = "".join(f"<li>{link(url)}</li>" for url in row.others)
     words = "another URL" if len(row.others) == 1 else f"{len(row.others)} other URLs"
-    return f"<details><summary>Also at {words}</summary><ul>{urls}</ul></details>"
+    return f"<details><summary>Also at {words}</summary><ul>{urls}</ul></details>{more}"
 
 
 def _steps(given: Mapping[str, str], asked: Asked, answer: Answer) -> str:

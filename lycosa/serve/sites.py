@@ -6,7 +6,9 @@ from the log. It lies in `serve/` of the crawl's directory, or in memory where t
 
     site        name, pages, fetches, bytes, errors (answers of 400 and above), skipped, milliseconds of all
                 fetches, times of the first and the last, and which record is its newest robots.txt
-    reason      why URLs of a site were skipped, with counts
+    reason      why URLs of a site were skipped, with counts, and other counts: by kind "skip", "robots" (the rule
+                that forbade), "wait" (why URLs were deferred), "status" (of its answers)
+    slot        fetches of a site, and errors among them, by stretches of `SLOT` milliseconds
     place       one row: the crawl's name, the follower's place, the number of records read
 
 SQLite answers for a million sites: an index for each column that a table can be sorted by would cost more than the
@@ -28,21 +30,29 @@ import msgspec
 from lycosa.ask.follower import Follower, Place
 from lycosa.ask.reading import CrawlReader
 from lycosa.errors import StorageError
-from lycosa.records import Before, Fetched, Lost, Record, Robots, Skipped
+from lycosa.records import Before, Deferred, Fetched, Lost, Record, Robots, Skipped, Why
 from lycosa.url.parts import site_of
 
-FILE = "sites-1.sqlite"
+FILE = "sites-2.sqlite"
 COLUMNS = ("site", "pages", "fetches", "bytes", "errors", "skipped", "mean_ms", "last")
 """What a table of sites can be sorted by."""
 PER_PAGE = 100
+SLOT = 300_000
 _BATCH = 20_000
+_MOST = 200
+"""Rules, reasons and statuses of one site that are told."""
 _SCHEMA = """
 create table if not exists site (
   site text primary key, pages int default 0, fetches int default 0, bytes int default 0,
   errors int default 0, skipped int default 0, ms int default 0, first int default 0, last int default 0,
   robots_shard int default -1, robots_at int default -1
 ) without rowid;
-create table if not exists reason (site text, why text, count int, primary key (site, why)) without rowid;
+create table if not exists reason (
+  site text, kind text, why text, count int, primary key (site, kind, why)
+) without rowid;
+create table if not exists slot (
+  site text, at int, fetches int, errors int, primary key (site, at)
+) without rowid;
 create table if not exists place (one int primary key check (one = 1), crawl text, places blob, records int);
 """
 
@@ -58,7 +68,11 @@ class _Row:
     first: int = 1 << 60
     last: int = 0
     robots: tuple[int, int] = (-1, -1)
-    reasons: dict[str, int] = field(default_factory=dict)
+    reasons: dict[tuple[str, str], int] = field(default_factory=dict)
+    slots: dict[int, list[int]] = field(default_factory=dict)
+
+    def count(self, kind: str, why: str) -> None:
+        self.reasons[kind, why] = self.reasons.get((kind, why), 0) + 1
 
 
 class SiteRow(msgspec.Struct, kw_only=True):
@@ -104,7 +118,7 @@ class Sites:
                 Follower(self._crawl, places)
                 return places
         with self._database:
-            for table in ("site", "reason", "place"):
+            for table in ("site", "reason", "slot", "place"):
                 self._database.execute(f"delete from {table}")
         return []
 
@@ -144,9 +158,14 @@ class Sites:
                 ],
             )
             database.executemany(
-                "insert into reason values (?,?,?) on conflict (site, why) do update set"
+                "insert into reason values (?,?,?,?) on conflict (site, kind, why) do update set"
                 " count=count+excluded.count",
-                [(site, why, n) for site, row in rows.items() for why, n in row.reasons.items()],
+                [(site, *of, n) for site, row in rows.items() for of, n in row.reasons.items()],
+            )
+            database.executemany(
+                "insert into slot values (?,?,?,?) on conflict (site, at) do update set"
+                " fetches=fetches+excluded.fetches, errors=errors+excluded.errors",
+                [(site, at, *counts) for site, row in rows.items() for at, counts in row.slots.items()],
             )
             database.execute(
                 "insert into place values (1,?,?,?) on conflict (one) do update set crawl=excluded.crawl,"
@@ -181,11 +200,20 @@ class Sites:
             rows = self._database.execute(f"{_SELECT} where site = ?", (site,)).fetchall()
         return next(_rows(rows), None)
 
-    def reasons(self, site: str) -> list[tuple[str, int]]:
-        """Why URLs of a site were skipped, the most frequent first."""
-        query = "select why, count from reason where site = ? and count > 0 order by count desc, why"
+    def reasons(self, site: str, kind: str = "skip") -> list[tuple[str, int]]:
+        """Why URLs of a site were skipped (or another kind of count), the most frequent first."""
+        query = (
+            "select why, count from reason where site = ? and kind = ? and count > 0"
+            " order by count desc, why limit ?"
+        )
         with self._lock:
-            return list(self._database.execute(query, (site,)).fetchall())
+            return list(self._database.execute(query, (site, kind, _MOST)).fetchall())
+
+    def slots(self, site: str) -> list[tuple[int, int, int]]:
+        """When each stretch of time began, and the fetches and errors in it; stretches without any are left out."""
+        query = "select at * ?, fetches, errors from slot where site = ? order by at"
+        with self._lock:
+            return list(self._database.execute(query, (SLOT, site)).fetchall())
 
     def robots(self, site: str) -> Robots | None:
         """The site's newest robots.txt."""
@@ -248,6 +276,10 @@ def _apply(rows: dict[str, _Row], shard: int, position: int, record: Record) -> 
         row.errors += record.status >= 400
         row.ms += record.timing.total
         row.first, row.last = min(row.first, record.at), max(row.last, record.at)
+        row.count("status", str(record.status))
+        slot = row.slots.setdefault(record.at // SLOT, [0, 0])
+        slot[0] += 1
+        slot[1] += record.status >= 400
     elif isinstance(record, Lost):
         row = rows.setdefault(site_of(record.url), _Row())
         row.fetches -= 1
@@ -257,6 +289,10 @@ def _apply(rows: dict[str, _Row], shard: int, position: int, record: Record) -> 
     elif isinstance(record, Skipped):
         row = rows.setdefault(site_of(record.url), _Row())
         row.skipped += 1
-        row.reasons[record.why] = row.reasons.get(record.why, 0) + 1
+        row.count("skip", record.why)
+        if record.why is Why.ROBOTS:
+            row.count("robots", record.detail)
+    elif isinstance(record, Deferred):
+        rows.setdefault(record.site or site_of(record.url), _Row()).count("wait", record.why)
     elif isinstance(record, Robots):
         rows.setdefault(record.site, _Row()).robots = (shard, position)

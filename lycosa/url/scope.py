@@ -137,7 +137,16 @@ class Scope:
 
     def inside(self, url: str, depth: int) -> bool:
         """`judge(url, depth).inside`, without the words."""
-        return self.all_inside([url], depth)[0]
+        if depth > self._max_depth or len(url) > self._max_length:
+            return False
+        site = url[: url.find("/", url.find("://") + 3) + 1]
+        return self._site(site[:-1]).inside and (
+            (not self._path_rules and url.count("/") <= self._harmless) or self._path_inside(url)
+        )
+
+    def too_deep(self, depth: int) -> bool:
+        """Whether no URL is inside so many links from a seed."""
+        return depth > self._max_depth
 
     def all_inside(self, urls: Sequence[str], depth: int) -> list[bool]:
         """`inside` of each of the links of a page, which stay mostly on one site."""

@@ -67,7 +67,7 @@ class Wayback:
     def fetch(self, path: str) -> Replayed:
         asked = urllib.request.Request(self._root + path, headers={"Accept-Encoding": "identity"})
         try:
-            answer = self._open(asked, timeout=20)
+            answer = self._open(asked, timeout=240)
         except urllib.error.HTTPError as error:
             answer = error
         with answer:
@@ -98,7 +98,7 @@ def wayback(archive: Path, index: Path, scratch: Path) -> Iterator[Wayback]:
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while True:
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
@@ -112,7 +112,7 @@ def wayback(archive: Path, index: Path, scratch: Path) -> Iterator[Wayback]:
         yield Wayback(port)
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(240)
         output.close()
 
 

@@ -156,7 +156,7 @@ class _HeldSync:
 
     def sync(self) -> None:
         self._begun.set()
-        assert self._let_go.wait(60)
+        assert self._let_go.wait(170)
         self._inner.sync()
 
 
@@ -175,12 +175,27 @@ def test_store_goes_on_during_a_sync(tmp_path: Path) -> None:
     _store(archive, 0)
     thread = threading.Thread(target=archive.sync)
     thread.start()
-    assert files.begun.wait(60)
+    assert files.begun.wait(170)
     places = [_store(archive, i) for i in range(1, 50)]
     assert thread.is_alive(), "all of them were stored while the sync was under way"
     files.let_go.set()
     thread.join()
     assert archive.read(places[-1]).url == "http://h/49"
+
+
+def test_ids_that_another_thread_has_taken_meanwhile_are_drawn_anew(tmp_path: Path) -> None:
+    class Emptied(list[bytes]):
+        """It has one when it is looked at, and none when that is taken."""
+
+        def __len__(self) -> int:
+            return 1
+
+    archive = _archive(DiskFiles(tmp_path))
+    ids = set()
+    for _ in range(3):
+        archive._identities = Emptied()
+        ids.add(archive._identity())
+    assert len(ids) == 3
 
 
 def test_storing_and_syncing_threads(tmp_path: Path) -> None:

@@ -130,7 +130,12 @@ def test_parquet_holds_what_json_holds(tmp_path: Path, monkeypatch: pytest.Monke
     crawl = small(tmp_path / "crawl").reader()
     file = str(tmp_path / "pages.parquet")
     assert (
-        export.write_parquet(export.pages(crawl, text=True, body=True), file, "pages", text=True, body=True)
+        export.write_parquet(
+            export.pages(crawl, text=True, body=True),
+            file,
+            "pages",
+            columns=export.page_columns(None, text=True, body=True),
+        )
         == 5
     )
     assert pyarrow.parquet.ParquetFile(file).num_row_groups == 3

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,3 +61,87 @@ def test_what_is_no_crawl(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=words) as told:
             lycosa.open(place)
         assert "--" not in str(told.value)
+
+
+RICH = {
+    "/": Said(b"<title>All</title><h1>Spiders</h1><a href=/wolf>w</a><a href=/gone>g</a><a href=/data>d</a>"),
+    "/wolf": Said(
+        "<h1>Wölf</h1><p class=legs>eight".encode("latin-1"),
+        headers=(("Content-Type", "text/html; charset=iso-8859-1"), ("X-Kind", "page")),
+    ),
+    "/data": Said(b"name,legs\nwolf,8\n", headers=(("Content-Type", "text/csv"),)),
+}
+
+
+@pytest.fixture(name="rich", scope="module")
+def _rich(tmp_path_factory: pytest.TempPathFactory) -> tuple[lycosa.SavedCrawl, str]:
+    """A crawl of four URLs, one of them not there, and where the site was."""
+    into = tmp_path_factory.mktemp("rich") / "crawl"
+    with serving(pages(RICH)) as site:
+        lycosa.Crawl(site.url(), into=into, **OPTIONS).run()
+        return lycosa.open(into), site.url("")
+
+
+def test_a_page_by_its_url(rich: tuple[lycosa.SavedCrawl, str]) -> None:
+    crawl, site = rich
+    page = crawl.page(site.upper().replace("HTTP", "http") + "/wolf#legs")
+    assert page is not None and page.url == f"{site}/wolf"
+    assert page.tree.select_one("h1").text == "Wölf" and page.tree.select(".legs")[0].text == "eight"
+    assert page.header("x-kind") == "page" and page.head is not None and page.head.startswith(b"HTTP/1.")
+    assert [(row.version, row.changed, row.position) for row in page.history] == [(1, False, page.position)]
+    assert page.history[0].body == page.body
+    assert crawl.page(f"{site}/nowhere") is None and crawl.page("mailto:me") is None
+    assert crawl.history("mailto:me") == []
+
+
+def test_every_filter_leaves_what_it_says(rich: tuple[lycosa.SavedCrawl, str]) -> None:
+    crawl, site = rich
+    root = crawl.page(site)
+    assert root is not None
+    at = datetime.fromtimestamp(root.at / 1000, UTC)
+
+    def found(**filters: Any) -> set[str]:
+        return {page.url.removeprefix(site) for page in crawl.pages(**filters)}
+
+    everything = {"/", "/wolf", "/gone", "/data"}
+    assert found() == everything == {page.url.removeprefix(site) for page in crawl}
+    assert found(status=404) == {"/gone"} and found(status=range(200, 300)) == everything - {"/gone"}
+    assert found(type="text/csv") == {"/data"} and found(type={"text/csv", "text/html"}, status=200) == {
+        "/",
+        "/wolf",
+        "/data",
+    }
+    assert found(host="site.test") == everything and found(host=["other.test"]) == set()
+    assert found(matching="/(wolf|data)$") == {"/wolf", "/data"}
+    assert found(since=at) == everything and found(until=at) == set()
+    assert found(since=root.at + 1, until=at + timedelta(days=1)) == everything - {"/"}
+    assert found(where=lambda page: b"wolf" in (page.body or b"")) == {"/", "/data"}
+
+
+def test_filters_that_say_nothing_are_refused(rich: tuple[lycosa.SavedCrawl, str]) -> None:
+    crawl, _ = rich
+    with pytest.raises(ConfigError, match="not a regular expression"):
+        crawl.pages(matching="(")
+    with pytest.raises(ConfigError, match="with its zone"):
+        crawl.pages(since=datetime(2026, 1, 1))
+
+
+def test_pages_and_links_as_arrow(rich: tuple[lycosa.SavedCrawl, str]) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    crawl, site = rich
+    reader = crawl.arrow(text=True, body=True, type="text/html", status=200)
+    assert isinstance(reader, arrow.RecordBatchReader)
+    rows = {row["url"]: row for row in reader.read_all().to_pylist()}
+    assert rows.keys() == {f"{site}/", f"{site}/wolf"}
+    wolf = crawl.page(f"{site}/wolf")
+    assert wolf is not None
+    assert (rows[wolf.url]["body"], rows[wolf.url]["text"]) == (wolf.body, wolf.text)
+    assert rows[wolf.url]["position"] == wolf.position
+    links = crawl.arrow("links").read_all().to_pylist()
+    assert {row["target"] for row in links if row["source"] == f"{site}/"} == {
+        f"{site}{path}" for path in ("/wolf", "/gone", "/data")
+    }
+    with pytest.raises(ConfigError, match="belong to pages"):
+        crawl.arrow("links", text=True)
+    with pytest.raises(ConfigError, match="there are pages and links"):
+        crawl.arrow("hosts")

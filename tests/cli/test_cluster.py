@@ -12,8 +12,8 @@ import pytest
 
 from lycosa.cli import cluster
 from lycosa.cli.main import main
-from lycosa.engine.nats.server import Servers, free_ports
 from lycosa.engine.protocol import Unavailable
+from lycosa.lab.nats_servers import Servers, free_ports
 from tests.servers import demand_binary
 
 Capture = pytest.CaptureFixture[str]
@@ -166,11 +166,13 @@ def test_the_life_of_a_crawl_without_agents(capsys: Capture, url: str, tmp_path:
     capsys.readouterr()
     assert main(["cluster", "seed", "life", "http://b.test/x", "http://c.test/", *to]) == 0
     assert "2 seeds" in capsys.readouterr().out
+    assert main(["cluster", "seed", "life", "http://c.test/y", *to]) == 0
+    assert "1 seed given to life" in capsys.readouterr().out
     found = status()
-    assert found["backlog"] in (2, 3) and found["round"] == 1
+    assert found["backlog"] in (3, 4) and found["round"] == 2
     assert main(["cluster", "stop", "life", *to]) == 0
     assert main(["cluster", "status", "life", "--watch", *to]) == 0, "it has ended: nothing to wait for"
-    assert "life: stopped, 0 agents, 3 shards" in capsys.readouterr().out
+    assert "life: stopped, 0 agents, 3 shards (0 held), 1 copy, shared" in capsys.readouterr().out
     assert "say where" in wrong(capsys, "cluster", "fetch", "life", *to)
     assert main(["cluster", "fetch", "life", *to, "--into", str(tmp_path / "home")]) == 0
     assert "0 records of 3 shards" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import errno
 import hashlib
 import io
@@ -13,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -363,7 +365,7 @@ def test_every_such_option_is_asked_for(tmp_path: Path, monkeypatch: pytest.Monk
     values = {place: f"/{place}" for place in crawling._CONSENT}
     given = {
         table: {place.partition(".")[2]: value for place, value in values.items() if place.startswith(table)}
-        for table in ("fetch", "frontier")
+        for table in ("fetch", "frontier", "render")
     }
     log = msgspec.convert(given, Options)
     monkeypatch.setattr(crawling, "_options_of", lambda into: log)
@@ -390,6 +392,8 @@ def test_released_patterns_add_up_and_leave_the_other_options(
         gathered("--into", str(tmp_path), "--release", "shop")
     on = gathered("http://b.test/", "--into", str(tmp_path / "new"), "--traps", "on")
     assert on["traps"] == {"quarantine": True}
+    rules = gathered("http://b.test/", "--into", str(tmp_path / "new"), "--url-rules", "apply")
+    assert rules["variants"] == {"apply": True}
 
 
 def test_without_an_archive(site: Site, tmp_path: Path) -> None:
@@ -690,7 +694,7 @@ def test_a_full_disk(room: int, site: Site, tmp_path: Path, capsys: Capture) -> 
         args[1] = site.url()
         slow = ["--wait", "10ms", "--pages-per-visit", "1", "--set", "archive.level=0"]
         ran = subprocess.run(
-            [sys.executable, "-c", FULL, str(room), *args, *slow], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", FULL, str(room), *args, *slow], capture_output=True, text=True, timeout=170
         )
         assert ran.returncode == 3, ran.stderr
         assert len(ran.stderr.splitlines()) == 1, ran.stderr
@@ -714,7 +718,7 @@ def test_a_full_disk_at_a_resume(tmp_path: Path, site: Site, capsys: Capture) ->
     status = json.loads((done / "status.json").read_text())
     (done / "status.json").write_text(json.dumps({**status, "state": "running"}))  # it was killed
     ran = subprocess.run(
-        [sys.executable, "-c", FULL, "0", *args], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", FULL, "0", *args], capture_output=True, text=True, timeout=170, check=False
     )
     assert ran.returncode == 3, ran.stderr
     assert len(ran.stderr.splitlines()) == 1, ran.stderr
@@ -726,36 +730,56 @@ def test_a_full_disk_at_a_resume(tmp_path: Path, site: Site, capsys: Capture) ->
     assert len(fetched(done)) == COUNT
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts a small disk")
-def test_a_disk_that_is_full_or_may_not_be_written(site: Site, tmp_path: Path, capsys: Capture) -> None:
-    place = tmp_path / "disk"
+DISK = "lycosa-disk-"
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A disk of 2 MB. Not below the directories that pytest clears: a run that is killed leaves its disk mounted,
+    and the next one takes that away."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("mounts a small disk")
+    place = Path(tempfile.gettempdir(), f"{DISK}{os.getpid()}")
+    for left in place.parent.glob(f"{DISK}*"):
+        if left == place or not Path("/proc", left.name.removeprefix(DISK)).exists():
+            unmount(left)
     place.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)], check=False).returncode:
+        place.rmdir()
         pytest.skip("no mount here")
-    try:
-        into = place / "c"
-        args = ["crawl", site.url(), "--into", str(into), "--max-pages", "5", *FLAGS]
-        assert main(args) == 0
-        with (place / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError):
-            while True:
-                file.write(b"x" * 1000)
-        args[5] = "9"
-        for agents in ("1", "2"):
-            capsys.readouterr()
-            assert "disk is full" in refused(capsys, 3, *args[1:], "--agents", agents)
-            assert main(["status", str(into)]) == 0
-            assert "stopped: the disk was full" in capsys.readouterr().out
-        assert "disk is full" in refused(capsys, 3, site.url(), "--into", str(place / "new"), *FLAGS)
-        (place / "ballast").unlink()
-        assert main(args) == 0
-        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    yield place
+    unmount(place)
+
+
+def unmount(place: Path) -> None:
+    """At once, and for whoever still has a file open there when that is closed."""
+    subprocess.run(["umount", "--lazy", str(place)], check=False, capture_output=True)
+    with contextlib.suppress(OSError):
+        place.rmdir()
+
+
+def test_a_disk_that_is_full_or_may_not_be_written(site: Site, disk: Path, capsys: Capture) -> None:
+    into = disk / "c"
+    args = ["crawl", site.url(), "--into", str(into), "--max-pages", "5", *FLAGS]
+    assert main(args) == 0
+    with (disk / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError):
+        while True:
+            file.write(b"x" * 1000)
+    args[5] = "9"
+    for agents in ("1", "2"):
         capsys.readouterr()
-        for where in (into, place / "other"):
-            assert "no permission" in refused(capsys, 3, site.url(), "--into", str(where), *FLAGS)
-        assert main(["graph", "build", str(into)]) == 3
-        assert len(capsys.readouterr().err.splitlines()) == 1
-    finally:
-        subprocess.run(["umount", str(place)], check=False)
+        assert "disk is full" in refused(capsys, 3, *args[1:], "--agents", agents)
+        assert main(["status", str(into)]) == 0
+        assert "stopped: the disk was full" in capsys.readouterr().out
+    assert "disk is full" in refused(capsys, 3, site.url(), "--into", str(disk / "new"), *FLAGS)
+    (disk / "ballast").unlink()
+    assert main(args) == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    capsys.readouterr()
+    for where in (into, disk / "other"):
+        assert "no permission" in refused(capsys, 3, site.url(), "--into", str(where), *FLAGS)
+    assert main(["graph", "build", str(into)]) == 3
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
@@ -768,7 +792,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     with serving(chain(60, size=20_000)) as site:
         args = ["crawl", site.url(), "--into", str(tmp_path / "c"), "--set", "archive.level=0", *FLAGS]
         command = [sys.executable, "-m", "lycosa.cli.main", *args]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=limit)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=170, preexec_fn=limit)
         if ran.returncode == 0:
             pytest.fail("the archive stayed below the limit: " + ran.stdout)
         assert ran.returncode == 3, ran.stderr

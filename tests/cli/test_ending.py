@@ -67,9 +67,10 @@ def test_nothing_because_the_site_fails(robots: Said | None, tmp_path: Path, cap
         seed = site.url()
         if robots is not None:
             line = nothing(capsys, 4, seed, "--into", str(tmp_path / "c"), *QUICK)
-            assert "robots-unreachable" in line
+            assert line.endswith("robots.txt could not be had: status 503 (robots-unreachable)")
     if robots is None:
-        nothing(capsys, 4, seed, "--into", str(tmp_path / "c"), *QUICK)
+        line = nothing(capsys, 4, seed, "--into", str(tmp_path / "c"), *QUICK)
+        assert "robots.txt could not be had: " in line and "Failed to connect" in line
 
 
 def test_nothing_because_the_address_is_private(tmp_path: Path, capsys: Capture) -> None:
@@ -90,9 +91,12 @@ def test_failures_of_a_scorer_are_shown_everywhere(tmp_path: Path, capsys: Captu
     scorer.write_text("def score(url, depth, text, source):\n    return 1 / 0\n")
     into = str(tmp_path / "c")
     with serving(chain(4)) as site:
-        flags = ["--scorer", f"{scorer}:score", "--agents", "1"]
-        assert main(["crawl", site.url(), "--into", into, *FLAGS, *flags]) == 0
-    assert "note: scorer failed 4 times: the order's own level was taken" in capsys.readouterr().out
+        flags = [*FLAGS, "--scorer", f"{scorer}:score", "--agents", "1"]
+        flags.remove("--quiet")
+        assert main(["crawl", site.url(), "--into", into, *flags]) == 0
+    said = capsys.readouterr()
+    assert "note: scorer failed 4 times: the order's own level was taken" in said.out
+    assert "the scorer failed: ZeroDivisionError: division by zero (http://" in said.err
     assert main(["status", into]) == 0
     assert "scorer       failed 4 times" in capsys.readouterr().out
     assert main(["report", into]) == 0

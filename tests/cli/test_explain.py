@@ -58,13 +58,13 @@ def test_what_is_deferred(tmp_path: Path, capsys: Capture) -> None:
     made.configure()
     now = int(time.time() * 1000)
     made.fetch("http://a.test/", links=anchors("http://a.test/busy", "http://a.test/late"))
-    made.defer("http://a.test/busy", Why.BUSY, now + 245_000, "status 503")
+    made.defer("http://a.test/busy", Why.BUSY, now + 298_000, "status 503")
     made.defer("http://a.test/late", Why.RETRY, now - 60_000, "timeout: none")
     made.close()
     line = explained(capsys, str(tmp_path), "http://a.test/busy")[1]
-    assert line.startswith("  deferred: busy: status 503; due in 4m0")
+    assert line.startswith("  deferred: busy: status 503; due in 4m")
     line = explained(capsys, str(tmp_path), "http://a.test/late")[1]
-    assert line.startswith("  deferred: retry: timeout: none; due since 1m0")
+    assert line.startswith("  deferred: retry: timeout: none; due since 1m")
 
 
 def test_without_a_scheme_https_is_tried_too(tmp_path: Path, capsys: Capture) -> None:

@@ -104,7 +104,7 @@ def test_a_reader_that_leaves(tmp_path: Path) -> None:
         made.fetch(f"http://a.test/{number}", title="x" * 100)
     made.close()
     command = f"{sys.executable} -m lycosa.cli.main export {tmp_path / 'crawl'} pages | head -n 1"
-    done = subprocess.run(command, shell=True, capture_output=True, timeout=60)
+    done = subprocess.run(command, shell=True, capture_output=True, timeout=170)
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == b""
 
@@ -143,3 +143,73 @@ def test_a_damaged_archive_is_said(crawl: Path, tmp_path: Path, capsys: Capture)
     found = capsys.readouterr().err
     assert "damaged archive" in found and found.count("\n") == 1
     assert not (tmp_path / "x.jsonl").exists()
+
+
+def test_columns_from_the_archive(crawl: Path, tmp_path: Path, capsys: Capture) -> None:
+    import pyarrow.parquet
+
+    wanted = "status,url,headers,language,text"
+    assert main(["export", str(crawl), "pages", "--columns", wanted]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert list(rows[0]) == wanted.split(",")
+    assert {"name": "Content-Type", "value": "text/html; charset=utf-8"} in rows[0]["headers"]
+    assert rows[0]["text"].startswith("The home page") and rows[0]["language"] == "en"
+    file = tmp_path / "p.parquet"
+    assert main(["export", str(crawl), "pages", "--columns", wanted, "--to", str(file)]) == 0
+    assert pyarrow.parquet.read_table(file).to_pylist() == rows
+    assert main(["export", str(crawl), "pages", "--columns", wanted, "--to", str(tmp_path / "p.csv")]) == 0
+    first = next(csv.DictReader(io.StringIO((tmp_path / "p.csv").read_text())))
+    assert json.loads(first["headers"]) == rows[0]["headers"]
+    assert main(["export", str(crawl), "pages", "--columns", "url,langauge"]) == 2
+    assert "did you mean language?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("partition", ["site", "day", "shard"])
+def test_partitions(crawl: Path, tmp_path: Path, partition: str) -> None:
+    """A directory for each value; what a reader of partitions finds is the table of one file."""
+    import pyarrow.dataset
+    import pyarrow.parquet
+
+    whole, parted, text = tmp_path / "whole.parquet", tmp_path / "parted.parquet", tmp_path / "parted.csv"
+    assert main(["export", str(crawl), "pages", "--to", str(whole)]) == 0
+    for to in (parted, text):
+        assert main(["export", str(crawl), "pages", "--partition", partition, "--to", str(to)]) == 0
+    rows = pyarrow.parquet.read_table(whole).to_pylist()
+    found = pyarrow.dataset.dataset(parted, format="parquet", partitioning="hive").to_table().to_pylist()
+    days = {row.pop("day") for row in found} if partition == "day" else set()
+    assert not days or {row["at"].strftime("%Y-%m-%d") for row in rows} == set(map(str, days))
+    assert sorted(found, key=str_of) == sorted(rows, key=str_of)
+    names = {path.relative_to(text).parent.name for path in text.rglob("*.csv")}
+    assert names == {path.relative_to(parted).parent.name for path in parted.rglob("*.parquet")}
+    assert {name.partition("=")[0] for name in names} == {partition}
+    lines = [row for path in text.rglob("*.csv") for row in csv.DictReader(path.open())]
+    assert sorted(row["url"] for row in lines) == sorted(row["url"] for row in rows)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")], "no drafts are left"
+    assert main(["export", str(crawl), "pages", "--partition", partition, "--to", str(parted)]) == 2
+
+
+def str_of(row: dict[str, object]) -> str:
+    return str((row["url"], row["at"]))
+
+
+def test_partitions_go_on_and_are_cut_back_to_their_mark(tmp_path: Path) -> None:
+    """Each fetch once, over several rounds and after a kill that left parts behind."""
+    made = MadeCrawl(tmp_path / "crawl")
+    made.fetch("http://a.test/")
+    made.fetch("http://a.test/b")
+    made.commit()
+    to = tmp_path / "pages.csv"
+    command = ["export", str(made.directory), "pages", "--incremental", "--partition", "site"]
+    command += ["--columns", "url,status", "--to", str(to)]
+    assert main(command) == 0
+    stray = to / "site=http%3A%2F%2Fnew.test" / "part-00001.csv"
+    stray.parent.mkdir()
+    stray.write_text("url,status\r\nhttp://new.test/torn,200\r\n")
+    made.fetch("http://new.test/")
+    made.close()
+    assert main(command) == 0
+    assert main(command) == 0
+    rows = [row["url"] for path in to.rglob("*.csv") for row in csv.DictReader(path.open())]
+    assert sorted(rows) == ["http://a.test/", "http://a.test/b", "http://new.test/"]
+    assert stray.exists(), "made anew, with what counts"
+    assert main([*command[:-1], str(tmp_path / "x.jsonl")]) == 2

@@ -160,7 +160,7 @@ def test_follow_prints_what_is_committed_until_the_crawl_ends(tmp_path: Path) ->
         made.commit()
         lock.release()
         assert [json.loads(line)["url"] for line in process.stdout] == ["http://a.test/last"]
-        assert process.wait(10) == 0
+        assert process.wait(240) == 0
     finally:
         watchdog.cancel()
         process.kill()

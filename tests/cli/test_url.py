@@ -11,7 +11,7 @@ from lycosa.url.key import Keyer
 
 def lycosa(*args: str | bytes, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "lycosa.cli.main", "url", *args]
-    return subprocess.run(command, input=given, capture_output=True, timeout=60)
+    return subprocess.run(command, input=given, capture_output=True, timeout=170)
 
 
 def test_arguments() -> None:
@@ -67,7 +67,7 @@ def test_no_input() -> None:
 
 def test_a_reader_that_leaves() -> None:
     command = f"yes http://ok.test/ | {sys.executable} -m lycosa.cli.main url | head -n 2"
-    done = subprocess.run(command, shell=True, capture_output=True, timeout=60)
+    done = subprocess.run(command, shell=True, capture_output=True, timeout=170)
     assert len(done.stdout.splitlines()) == 2
     assert done.stderr == b""
 

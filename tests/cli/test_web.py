@@ -63,7 +63,7 @@ def test_serves_until_interrupted(tmp_path: Path) -> None:
             sock.sendall(b"GET / HTTP/1.0\r\nHost: site0.test\r\n\r\n")
             assert sock.recv(100).startswith(b"HTTP/1.1 200 OK")
         process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=10)
+        rest, errors = process.communicate(timeout=240)
         assert (process.returncode, errors) == (0, "")
         assert "1 request over 1 connection" in rest
         log = AccessLog.read(files["log"].read_bytes().splitlines())
@@ -99,7 +99,7 @@ def test_a_wide_web(tmp_path: Path) -> None:
             sock.sendall(b"GET /0/4 HTTP/1.0\r\nHost: h003.wide003.test\r\n\r\n")
             assert sock.recv(100).startswith(b"HTTP/1.1 200 OK")
         process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=10)
+        rest, errors = process.communicate(timeout=240)
         assert (process.returncode, errors) == (0, "")
         assert "1 request over 1 connection" in rest
 

@@ -62,6 +62,9 @@ def crawl(
         made = lycosa.Crawl(web.seeds(), into=into, agents=agents, shards=8, **options(web, **more))
         await made.start(told=told)
         beside = asyncio.ensure_future(during(made)) if during else None
+        if beside is not None:
+            # A check that fails ends the crawl, which it may have left paused.
+            beside.add_done_callback(lambda done: done.cancelled() or (done.exception() and made.stop_soon()))
         try:
             end = await made.wait()  # the suite's own limit ends a test that hangs
         finally:

@@ -25,9 +25,9 @@ from lycosa.cluster.tail import Tail, pieces
 from lycosa.crawl.exchange import Row
 from lycosa.engine.nats.connection import ConnectionOptions
 from lycosa.engine.nats.engine import NatsEngine
-from lycosa.engine.nats.server import Servers
 from lycosa.engine.protocol import StreamPlan
 from lycosa.engine.protocol import got as answered
+from lycosa.lab.nats_servers import Servers
 from lycosa.log import blocks
 from lycosa.records import Fetched, Link, LinkKind, Links, Timing
 from lycosa.records import encode as encode_record

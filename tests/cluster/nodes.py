@@ -92,7 +92,6 @@ class Nodes:
         meters = Meters()
         team = Team(
             name=f"a{number}",
-            owned=[shard for shard, holder in HOLDERS.items() if holder == number],
             size=AGENTS,
             exchange=StreamExchange(fail=self._fail),
             addresses=AddressTable(0.1),
@@ -111,7 +110,8 @@ class Nodes:
             team=team,
         )
         self.agents[number] = agent
-        for shard in agent.shards:
+        for shard in (agent.moves.opened(n) for n, holder in HOLDERS.items() if holder == number):
+            agent.shards.add(shard)
             self.out.pop(shard.number, None)
             self.incoming.pop(shard.number, None)
         return agent

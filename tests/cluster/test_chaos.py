@@ -29,7 +29,7 @@ def check(ran: Ran) -> None:
         raise AssertionError("\n".join(told))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize(
     "kind",
     ["directory", *(pytest.param(each, marks=pytest.mark.slow) for each in ("s3", "nats"))],

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.cluster.names import exchange_of
-from lycosa.engine.protocol import got
+from lycosa.cluster.links import Cursors
+from lycosa.cluster.names import cursors_of, exchange_of
+from lycosa.cluster.streaming import Outgoing
+from lycosa.crawl.exchange import Row
+from lycosa.engine.protocol import StreamPlan, got
 from lycosa.files import DiskFiles
 from lycosa.lab.faults import FaultyFiles
-from lycosa.records import Duplicates, Received
+from lycosa.meters import Meters
+from lycosa.records import Duplicates, LinkKind, Received
 from tests.cluster.nodes import AGENTS, OPTIONS, SHARDS, Nodes, run
 
 
@@ -61,6 +69,79 @@ def test_a_reader_that_died_reads_again_what_it_had_not_committed(nodes: Nodes) 
     assert not received(nodes, 1)
     nodes.settle()
     assert sorted(received(nodes, 1)) == sorted(urls)
+
+
+class Counted(dict[int, Any]):
+    """Counts how many of its rows are looked at."""
+
+    looks = 0
+
+    def __getitem__(self, key: int) -> Any:
+        self.looks += 1
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Any:
+        self.looks += len(self)
+        return super().__iter__()
+
+    def items(self) -> Any:
+        self.looks += len(self)
+        return super().items()
+
+    def values(self) -> Any:
+        self.looks += len(self)
+        return super().values()
+
+
+@pytest.mark.parametrize("shards", [8, 256])
+def test_a_commit_costs_a_step_for_each_receiver_that_it_is_about(nodes: Nodes, shards: int) -> None:
+    """However many shards there are: else all shards together would pay for the square of their number."""
+    plans = [StreamPlan(exchange_of(number), 1 << 20, lanes=True) for number in range(shards)]
+    got(run(nodes.engine.create(plans, 1)))
+    told = msgspec.json.encode(Cursors({}))
+    for number in range(shards):
+        got(run(nodes.engine.bucket.put(cursors_of(number), told)))
+    shard = nodes.shard(0)
+    out = Outgoing(nodes.engine, shard, shards, 1, nodes.clock, Meters())
+    assert run(out.resume()) is None
+    while not out.quiet:
+        run(out.step())
+    out._ways = ways = Counted(out._ways)
+    row = Row(shard.log.committed - 1, "http://x.test/", int(LinkKind.ANCHOR), 1, 0)
+    shard.outbox.add(np.array([7], np.uint64), [(3, row)])
+    out._heartbeats.looked([shard.log.committed] * shards)
+    out.committed()
+    assert out.sent <= row.at
+    run(out.step())
+    assert out.quiet and out.sent == shard.log.committed
+    assert ways.looks <= 8
+
+
+def test_a_large_message_does_not_hold_the_loop_and_one_that_is_cut_short_is_gone_on_with(
+    nodes: Nodes,
+) -> None:
+    urls = [f"http://{nodes.hosts[1][n % 3]}/{n}" for n in range(2_400)]
+    for page in range(40):
+        nodes.fetch(0, urls[60 * page : 60 * page + 60], page=page)
+    nodes.commit(0)
+    nodes.mend(0)
+    shard = nodes.shard(1)
+
+    async def begin() -> None:
+        step, before = asyncio.ensure_future(nodes.incoming[1].step(0.1)), shard.log.end
+        while shard.log.end < before + 2:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert not step.done(), "nothing else could run before all of it was taken"
+        step.cancel()
+        await asyncio.gather(step, return_exceptions=True)
+
+    run(begin())
+    nodes.commit(1)
+    assert 0 < len(received(nodes, 1)) < len(urls)
+    nodes.open(1)
+    nodes.begin(1, unclean=True)
+    nodes.settle()
+    assert sorted(received(nodes, 1)) == sorted(urls), "each once"
 
 
 def test_a_stream_that_is_full_costs_the_sender_nothing_and_goes_on_when_there_is_room(

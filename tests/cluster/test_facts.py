@@ -22,10 +22,10 @@ from lycosa.cluster.tail import Tail
 from lycosa.crawl.exchange import Row
 from lycosa.engine.nats.engine import NatsEngine
 from lycosa.engine.nats.names import Names
-from lycosa.engine.nats.server import configuration
 from lycosa.engine.protocol import Engine, Full, StreamPlan, got
 from lycosa.errors import StorageError
 from lycosa.files import DiskFiles
+from lycosa.lab.nats_servers import configuration
 from lycosa.log.snapshot import SnapshotWriter
 from tests.cluster.logs import block, noise_block
 
@@ -63,7 +63,7 @@ async def test_a_durable_consumer_with_skip_if_not_newer_would_lose_messages(
         got(await nats_engine.stream("x.0").append(b"%d" % number, lane="1"))
     config = api.ConsumerConfig(ack_policy=api.AckPolicy.EXPLICIT, ack_wait=600)
     dead = await js.pull_subscribe(subject, durable="d", stream=names.stream("x.0"), config=config)
-    unread = await dead.fetch(3, timeout=60)  # and it dies with them
+    unread = await dead.fetch(3, timeout=170)  # and it dies with them
     assert len(unread) == 3
     alive = await js.pull_subscribe(subject, durable="d", stream=names.stream("x.0"))
     last, taken = 0, []
@@ -71,7 +71,7 @@ async def test_a_durable_consumer_with_skip_if_not_newer_would_lose_messages(
         if count == 3:  # the time to acknowledge is over: as if the server noticed now
             for message in unread:
                 await message.nak()
-        for message in await alive.fetch(count, timeout=60):
+        for message in await alive.fetch(count, timeout=170):
             sequence = message.metadata.sequence.stream
             if sequence > last:  # "skip if <= last"
                 last = sequence
@@ -88,11 +88,11 @@ async def test_a_consumer_that_is_gone_is_made_again_where_it_was(
     stream = nats_engine.stream("log.0")
     ordered = stream.read()
     got(await stream.append(b"1"))
-    assert [message.sequence for message in got(await ordered.next(5.0))] == [1]
+    assert [message.sequence for message in got(await ordered.next(60.0))] == [1]
     for consumer in await js.consumers_info(stream.name):
         await js.delete_consumer(stream.name, consumer.name)
     got(await stream.append(b"2"))
-    assert [message.sequence for message in got(await ordered.next(5.0))] == [2]
+    assert [message.sequence for message in got(await ordered.next(60.0))] == [2]
     assert ordered.made == 2
     assert await ordered.next(0.05) == []
     await ordered.close()

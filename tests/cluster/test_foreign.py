@@ -10,7 +10,7 @@ import pytest
 from nats.aio.client import Client
 
 from lycosa.clock import ManualClock
-from lycosa.cluster.control import About, Control, Report, ReportTotals
+from lycosa.cluster.control import About, Control, Report
 from lycosa.cluster.foreign import Foreign
 from lycosa.cluster.leases import Leases, Presence, Said
 from lycosa.cluster.links import MAGIC, Reader
@@ -21,11 +21,12 @@ from lycosa.cluster.storage import DirectoryStorage
 from lycosa.cluster.tail import Tail, pieces
 from lycosa.cluster.turn_table import Later
 from lycosa.cluster.turns import TurnAsker, TurnHosts, TurnKeeper, of_addresses, of_hosts
+from lycosa.crawl.status import ReportTotals
 from lycosa.engine.nats.engine import NatsEngine
 from lycosa.engine.nats.names import Names
-from lycosa.engine.nats.server import Servers
 from lycosa.engine.protocol import Bucket, Engine, StreamPlan, got
 from lycosa.errors import StorageError
+from lycosa.lab.nats_servers import Servers
 from tests.cluster.crawled import until
 from tests.cluster.logs import block
 from tests.cluster.test_links import make, read_all, reader_of, row, sender_of

@@ -15,7 +15,7 @@ import trustme
 from lycosa.ask.explain import explain
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.report import make_report
-from lycosa.engine.nats.server import Access, Servers, Tls
+from lycosa.lab.nats_servers import Access, Servers, Tls
 from lycosa.lab.webs import serving
 from lycosa.records import Fetched, Lost, Received
 from tests.cluster.crawled import SMALL
@@ -90,8 +90,8 @@ def test_a_page_that_stalls_its_reader_is_skipped(
         )  # fmt: skip
         made.command("start")
         for _ in range(2):
-            assert made.join("a").wait(120) == 5, made.said("a")
-        assert made.join("a").wait(120) == 0, made.said("a")
+            assert made.join("a").wait(170) == 5, made.said("a")
+        assert made.join("a").wait(170) == 0, made.said("a")
         home = made.fetch()
     assert f"reading {site}/bad has taken 2 s" in made.said("a")
     assert fate(home, f"{site}/bad") == ["Deferred(poison)", "Skipped(poison)"]
@@ -116,7 +116,7 @@ def test_one_dies_with_its_disk_another_leaves_a_third_comes(server: Servers, tm
         made.join("c")
         made.pages(150)
         made.agents["b"].send_signal(signal.SIGTERM)
-        assert made.agents["b"].wait(60) == 0, made.said("b")
+        assert made.agents["b"].wait(170) == 0, made.said("b")
         made.wait()
         status = made.look()
         home = made.fetch()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from lycosa.engine.nats.server import Server, configuration, free_ports
+from lycosa.lab.nats_servers import Server, configuration, free_ports
 from lycosa.lab.webs import serving
 from tests.cluster.crawled import SMALL
 from tests.cluster.members import Cluster, cluster, until
@@ -58,15 +59,15 @@ def test_each_user_may_do_what_it_must_and_no_more(url: str, tmp_path: Path) -> 
         made.command("start")
         become(made, "viewer")
         assert "web: running" in made.command("status")
-        home = ("--into", str(tmp_path / "home"))
-        for action, more in (
-            ("stop", ()),
-            ("seed", ("http://x.test/",)),
-            ("remove", ("--yes",)),
-            ("fetch", home),
-        ):
-            said = made.command(action, *more, fails=True)
-            assert said.count("\n") == 1 and "no permission to publish" in said, said
+        rows = (
+            ("stop",),
+            ("seed", "http://x.test/"),
+            ("remove", "--yes"),
+            ("fetch", "--into", str(tmp_path / "home")),
+        )
+        with ThreadPoolExecutor() as pool:  # at once: a refusal is noticed when no answer comes
+            for said in pool.map(lambda row: made.process(*row, fails=True), rows):
+                assert said.count("\n") == 1 and "no permission to publish" in said, said
         become(made, "agent")
         assert "no permission to publish" in made.command("remove", "--yes", fails=True)
         made.join("a")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lycosa.lab.chaos_verdict import archive_faults
-from lycosa.lab.cluster_run import Running, SimulatedWeb, run_cluster
+from lycosa.lab.cluster_run import Running, run_cluster
+from lycosa.lab.cluster_web import SimulatedWeb
 from lycosa.lab.network import Reply
 from lycosa.lab.simulate import write_archives
 from lycosa.records import Fetched

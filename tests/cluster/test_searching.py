@@ -26,7 +26,7 @@ from tests.crawl.made import MadeCrawl
 from tests.index.made import page, write
 
 T = TypeVar("T")
-PATIENCE = 30.0
+PATIENCE = 240.0
 WORDS = ("ape", "bee", "cat", "dog", "elk", "host", "hosts", "gnus")
 PAGES = [
     page(
@@ -87,9 +87,9 @@ async def test_a_shard_that_does_not_answer_is_named_until_it_does(engine: Engin
     here = readers(tmp_path)
     answering = [await answer(engine.requests, reader, "a") for reader in here]
     await answering[1].stop()
-    search = remote(engine.requests, asyncio.get_running_loop(), range(3), seconds=0.5)
+    search = remote(engine.requests, asyncio.get_running_loop(), range(3), seconds=60.0)
     found = await asyncio.to_thread(search.search, "ape")
-    assert found.missing == (1,) and "shard 1 did not answer in 0.5 s" in found.notes
+    assert found.missing == (1,) and "shard 1 did not answer in 60 s" in found.notes
     assert same(found) == msgspec.structs.replace(
         same(Search([here[0], here[2]]).search("ape")), missing=(1,), notes=found.notes
     )

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -33,10 +33,13 @@ from lycosa.lab.webs import Served, Web, serving
 from lycosa.records import Duplicates, Fetched, Received
 from lycosa.url.domains import Domains
 from lycosa.url.scope import ScopeOptions
-from tests.cluster.crawled import SMALL, WAITS, crawl, judge, options, until
+from tests.cluster.crawled import SMALL, WAITS, Ran, crawl, judge, options, until
 from tests.crawl.served import outcomes
 from tests.crawl.test_kill import as_toml
 from tests.crawl.test_truth import check_archive, none
+
+LONG = {**WAITS, "wait": 0.5, "pages_per_visit": 1}
+"""Whoever is to be cut short must not be done before that, however late the one who cuts it comes."""
 
 
 def check(served: Served, directory: Path, killed: bool = False) -> dict[str, int]:
@@ -63,17 +66,31 @@ def check(served: Served, directory: Path, killed: bool = False) -> dict[str, in
     return found
 
 
-def test_two_agents_fetch_what_one_fetches(tmp_path: Path) -> None:
+class Two(NamedTuple):
+    """A whole crawl of two agents, to be looked at."""
+
+    served: Served
+    directory: Path
+    ran: Ran
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Two:
+    directory = tmp_path_factory.mktemp("two")
     with serving(SMALL) as served:
-        ran = crawl(served.web, tmp_path / "two", 2)
+        return Two(served, directory, crawl(served.web, directory, 2))
+
+
+def test_two_agents_fetch_what_one_fetches(two: Two) -> None:
+    served, directory, ran = two
     assert ran.end is End.FINISHED
-    found = check(served, tmp_path / "two")
+    found = check(served, directory)
     assert ran.status.pages == ran.status.pages_run == sum(1 for status in found.values() if status)
     assert ran.status.meters["exchange.links_in"] > 50, "the web must have links between the agents"
-    reader = CrawlReader(tmp_path / "two")
-    assert len({path.name.split(".")[-3] for path in (tmp_path / "two/archive").glob("*.gz")}) == 2
-    assert not (tmp_path / "two" / "running").exists()
-    status = read_status(tmp_path / "two")
+    reader = CrawlReader(directory)
+    assert len({path.name.split(".")[-3] for path in (directory / "archive").glob("*.gz")}) == 2
+    assert not (directory / "running").exists()
+    status = read_status(directory)
     assert status is not None and status.state == "finished" and status.pages == ran.status.pages
     _check_duplicates(reader, ran.status.duplicates)
 
@@ -136,7 +153,7 @@ def test_a_run_that_ends_without_one_of_its_agents_has_failed(tmp_path: Path) ->
 
     with serving(SMALL) as served:
         with pytest.raises(LocalError, match="agent 1 died"):
-            crawl(served.web, tmp_path, 2, kill)
+            crawl(served.web, tmp_path, 2, kill, politeness=LONG)
         assert crawl(served.web, tmp_path, 2).end is End.FINISHED
     check(served, tmp_path, killed=True)
 
@@ -159,9 +176,11 @@ def test_a_shard_that_is_gone_is_refused_and_repaired(tmp_path: Path) -> None:
     none(served.web.truth().compare(outcomes(tmp_path)))
 
 
-def command(served: Served, directory: Path, *more: str) -> list[str]:
+def command(
+    served: Served, directory: Path, *more: str, politeness: dict[str, float] | None = None
+) -> list[str]:
     toml = directory.parent / "crawl.toml"
-    given = options(served.web, politeness={**WAITS, "wait": 0.2, "pages_per_visit": 3})
+    given = options(served.web, politeness=politeness or {**WAITS, "wait": 0.2, "pages_per_visit": 3})
     toml.write_text(as_toml({"seeds": served.web.seeds(), "shards": 8, **given}))
     verb = [sys.executable, "-m", "lycosa.cli.main", "crawl", "--config", str(toml)]
     return [*verb, "--into", str(directory), "--json", *more]
@@ -192,7 +211,7 @@ def test_the_supervisor_is_killed_and_another_number_of_agents_goes_on(tmp_path:
             process.wait()
             process.stdout.close()
             process.stderr.close()
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 240
             while any(Path(f"/proc/{pid}").exists() for pid in alive):
                 assert time.monotonic() < deadline, "an agent outlived its supervisor"
                 time.sleep(0.02)
@@ -201,7 +220,7 @@ def test_the_supervisor_is_killed_and_another_number_of_agents_goes_on(tmp_path:
             committed = now
         # One agent, in the command's own process, ends what three began.
         done = subprocess.run(
-            command(served, directory, "--agents", "1"), capture_output=True, timeout=90, check=False
+            command(served, directory, "--agents", "1"), capture_output=True, timeout=170, check=False
         )
         assert done.returncode == 0, done.stderr.decode()
     check(served, directory, killed=True)
@@ -224,15 +243,14 @@ def test_a_limit_of_pages_is_exact_and_the_next_run_goes_on(tmp_path: Path) -> N
 def test_ctrl_c_stops_all_cleanly(tmp_path: Path) -> None:
     directory = tmp_path / "crawl"
     with serving(SMALL) as served:
-        process = subprocess.Popen(
-            command(served, directory, "--agents", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        words = command(served, directory, "--agents", "2", politeness=LONG)
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout is not None
         for line in process.stdout:
             if json.loads(line).get("pages", 0) > 20:
                 break
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=170)
         assert process.returncode == 0, errors.decode()
     assert not (directory / "running").exists()
     status = read_status(directory)
@@ -321,7 +339,7 @@ def test_an_agent_that_dies_at_its_start_ends_the_command_at_once(tmp_path: Path
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
     with serving(SMALL) as served:
         verb = command(served, tmp_path / "crawl", "--agents", "2")
-        done = subprocess.run(verb, capture_output=True, check=False, env=env, timeout=50)
+        done = subprocess.run(verb, capture_output=True, check=False, env=env, timeout=240)
     told = done.stderr.decode().splitlines()
     assert done.returncode == 5, told
     assert re.match(r"lycosa crawl: agent 1 died at its start \(exit code 7\): the same command", told[-1]), (
@@ -333,7 +351,8 @@ def test_an_event_loop_that_ends_stops_all_agents(tmp_path: Path) -> None:
     """The coroutine returns while the crawl runs: `asyncio.run` cancels every task, once, and waits for them."""
 
     async def main(web: Web, go_on: bool) -> None:
-        made = lycosa.Crawl(web.seeds(), into=tmp_path / "c", agents=2, shards=8, **options(web))
+        given = options(web) if go_on else options(web, politeness=LONG)
+        made = lycosa.Crawl(web.seeds(), into=tmp_path / "c", agents=2, shards=8, **given)
         await made.start()
         if go_on:
             await made.wait()
@@ -387,13 +406,11 @@ def test_there_are_no_more_agents_than_a_scope_has_shards_for() -> None:
     assert fitting(chosen, one, by_host, 4) == 4
 
 
-def test_the_logs_of_several_agents_hold_questions_and_answers(tmp_path: Path) -> None:
+def test_the_logs_of_several_agents_hold_questions_and_answers(two: Two) -> None:
     """Every late duplicate answers a question that its owner's log holds."""
-    with serving(SMALL) as served:
-        crawl(served.web, tmp_path, 2)
     asked: set[tuple[int, int, int]] = set()  # owner, asker, position
     answers: list[tuple[int, Duplicates]] = []
-    logs = enumerate(CrawlReader(tmp_path).logs)  # a follower would have resolved the answers
+    logs = enumerate(CrawlReader(two.directory).logs)  # a follower would have resolved the answers
     for shard, record in ((shard, record) for shard, log in logs for _, record in log.scan()):
         if isinstance(record, Received):
             asked.update((shard, record.sender, position) for position in record.asked)

@@ -14,9 +14,9 @@ from lycosa.clock import SystemClock
 from lycosa.cluster.outcomes import Fenced
 from lycosa.cluster.tail import Piece, Tail, pieces, split
 from lycosa.engine.nats.engine import NatsEngine
-from lycosa.engine.nats.server import Servers
 from lycosa.engine.protocol import Engine, Full, Stream, StreamPlan, Unavailable, got
 from lycosa.errors import StorageError
+from lycosa.lab.nats_servers import Servers
 from lycosa.log import blocks
 from tests.cluster.logs import block, noise_block
 

@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 
 from lycosa.clock import ManualClock
 from lycosa.cluster.turn_table import Granted, Later, TurnTable, owner_of
-from lycosa.cluster.turns import Turn, TurnAsker, TurnKeeper, of_addresses
+from lycosa.cluster.turns import Turn, TurnAddresses, TurnAsker, TurnKeeper, of_addresses
+from lycosa.engine.memory import Fate, MemoryEngine, MemoryServers
 from lycosa.engine.protocol import Engine
+from lycosa.lab import virtual
+from lycosa.lab.cluster_run import AgentClock
+from lycosa.lab.virtual import VirtualClock
 
 
 def test_one_turn_at_a_time_with_a_rest_between() -> None:
@@ -155,3 +159,56 @@ async def test_asked_over_the_wire(engine: Engine, other: Engine, monkeypatch: p
     assert isinstance(await asker.ask(address), Later)
     await other.requests.tell(f"turn.{shard}", b"\xff{")  # is not answered, and harms nobody
     await keeper.drop(shard)
+
+
+class Silence:
+    """A network that loses everything from some moment on."""
+
+    def __init__(self) -> None:
+        self.fell = False
+
+    def fate(self, client: str, to: str) -> Fate:
+        return Fate(None, None) if self.fell else Fate()
+
+
+@pytest.mark.parametrize(("ours", "owners"), [(1.0, 1.0), (1 / 1.09, 1.09), (1.09, 1 / 1.09)])
+def test_a_request_is_broken_off_before_its_turn_is_anothers(ours: float, owners: float) -> None:
+    """Its server is slower than the turn lasts, and the turn cannot be renewed; clocks are 20% apart."""
+    address, expiry = "192.0.2.7", 3.0
+
+    async def main(clock: VirtualClock) -> None:
+        servers, network = MemoryServers(), Silence()
+        mine, its = AgentClock(clock, ours), AgentClock(clock, owners)
+        keeper = TurnKeeper(MemoryEngine(servers, "web", its).requests, its, expiry=expiry, wait=0.1)
+        await keeper.keep(0, NoHosts(), lambda: True, {})
+        asker = TurnAsker(MemoryEngine(servers, "web", mine, network=network).requests, of_addresses(1), mine)
+        addresses = TurnAddresses(asker, mine, expiry)
+        other = TurnAsker(MemoryEngine(servers, "web", its).requests, of_addresses(1), its)
+        ended: list[float] = []
+
+        async def visit() -> None:
+            assert await addresses.begin(address, mine.monotonic()) == 0.0
+            try:
+                await asyncio.Event().wait()  # the server does not answer
+            finally:
+                ended.append(clock.monotonic())
+
+        async def look(step: float) -> None:
+            while True:
+                await addresses.renew()
+                await mine.sleep(step)
+
+        visiting, renewing = asyncio.ensure_future(visit()), asyncio.ensure_future(look(0.15))
+        while clock.monotonic() < 20.0:
+            addresses.cut()
+            await mine.sleep(0.15)
+        assert not ended and addresses.has(address), "turns of long visits go on"
+        network.fell = True
+        while not isinstance(await other.ask(address), Turn):
+            addresses.cut()
+            await clock.sleep(0.05)
+        assert ended and ended[0] < clock.monotonic(), "two at one address"
+        assert visiting.cancelled()
+        renewing.cancel()
+
+    virtual.run(main)

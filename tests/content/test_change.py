@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from lycosa.content.change import content_digest, links_digest, version_of
+from lycosa.content.change import content_digest, content_words, links_digest, version_of
+from lycosa.content.main_text import main_text
 
 PAGE = """<html lang=en><head><title>A page</title></head><body>
 <nav class=menu><a href=/>Home</a> <a href=/a>About us</a></nav>
@@ -70,6 +73,67 @@ def test_cosmetic_churn_is_no_change(case: str) -> None:
 @pytest.mark.parametrize("case", REAL)
 def test_a_real_change_is_one(case: str) -> None:
     assert content_digest(REAL[case]) != content_digest(page())
+
+
+PIECES = (
+    *(
+        "views",
+        "comments",
+        "12",
+        "1,024",
+        "3.5",
+        "2.1.4",
+        "12/05/2024",
+        "12:30",
+        "5%",
+        "$4",
+        "20",
+        "minutes",
+        "ago",
+    ),
+    *(
+        "May",
+        "monday",
+        "x1",
+        "8f3a9c8f3a9c",
+        "don't",
+        "na\u00efve",
+        "\u2013",
+        "\u00a0",
+        "&amp;",
+        "&nbsp;",
+        "&unended",
+    ),
+    *("A-B", "a_b", "10-20", "v2", "2.12-2.5.0", "page", "7", "total", "300", "\u00b2", "\u20ac9", "end."),
+)
+
+
+def test_the_digest_is_one_of_the_words_that_count() -> None:
+    """By words, in plain Python: versions have one digest if, and only if, their blocks have the same words."""
+    random = Random(4)
+    pages = [page(), *COSMETIC.values(), *REAL.values()]
+    for _ in range(120):
+        words = page().split(" ")
+        for _ in range(random.randrange(1, 4)):
+            at = random.randrange(len(words))
+            words[at : at + random.randrange(2)] = random.choices(PIECES, k=random.randrange(1, 4))
+        pages.append(" ".join(words))
+    pages += ["<p>" + " ".join(random.choices(PIECES, k=random.randrange(1, 7))) for _ in range(200)]
+    groups: dict[int, set[str]] = {}
+    for each in pages:
+        groups.setdefault(content_digest(each), set()).add(repr(sorted(content_words(each))))
+    assert all(len(words) == 1 for words in groups.values()), "one digest, different words"
+    every = [next(iter(words)) for words in groups.values()]
+    assert len(set(every)) == len(every), "the same words, two digests"
+    assert 100 < len(groups) < len(pages)
+
+
+def test_a_change_is_not_one_of_the_text_that_is_shown() -> None:
+    """A date is shown, and is no change; what is left out of the shown text may be one."""
+    newer = page().replace("12 May 2024", "3 June 2025").replace("They cost", "Since 3 June 2025 they cost")
+    older = newer.replace("Since 3 June 2025", "Since 12 May 2024")
+    assert main_text(older).text != main_text(newer).text
+    assert content_words(older) == content_words(newer) and content_digest(older) == content_digest(newer)
 
 
 def test_a_list_of_links_has_content_too() -> None:

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from lycosa.content import language as module
 from lycosa.content.language import declared_language, detect, language
 
 TEXTS = {
@@ -57,3 +58,43 @@ def test_nothing_is_asked_of_the_network(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     assert language(TEXTS["fr"]) == "fr"
+
+
+def test_plain_english_is_told_without_the_detector(monkeypatch: pytest.MonkeyPatch) -> None:
+    def detector() -> None:
+        raise AssertionError("it was asked")
+
+    monkeypatch.setattr(module, "_detector", detector)
+    prose = (
+        "The spider waits at the mouth of its burrow, and it hunts by night for what passes by on the ground."
+    )
+    assert language(prose) == language(prose, "en") == language(prose, "en-GB") == "en"
+    # A page of names with some prose is believed if it says that it is English; if not, it is looked at.
+    names = "QString QWidget QObject QLabel setText the text property holds of type bool size width " * 3
+    assert language(names, "en") == "en"
+    with pytest.raises(AssertionError, match="it was asked"):
+        language(names)
+    # What quotes English is not English, whatever its template says.
+    german = (
+        "Der Artikel The Spider erschien in einer Zeitschrift und wurde dort von vielen gern gelesen " * 3
+    )
+    with pytest.raises(AssertionError, match="it was asked"):
+        language(german, "en")
+
+
+def test_english_that_a_template_declares_gives_way_to_little_words_of_others() -> None:
+    """The detector is not sure which of Indonesian and Malay, or of Croatian and Bosnian, it is."""
+    for text, answers in (
+        (
+            "Pasar kota ini buka setiap hari dan para petani menjual sayur dengan harga yang murah untuk semua"
+            " orang dari desa yang datang ke pasar itu pada pagi hari.",
+            ("id", "ms"),
+        ),
+        (
+            "Gradska tržnica je otvorena svakog dana, a seljaci prodaju povrće koje su donijeli od kuće za sve"
+            " ljude koji dolaze, kao i za goste od drugdje.",
+            ("hr", "bs", "sr"),
+        ),
+    ):
+        assert language(text, "en") in answers
+    assert language("Serde de ser impl Trait for Vec u8 fn len self bool", "en") == "en"

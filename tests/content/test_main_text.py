@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -143,3 +144,59 @@ def test_the_one_first_heading_and_the_sign_behind_headings() -> None:
     assert "¶" not in found.text and "Part 1" in found.headings
     assert main_text("<h1>one</h1><h1>two</h1><p>text").heading == ""
     assert main_text("").heading == ""
+
+
+_PARTS = [
+    *(
+        "word",
+        "Zeit",
+        "&amp;",
+        "&lt;b&gt;",
+        "&quot;",
+        "&#39;",
+        "&#039;",
+        "&#8217;",
+        "&#160;",
+        "&#8195;",
+        "&#182;",
+    ),
+    *(
+        "&para;",
+        "¶",
+        "&copy",
+        "&ampx",
+        "&#x41;",
+        "&#65",
+        "&#",
+        "&;",
+        "& ",
+        "&",
+        "&#0;",
+        "&#10;",
+        "&#127;",
+        "&#55296;",
+    ),
+    *(
+        "\u00a0",
+        "\u2003",
+        "\u3000",
+        "\u0085",
+        "\u1680",
+        "\u202f",
+        "\u205f",
+        "\ufffe",
+        "漢字",
+        "\u00e9",
+        "<br>",
+        " ",
+    ),
+    *("<b>x</b>", "\x07", "\x1f", "</p><p>", "</p><h2>", "</h2><pre>", "\n", "</pre>"),
+]
+
+
+@given(st.lists(st.sampled_from(_PARTS), max_size=30), st.binary(max_size=4))
+def test_blocks_gathered_at_once_are_those_taken_one_by_one(parts: list[str], broken: bytes) -> None:
+    blocks = Blocks(b"<p>" + "".join(parts).encode() + broken)
+    numbers = np.arange(len(blocks))
+    texts, _ = module._gathered(blocks, numbers)
+    assert texts == [module.plain_text(blocks, number) for number in range(len(blocks))]

@@ -28,6 +28,17 @@ def test_a_page_that_echoes_its_address_is_no_news() -> None:
         assert memory.is_news(said(page, path), SITE) == (number == 0)
 
 
+def test_words_of_the_address_are_left_out_however_often_they_stand_there() -> None:
+    """Of a path that grows an address is long, and is echoed whole. Parts of longer words stay."""
+    memory = Memory()
+    for depth in (1, 5, 30, 31):
+        path = "/menu" * depth + "/x"
+        page = (
+            f"<p>There is nothing at {path} but the submenu of our restaurant and a list of other dishes.</p>"
+        )
+        assert memory.is_news(said(page, path), SITE) == (depth == 1)
+
+
 def test_known_parts_in_another_order_are_no_news() -> None:
     memory = Memory()
     memory.meet(said(BODY), SITE)

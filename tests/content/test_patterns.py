@@ -14,8 +14,13 @@ def texts(url: str) -> list[str]:
 @pytest.mark.parametrize(
     ("path", "shapes"),
     [
-        ("/", ["/", "/*", "/**"]),
-        ("/about.html", ["/about.html", "/*.html", "/**"]),
+        ("/", ["/*", "/**"]),
+        ("/about.html", ["/*.html", "/**"]),
+        ("/shop/about.html", ["/shop/*.html", "/shop/**", "/**"]),
+        ("/2024.html", ["/0.html", "/*.html", "/**"]),
+        ("/item-0.html", ["/item-0.html", "/*.html", "/**"]),
+        ("/www.b.test", ["/{host}/**~host", "/*/**~host", "/{host}~host", "/**~host"]),
+        ("/www.b.test/x", ["/{host}/**~host", "/*/**~host", "/**~host"]),
         ("/shop/item-3.html", ["/shop/item-0.html", "/shop/*.html", "/shop/**", "/**"]),
         (
             "/shop/item-3.html?sid=ab12&b=1",
@@ -49,6 +54,18 @@ def test_what_traps_look_like_is_part_of_the_shape(path: str, flags: str) -> Non
     for pattern in patterns_of(f"http://a.test{path}"):
         assert pattern.text.partition("~")[1] + pattern.text.partition("~")[2] == flags
         assert (pattern.suspicion == 2) == bool(flags)
+
+
+def test_a_shape_that_others_can_have_is_a_pattern_of_each() -> None:
+    """Only what is certain to stay alone is left out: else a trap of such URLs would be counted nowhere."""
+    for one, other in [
+        ("item-0", "item-7"),
+        ("*", "0a1b2c3d4e5f6a7b"),
+        ("x?q", "x?q=1"),
+        ("a/b/c/d/e/f", "a/b/c/d/e/g"),
+    ]:
+        fine, like = (texts(f"http://a.test/{name}")[0] for name in (one, other))
+        assert fine == like
 
 
 def test_hosts_in_a_row_are_one_shape() -> None:

@@ -7,7 +7,20 @@ from collections.abc import Iterable
 import pytest
 
 from lycosa.content.options import TrapOptions
-from lycosa.content.yields import NEW, NOT_JUDGED, NOTHING, ON_SITE, ROWS, Yields
+from lycosa.content.yields import (
+    ENDED,
+    NEW,
+    NOT_JUDGED,
+    NOTHING,
+    NOTHING_IN_FIRST,
+    NOTHING_IN_FOLDER,
+    NOTHING_ON_SITE,
+    ON_SITE,
+    ROWS,
+    Look,
+    Yields,
+    nothing_new,
+)
 
 SITE = "http://a.test"
 SHOP = f"{SITE}/shop/item-0.html"
@@ -45,7 +58,7 @@ def test_a_pattern_that_gives_nothing_is_quarantined_with_its_evidence() -> None
     feed(yields, [NOTHING])
     (verdict,) = yields.due()
     assert verdict.pattern == SHOP and verdict.holds and verdict.pages == 24
-    assert verdict.why == "24 pages in a row gave nothing new, of 24 fetched"
+    assert verdict.why == "24 pages gave nothing new but URLs of their kind, of 24 fetched"
     assert len(verdict.examples) == 3
     assert settle(yields) == [SHOP]
     assert held(yields) == SHOP
@@ -129,6 +142,16 @@ def test_a_farm_of_hosts() -> None:
     assert yields.holds("http://new.b.test/", "b.test", True) is None
 
 
+def test_the_first_pages_of_a_farm_are_all_looked_at() -> None:
+    """They lead to nothing of their own site, and have not ended for that."""
+    yields = opened()
+    looks = []
+    for number in range(8):
+        looks.append(yields.wants(f"http://h{number}.a.test/", 1, "a.test", True))
+        yields.note_fetch(f"http://h{number}.a.test/", ON_SITE, "a.test", True)
+    assert looks[2:] == [Look.YES] * 6
+
+
 def test_pages_that_are_new_on_their_site_only_count_for_hosts_only() -> None:
     yields = opened()
     for number in range(40):
@@ -143,12 +166,37 @@ def test_who_is_looked_at() -> None:
     for _ in range(40):
         looks.append(yields.wants(url, 1, "a.test", False))
         yields.note_fetch(url, NEW if looks[-1] else NOT_JUDGED, "a.test", False)
-    assert looks == [False] * 2 + [True] * 4 + [False] * 34
+    leads = Look.IF_IT_LEADS_ON
+    assert looks == [Look.NO] * 2 + [Look.YES] * 2 + [Look.NO] * 8 + [leads] * 2 + [Look.NO] * 26
     assert yields.wants(url, 8, "a.test", False), "one in eight, by its key"
     yields.note_fetch(url, NOTHING, "a.test", False)
-    assert yields.wants(url, 1, "a.test", False)
+    assert yields.wants(url, 1, "a.test", False) is Look.OR_IT_ENDED
     yields.configure(TrapOptions(quarantine=False), 1)
     assert not yields.wants(url, 8, "a.test", False)
+
+
+def test_pages_of_a_folder_whose_names_say_nothing_are_looked_at_later() -> None:
+    yields = opened()
+    feed(yields, [NEW] * 4)
+    looks = []
+    for name in "abcdefghijklmnopqrst":
+        url = f"{SITE}/shop/of/{name}.html"
+        looks.append(yields.wants(url, 1, "a.test", False))
+        yields.note_fetch(url, NEW if looks[-1] else NOT_JUDGED, "a.test", False)
+    leads = Look.IF_IT_LEADS_ON
+    assert looks == [Look.NO] * 5 + [Look.YES] * 2 + [Look.NO] * 5 + [leads] * 2 + [Look.NO] * 6
+
+
+def test_every_page_is_looked_at_before_a_quarantine() -> None:
+    """So that something new is noticed wherever it stands, and not only on pages that lead on."""
+    yields = opened()
+    url = f"{SITE}/shop/item-1.html"
+    looks = []
+    for _ in range(24):
+        looks.append(yields.wants(url, 1, "a.test", False))
+        yields.note_fetch(url, NOTHING, "a.test", False)
+    assert looks[2:] == [Look.OR_IT_ENDED] * 10 + [Look.YES] * 12
+    assert yields.due()
 
 
 def test_the_operator_releases_a_pattern() -> None:
@@ -205,3 +253,47 @@ def test_a_snapshot_is_the_state() -> None:
     other.thaw(yields.freeze())
     assert list(other.freeze()) == list(yields.freeze())
     assert other.due() == yields.due() and held(other) == SHOP
+
+
+def test_pages_that_lead_to_nothing_of_their_kind_are_no_trap() -> None:
+    """A manual of many pages that are nearly alike: an index led to them, and they lead back."""
+    yields = opened()
+    feed(yields, [ENDED] * 500)
+    assert not yields.due()
+    feed(yields, [NOTHING] * 24)
+    assert not yields.due(), "most of them have ended"
+    feed(yields, [NOTHING] * 476)
+    assert yields.due()
+
+
+def test_a_page_is_barren_only_for_patterns_that_it_leads_to() -> None:
+    yields = opened()
+    feed(yields, [NOTHING_IN_FOLDER] * 24)
+    fine, folder = yields.row(SHOP), yields.row(f"{SITE}/shop/*.html")
+    assert fine is not None and (fine.barren, fine.ended) == (0, 24)
+    assert folder is not None and (folder.barren, folder.ended) == (24, 0)
+    assert settle(yields) == [f"{SITE}/shop/*.html"]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "gain"),
+    [
+        ([], ENDED),
+        (["http://b.test/shop/item-7.html"], ENDED),
+        (["/shop/item-7.html", "/about"], NOTHING),
+        (["/shop/other.html"], NOTHING_IN_FOLDER),
+        (["/shop/x/y.html", "http://b.test/"], NOTHING_IN_FIRST),
+        (["/about"], NOTHING_ON_SITE),
+        (["/shop/item-7.html?sid=1"], ENDED),
+    ],
+)
+def test_what_a_page_without_news_leads_to(unknown: list[str], gain: int) -> None:
+    urls = [each if "://" in each else SITE + each for each in unknown]
+    assert nothing_new(f"{SITE}/shop/item-3.html", urls) == gain
+
+
+def test_a_new_page_takes_back_what_ended_and_what_was_barren() -> None:
+    yields = opened()
+    feed(yields, [*[ENDED] * 9, *[NOTHING] * 9, NEW])
+    row = yields.row(SHOP)
+    assert row is not None and (row.barren, row.ended, row.gains) == (0, 0, 1)

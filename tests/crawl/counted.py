@@ -78,9 +78,9 @@ def counted(say: Say) -> Iterator[Counted]:
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(240)
     try:
         yield seen
     finally:
         stop[0]()
-        thread.join(30)
+        thread.join(170)

@@ -22,6 +22,7 @@ class Asked(NamedTuple):
     host: str
     path: str
     headers: Mapping[str, str]  # by lower-case name
+    form: bytes | None = None  # of a POST
 
 
 class Said(NamedTuple):
@@ -94,13 +95,20 @@ def serving(answer: Answer, address: str = "127.0.0.1", port: int = 0) -> Iterat
         timeout = 30
         disable_nagle_algorithm = True  # head and body are two writes: 40 ms an answer otherwise
 
+        def do_POST(self) -> None:
+            self._answer(self.rfile.read(int(self.headers["Content-Length"])))
+
         def do_GET(self) -> None:
+            self._answer(None)
+
+        def _answer(self, form: bytes | None) -> None:
             asked = Asked(
                 time.monotonic(),
                 address,
                 self.headers.get("Host", ""),
                 self.path,
                 {name.lower(): value for name, value in self.headers.items()},
+                form,
             )
             site.asked.append(asked)
             said = answer(asked)

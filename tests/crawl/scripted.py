@@ -16,6 +16,7 @@ from lycosa.url.parts import host_of, path_of
 
 HOSTS = ("a.test", "b.test", "c.test", "www.d.test")
 PAGES = 6
+SHARDS = 4
 TABLE = {host: f"127.0.0.{number}" for number, host in enumerate(HOSTS, 1)}
 SEEDS = ["http://a.test/"]
 
@@ -34,7 +35,7 @@ def script(request: Request, before: int) -> Reply | Failure:
     """The site: pages, a robots file, a redirect, a page that fails once, one that is busy once."""
     host, path = HOSTS.index(host_of(request.url)), path_of(request.url)
     if path == "/robots.txt":
-        if host == 3:
+        if host == len(HOSTS) - 1:
             return Reply(b"", 404)
         return Reply(b"User-agent: *\nDisallow: /secret\n", headers=(("Content-Type", "text/plain"),))
     if path == "/moved":
@@ -59,7 +60,7 @@ def expected() -> set[str]:
     """Every URL that the crawl must have an answer for."""
     pages = {url(host, page) for host in range(len(HOSTS)) for page in range(PAGES)}
     others = {f"http://{host}/{name}" for host in HOSTS for name in ("moved", "flaky", "busy", "missing")}
-    secret = {f"http://{HOSTS[3]}/secret/x"}  # it has no rules
+    secret = {f"http://{HOSTS[-1]}/secret/x"}  # it has no rules
     return pages | others | secret
 
 
@@ -81,7 +82,7 @@ def make_agent(
         files,
         read_options({**OPTIONS, **options}),
         SEEDS if seeds is None else seeds,
-        shards=4,
+        shards=SHARDS,
         hash_seed=7,
         clock=clock,
         fetchers=ScriptedFetchers(fetcher),

@@ -12,6 +12,7 @@ import pytest
 
 from lycosa.clock import ManualClock
 from lycosa.crawl.admission import Admission
+from lycosa.crawl.replay import LinkPass, read_back
 from lycosa.fetch.protocol import Failure, Request
 from lycosa.lab import virtual
 from lycosa.lab.faults import Crash, FaultyFiles
@@ -20,6 +21,7 @@ from lycosa.lab.virtual import VirtualClock
 from lycosa.log.reader import LogReader
 from lycosa.records import Fetched
 from lycosa.url.parts import host_of, path_of
+from lycosa.url.scope import Scope
 from tests.crawl.scripted import HOSTS, crawl, make_agent
 
 PAGES = 60
@@ -254,3 +256,65 @@ def test_the_loop_is_not_held_for_all_that_a_merge_answers(monkeypatch: pytest.M
     crawl(files, answer=hub, seen={"store": "veuniq"})
     assert fetched(files) == Counter(truth())
     assert max(sizes) == 3
+
+
+def test_a_link_outside_is_judged_once_though_every_page_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: Counter[str] = Counter()
+    inside = Scope.all_inside
+
+    def counted(scope: Scope, urls: list[str], depth: int) -> list[bool]:
+        judged.update(urls)
+        return inside(scope, urls, depth)
+
+    monkeypatch.setattr(Scope, "all_inside", counted)
+    files = FaultyFiles()
+    crawl(files, answer=hub, scope={"mode": "host"})  # the links to the other three hosts are outside
+    assert set(fetched(files)) == {url for url in truth() if host_of(url) == HOSTS[0]}
+    outside = {url: count for url, count in judged.items() if host_of(url) != HOSTS[0]}
+    assert len(outside) > 50 and set(outside.values()) == {1}
+
+
+DEEP = {"/": ["/a", "/slow"], "/a": ["/b"], "/b": ["/c", "http://b.test/c"]}
+DEEP["/slow"] = DEEP["/b"]
+
+
+def deep(request: Request, before: int) -> Reply | Failure:
+    """The same links on a page at the limit of the depth, and on one above it that is read later."""
+    path = path_of(request.url)
+    if path == "/robots.txt":
+        return Reply(b"", 404)
+    if path == "/slow" and before < 2:
+        return Reply(b"", 503)
+    return Reply("".join(f'<a href="{href}">x</a>' for href in DEEP.get(path, [])).encode())
+
+
+DEEPEST: dict[str, Any] = {"scope": {"mode": "any", "max_depth": 2}}
+
+
+def test_a_link_that_was_too_deep_is_followed_where_it_is_not() -> None:
+    asked = [url for _, _, url in crawl(FaultyFiles(), answer=deep, **DEEPEST).requests]
+    assert asked.index("http://a.test/b") < len(asked) - 1 - asked[::-1].index("http://a.test/slow")
+    assert {"http://a.test/c", "http://b.test/c"} <= set(asked)
+
+
+def test_a_link_that_was_too_deep_first_is_pending_after_a_replay() -> None:
+    files = FaultyFiles()
+    crawl(files, answer=deep, limits={"pages": 4}, **DEEPEST)
+    for shard in files.list("shards"):
+        for name in files.list(f"shards/{shard}/snapshots"):
+            files.remove(f"shards/{shard}/snapshots/{name}")
+    asked = {url for _, _, url in crawl(files, answer=deep, **DEEPEST).requests}
+    assert {"http://a.test/c", "http://b.test/c"} <= asked
+
+
+def test_a_link_of_another_shard_that_was_too_deep_first_is_read_back() -> None:
+    shards = crawl(FaultyFiles(), answer=deep, **DEEPEST).agent.shards
+    rows = [
+        row.url
+        for shard in shards
+        for mine in read_back(
+            shard, LinkPass(shard.log.reader.files).take(shard.log.committed), range(4)
+        ).rows.values()
+        for row in mine
+    ]
+    assert rows == ["http://b.test/c"]

@@ -349,7 +349,7 @@ async def test_a_loop_that_is_left_stops_the_crawl(site: Site, tmp_path: Path) -
     async for one in crawl:
         if one.depth == 2:
             break
-    await until(lambda: crawl.status().state != "running")
+    assert await crawl.wait() is End.STOPPED
     before = ended_cleanly(tmp_path)
     assert before < FEW
     assert len([page async for page in crawl_of(site, tmp_path)]) == FEW - before
@@ -510,5 +510,46 @@ async def test_several_readers_share_the_pages() -> None:
     for n in range(20):
         await room.put(Nothing(n))
     room.close()
-    shares = await asyncio.wait_for(asyncio.gather(*readers), 5)
+    shares = await asyncio.wait_for(asyncio.gather(*readers), 170)
     assert sorted(number for share in shares for number in share) == list(range(20))
+
+
+# -- run: without asynchronous code, and where a loop runs already
+
+
+def test_run_crawls_to_the_end(site: Site, tmp_path: Path) -> None:
+    assert lycosa.Crawl(site.url(), into=tmp_path, **OPTIONS).run() is End.FINISHED
+    assert len(list(lycosa.open(tmp_path).pages())) == len(set(site.paths()))
+
+
+async def test_run_where_a_loop_is_running(site: Site, tmp_path: Path) -> None:
+    """As in a notebook; the function is called once a page, in order."""
+    seen: list[str] = []
+    assert (
+        lycosa.crawl(site.url(), into=tmp_path, **OPTIONS).run(lambda page: seen.append(page.url))
+        is End.FINISHED
+    )
+    assert seen == [page.url for page in lycosa.open(tmp_path).pages(by_time=True)]
+    with pytest.raises(ConfigError):
+        lycosa.crawl(["mailto:x"], into=tmp_path / "other", **OPTIONS).run()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_function_that_fails_does_not_end_the_crawl(site: Site, tmp_path: Path, asynchronous: bool) -> None:
+    seen: list[str] = []
+
+    def look(page: lycosa.FetchedPage) -> None:
+        seen.append(page.url)
+        if len(seen) % 2:
+            raise ValueError(f"no luck with {page.url}")
+
+    async def wait(page: lycosa.FetchedPage) -> None:
+        await asyncio.sleep(0)
+        look(page)
+
+    crawl = lycosa.Crawl(site.url(), into=tmp_path, **OPTIONS)
+    assert crawl.run(wait if asynchronous else look) is End.FINISHED
+    assert len(seen) == len(list(lycosa.open(tmp_path).pages())) > 2
+    assert crawl.failed == (len(seen) + 1) // 2
+    assert [url for url, _ in crawl.failures] == seen[::2]
+    assert all(isinstance(error, ValueError) for _, error in crawl.failures)

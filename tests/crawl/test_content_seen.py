@@ -248,3 +248,29 @@ def test_both_ways_of_replay_end_in_the_same_fold(plain: bool, monkeypatch: pyte
         return {shard.number: state(shard.yields) for shard in agent.shards}
 
     assert virtual.run(open_again, first.until) == live
+
+
+@pytest.mark.parametrize("breeding", [False, True])
+def test_a_manual_of_pages_that_are_nearly_alike_is_no_trap(breeding: bool) -> None:
+    """An index leads to 200 pages that differ in their own name; as a trap each would lead to the next."""
+
+    def script(request: Request, before: int) -> Reply | Failure:
+        path = path_of(request.url)
+        if path == "/":
+            return (
+                page(text("home"), "/fn/1.html")
+                if breeding
+                else page(text("home"), *(f"/fn/{n}.html" for n in range(1, 201)))
+            )
+        if path == "/robots.txt":
+            return Reply(b"", 404)
+        number = int(path.removeprefix("/fn/").removesuffix(".html"))
+        more = (f"/fn/{number + 1}.html",) if breeding else ("/", f"/fn/{number % 200 + 1}.html")
+        return page(f"{text('fn')} {number}", *more)
+
+    files = FaultyFiles()
+    crawl(files, 0.0, script, ["http://a.test/"], **BUSY, limits={"pages": 300})
+    rows = records(files)
+    fetched = sum(isinstance(row, Fetched) for row in rows)
+    assert any(isinstance(row, Learned) for row in rows) == breeding
+    assert fetched < 40 if breeding else fetched == 201

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,11 +15,14 @@ import msgspec
 import pytest
 
 from lycosa.archive.reader import read_exchange
+from lycosa.clock import milliseconds
 from lycosa.crawl import scheduling
 from lycosa.crawl.agent import Agent, End
 from lycosa.crawl.shard import Shard
+from lycosa.crawl.underway import NAME, Underway
 from lycosa.fetch.protocol import Failure, FailureKind, Request
-from lycosa.files import Files
+from lycosa.files import DiskFiles, Files
+from lycosa.frontier import Calendar
 from lycosa.lab import virtual
 from lycosa.lab.faults import Crash, FaultyFiles
 from lycosa.lab.network import Reply, ScriptedFetcher
@@ -237,7 +241,7 @@ def test_an_existing_crawl_becomes_continuous_and_stops_being_so() -> None:
 
 def test_a_limit_of_pages_bounds_the_collection_and_not_the_crawl() -> None:
     web, files = ChangingWeb(), FaultyFiles()
-    end, agent, _, _ = come_back(files, web, 4, limits={"pages": 3, "seconds": 4 * DAY})
+    end, agent, _, _ = come_back(files, web, 2, limits={"pages": 3, "seconds": 2 * DAY})
     assert end is End.LIMIT and agent.totals().pages == 3
     assert agent.totals().again > 3
 
@@ -266,10 +270,38 @@ def test_a_fetch_that_a_crash_left_without_its_due_time_gets_one(others: dict[st
     async def look(clock: VirtualClock) -> None:
         web.clock = clock
         agent, _ = make_agent(files, clock, web, [], **{**_continuous(1), **others})
-        assert SEED + "new" in [url for shard in agent.shards for url in _entries(shard)]
+        assert SEED + "new" in [url for shard in agent.shards for url in _entries(shard.revisits)]
 
     virtual.run(leave, now)
     virtual.run(look, now + 1)
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_a_known_page_that_was_being_read_at_a_kill_is_come_back_to(released: bool, tmp_path: Path) -> None:
+    """Its blame takes it from the revisits into the calendar of retries, and from there into the frontier."""
+    web, files, url = ChangingWeb(), DiskFiles(tmp_path), SEED + "still"
+    _, _, _, now = come_back(files, web, 1)
+    asked = web.asked["/still"]
+
+    async def look(clock: VirtualClock) -> None:
+        Underway(tmp_path / NAME).begin(Waiting(url, 0, 1, 0, 0, Before.PAGE), milliseconds(clock))
+        agent, _ = make_agent(files, clock, web, [], **_continuous(1))
+        if released:  # a snapshot has it pending, and the process ends before it is asked
+            for shard in agent.shards:
+                shard.release_due(milliseconds(clock))
+            await agent.saver.snapshot()
+            agent, _ = make_agent(files, clock, web, [], **_continuous(1))
+        shard = agent.shards.of_url(url)
+        assert shard is not None and len(shard.calendar) == (not released)
+        assert shard.frontier.pending == released and len(shard.revisits) == 4
+        check_folds(agent)
+
+    virtual.run(look, now + 60)
+    come_back(files, web, 1, now + 120)
+    assert web.asked["/still"] > asked
+    mine = [row for row in records(files) if getattr(row, "url", "") == url]
+    tried = next(row for row, each in enumerate(mine) if getattr(each, "why", None) is Why.POISON)
+    assert [type(row) for row in mine[tried : tried + 3]] == [Deferred, Fetched, Deferred]
 
 
 @pytest.mark.parametrize(
@@ -294,6 +326,7 @@ def test_due_times_and_histories_outlive_power_cuts(seed: int) -> None:
 def check_folds(agent: Agent) -> None:
     """Histories and due times of an agent that was just recovered are those of its log."""
     for shard in agent.shards:
+        shard.log.commit()  # recovery logs, too: a due time that was missing, a page that was being read
         last: dict[str, Record] = {}
         pages: dict[str, Summary] = {}
         for position, row in shard.log.reader.scan():
@@ -304,14 +337,17 @@ def check_folds(agent: Agent) -> None:
                 pages[row.url] = joined(pages[row.url], new) if row.url in pages else new
         for url, summary in pages.items():
             assert shard.pages.find(shard.keyer.key(url)) == summary
-        waiting = Counter(_entries(shard))
+        waiting = Counter(_entries(shard.revisits))
+        retried = [row.url for row in _all_of(shard.calendar) if row.before is Before.PAGE]
         pending = {
             item.url for item in _pending(shard) if item.before is Before.PAGE
         }  # released, not yet asked
-        due = {url for url, row in last.items() if isinstance(row, Deferred) and row.why is Why.REFRESH}
-        mended = {url for url, row in last.items() if isinstance(row, Fetched)}
-        assert set(waiting) | pending == due | mended and set(waiting.values()) <= {1}
-        assert len(mended) <= 1, "only the last record can lack what follows it"
+        due = {url for url, row in last.items() if isinstance(row, Deferred) and row.before is Before.PAGE}
+        assert {*waiting, *retried, *pending} == due
+        assert set(waiting.values()) <= {1} and not pending.intersection(retried)
+        assert not waiting.keys() & set(retried), "a page is waited for in one place"
+        left = [url for url, row in last.items() if isinstance(row, Fetched)]
+        assert not left, "what a crash left without a due time got one"
 
 
 def _pending(shard: Shard) -> Iterator[Waiting]:
@@ -320,12 +356,16 @@ def _pending(shard: Shard) -> Iterator[Waiting]:
             yield item
 
 
-def _entries(shard: Shard) -> list[str]:
-    """The URLs that wait in the calendar of revisits."""
-    found = shard.revisits.due(1 << 60, 10_000)
-    while more := shard.revisits.due(1 << 60, 10_000):
+def _entries(calendar: Calendar) -> list[str]:
+    """The URLs that wait in a calendar."""
+    return [row.url for row in _all_of(calendar)]
+
+
+def _all_of(calendar: Calendar) -> list[Deferred]:
+    found = calendar.due(1 << 60, 10_000)
+    while more := calendar.due(1 << 60, 10_000):
         found += more
-    return [row.url for row in found]
+    return found
 
 
 def _cut_short(files: FaultyFiles, web: ChangingWeb, now: float, random: Random) -> tuple[FaultyFiles, float]:

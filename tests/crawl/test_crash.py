@@ -27,14 +27,19 @@ from lycosa.pages.summary import of_fetch
 from lycosa.records import Fetched, Robots, Skipped
 from lycosa.url.domains import Domains
 from lycosa.url.parts import host_of
+from tests.crawl import scripted
 from tests.crawl.scripted import OPTIONS, crawl, expected, make_agent
 
-SHARDS = 4
+HOSTS = ("a.test", "b.test", "www.d.test")
 
 
 @pytest.fixture(autouse=True)
-def small_page_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Page tables that go to files after a few pages, and merge them."""
+def small_crawls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two shards, few hosts and pages, for there are hundreds of crawls; page tables that go to files after a few
+    pages, and merge them."""
+    monkeypatch.setattr(scripted, "SHARDS", 2)
+    monkeypatch.setattr(scripted, "PAGES", 3)
+    monkeypatch.setattr(scripted, "HOSTS", HOSTS)
     monkeypatch.setattr(
         agents, "PackedPages", lambda files, memory: PackedPages(files, memory=4 * ROW_BYTES, recent=3)
     )
@@ -47,7 +52,7 @@ BUSY = {"snapshot": {"records": 40, "seconds": 2.0}, "archive": {"rotate_bytes":
 def fetched(files: FaultyFiles) -> Counter[str]:
     """How often each URL is in the committed log."""
     counts: Counter[str] = Counter()
-    for number in range(SHARDS):
+    for number in range(scripted.SHARDS):
         log = LogReader(files.within(f"shards/{number:02d}/log"))
         counts.update(record.url for _, record in log.scan() if isinstance(record, Fetched | Skipped))
     return counts
@@ -122,7 +127,10 @@ def check_page_tables(attempt: Attempt) -> None:
 
 def steps_of_a_whole_crawl() -> int:
     files = FaultyFiles()
-    assert crawl(files, **BUSY).end is End.FINISHED
+    ran = crawl(files, **BUSY)
+    assert ran.end is End.FINISHED
+    assert all(shard.totals.fetched > 5 for shard in ran.agent.shards), "both shards must have their share"
+    assert len(files.list("archive")) > 2, "and archives be rotated"
     return files.steps
 
 
@@ -188,14 +196,14 @@ def test_what_a_cut_commit_left_in_the_archive_can_be_told(monkeypatch: pytest.M
     whole = FaultyFiles()
     assert crawl(whole, **seldom).end is End.FINISHED
     left = 0
-    for crash_at in range(4, whole.steps, 2):
+    for crash_at in range(4, whole.steps, 4):
         files = FaultyFiles(crash_at)
         with contextlib.suppress(Crash):
             crawl(files, **seldom)
         files = files.restart(Random(crash_at))
         assert crawl(files, 1000.0, **seldom).end is End.FINISHED
         spans: dict[str, list[tuple[int, int]]] = {}
-        for number in range(SHARDS):
+        for number in range(scripted.SHARDS):
             for _, record in LogReader(files.within(f"shards/{number:02d}/log")).scan():
                 place = record.stored if isinstance(record, Fetched | Robots) else None
                 if place is not None:

@@ -7,6 +7,7 @@ import threading
 import tracemalloc
 
 from lycosa.crawl.harvest import MOST_BYTES, Crop, Harvester
+from lycosa.crawl.rendering import Rendition
 from lycosa.crawl.underway import Underway
 from lycosa.fetch.protocol import Response
 from lycosa.meters import Meters
@@ -14,7 +15,7 @@ from lycosa.page.linking import Linker
 from lycosa.page.protocol import Limits, Page
 from lycosa.page.registry import Parsers
 from lycosa.page.scan import ScanParser
-from lycosa.records import Timing, Waiting
+from lycosa.records import LinkKind, Links, Rendered, Timing, Waiting
 from lycosa.url.canonical import NO_RULES
 from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer
@@ -100,7 +101,7 @@ async def test_stuck_readers_leave_the_threads_of_commits_alone() -> None:
     ]
     await asyncio.to_thread(stuck.entered.acquire)
     pages[0].cancel()
-    assert await asyncio.wait_for(asyncio.to_thread(lambda: "committed"), 60) == "committed"
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: "committed"), 170) == "committed"
     assert f"{URL}0" in [reading.url for reading in underway.now()], (
         "its thread is at work, whoever waits for it"
     )
@@ -108,3 +109,49 @@ async def test_stuck_readers_leave_the_threads_of_commits_alone() -> None:
     await asyncio.wait(pages)
     assert not underway.now() and sum(not page.cancelled() for page in pages) == 99
     reader.close()
+
+
+SHELL = b"<title>sent</title><a href=/sent>x</a><script src=a.js></script>"
+
+
+async def rendered(html: str, **more: object) -> Crop:
+    """What becomes of a page for which a browser shows `html`."""
+
+    async def render(page: Page, links: Links) -> Rendition:
+        assert page.title == "sent"
+        assert [link.url for link in links if link.kind is LinkKind.ANCHOR] == ["http://h.test/sent"]
+        fields = {"base": URL, "moves": (), "parts": [], **more}
+        record = Rendered("auto", length=len(html), problem="" if html else "browser: it ended twice")
+        return Rendition(record, html.encode(), **fields)  # type: ignore[arg-type]
+
+    return await harvester().harvest(Waiting(URL, 1), response(SHELL, "text/html"), 0, None, render)
+
+
+async def test_what_the_browser_shows_is_the_page() -> None:
+    html = "<title>shown ü</title><a href=/shown>y</a>"
+    crop = await rendered(html)
+    record = crop.record
+    assert (record.title, record.charset, record.length) == ("shown ü", "utf-8", len(SHELL))
+    assert [link.url for link in record.links] == ["http://h.test/shown"]
+    assert record.digest == (await rendered(html)).record.digest
+    assert record.digest != (await harvested(SHELL)).record.digest
+    assert crop.response.decoded == html.encode()
+    assert crop.response.body == SHELL
+
+
+async def test_links_of_a_rendered_page_are_relative_to_what_its_scripts_made_its_url() -> None:
+    moves = ("http://h.test/deep/here", URL, "javascript:0", "http://h.test/deep/beside")
+    record = (await rendered("<a href=beside>y</a>", base="http://h.test/deep/here", moves=moves)).record
+    assert [(link.url, link.kind) for link in record.links] == [
+        ("http://h.test/deep/beside", LinkKind.ANCHOR),
+        ("http://h.test/deep/here", LinkKind.REFRESH),
+    ]
+
+
+async def test_a_page_that_could_not_be_rendered_keeps_what_it_was_sent_with() -> None:
+    record = (await rendered("")).record
+    plain = (await harvested(SHELL)).record
+    assert (record.title, record.links, record.digest) == (plain.title, plain.links, plain.digest)
+    assert record.rendered is not None
+    assert record.rendered.problem == "browser: it ended twice"
+    assert plain.rendered is None

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from lycosa.crawl import scheduling
+from lycosa.crawl import scheduling, visit
 from lycosa.fetch.protocol import Request
 from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.network import Reply
@@ -18,11 +18,14 @@ from tests.crawl.test_continuous import DAY, ChangingWeb, come_back, records
 
 EPOCH = 1_700_000_000.0
 PAGES = 12
+HOUR = 3600.0
+"""A virtual month is a few hundred turns of the loop, then."""
 
 
 @pytest.fixture(autouse=True)
 def long_naps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling, "IDLE", 900.0)
+    monkeypatch.setattr(scheduling, "IDLE", HOUR)
+    monkeypatch.setattr(visit, "_FULL", HOUR / 6)
 
 
 class Listed(ChangingWeb):
@@ -61,16 +64,20 @@ class Listed(ChangingWeb):
         return f"<lastmod>{datetime.fromtimestamp(at, UTC).isoformat()}</lastmod>"
 
 
-def delays(web: Listed, files: FaultyFiles, after: float) -> list[float]:
+def times(files: FaultyFiles) -> list[list[float]]:
+    """Of each page, when it was fetched, in seconds."""
+    found: list[list[float]] = [[] for _ in range(PAGES)]
+    for row in records(files):
+        if isinstance(row, Fetched) and (name := path_of(row.url)[1:]).isdigit():
+            found[int(name)].append(row.at / 1000)
+    return found
+
+
+def delays(web: Listed, fetched: list[list[float]], after: float) -> list[float]:
     """Days between a change and the next fetch of its page."""
     found = []
     for number, changes in enumerate(web.changes):
-        fetches = [
-            row.at / 1000
-            for row in records(files)
-            if isinstance(row, Fetched) and row.url.endswith(f"/{number}")
-        ]
-        days = [(at - EPOCH) / DAY for at in fetches]
+        days = [(at - EPOCH) / DAY for at in fetched[number]]
         for at in changes:
             later = [day for day in days if day >= at]
             if after <= at and later:
@@ -82,17 +89,14 @@ def test_a_sitemap_is_believed_as_far_as_it_was_right() -> None:
     means = {}
     for dates in ("true", "now"):
         web, files = Listed(dates, 30), FaultyFiles()
-        come_back(files, web, 30, refresh={"continuous": True, "fetches": 6.0, "importance": "equal"})
+        refresh = {"continuous": True, "fetches": 6.0, "importance": "equal"}
+        come_back(files, web, 30, refresh=refresh, commit_seconds=HOUR)
         made = sum(count for path, count in web.asked.items() if path != "/robots.txt")
         assert 110 < made < 196, made
-        for number in range(PAGES):
-            mine = [
-                row.at
-                for row in records(files)
-                if isinstance(row, Fetched) and row.url.endswith(f"/{number}")
-            ]
-            assert all(b - a > 590_000 for a, b in pairwise(mine)), "once by a call and once by the calendar"
-        late = delays(web, files, 10)
+        fetched = times(files)
+        for mine in fetched:
+            assert all(b - a > 590 for a, b in pairwise(mine)), "once by a call and once by the calendar"
+        late = delays(web, fetched, 10)
         means[dates] = sum(late) / len(late)
     assert means["true"] < 0.7 * means["now"], means
 
@@ -117,7 +121,7 @@ def test_sitemaps_and_feeds_are_polled_as_pages_by_the_same_rule() -> None:
         return self._page(path, 0, f"{link}<script>{self.asked[path]}</script>")
 
     web, files = type("Feeding", (ChangingWeb,), {"__call__": answer})(), FaultyFiles()
-    come_back(files, web, 14, refresh={"continuous": True, "per_page": 1.0})
+    come_back(files, web, 14, refresh={"continuous": True, "per_page": 1.0}, commit_seconds=HOUR)
     rows = [row for row in records(files) if isinstance(row, Fetched)]
     for path in ("/sitemap.xml", "/feed"):
         mine = [row for row in rows if path_of(row.url) == path]

@@ -284,7 +284,8 @@ def test_a_snapshot_at_any_position_and_the_tail_replay_to_the_same(
         for name, part in early.parts.items():
             for piece in part.freeze():
                 writer.add(name, piece)
-            part.settle()
+        for filed in early.filed.values():
+            filed.settle()
         writer.seal({})
         early.log.close()
         log = Log(files.within("log"))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lycosa.clock import SystemClock
 from lycosa.crawl.agent import Agent, End
+from lycosa.crawl.moving import _RECORDS
 from lycosa.crawl.saving import OwnDisk
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.underway import Underway
@@ -17,7 +21,7 @@ from lycosa.lab import virtual
 from lycosa.lab.faults import FaultyFiles
 from lycosa.lab.virtual import VirtualClock
 from lycosa.log.log import Batch
-from lycosa.records import Deferred, Fetched, Waiting, Why
+from lycosa.records import Deferred, Fetched, Lost, Waiting, Why
 from lycosa.url.parts import host_of
 from tests.crawl.little import records
 from tests.crawl.scripted import expected, make_agent
@@ -35,9 +39,8 @@ def run(files: Any, moves: Any) -> tuple[End, Agent, list[tuple[float, float, st
     return virtual.run(go, 0.0)
 
 
-@pytest.mark.parametrize("unclean", [False, True])
 @pytest.mark.parametrize("pause", [0.0, 1.7])
-def test_every_shard_goes_and_comes_back(pause: float, unclean: bool) -> None:
+def test_every_shard_goes_and_comes_back(pause: float) -> None:
     files = FaultyFiles()
     away: list[int] = []
 
@@ -48,7 +51,7 @@ def test_every_shard_goes_and_comes_back(pause: float, unclean: bool) -> None:
             assert [shard.number for shard in agent.shards] == [n for n in range(4) if n != number]
             away.append(number)
             await clock.sleep(pause)
-            await agent.moves.adopt(number, unclean=unclean)
+            await agent.moves.adopt(number)
 
     end, agent, requests = run(files, moves)
     assert end is End.FINISHED
@@ -78,7 +81,7 @@ def test_a_shard_that_left_has_all_of_it_in_its_files(tmp_path: Path) -> None:
         assert snapshot.positions(files.within("shards/01/snapshots"))[-1] == shard.log.end
         assert agent.shards.find(1) is None
         await agent.moves.hand_over(1)  # it is gone: nothing happens
-        await agent.moves.adopt(1, unclean=False)
+        await agent.moves.adopt(1)
 
     end, agent, _ = run(files, moves)
     assert end is End.FINISHED
@@ -132,3 +135,52 @@ def test_a_shard_whose_ledger_refuses_is_not_taken(tmp_path: Path) -> None:
 
     end, agent, _ = run(DiskFiles(tmp_path), moves)
     assert end is End.FINISHED and not list(agent.underway.left())
+
+
+class Breaths:
+    """Counts how often the loop breathes, and what is done between two breaths."""
+
+    def __init__(self) -> None:
+        self._now = 0
+        self.done: Counter[int] = Counter()
+
+    async def breathe(self) -> None:
+        while True:
+            self._now += 1
+            await asyncio.sleep(0)
+
+    def note(self) -> None:
+        self.done[self._now] += 1
+
+
+def test_what_grows_with_a_shard_is_not_done_on_the_loop_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All its sites are looked at by a thread, and what is logged before it goes on is logged in slices."""
+    breaths, threads = Breaths(), list[int]()
+    plain_append, plain_hold = Shard.append, Shard.hold_all
+
+    def append(shard: Shard, record: Any, **more: Any) -> int:
+        breaths.note()
+        return plain_append(shard, record, **more)
+
+    def hold_all(shard: Shard, politeness: Any) -> None:
+        threads.append(threading.get_ident())
+        plain_hold(shard, politeness)
+
+    async def go() -> int:
+        agent, _ = make_agent(DiskFiles(tmp_path), SystemClock())
+        await agent.moves.hand_over(1)
+        url = poison_in(agent, 1)
+        gone = [Lost(1, f"{url}{n}", 0, 0, "x.warc.gz", n + 1, 200, 1, 0, 0, False) for n in range(300)]
+        monkeypatch.setattr(Shard, "append", append)
+        monkeypatch.setattr(Shard, "hold_all", hold_all)
+        breathing = asyncio.ensure_future(breaths.breathe())
+        await agent.moves.adopt(1, gone)
+        breathing.cancel()
+        for shard in agent.shards:
+            shard.log.close()
+        return threading.get_ident()
+
+    assert asyncio.run(go()) not in threads and len(threads) == 1
+    assert sum(breaths.done.values()) >= 300 and max(breaths.done.values()) <= _RECORDS + 1

@@ -99,7 +99,7 @@ def command(site: str, into: Path, agents: int) -> list[str]:
 
 
 def run(args: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(args, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(args, env=env, capture_output=True, text=True, timeout=170)
 
 
 def fate(into: Path, url: str) -> list[str]:
@@ -116,6 +116,12 @@ def one_line(said: str) -> str:
     return " ".join(said.split())
 
 
+def patient(place: Path) -> None:
+    """The watchdog must not end a process that only has no turn on a busy machine."""
+    lib = place / "lib" / "poison_parser.py"
+    lib.write_text(lib.read_text().replace("LIMIT = 1, 2", "LIMIT = 3, 600"))
+
+
 @pytest.mark.parametrize(
     "poison",
     ["kill", pytest.param("spin", marks=pytest.mark.slow), pytest.param("hold", marks=pytest.mark.slow)],
@@ -124,6 +130,8 @@ def test_one_agent(site: str, plugged: dict[str, str], tmp_path: Path, poison: s
     Site.poison = poison.encode()
     into = tmp_path / "crawl"
     args = command(site, into, 1)
+    if poison == "kill":
+        patient(tmp_path)
     first, second = run(args, plugged), run(args, plugged)
     code = {"kill": -signal.SIGKILL, "spin": 5, "hold": -signal.SIGPROF}[poison]
     assert (first.returncode, second.returncode) == (code, code), first.stderr + second.stderr
@@ -176,8 +184,7 @@ def test_a_large_page_in_a_thread(site: str, plugged: dict[str, str], tmp_path: 
 
 def test_ctrl_c_while_a_page_stalls(site: str, plugged: dict[str, str], tmp_path: Path) -> None:
     Site.poison = b"spin"
-    lib = tmp_path / "lib" / "poison_parser.py"
-    lib.write_text(lib.read_text().replace("LIMIT = 1, 2", "LIMIT = 3, 60"))
+    patient(tmp_path)
     process = subprocess.Popen(
         command(site, tmp_path / "crawl", 1),
         env=plugged,
@@ -191,4 +198,4 @@ def test_ctrl_c_while_a_page_stalls(site: str, plugged: dict[str, str], tmp_path
             break
     process.send_signal(signal.SIGINT)
     said = process.stderr.read()
-    assert process.wait(30) == 130 and "ended at once" in said
+    assert process.wait(240) == 130 and "ended at once" in said

@@ -520,7 +520,7 @@ async def test_one_calculation_at_a_time_and_not_during_a_snapshot() -> None:
     release = threading.Event()
 
     def patient(lists: Lists) -> NDArray[np.float64]:
-        assert release.wait(10)
+        assert release.wait(240)
         return rank_lists(lists)
 
     order = BatchOrder(1, KEYER)
@@ -587,7 +587,7 @@ async def test_the_loop_goes_on_while_ranks_are_calculated() -> None:
     ticked = threading.Event()
 
     def patient(lists: Lists) -> NDArray[np.float64]:
-        assert ticked.wait(60), "the loop stands still"
+        assert ticked.wait(170), "the loop stands still"
         return rank_lists(lists)
 
     rng = np.random.default_rng(5)

@@ -176,7 +176,7 @@ def test_a_shard_that_is_handed_over_in_the_middle_takes_its_cursor_with_it() ->
                 for _ in range(20):
                     await asyncio.sleep(0)
                     strange.extend(n for n in agent.chores._rescopings if agent.shards.find(n) is None)
-                await agent.moves.adopt(number, unclean=False)
+                await agent.moves.adopt(number)
 
     ran = run(files, ANY, now, during=(moving := Moving(files)))
     assert moving._tasks[0].done() and not strange, "nobody reads the log of a shard that is gone"

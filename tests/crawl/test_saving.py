@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lycosa.clock import ManualClock
+from lycosa.crawl.admission import ANSWERS
 from lycosa.crawl.agent import Agent
 from lycosa.crawl.config import encode_options, read_options
 from lycosa.crawl.manifest import shard_directory
@@ -144,3 +145,22 @@ def test_one_that_was_cut_short_goes_on_where_it_was(monkeypatch: pytest.MonkeyP
 
     asyncio.run(again())
     assert received(agent, other)[0] == [f"http://other.test/{n}" for n in range(1, PAGES)], "none twice"
+
+
+def test_what_the_store_answered_is_put_in_slices_also_before_a_snapshot() -> None:
+    """A merge may answer for tens of thousands at once, and a snapshot must not find them all still to be put."""
+    agent, _ = make_agent(FaultyFiles(), ManualClock(), seeds=[], **ANY)
+    shard = agent.shards[0]
+    key = shard.keyer.key
+    urls = [f"http://h.test/{n}" for n in range(4 * ANSWERS)]
+    shard.admission.answered((key(url), f"1 0 1 {url}".encode()) for url in urls)
+    put: list[int] = []
+    plain = shard.frontier.put
+
+    def noted(items: Any, levels: Any) -> None:
+        put.append(len(items))
+        plain(items, levels)
+
+    shard.frontier.put = noted  # type: ignore[method-assign]
+    asyncio.run(agent.saver.snapshot())
+    assert sum(put) == len(urls) == shard.frontier.pending and max(put) <= ANSWERS

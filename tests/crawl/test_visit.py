@@ -317,6 +317,20 @@ def test_a_crawl_delay_is_kept_between_pages() -> None:
     assert all(7 - 1e-6 <= gap < 8.1 for gap in gaps(ran.times("a.test"))), gaps(ran.times("a.test"))
 
 
+def test_a_crawl_delay_is_kept_when_another_sites_robots_lead_here() -> None:
+    """Whoever asks for another site's robots.txt here does not know of the delay; the host's own shard does."""
+    others = [f"http://s{n}.test/" for n in range(6)]
+    pages = {**many(6), ROBOTS: rules("User-agent: *\nCrawl-delay: 7")}
+    pages |= {other: html() for other in others}
+    pages |= {f"{other}robots.txt": moved("http://a.test/common") for other in others}
+    pages["http://a.test/common"] = rules("User-agent: *\nAllow: /")
+    ran = crawl(FaultyFiles(), pages, [ROOT, *others])
+    assert len(ran.fetched) == 7 + len(others)
+    assert ran.urls.count("http://a.test/common") == len(others)
+    known = [span for span in ran.times("a.test") if span[0] > ran.times(url=ROBOTS)[0][0]]
+    assert min(gaps(known)) >= 7 - 1e-6
+
+
 def test_a_crawl_delay_is_kept_across_a_crash() -> None:
     """The next process must not ask within the delay, though it finds the rules only in the log."""
     pages = {**many(6), ROBOTS: rules("User-agent: *\nCrawl-delay: 50")}

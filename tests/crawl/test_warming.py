@@ -24,7 +24,7 @@ from tests.crawl.recorded import OPTIONS, chain, serving
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize("which", ["all", "depth", "batch", "veuniq", "continuous"])
+@pytest.mark.parametrize("which", ["all", "depth", "batch", "veuniq", "continuous", "traps"])
 def test_a_warmed_crawl_meets_no_new_kernel(which: str) -> None:
     """In a process of its own: in this one other tests have called every kernel already."""
     done = subprocess.run(
@@ -106,7 +106,7 @@ async def test_the_library_warms_in_a_thread(tmp_path: Path, monkeypatch: pytest
     warmed: list[Options | None] = []
 
     def warm(options: Options | None = None) -> None:
-        assert turned.wait(60), "the loop stands still"
+        assert turned.wait(170), "the loop stands still"
         warmed.append(options)
 
     monkeypatch.setattr(api, "warm", warm)

@@ -17,7 +17,10 @@ import lycosa
 from lycosa.compiled import Kernel
 from lycosa.crawl.config import read_options
 from lycosa.crawl.warming import warm
+from lycosa.fetch.protocol import Failure, Request
 from lycosa.lab.faults import FaultyFiles
+from lycosa.lab.network import Reply
+from lycosa.url.parts import path_of
 from tests.crawl.scripted import OPTIONS, crawl
 from tests.crawl.test_admission import hub
 
@@ -76,7 +79,20 @@ def ways(oracle: str) -> dict[str, dict[str, Any]]:
     for store in ("memory", "veuniq", "drum", "mercator"):
         made[store] = {"seen": {"store": store, "memory": 1 << 20}}
     made["continuous"] = {"refresh": {"continuous": True, "per_page": 500.0}}
+    made["traps"] = {"traps": {"quarantine": True}}
     return made
+
+
+def odd(request: Request, before: int) -> Reply | Failure:
+    """The pages of `hub`, with links that no kernel reads, words of their own URL, and several charsets."""
+    reply = hub(request, before)
+    if not isinstance(reply, Reply) or reply.status != 200:
+        return reply
+    path = path_of(request.url)
+    more = f"<img srcset='/x 2x'><p>This page is called {path} and \xe9, and says so in a paragraph of many words."
+    charset = ("utf-8", "latin-1", "utf-16")[len(path) % 3]
+    body = (reply.body.decode() + more).encode(charset)
+    return Reply(body, headers=(("Content-Type", f"text/html; charset={charset}"),))
 
 
 def main(which: str) -> None:
@@ -99,9 +115,11 @@ def main(which: str) -> None:
         before = loaded()
         for way, options in chosen.items():
             files = FaultyFiles()
-            limits = {"seconds": 3_600.0} if way == "continuous" else {}  # it has no end of its own
-            first = crawl(files, answer=hub, limits={"pages": 60, **limits}, **options)
-            crawl(files, first.until, answer=hub, limits=limits, **options)  # from its snapshot
+            limits = (
+                {"seconds": 1_200.0} if way == "continuous" else {}
+            )  # each page twice; it has no end of its own
+            first = crawl(files, answer=odd, limits={"pages": 60, **limits}, **options)
+            crawl(files, first.until, answer=odd, limits=limits, **options)  # from its snapshot
             later[way] = sorted({name for name, _ in loaded() - before})
             before = loaded()
     print(

@@ -26,7 +26,7 @@ from lycosa.engine.protocol import (
     got,
 )
 
-PATIENCE = 60.0
+PATIENCE = 170.0
 """Seconds that something which must come may take on a busy machine."""
 SILENCE = 0.2
 

@@ -17,7 +17,7 @@ from lycosa.engine.local.client import LocalEngine
 from lycosa.engine.local.server import LocalServer
 from lycosa.engine.protocol import Ends, Entry, StreamPlan, Unavailable, got
 
-PATIENCE = 60.0
+PATIENCE = 170.0
 
 
 @pytest.fixture

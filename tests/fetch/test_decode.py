@@ -209,9 +209,9 @@ def test_bombs_are_bounded_in_time_and_memory(form: str) -> None:
     name = CODERS[form][0]
     bomb = _bomb(form)
     before = _peak()
-    start = time.perf_counter()
+    start = time.process_time()
     got, problem = decode(bomb, name, LIMIT)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert (len(got), problem) == (LIMIT, "capped")
     assert _peak() - before < 64 << 20
 
@@ -219,23 +219,23 @@ def test_bombs_are_bounded_in_time_and_memory(form: str) -> None:
 def test_a_bomb_in_a_bomb() -> None:
     inner = gzip.compress(bytes(1 << 20), 9) * 1024
     outer = gzip.compress(inner, 9)
-    start = time.perf_counter()
+    start = time.process_time()
     got, problem = decode(outer, "gzip, gzip", LIMIT)
     assert (len(got), problem) == (LIMIT, "capped")
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_a_million_empty_members_are_bounded() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     got, problem = decode(gzip.compress(b"") * 1_000_000, "gzip", LIMIT)
     assert (got, problem) == (b"", "capped")
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_a_million_empty_zstd_blocks_are_bounded() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     decode(b"\x28\xb5\x2f\xfd\x00\x58" + b"\0\0\0" * 1_000_000 + b"\1\0\0", "zstd", LIMIT)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_steps_are_bounded() -> None:

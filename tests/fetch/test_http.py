@@ -143,6 +143,23 @@ async def test_lines_of_one_request_do_not_leak_into_the_next() -> None:
     assert b"Authorization" not in seen[3]
 
 
+async def test_secrets_are_for_the_site_and_not_for_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A password by its place, and a session's cookie; what was posted does not come again."""
+    monkeypatch.setenv("LYCOSA_SECRET_BASIC", "me:you")
+    seen: list[bytes] = []
+    async with (
+        serving(answering(heads=seen)) as site,
+        fetching(auth={site.url("", scheme="http"): "env:LYCOSA_SECRET_BASIC"}) as fetcher,
+    ):
+        posted = await get(fetcher, site.url("/in"), cookie="sid=secret", body=b"")
+        plain = await get(fetcher, site.url("/"), cookie="sid=secret")
+    for head, answer, first in zip(seen, (posted, plain), (b"POST /in", b"GET /"), strict=True):
+        assert head.startswith(first) and answer.request_head.startswith(first)
+        assert b"Authorization: Basic bWU6eW91\r\n" in head and b"Cookie: sid=secret\r\n" in head
+        assert b"Authorization: ...\r\n" in answer.request_head and b"Cookie: ...\r\n" in answer.request_head
+    assert b"Content-Type" not in seen[1]
+
+
 async def test_operator_lines_replace_ours() -> None:
     seen: list[bytes] = []
     options: dict[str, Any] = {"headers": ("user-agent: mine", "Accept-Encoding: identity"), "accept": ""}
@@ -737,6 +754,20 @@ async def test_through_a_proxy_no_address_is_needed() -> None:
         answer = await get(fetcher, "http://far.test/x", "")
     assert answer.body == b"proxied"
     assert seen[0].startswith(b"GET http://far.test/x HTTP/1.1\r\nHost: far.test\r\n")
+
+
+async def test_of_several_proxies_each_host_has_its_own() -> None:
+    async with (
+        serving(answering(body=b"one")) as one,
+        serving(answering(body=b"two")) as two,
+        fetching(proxy=f"http://127.0.0.1:{one.port} http://127.0.0.1:{two.port}") as fetcher,
+    ):
+        assert not fetcher.needs_address
+        hosts = [f"host{number}.test" for number in range(12)]
+        found = [(await get(fetcher, f"http://{host}/", "")).body for host in hosts]
+        assert set(found) == {b"one", b"two"}, "both are used"
+        again = [(await get(fetcher, f"http://{host}:81/x", "")).body for host in hosts]
+    assert again == found, "a host is always asked through the same one"
 
 
 async def test_a_tunnel_through_a_proxy(authority: trustme.CA, ca_file: str) -> None:

@@ -409,6 +409,22 @@ class FrontierContract:
 
     # -- classes
 
+    def test_the_longest_queues_are_told_with_what_they_wait_for(self) -> None:
+        f = self.make(ManualClock())
+        for host, count in (("a", 1), ("b", 3), ("c", 2)):
+            f.put([waiting(f"http://{host}/{n}") for n in range(count)], [0] * count)
+        f.hold("c", 50.0)
+        assert [(row.host, row.queued) for row in f.longest(2)] == [("b", 3), ("c", 2)]
+        assert f.longest(2)[1].ready == 50.0
+        begun = f.begin(1.0)
+        assert [row.host for row in f.longest(9) if row.begun] == [begun]
+        assert begun is not None
+        taken = f.take(begun)
+        assert taken is not None
+        assert sum(row.queued for row in f.longest(9)) == 5
+        f.put_back(taken)
+        assert sum(row.queued for row in f.longest(9)) == 6
+
     def test_a_demoted_host_comes_after_those_within_their_budgets(self) -> None:
         for back_queues in (0, 1, 3):
             f = self.make(ManualClock(), None, back_queues)

@@ -12,15 +12,18 @@ from lycosa.index import anchors as module
 from lycosa.index.anchors import Anchors
 
 
+def add(anchors: Anchors, key: int, shard: int, *texts: str, counts: bool = True) -> None:
+    anchors.add([key] * len(texts), texts, lambda _: shard, counts)
+
+
 def test_texts(tmp_path: Path) -> None:
     anchors = Anchors(DiskFiles(tmp_path), "made")
     assert anchors.texts(5) == () and anchors.last == 0
-    for text in ("home", "start", "home", ""):
-        anchors.add(5, 1, text, True)
-    anchors.add(2**64 - 1, 0, "far\n away", True)
+    add(anchors, 5, 1, "home", "start", "home", "")
+    add(anchors, 2**64 - 1, 0, "far\n away", "far  away ", " ")
     anchors.save([[0, 3, 3]])
-    anchors.add(5, 1, "start", False)
-    anchors.add(5, 1, "start", True)
+    add(anchors, 5, 1, "start", counts=False)
+    add(anchors, 5, 1, "start")
     anchors.save([[0, 5, 5]])
     again = Anchors(DiskFiles(tmp_path), "made")
     assert again.texts(5) == ("start", "home")
@@ -34,8 +37,8 @@ def test_texts(tmp_path: Path) -> None:
 def test_runs_are_merged(tmp_path: Path) -> None:
     anchors = Anchors(DiskFiles(tmp_path), "made")
     for number in range(module.MOST_RUNS + 3):
-        anchors.add(number % 3, 0, f"text {number}", True)
-        anchors.add(7, 0, "seven", True)
+        add(anchors, number % 3, 0, f"text {number}")
+        add(anchors, 7, 0, "seven")
         anchors.save([[0, number, number]])
     assert len(anchors.manifest.runs) == 3 and anchors.last == module.MOST_RUNS + 3
     assert len(list(tmp_path.glob("*.run"))) == 3 and not list(tmp_path.glob("*.texts"))
@@ -46,7 +49,7 @@ def test_runs_are_merged(tmp_path: Path) -> None:
 
 def test_a_damaged_run(tmp_path: Path) -> None:
     anchors = Anchors(DiskFiles(tmp_path), "made")
-    anchors.add(1, 0, "x", True)
+    add(anchors, 1, 0, "x")
     anchors.save([])
     next(tmp_path.glob("*.run")).write_bytes(b"nonsense nonsense nonsense")
     with pytest.raises(StorageError, match="--rebuild"):

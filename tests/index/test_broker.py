@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -89,47 +90,89 @@ def ranks(ids: Sequence[int]) -> list[float]:
     return [number % 5 / 5 for number in ids]
 
 
-def check(history: Sequence[Sequence[tuple[int, str, str, str, bool]]], count: int, most: int) -> None:
+def check(
+    history: Sequence[Sequence[tuple[int, str, str, str, bool]]], count: int, most: int, weight: float
+) -> None:
+    """`weight`: of the ranks; with one, queries are expanded, too."""
     scratch = Path(tempfile.mkdtemp(prefix="lycosa-test-"))
     try:
         whole = shards(scratch / "whole", final(history))
         parts = [written(scratch / str(shard), history, shard, count) for shard in range(count)]
-        for weight in (0.0, 0.5):
-            one = Broker(whole, ranks=ranks, rank_weight=weight)
-            many = Broker(parts, ranks=ranks, rank_weight=weight)
-            assert many.statistics.totals == one.statistics.totals
-            for text in QUERIES:
-                plans = one.plan(parse(text)), many.plan(parse(text))
+        one = Broker(whole, ranks=ranks, rank_weight=weight)
+        many = Broker(parts, ranks=ranks, rank_weight=weight)
+        assert many.statistics.totals == one.statistics.totals
+        for text in QUERIES:
+            plans = one.plan(parse(text)), many.plan(parse(text))
+            assert plans[0] == plans[1]
+            if weight:
+                plans = rm3(one, plans[0]), rm3(many, plans[1])
                 assert plans[0] == plans[1]
-                if weight:
-                    plans = rm3(one, plans[0]), rm3(many, plans[1])
-                    assert plans[0] == plans[1]
-                assert one.count(plans[0]) == many.count(plans[1])
-                expected, found = one.top(plans[0], most), many.top(plans[1], most)
-                assert [row.id for row in found] == [row.id for row in expected], text
-                assert [row.score for row in found] == pytest.approx(
-                    [row.score for row in expected], abs=1e-9
-                )
+            assert one.count(plans[0]) == many.count(plans[1])
+            expected, found = one.top(plans[0], most), many.top(plans[1], most)
+            assert [row.id for row in found] == [row.id for row in expected], text
+            assert [row.score for row in found] == pytest.approx([row.score for row in expected], abs=1e-9)
     finally:
         shutil.rmtree(scratch)
 
 
 @settings(max_examples=8, deadline=None)
-@given(histories, st.sampled_from((2, 3)), st.sampled_from((1, 3, 10)))
+@given(histories, st.sampled_from((2, 3)), st.sampled_from((1, 3, 10)), st.sampled_from((0.0, 0.5)))
 def test_shards_answer_as_one_index(
-    history: list[list[tuple[int, str, str, str, bool]]], count: int, most: int
+    history: list[list[tuple[int, str, str, str, bool]]], count: int, most: int, weight: float
 ) -> None:
-    check(history, count, most)
+    check(history, count, most, weight)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=150, deadline=None)
-@given(histories, st.sampled_from((2, 3, 5)), st.sampled_from((1, 3, 10)))
+@given(histories, st.sampled_from((2, 3, 5)), st.sampled_from((1, 3, 10)), st.sampled_from((0.0, 0.5)))
 def test_shards_answer_as_one_index_often(
-    history: list[list[tuple[int, str, str, str, bool]]], count: int, most: int
+    history: list[list[tuple[int, str, str, str, bool]]], count: int, most: int, weight: float
 ) -> None:
-    check(history, count, most)
+    check(history, count, most, weight)
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+def test_shards_answer_as_one_index_after_merges_and_with_ties(tmp_path: Path, skewed: bool) -> None:
+    """So many commits that tantivy merges segments, with what was deleted in them; a third of the pages say the
+    same, some are a thousand times as long as others; `skewed`: one shard has nearly all of them, another none."""
+    draw = Random(7)
+    history: list[list[Page | int]] = []
+    for _ in range(12):
+        commit: list[Page | int] = []
+        for _ in range(20):
+            number = draw.randrange(1, 90)
+            words = " ".join(draw.choice(WORDS) for _ in range(draw.choice((1, 3, 9, 9, 2000))))
+            text = "ape bee ape" if number % 3 == 0 else words
+            commit.append(number if draw.random() < 0.2 else page(number, text, WORDS[number % 2]))
+        history.append(commit)
+    last = {(each if isinstance(each, int) else each.id): each for commit in history for each in commit}
+    whole = shards(tmp_path / "whole", [each for each in last.values() if isinstance(each, Page)])
+    writers = [ShardWriter(tmp_path / str(shard), "made") for shard in range(4)]
+    for commit in history:
+        for each in commit:
+            number = each if isinstance(each, int) else each.id
+            shard = (0 if number > 4 else 1 + number % 2) if skewed else number % 4
+            if isinstance(each, int):
+                writers[shard].remove(number)
+            else:
+                writers[shard].put(each)
+        for writer in writers:
+            writer.commit([0, 0, 0])
+    for writer in writers:
+        writer.close()
+    parts = [ShardReader(tmp_path / str(shard), shard) for shard in range(4)]
+    assert parts[0].searcher.num_segments < len(history)  # merges there were
+    one, many = Broker(whole, ranks=ranks, rank_weight=0.3), Broker(parts, ranks=ranks, rank_weight=0.3)
+    assert many.statistics.totals == one.statistics.totals
+    for text in QUERIES:
+        plan = one.plan(parse(text))
+        assert many.plan(parse(text)) == plan
+        for most in (1, 7, 40, 200):
+            expected, found = one.top(plan, most), many.top(plan, most)
+            assert [row.id for row in found] == [row.id for row in expected], (text, most)
+            assert [row.score for row in found] == pytest.approx([row.score for row in expected], abs=1e-9)
 
 
 def corpus(count: int) -> list[Page]:

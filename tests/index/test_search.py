@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,40 @@ def test_more_like_a_page(search: Search) -> None:
     assert answer is not None
     assert {result.id for result in answer.results} == {2, 3}
     assert search.page("http://a.test/99") is None
+
+
+class MadeClusters:
+    """Pages 1 to 3 say nearly the same, and so do 8 and 9."""
+
+    made = 1
+
+    def reload(self) -> None: ...
+
+    def leaders(self, ids: Sequence[int]) -> list[int]:
+        return [{1: 1, 2: 1, 3: 1, 8: 9, 9: 9}.get(each, 0) for each in ids]
+
+    def others(self, identity: int) -> int:
+        return {1: 2, 2: 2, 3: 2, 8: 1, 9: 1}.get(identity, 0)
+
+
+def test_pages_of_a_cluster_are_one_result(tmp_path: Path) -> None:
+    texts = ["lichens " * (12 - number) + f"word{number} " * 20 for number in range(10)]
+    readers = shards(tmp_path, [page(number, texts[number]) for number in (1, 2, 4, 9)])
+    clusters = MadeClusters()
+    search = Search(readers, clusters=clusters)
+    results = search.search("lichens").results
+    assert [(row.id, row.alike, row.others) for row in results] == [
+        (1, 2, ("http://a.test/2",)),
+        (4, 0, ()),
+        (9, 1, ()),
+    ]
+    assert len(search.search("lichens", Asked(fold=False)).results) == 4
+    assert [row.id for row in Search(readers).search("lichens").results] == [1, 2, 4, 9]
+    # A newer table makes the kept answer old.
+    clusters.leaders = lambda ids: [0] * len(ids)  # type: ignore[method-assign]
+    assert len(search.search("lichens").results) == 3
+    clusters.made = 2
+    assert len(search.search("lichens").results) == 4
 
 
 def test_copies_are_folded(tmp_path: Path) -> None:

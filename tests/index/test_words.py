@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import MonkeyPatch
 
+from lycosa.index import words as module
 from lycosa.index.words import LONGEST, base_language, count_of, fold, terms_of
 
 
@@ -43,3 +47,31 @@ def test_somebody_without_accents_finds_the_same() -> None:
 )
 def test_base_language(tag: str, language: str) -> None:
     assert base_language(tag) == language
+
+
+_WORDS = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(
+        ["Straße", "don’t", "naïve", "über", "x" * 64, "x" * 65, "é" * 32, "é" * 33, "漢字", "Σίσυφος", "İ_i"]
+    ),
+)
+
+
+@given(st.lists(_WORDS, min_size=1, max_size=30), st.sampled_from(["en", "de", "el", "", "zh"]))
+def test_the_kernel_of_long_texts_finds_what_is_found_word_by_word(words: list[str], language: str) -> None:
+    text = " -".join(words).lower()
+    known = language if language in module.STEMMED else ""
+    found = module._Table(known).terms(text)
+    assert found is None or found == module.plain_terms(text, known)
+
+
+def test_most_texts_are_ones_for_the_kernel_and_the_table_grows_and_begins_anew(
+    monkeypatch: MonkeyPatch,
+) -> None:
+    table = module._Table("en")
+    monkeypatch.setattr(module, "_MEMO", 9_000)
+    for first in range(0, 20_000, 4_000):
+        text = " ".join(f"running{number} naïve–café" for number in range(first, first + 6_000))
+        assert table.terms(text) == module.plain_terms(text, "en")
+        assert table._count <= 9_000
+    assert module.terms_of("Running " * 100, "en") == " ".join(["run"] * 100)

@@ -71,7 +71,7 @@ def test_rates_are_those_of_caches_told_apart_before(web: Web, order: int) -> No
 
 def test_time_is_cut_into_equal_parts(web: Web) -> None:
     curves = Curves(web, trace(web, 20).links)
-    for policy in ("CLOCK", "INFINITE", "STATIC"):
+    for policy in ("CLOCK", "INFINITE", "STATIC", "MIN"):
         parts = curves.over_time(policy, 6, points=10)
         whole = curves.infinite if policy == "INFINITE" else curves.rate(policy, 6)
         assert len(parts) == 10 and float(np.mean(parts)) == pytest.approx(whole, abs=0.01)
@@ -93,6 +93,10 @@ def test_the_region_is_where_the_curve_falls() -> None:
 def test_a_run_says_all_there_is(web: Web) -> None:
     result = run(web, quiet)
     assert [figure.name for figure in result.figures] == [f"Figure {n}" for n in range(2, 12)]
+    over_time = [{curve.name: curve.ys for curve in figure.curves} for figure in result.figures[-2:]]
+    assert all(
+        np.mean(made["INFINITE"]) <= np.mean(made["MIN"]) <= np.mean(made["LRU"]) for made in over_time
+    )
     assert all(len(curve.xs) == len(curve.ys) > 0 for figure in result.figures for curve in figure.curves)
     assert {"start set", "ties", "seed", "hit"} <= result.definitions.keys()
     by_name = {line.what: line for line in result.lines}

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from lycosa.fetch.protocol import Request
-from lycosa.lab.cluster_run import Asked, DiceNetwork, Ran, Running, SimulatedWeb, run_cluster
+from lycosa.lab.cluster_network import DiceNetwork
+from lycosa.lab.cluster_run import Ran, Running, run_cluster
+from lycosa.lab.cluster_web import Asked, SimulatedWeb
 from lycosa.lab.network import Reply
 from lycosa.records import Fetched, Lost
 from lycosa.url.parts import host_of, path_of

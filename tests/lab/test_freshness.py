@@ -30,7 +30,7 @@ def test_the_optimum_is_above_every_schedule_of_one_interval() -> None:
         assert even < periodic_optimum(WEB, budget) < 1.0
 
 
-@pytest.mark.parametrize(("budget", "least"), [(0.1, 0.94), (0.3, 0.97)])
+@pytest.mark.parametrize(("budget", "least"), [(0.1, 0.94), pytest.param(0.3, 0.97, marks=pytest.mark.slow)])
 def test_learned_rates_come_near_the_optimum(budget: float, least: float) -> None:
     optimum = periodic_optimum(WEB, budget)
     found = run(WEB, budget, Policy.VALUE, seed=1, days=30)
@@ -58,6 +58,7 @@ def test_changes_are_judged_by_the_code_of_the_crawl(monkeypatch: pytest.MonkeyP
     assert run(web, 1.0, Policy.VALUE, seed=1, days=5).misjudged > 0.02, "it sees no change at all"
 
 
+@pytest.mark.slow
 def test_bytes_mislead() -> None:
     ours, misled = (run(WEB, 0.3, Policy.VALUE, seed=1, days=20, by_bytes=each) for each in (False, True))
     assert misled.fresh < 0.9 * ours.fresh

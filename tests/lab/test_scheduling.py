@@ -18,11 +18,11 @@ from lycosa.frontier.protocol import Frontier
 from lycosa.graph.pagerank import pagerank
 from lycosa.lab.experiments import scheduling_kernels as kernels
 from lycosa.lab.experiments import scheduling_plain as plain
-from lycosa.lab.experiments.scheduling import run
+from lycosa.lab.experiments.scheduling import predicted_bandwidths, run
+from lycosa.lab.experiments.scheduling_frontier import FrontierScheduler
 from lycosa.lab.experiments.scheduling_sim import KINDS, Setting, simulate
 from lycosa.lab.experiments.web import Web, from_synthetic
 from lycosa.records import Waiting
-from lycosa.url.key import Keyer
 
 
 def quiet(_: str) -> None:
@@ -69,7 +69,6 @@ def as_plain(web: Web, setting: Setting, scheduler: plain.Scheduler) -> list[tup
     )
 
 
-KEYER = Keyer(0)
 SETTINGS = st.builds(
     Setting,
     order=st.sampled_from(list(KINDS)),
@@ -78,6 +77,8 @@ SETTINGS = st.builds(
     w=st.sampled_from([0.5, 15.0]),
     link=st.sampled_from([2_000.0, 60_000.0, 1e12]),
     between=st.sampled_from([10, 40]),
+    stop=st.sampled_from([0.0, 0.25, 1.0]),
+    fill=st.sampled_from([0.0, 0.5, 2.0]),
 )
 
 
@@ -118,40 +119,6 @@ class LevelOrder:
         return float(level)
 
 
-class ByFrontier:
-    """A production frontier, asked by number."""
-
-    def __init__(self, frontier: Frontier, order: Order, sites: Sequence[int]) -> None:
-        self._frontier, self._order, self._sites = frontier, order, sites
-        self._depth: dict[int, int] = {}
-
-    def put(self, pages: Sequence[int], source: int | None, now: float) -> None:
-        new = [page for page in pages if page not in self._depth]
-        self._depth |= dict.fromkeys(new, 0 if source is None else self._depth[source] + 1)
-        urls = [f"http://s{self._sites[page]}.test/{page}" for page in new]
-        items = [Waiting(url, KEYER.key(url), self._depth[page]) for url, page in zip(urls, new, strict=True)]
-        self._frontier.put(items, self._order.levels(items, None))
-
-    def begin(self, now: float) -> int | None:
-        host = self._frontier.begin(now)
-        return None if host is None else int(host.removeprefix("s").removesuffix(".test"))
-
-    def take(self, site: int) -> int | None:
-        waiting = self._frontier.take(f"s{site}.test")
-        if waiting is not None:
-            self._frontier.done(waiting.key)
-        return None if waiting is None else page_of(waiting)
-
-    def end(self, site: int, now: float, ready: float) -> None:
-        self._frontier.end(f"s{site}.test", ready)
-
-    def next_ready(self) -> float | None:
-        return self._frontier.next_ready()
-
-    def fetched(self, page: int, idle: bool, now: float) -> None:
-        """A frontier needs not be told."""
-
-
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("name", ["length", "depth", "optimal"])
 @pytest.mark.parametrize("setting", [Setting("length"), Setting("length", r=9, c=2, link=50_000.0)])
@@ -166,7 +133,7 @@ def test_a_production_frontier_fetches_the_same_pages(setting: Setting, name: st
         order: Order = LengthOrder() if name == "length" else LevelOrder(places if name == "optimal" else [])
         clock = ManualClock()
         frontier: Frontier = PackedFrontier(clock, order) if packed else PlainFrontier(clock, order)
-        rows = as_plain(web, setting, ByFrontier(frontier, order, web.sites.tolist()))
+        rows = as_plain(web, setting, FrontierScheduler(frontier, order, web))
         made = simulate(web, setting, oracle)
         assert made.pages.tolist() == [page for page, _, _ in rows]
         assert made.times == pytest.approx([when for _, when, _ in rows])
@@ -224,7 +191,37 @@ def test_a_recorded_crawl_stands_beside_its_simulation() -> None:
     web = web_of(7, 600)
     made = simulate(web, Setting("length", r=64), oracle_of(web))
     for order, apart in ((made.pages, 0.0), (made.pages[::-1], 0.1)):
-        result = run(replace(web, recorded=order.astype(np.int64)), quiet)
-        line = next(line for line in result.lines if line.where == "Fig. 6.13")
+        own = {"order": "depth", "r": 3, "c": 2, "w": 0.5}
+        recorded = replace(web, recorded=order.astype(np.int64), speeds=np.full(len(order), 9.0), own=own)
+        result = run(recorded, quiet)
+        line, other = (line for line in result.lines if line.where == "Fig. 6.13")
+        assert other.ours > 0.01 and "as it was crawled" in other.what
         assert line.ours == pytest.approx(0.0, abs=1e-9) if not apart else line.ours > apart
         assert result.figures[-1].name == "Figure 6.13"
+
+
+def test_bandwidths_of_sites_are_predicted_from_what_they_were() -> None:
+    steady = predicted_bandwidths([0, 1, 0, 1, 0, 1], [10.0, 80.0, 10.0, 80.0, 10.0, 80.0])
+    assert steady["the site's last page"] == steady["the mean of all the site's"] == pytest.approx(1.0)
+    assert steady["the median of all sites' last hundred"] > 2
+    jumpy = predicted_bandwidths([0] * 8, [10.0, 40.0] * 4)
+    assert jumpy["the site's last page"] == pytest.approx(4.0)
+    assert jumpy["the mean of all the site's"] < 4
+    assert predicted_bandwidths([0, 0, 1], [5.0, 0.0, 7.0]) == {}, "nothing came before"
+
+
+def test_a_batch_that_is_stopped_does_not_wait_for_its_last_site() -> None:
+    web = web_of(3, 2_000)
+    whole = Setting("batch", r=64, between=100)
+    slow, quick = (simulate(web, whole._replace(stop=stop), oracle_of(web)) for stop in (0.0, 0.25))
+    assert sorted(quick.pages.tolist()) == sorted(slow.pages.tolist())
+    assert quick.times[1_000] < slow.times[1_000] and quick.calculated >= slow.calculated
+
+
+def test_connections_are_adjusted_to_what_their_sites_bring() -> None:
+    web = web_of(3, 2_000)
+    every = Setting("length", r=64, w=0.5, link=200_000.0)
+    all_, few = (simulate(web, every._replace(fill=fill), oracle_of(web)) for fill in (0.0, 2.0))
+    assert sorted(few.pages.tolist()) == sorted(all_.pages.tolist())
+    assert few.active.mean() < 0.6 * all_.active.mean(), "the link was full before"
+    assert few.times[1_000] < 1.2 * all_.times[1_000], "and is as full with fewer"

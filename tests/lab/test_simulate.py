@@ -11,7 +11,7 @@ import pytest
 
 from lycosa.cli.main import main
 from lycosa.engine.memory import Fate
-from lycosa.lab.cluster_run import DiceNetwork, Hard
+from lycosa.lab.cluster_network import DiceNetwork, Hard
 from lycosa.lab.simulate import DRAWN, Numbers, Simulated, simulate
 from lycosa.lab.simulate_faults import draw_schedule
 from lycosa.lab.simulate_profiles import PROFILES, Kind, When, profile_of
@@ -106,6 +106,7 @@ def test_what_is_hard_to_reach_has_its_own_fate_and_all_else_is_as_ever() -> Non
 FOUND = [each for each in DEFECTS if each.seed >= 0]
 
 
+@pytest.mark.timeout(600)  # sixty runs, should the known seed no longer find it
 @pytest.mark.parametrize("defect", FOUND, ids=lambda each: each.name)
 def test_a_planted_defect_is_found_by_a_seed(defect: object) -> None:
     """The known one, or another: whatever changes the times of a run changes who finds what."""

@@ -52,7 +52,7 @@ async def get(
     if close:
         rows.append("Connection: close")
     writer.write(("\r\n".join(rows) + "\r\n\r\n").encode())
-    data = await asyncio.wait_for(reader.read(-1), 60)
+    data = await asyncio.wait_for(reader.read(-1), 170)
     writer.close()
     return parse(data)
 
@@ -98,7 +98,7 @@ async def test_keep_alive_and_pipelining(server: WebServer) -> None:
     writer.write(one * 3 + head[:9])
     await asyncio.sleep(0.05)
     writer.write(head[9:])
-    data = await asyncio.wait_for(reader.read(-1), 60)
+    data = await asyncio.wait_for(reader.read(-1), 170)
     writer.close()
     assert data.count(b"HTTP/1.1 200 OK") == 4
     assert data.count(b"body{margin:1em}") == 3
@@ -113,7 +113,7 @@ async def test_old_and_wrong_requests(server: WebServer) -> None:
     async def raw(data: bytes) -> bytes:
         reader, writer = await asyncio.open_connection(host.address, server.port)
         writer.write(data)
-        answer = await asyncio.wait_for(reader.read(-1), 60)
+        answer = await asyncio.wait_for(reader.read(-1), 170)
         writer.close()
         return answer
 
@@ -174,6 +174,20 @@ async def test_ways_of_sending(server: WebServer) -> None:
     dribbled = await get(server, host, "/packed/dribble.html")
     assert dribbled.whole
     assert time.monotonic() - start > 0.08
+
+
+async def test_an_answer_ends_when_its_last_byte_is_written(server: WebServer) -> None:
+    """Not when the server comes to look at the clock: whoever has it all has begun to wait."""
+    host = host_with(server, "packing")
+    reader, writer = await asyncio.open_connection(host.address, server.port)
+    for path in ("/packed/dribble.html", "/"):
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {host.name}\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(parse(head).headers["content-length"]))
+        had = time.monotonic()
+        await until(lambda path=path: any(row.path == path for row in server.log.accesses))
+        assert server.log.accesses[-1].end < had
+    writer.close()
 
 
 async def test_bombs_go_off_when_asked_for() -> None:

@@ -93,7 +93,7 @@ def test_tiny_has_every_kind() -> None:
     assert {*ROBOTS_ROLES, "mirror", "slow", "reset", "hang-up", "dead"} <= {host.role for host in web.hosts}
     assert {name for host in web.hosts for name in host.sections} == set(SECTIONS)
     only = {row.only for row in web.expected()} | {row.whole_site for row in web.expected()}
-    assert only == set(Only) - {Only.OUTSIDE}
+    assert only == set(Only) - {Only.OUTSIDE, Only.RENDERED}  # those are asked for
 
 
 def test_redirect_limit_is_exact() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.page.css import CssParser
+from lycosa.page.css import _LINK, CssParser, _links
 from lycosa.page.protocol import Limits
 from lycosa.records import LinkKind
 
@@ -43,3 +43,14 @@ def test_limits() -> None:
 @given(st.one_of(st.binary(max_size=300), st.text("@import url()'\"\\a\n", max_size=100).map(str.encode)))
 def test_any_bytes(body: bytes) -> None:
     CssParser().parse(body, "u", "text/css", "utf-8")
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"@import", b"url(", b"URL(", b"'a'", b'"', b" ", b"x)", b"\\", b"\n", b"@"]),
+        max_size=20,
+    )
+)
+def test_looking_at_the_two_words_finds_what_the_pattern_finds(pieces: list[bytes]) -> None:
+    sheet = b"".join(pieces)
+    assert [found.span() for found in _links(sheet)] == [found.span() for found in _LINK.finditer(sheet)]

@@ -204,6 +204,32 @@ def test_any_bytes_may_come(body: bytes) -> None:
         assert all("\n" not in text and len(text) <= 100 for text in page.texts)
 
 
+_HEADS = [
+    b'<link rel=next href="a" rel=x>', b"<link rel=next href='a\" rel=x'>", b"<link rel=next href=a\" rel=x>",
+    b'<link href="a" rel="canonical">', b"<link href=a rel=canonical>", b'<link href="a&amp;b" rel="canonical">',
+    b'<link title="T" href="a" rel="alternate" type="application/rss+xml">', b"<link>", b"<meta>",
+    b'<link title="T" href="a" rel="alternate nofollow">', b'<link href="\xe4" rel="next">',
+    b'<meta name="robots" content="noindex">', b"<meta content=noindex name=robots>", b"<meta name=x content=y>",
+    b'<meta http-equiv="refresh" content="0;url=z">', b'<meta name="" content="none">', b"<base href=/q/>",
+    b'<link rel="stylesheet" href="#">', b'<link rel="next" href="' + b"l" * 600 + b'">',
+]  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(_HEADS), max_size=6).map(b"".join), max_size=5),
+    st.sampled_from(["utf-8", "windows-1252"]),
+)
+def test_heads_read_before_change_nothing(heads: list[bytes], charset: str) -> None:
+    """A parser remembers what elements of heads say; one that has read nothing says the same of each page."""
+    for head in heads:
+        page, fresh = (
+            scanned(head, charset=charset),
+            ScanParser().parse(head, "http://h.test/", "text/html", charset),
+        )
+        assert page == fresh
+
+
 def pages(count: int) -> list[bytes]:
     """Pages from one seed."""
     draw = random.Random(20_261_116)

@@ -187,20 +187,20 @@ def test_what_is_noted_while_files_are_merged_stays(tmp_path: Path, monkeypatch:
     def slow(*args: object) -> Run:
         if threading.current_thread() is not threading.main_thread():
             entered.set()
-            go_on.wait(10)
+            go_on.wait(240)
         return plain(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(packed, "write", slow)
     list(table.freeze())
     thread = threading.Thread(target=table.settle)
     thread.start()
-    assert entered.wait(10)
+    assert entered.wait(240)
     for n in range(300):
         table.note(n, seen_at(n + 1))
         twin.note(n, seen_at(n + 1))
     table.settle()  # a second one finds the first at work, and leaves the merging to it
     go_on.set()
-    thread.join(10)
+    thread.join(170)
     assert list(table.items()) == list(twin.items())
 
 

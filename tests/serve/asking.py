@@ -17,7 +17,7 @@ class Answer(NamedTuple):
         return self.body.decode()
 
 
-async def ask(app: ASGIApp, target: str, method: str = "GET", **headers: str) -> Answer:
+async def ask(app: ASGIApp, target: str, method: str = "GET", body: bytes = b"", **headers: str) -> Answer:
     """What an application answers; names of headers with _ for -."""
     path, _, query = target.partition("?")
     named = {"host": "here.test"} | {name.replace("_", "-"): value for name, value in headers.items()}
@@ -36,7 +36,7 @@ async def ask(app: ASGIApp, target: str, method: str = "GET", **headers: str) ->
         "client": ("127.0.0.1", 1),
     }
     sent: list[Any] = []
-    asked = [{"type": "http.request", "body": b"", "more_body": False}]
+    asked = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Any:
         return asked.pop() if asked else {"type": "http.disconnect"}

@@ -11,6 +11,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from lycosa.ask.indexing import Indexing
+from lycosa.cli.main import main
 from lycosa.errors import ConfigError
 from lycosa.records import Skipped, Why
 from lycosa.serve.app import application
@@ -34,6 +35,7 @@ def made(tmp_path: Path) -> MadeCrawl:
     made.fetch(PAGE, title=EVIL, body=b"<script>alert(2)</script>", keep=True)
     made.log(Skipped(made.tick(), "http://a.test/no", 1, Why.ROBOTS, EVIL), made.shard_of("http://a.test/"))
     made.close()
+    assert main(["graph", "build", str(made.directory)]) == 0
     with Indexing(made.reader()) as indexing:
         indexing.round()
     return made
@@ -54,6 +56,7 @@ QUESTIONS = {
     "/api/search": "?q=hello",
     "/api/doc": "?u=http://a.test/",
     "/api/suggest": "?q=hel",
+    "/api/links": "?u=http://a.test/",
 }
 PATHS = (
     *("/", "/part/now", "/sites", "/site?s=http://a.test", "/url", "/url?u=http://a.test/", "/report"),
@@ -67,7 +70,8 @@ PATHS = (
         "/doc?u=a.test/",
         "/suggest?q=a",
     ),
-    *("/static/style.css", "/static/page.js"),
+    *("/static/style.css", "/static/page.js", "/control", "/api/control"),
+    *("/graph", "/graph?host=a.test", "/api/graph", "/api/links?u=http://a.test/", "/lab"),
 )
 
 
@@ -84,6 +88,13 @@ def test_every_path_answers_with_the_token_and_only_with_it(app: ASGIApp, path: 
 
 def test_health_needs_no_token(app: ASGIApp) -> None:
     assert asyncio.run(ask(app, "/health")).text == "ok\n"
+    assert asyncio.run(ask(app, "/ready")).status == 200
+
+
+def test_a_crawl_that_was_killed_is_not_ready(app: ASGIApp, made: MadeCrawl) -> None:
+    (made.directory / "running").write_bytes(b"")
+    answer = asyncio.run(ask(app, "/ready"))
+    assert (answer.status, answer.text) == (503, "killed\n")
 
 
 def test_the_printed_link_sets_a_cookie_that_is_taken(app: ASGIApp) -> None:
@@ -96,7 +107,9 @@ def test_the_printed_link_sets_a_cookie_that_is_taken(app: ASGIApp) -> None:
 
 @pytest.mark.parametrize("path", [path for path in PATHS if not path.startswith(("/static", "/archived"))])
 def test_nothing_of_a_site_becomes_markup(app: ASGIApp, path: str) -> None:
-    assert "<script>alert" not in get(app, path).text
+    answer = get(app, path)
+    if answer.headers["content-type"] != "application/json":  # which no browser takes for a page: nosniff
+        assert "<script>alert" not in answer.text
     assert re.search(r"\son\w+=", get(app, f"/url?u={PAGE}").text) is None
 
 
@@ -130,8 +143,10 @@ def test_a_url_is_explained(app: ASGIApp) -> None:
 def test_the_description_has_every_path_for_programs(app: ASGIApp) -> None:
     told = msgspec.json.decode(get(app, "/openapi.json").body)["paths"]
     wanted = {path.partition("?")[0] for path in PATHS if path.startswith(("/api", "/metrics"))}
-    assert set(told) == {*wanted, "/health"}
+    assert set(told) == {*wanted, "/health", "/ready", "/api/act"}
     for path, entry in told.items():
+        if path == "/api/act":
+            continue  # nothing to get
         target = path + QUESTIONS.get(path, "")
         media = next(iter(entry["get"]["responses"]["200"].get("content", {"text/plain": None})))
         assert get(app, target).headers["content-type"].startswith(media)

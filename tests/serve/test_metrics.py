@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -71,3 +73,37 @@ def test_every_line_is_of_the_format_and_every_name_has_its_help(made: MadeCrawl
 
 def test_a_crawl_that_left_no_status(made: MadeCrawl) -> None:
     assert exposition(Standing(made.reader())).splitlines()[-1] == "lycosa_up 0"
+
+
+def test_the_parser_of_prometheus_reads_it(made: MadeCrawl) -> None:
+    parser = pytest.importorskip("prometheus_client.parser", reason="prometheus_client is not installed")
+    (made.directory / STATUS).write_bytes(msgspec.json.encode(status()))
+    families = {
+        row.name: row for row in parser.text_string_to_metric_families(exposition(Standing(made.reader())))
+    }
+    assert families["lycosa_pages"].type == "counter" and families["lycosa_pages"].samples[0].value == 7
+    assert all(row.documentation for row in families.values())
+    (odd,) = families["lycosa_failures"].samples
+    assert odd.labels == {"kind": 'odd "kind"\n\\'}
+
+
+def test_the_dashboard_asks_for_what_there_is(made: MadeCrawl) -> None:
+    (made.directory / STATUS).write_bytes(msgspec.json.encode(status()))
+    text = exposition(Standing(made.reader()))
+    dashboard = (Path(__file__).parents[2] / "deploy" / "grafana.json").read_text()
+    names = set(re.findall(r"lycosa_[a-z_]+", dashboard))
+    assert len(names) > 12
+    assert not {name for name in names if f"# TYPE {name} " not in text}
+    labels = set(re.findall(r"sum by \((\w+)\)", dashboard))
+    assert all(f'{{{label}="' in text for label in labels)
+
+
+def test_promtool_has_nothing_to_say(made: MadeCrawl) -> None:
+    """The check of the ecosystem itself, where it is installed (Debian: prometheus)."""
+    tool = shutil.which("promtool")
+    if tool is None:
+        pytest.skip("promtool is not installed")
+    (made.directory / STATUS).write_bytes(msgspec.json.encode(status()))
+    text = exposition(Standing(made.reader()))
+    done = subprocess.run([tool, "check", "metrics"], input=text.encode(), capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")

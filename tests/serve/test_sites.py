@@ -72,6 +72,9 @@ def test_what_is_taken_back_and_what_is_skipped(made: MadeCrawl) -> None:
     row = sites.one("http://h4.test")
     assert row is not None and (row.pages, row.fetches, row.skipped) == (4, 5, 1)
     assert sites.reasons("http://h4.test") == [("robots", 1)]
+    assert [count for _, count in sites.reasons("http://h4.test", "robots")] == [1]
+    assert dict(sites.reasons("http://h8.test", "status")) == {"200": 3, "404": 1}
+    assert [row[1:] for row in sites.slots("http://h8.test")] == [(4, 1)]
 
 
 def test_the_newest_robots_file(made: MadeCrawl) -> None:

@@ -309,12 +309,15 @@ def test_fast_and_plain_agree(
         verdict = subject.judge(url, depth)
         assert subject.inside(url, depth) == verdict.inside
         assert verdict.rule
+    some = [each for each in (*seeds, url, *seeds) if each is not None]
+    assert subject.all_inside(some, depth) == [subject.inside(each, depth) for each in some]
 
 
 @given(st.text(), st.integers(0, 3))
 def test_any_text_is_judged(text: str, depth: int) -> None:
     subject = scope(include_paths=["/a"], mode="any")
     assert subject.inside(text, depth) == subject.judge(text, depth).inside
+    assert subject.all_inside([text], depth) == [subject.inside(text, depth)]
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,12 @@ from lycosa.cluster.storage.shards import (
     Checkpoint,
     CheckpointAhead,
     Restored,
+    SegmentWriter,
     ShardStorage,
     TailAhead,
     TailPiece,
     archives,
+    look_again,
     put_archive,
 )
 
@@ -20,11 +22,13 @@ __all__ = [
     "DirectoryStorage",
     "Missing",
     "Restored",
+    "SegmentWriter",
     "ShardStorage",
     "Storage",
     "TailAhead",
     "TailPiece",
     "archives",
     "check_name",
+    "look_again",
     "put_archive",
 ]

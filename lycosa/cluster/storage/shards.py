@@ -31,11 +31,12 @@ disk: newest checkpoint, sealed segments, and the pieces of the tail, which beco
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from lycosa.clock import Clock
 from lycosa.cluster.storage.protocol import Missing, Storage, check_name
 from lycosa.errors import StorageError
 from lycosa.files import Appender, Files
@@ -43,6 +44,9 @@ from lycosa.log import blocks, snapshot
 from lycosa.log.reader import segment_head, segment_name, segments
 
 KEPT = 2
+_LOOKS = 5
+_AGAIN = 0.2
+T = TypeVar("T")
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,14 +215,15 @@ class ShardStorage:
         """
         log = files.within("log")
         checkpoint = self._restore_checkpoint(files)
-        firsts = self.segments()
-        pieces = list(tail)
-        end, reused = self._restore_segments(log, firsts)
-        if pieces and pieces[0].first > end:
-            raise TailAhead(
-                f"the tail begins at position {pieces[0].first}, and {self._place}/log ends at {end}"
-            )
-        end = _write_tail(log, pieces, end)
+        end, reused = self.restore_segments(log)
+        writer = SegmentWriter(log, end)
+        try:
+            for piece in tail:
+                writer.write(piece)
+        finally:
+            writer.close()
+        log.sync_dir("")
+        end = writer.end
         if checkpoint is not None and checkpoint.position > end:
             raise CheckpointAhead(
                 f"the checkpoint at position {checkpoint.position} of {self._place} is ahead of the log, which "
@@ -247,9 +252,10 @@ class ShardStorage:
                 files.sync_dir(directory)
             return checkpoint
 
-    def _restore_segments(self, log: Files, firsts: list[int]) -> tuple[int, int]:
-        """Sealed segments; those that the directory has whole are kept. (Their end, how many were kept)"""
+    def restore_segments(self, log: Files) -> tuple[int, int]:
+        """Make `log` the sealed segments; those that it has whole are kept. (Their end, how many were kept)"""
         reused = 0
+        firsts = self.segments()
         sizes = self._storage.sizes(f"{self._place}/log")
         for first in segments(log):
             name = segment_name(first)
@@ -277,34 +283,56 @@ def _end_of(log: Files, first: int) -> int:
     return end
 
 
-def _write_tail(log: Files, pieces: Iterable[TailPiece], end: int) -> int:
-    """Write what lies behind the sealed segments; byte for byte what its holder wrote."""
-    out: Appender | None = None
-    current = -1
-    try:
-        for piece in pieces:
-            if piece.end <= end:
-                continue  # sealed meanwhile, and not purged yet
-            if piece.first != end:
-                raise StorageError(f"the tail goes on at position {piece.first}, not {end}")
-            if piece.segment != current:
-                if piece.first != piece.segment:
-                    raise StorageError(f"the tail has segment {piece.segment} from {piece.first} on only")
-                if out is not None:
-                    out.sync()
-                    out.close()
-                current, out = piece.segment, log.create(segment_name(piece.segment))
-                out.write(segment_head(piece.segment))
-            assert out is not None
-            out.write(piece.data)
-            end = piece.end
-        if out is not None:
-            out.sync()
-    finally:
-        if out is not None:
-            out.close()
-    log.sync_dir("")
-    return end
+class SegmentWriter:
+    """Writes what lies behind the sealed segments of a log; byte for byte what its holder wrote."""
+
+    def __init__(self, log: Files, end: int) -> None:
+        """`end`: of what is there."""
+        self._log = log
+        self.end = end
+        self._segment = -1
+        self._out: Appender | None = None
+
+    def write(self, piece: TailPiece) -> None:
+        """The next piece of the tail; one that was sealed meanwhile, and not purged yet, is passed over."""
+        if piece.end <= self.end:
+            return
+        if piece.first > self.end:
+            raise TailAhead(
+                f"the tail goes on at position {piece.first}, and {self._log.path('')} ends at {self.end}"
+            )
+        if piece.first < self.end:
+            raise StorageError(f"the tail goes on at position {piece.first}, not {self.end}")
+        if piece.segment != self._segment:
+            if piece.first != piece.segment:
+                raise TailAhead(f"the tail has segment {piece.segment} from {piece.first} on only")
+            self.close()
+            self._segment, self._out = piece.segment, self._log.create(segment_name(piece.segment))
+            self._out.write(segment_head(piece.segment))
+        assert self._out is not None
+        self._out.write(piece.data)
+        self.end = piece.end
+
+    def flush(self) -> None:
+        if self._out is not None:
+            self._out.flush()
+
+    def close(self) -> None:
+        """Make it durable, but for names."""
+        if self._out is not None:
+            self._out.sync()
+            self._out.close()
+            self._out = None
+
+
+async def look_again(look: Callable[[], Awaitable[T]], clock: Clock) -> T:
+    """Look at a shard on storage, whose lists may lag behind: several times, if the tail is ahead of it."""
+    for _ in range(_LOOKS - 1):
+        try:
+            return await look()
+        except TailAhead:
+            await clock.sleep(_AGAIN)
+    return await look()
 
 
 # -- archives

@@ -9,7 +9,7 @@ earlier or later, and the sum stays within 0 … 255.
 
 A scorer is asked about every new URL, in the middle of the crawl: it should take microseconds. (It may be asked
 twice about one URL that has to wait for an answer.) One that raises, or gives what is no number, does not end the
-crawl: it is counted in `failed`, `last_error` says what happened, and the URL has the level of the order within.
+crawl: it is counted in `failed`, the first is told, and the URL has the level of the order within.
 
 With a scorer, hosts that would all be alike go by the level of their next URL: a score would otherwise only act
 within its host.
@@ -25,25 +25,21 @@ until the next calculation, and is counted in `forgotten`.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import inspect
 import math
 import re
 from collections.abc import Callable, Sequence
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lycosa.errors import ConfigError
 from lycosa.frontier.options import Boost
 from lycosa.frontier.orders.order import Order, Ranking, Sighting
 from lycosa.frontier.orders.ranked import WORST, Judging, Noted, Over, Plan, RankedOrder, Ranks, find
 from lycosa.frontier.orders.rows import Rows, chosen, joined
 from lycosa.frontier.protocol import Levels
+from lycosa.plugins import load_function, told
 from lycosa.records import Waiting
 from lycosa.url.key import Keys
 
@@ -69,7 +65,8 @@ class ScoredOrder:
         self._judge = inner if isinstance(inner, Judging) else None
         self.failed = 0
         """How often the scorer failed."""
-        self.last_error = ""
+        self.told: Callable[[str], None] | None = None
+        """Hears what the first failure was."""
 
     def rank(self, host: str, queued: int, level: int) -> float:
         return float(level) if self._by_level else self.inner.rank(host, queued, level)
@@ -103,7 +100,8 @@ class ScoredOrder:
             number = _number(self._scorer(item.url, item.depth, text, source))
         except Exception as error:
             self.failed += 1
-            self.last_error = f"{_told(error)} ({item.url[:200]})"
+            if self.failed == 1 and self.told is not None:
+                self.told(f"the scorer failed: {told(error)} ({item.url[:200]})")
             return None
         return None if number is None else round((1 - min(max(number, 0.0), 1.0)) * WORST)
 
@@ -215,55 +213,4 @@ def _within(level: int) -> int:
 
 def load_scorer(text: str) -> Scorer:
     """The function that `module:function` or `file.py:function` names."""
-    place, colon, name = text.rpartition(":")
-    if not colon or not place or not name:
-        raise ConfigError(f"frontier.scorer: {text!r} is not of the form module:function or file.py:function")
-    module = _from_file(place) if place.endswith(".py") else _from_module(place)
-    found = getattr(module, name, None)
-    if found is None:
-        raise ConfigError(f"frontier.scorer: {place} has no function {name!r}")
-    if not callable(found):
-        raise ConfigError(f"frontier.scorer: {name} in {place} is not a function")
-    try:
-        inspect.signature(found).bind("", 0, "", "")
-    except TypeError:
-        raise ConfigError(f"frontier.scorer: {name} in {place} must take url, depth, text, source") from None
-    except ValueError:  # a function that does not say what it takes
-        pass
-    return found  # type: ignore[no-any-return]
-
-
-def _from_file(place: str) -> Any:
-    path = Path(place).expanduser()
-    if not path.is_file():
-        raise ConfigError(f"frontier.scorer: there is no file {place}")
-    spec = importlib.util.spec_from_file_location(f"lycosa_scorer_{path.stem}", path)
-    assert spec is not None and spec.loader is not None, "a .py file has a loader"
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"frontier.scorer: {place} cannot be loaded: {_told(error)}") from None
-    return module
-
-
-def _from_module(place: str) -> Any:
-    try:
-        return importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
-            hint = "; for a file give its path, file.py:function"
-            raise ConfigError(f"frontier.scorer: there is no module {place}{hint}") from None
-        raise ConfigError(f"frontier.scorer: {place} cannot be imported: {_told(error)}") from None
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"frontier.scorer: {place} cannot be imported: {_told(error)}") from None
-
-
-def _told(error: BaseException) -> str:
-    """An error of the operator's code in one line; his `__str__` may fail, too."""
-    line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
-    try:
-        text = str(error.msg if isinstance(error, SyntaxError) else error)
-    except Exception:
-        text = "?"
-    return f"{type(error).__name__}: {' '.join(text.split())[:200]}{line}"
+    return load_function(text, "frontier.scorer", url="", depth=0, text="", source="")  # type: ignore[no-any-return]

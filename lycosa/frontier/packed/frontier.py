@@ -30,8 +30,9 @@ from lycosa.frontier.packed.freezing import COUNT, VERSION, Freeze, Fronts, Head
 from lycosa.frontier.packed.outside import PER_URL, Flown
 from lycosa.frontier.packed.queues import MAX_URL, NEVER, PackedQueues
 from lycosa.frontier.packed.relevelling import Relevelling
+from lycosa.frontier.packed.store import BEGUN, FREE
 from lycosa.frontier.packed.withdrawals import Withdrawals
-from lycosa.frontier.protocol import Levels
+from lycosa.frontier.protocol import HostLine, Levels
 from lycosa.records import Waiting
 from lycosa.url.parts import host_of
 
@@ -176,6 +177,26 @@ class PackedFrontier:
     def queued(self, host: str) -> int:
         return int(table_kernels.queued_of(self._queues.c, host.encode("ascii")))
 
+    def longest(self, most: int) -> list[HostLine]:
+        rows = self._queues.store.rows()
+        queued = np.where(rows["where"] == FREE, 0, rows["queued"] + rows["back"])
+        slots = np.flatnonzero(queued)
+        if len(slots) > most:
+            slots = slots[np.argpartition(-queued[slots], most)[:most]]
+        return sorted(
+            (
+                HostLine(
+                    self._queues.name(slot),
+                    int(queued[slot]),
+                    max(float(rows[slot]["ready"]), self._floor),
+                    bool(rows[slot]["where"] == BEGUN),
+                    int(rows[slot]["tier"]),
+                )
+                for slot in slots.tolist()
+            ),
+            key=lambda row: (-row.queued, row.host),
+        )
+
     def demote(self, host: str, to: int) -> bool:
         if not 0 <= to <= 255:
             raise LocalError(f"the class of a host is 0 to 255, not {to}")
@@ -281,7 +302,7 @@ class PackedFrontier:
 
     def _load(self, pieces: Iterator[tuple[bytes, bool]], now: float) -> None:
         queues = self._queues
-        head = msgspec.msgpack.decode(next(pieces)[0], type=Head)
+        head = _decode_head(next(pieces)[0])
         if head.version != VERSION:
             raise StorageError(f"the snapshot's frontier has version {head.version}, not {VERSION}")
         if not 0 <= head.longest <= MAX_URL:
@@ -309,7 +330,7 @@ class PackedFrontier:
 
     def _load_fronts(self, piece: bytes) -> None:
         queues = self._queues
-        fronts = msgspec.msgpack.decode(piece, type=Fronts)
+        fronts = _decode_fronts(piece)
         for name, rows in fronts.items():
             slot = queues.find(name)
             if slot < 0 or not rows:
@@ -320,3 +341,11 @@ class PackedFrontier:
                 queues.make_ready(len(waiting.url))
                 self._outside.give_back(Flown(slot, level, waiting), first=False)
             host_kernels.set_back(queues.c, slot, *self._outside.of(slot)[1:])
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_head = msgspec.msgpack.Decoder(Head).decode
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_fronts = msgspec.msgpack.Decoder(Fronts).decode

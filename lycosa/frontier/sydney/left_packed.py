@@ -265,7 +265,7 @@ class PackedLeftBehind:
         if first is None:
             return
         try:
-            head = msgspec.msgpack.decode(first, type=Head)
+            head = _decode_head(first)
         except msgspec.MsgspecError as error:
             raise StorageError(f"what the snapshot left behind is not readable: {error}") from None
         if head.version != VERSION:
@@ -334,3 +334,7 @@ def _pieces(head: Head, rows: NDArray[Any], tails: NDArray[Any]) -> Iterator[byt
         yield _saved(rows[at : at + ROWS_OF_PIECE]).tobytes()
     for at in range(0, len(tails), TAILS_OF_PIECE):
         yield tails[at : at + TAILS_OF_PIECE].tobytes()
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_head = msgspec.msgpack.Decoder(Head).decode

@@ -242,7 +242,7 @@ class Calendar:
     def thaw(self, pieces: Iterable[bytes]) -> None:
         iterator = iter(pieces)
         try:
-            head = msgspec.msgpack.decode(next(iterator), type=_Head)
+            head = _decode_head(next(iterator))
         except (StopIteration, msgspec.MsgspecError) as error:
             raise StorageError(f"the snapshot's calendar is not readable: {error}") from None
         if head.version != VERSION:
@@ -415,3 +415,7 @@ def _pieces(head: _Head, entries: list[Entry]) -> Iterator[bytes]:
             piece, size = [], 0
     if piece:
         yield b"".join(piece)
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+_decode_head = msgspec.msgpack.Decoder(_Head).decode

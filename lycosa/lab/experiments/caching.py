@@ -298,7 +298,7 @@ def _figures(
     order = min(18, spots[VISITS[-1]].end + 1)
     for number, name, title in ((10, "full", "full trace"), (11, "cross", "cross sub-trace")):
         curves = []
-        for policy in ("CLOCK", "LRU", "RANDOM", "STATIC", "INFINITE"):
+        for policy in (*POLICIES, "INFINITE"):
             values = kept[name].over_time(policy, order)
             places = np.linspace(0, len(kept[name].links), len(values) + 1)[1:]
             curves.append(Curve(policy, places.tolist(), values))

@@ -1,7 +1,8 @@
 """The experiments that `lycosa lab run` knows: one module a paper, loaded when it is asked for.
 
 A module has `PAPER`, `CLAIM` and `run(web, told)`; one that draws streams of its own instead of crawling a web has
-`run_alone(urls, seed, told)`, and its web is a number of URLs.
+`run_alone(urls, seed, told)`, and its web is a number of URLs. Where a policy of one's own can stand beside the
+paper's, `policy` names the module whose `run_policy(web, policy, name, told)` does it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,16 @@ class Entry(NamedTuple):
     module: str
     paper: str
     shows: str
+    policy: str = ""
 
     def load(self) -> Any:
         return importlib.import_module(f"lycosa.lab.experiments.{self.module}")
+
+    def load_policy(self) -> Any:
+        if not self.policy:
+            able = " and ".join(entry.name for entry in EXPERIMENTS if entry.policy)
+            raise ConfigError(f"{self.name} takes no policy of your own: {able} do")
+        return importlib.import_module(f"lycosa.lab.experiments.{self.policy}")
 
 
 EXPERIMENTS = (
@@ -36,6 +44,7 @@ EXPERIMENTS = (
         "scheduling",
         "Castillo: Effective Web Crawling (2004), chapter 6",
         "which order finds important pages early? What do connections buy? Figures 6.3-6.12, Tables 6.1-6.2",
+        "scheduling_frontier",
     ),
     Entry(
         "uniqueness",
@@ -48,6 +57,7 @@ EXPERIMENTS = (
         "caching",
         "Broder, Najork, Wiener: Efficient URL Caching for World Wide Web Crawling (2003)",
         "how many links does a small cache catch, by policy, size and visits at a time? Figures 2-11",
+        "caching_policy",
     ),
     Entry(
         "distribution",

@@ -201,9 +201,11 @@ def crawl(  # type: ignore[no-untyped-def]
     """Crawl; fills `order` with pages as they came, with their times, and how many connections were open then.
 
     `how`: which order, connections, pages a connection, seconds between visits, bytes a second of the link, pages
-    between two calculations of ranks. Returns how many pages came, and how often ranks were calculated.
+    between two calculations of ranks, connections below which a batch is stopped, and the share of the link that is
+    to be filled by what open connections are predicted to bring (0: all connections are used).
+    Returns how many pages came, and how often ranks were calculated.
     """
-    kind, connections, per_visit, wait, link, between = how
+    kind, connections, per_visit, wait, link, between, halt, fill = how
     pages, number = len(starts) - 1, len(bases) - 1
     now: Any = 0.0
     key = np.zeros(pages, np.float64)
@@ -238,11 +240,16 @@ def crawl(  # type: ignore[no-untyped-def]
     found, got, places, since, besides, calculated = 0, 0, 0, 0, 0, 0
     clock = 0.0  # of transfers
     flow = 0.0  # bytes a second that the sites could send
+    measured = np.zeros(number, np.bool_)  # sites of which a page has come
+    speeds, those = 0.0, 0  # of them, summed up
+    expected = 0.0  # bytes a second that open connections are predicted to bring
+    slot_expected = np.zeros(connections, np.float64)
     fresh = np.empty(len(sources), np.int64)
     for i in range(len(sources)):
         fresh[i] = sources[i]
     # Pages to be put, the page they were found on, and the connection whose turn it is.
     new, source, turn = np.int64(len(sources)), np.int64(-1), np.int64(-1)
+    came = False  # a page, just now
     while True:
         # Pages that were found: into the heaps of their sites, or aside.
         for i in range(new):
@@ -312,14 +319,18 @@ def crawl(  # type: ignore[no-untyped-def]
                 busy[site] = False
                 free[idle] = slot
                 idle += 1
+                expected = expected - slot_expected[slot] if idle < connections else 0.0
                 ready[site] = now + wait
                 if length[site]:
                     place[site] = places
                     places += 1
                     push(wait_times, wait_sites, waiting, ready[site], site)
                     waiting += 1
-        # Ranks anew: for a batch when the last one is over, for partial every so many pages.
+        # Ranks anew: for a batch when the last one is over or stopped, for partial every so many pages.
         over = kind == BATCH and besides > 0 and idle == connections and waiting == 0 and lined == 0
+        if kind == BATCH and came and besides > 0 and connections - idle < halt and since >= between // 10:
+            over = True
+        came = False
         if over or (kind == PARTIAL and since >= between):
             if got:
                 rank_known(starts, nodes, order, got, known, found, score, other)
@@ -329,6 +340,13 @@ def crawl(  # type: ignore[no-untyped-def]
                 ranked[known[i]] = True
                 if spot[known[i]] >= 0:
                     key[known[i]] = score[known[i]]
+            for site in range(number):
+                for i in range(length[site] // 2 - 1, -1, -1):
+                    page_down(heap, spot, key, sequence, bases[site], length[site], i)
+                if length[site]:
+                    rank[site] = key[heap[bases[site]]]
+            for i in range(lined // 2 - 1, -1, -1):
+                site_down(line, where, rank, ready, place, lined, i)
             if kind == BATCH:
                 worth = np.empty(besides, np.float64)
                 for i in range(besides):
@@ -345,7 +363,9 @@ def crawl(  # type: ignore[no-untyped-def]
                     length[site] += 1
                     page_up(heap, spot, key, sequence, bases[site], length[site] - 1)
                     rank[site] = key[heap[bases[site]]]
-                    if place[site] < 0:
+                    if where[site] >= 0:
+                        site_up(line, where, rank, ready, place, where[site])
+                    elif not busy[site] and place[site] < 0:
                         ready[site] = max(ready[site], now)
                         place[site] = places
                         places += 1
@@ -357,14 +377,6 @@ def crawl(  # type: ignore[no-untyped-def]
                         aside[kept] = aside[i]
                         kept += 1
                 besides = kept
-            else:
-                for site in range(number):
-                    for i in range(length[site] // 2 - 1, -1, -1):
-                        page_down(heap, spot, key, sequence, bases[site], length[site], i)
-                    if length[site]:
-                        rank[site] = key[heap[bases[site]]]
-                for i in range(lined // 2 - 1, -1, -1):
-                    site_down(line, where, rank, ready, place, lined, i)
         # Sites whose time has come.
         while waiting and wait_times[0] <= now:
             site = pop(wait_times, wait_sites, waiting)
@@ -373,7 +385,7 @@ def crawl(  # type: ignore[no-untyped-def]
             lined += 1
             site_up(line, where, rank, ready, place, lined - 1)
         # Visits that can begin.
-        while idle and lined:
+        while idle and lined and (fill == 0.0 or expected < fill * link):
             site = line[0]
             lined -= 1
             where[site] = -1
@@ -386,6 +398,11 @@ def crawl(  # type: ignore[no-untyped-def]
             slot = free[idle]
             slot_left[slot] = per_visit
             slot_page[slot] = -1 - site
+            if measured[site]:
+                slot_expected[slot] = bandwidth[site]
+            else:
+                slot_expected[slot] = speeds / those if those else 0.0
+            expected += slot_expected[slot]
             push(answer_times, answer_slots, answering, now + latency[site], slot)
             answering += 1
         # What happens next.
@@ -411,11 +428,16 @@ def crawl(  # type: ignore[no-untyped-def]
             flow -= bandwidth[sites[page]]
             if coming == 0:
                 flow = 0.0  # without what rounding has left
+            if not measured[sites[page]]:
+                measured[sites[page]] = True
+                speeds += bandwidth[sites[page]]
+                those += 1
             order[got] = page
             times[got] = now
             active[got] = connections - idle
             got += 1
             since += 1
+            came = True
             source = page
             new = starts[page + 1] - starts[page]
             if new > len(fresh):

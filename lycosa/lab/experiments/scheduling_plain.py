@@ -24,8 +24,8 @@ class Scheduler(Protocol):
 
     def next_ready(self) -> float | None: ...
 
-    def fetched(self, page: int, idle: bool, now: float) -> None:
-        """A page came and its links were put; `idle`: no visit is under way."""
+    def fetched(self, page: int, visits: int, now: float) -> None:
+        """A page came and its links were put; so many visits are under way."""
 
 
 @dataclass
@@ -35,6 +35,7 @@ class _Connection:
     page: int | None = None
     answers: float = 0.0  # when
     work: float = 0.0  # seconds at the site's own bandwidth
+    expected: float = 0.0  # bytes a second that it is predicted to bring
 
 
 def crawl(
@@ -50,18 +51,30 @@ def crawl(
     now = 0.0
     open_: list[_Connection] = []
     came: list[tuple[int, float, int]] = []
+    measured: dict[int, float] = {}  # bandwidths of sites from which a page has come
+    expected = 0.0
+
+    def may_begin() -> bool:
+        """Whether there is a connection, and room on the link for what it is predicted to bring."""
+        return len(open_) < setting.r and not 0 < setting.fill * setting.link <= expected
+
     scheduler.put(sources, None, now)
-    scheduler.fetched(-1, True, now)
+    scheduler.fetched(-1, 0, now)
     while True:
-        while len(open_) < setting.r and (site := scheduler.begin(now)) is not None:
-            open_.append(_Connection(site, setting.c, answers=now + latency[site]))
+        while may_begin():
+            if (site := scheduler.begin(now)) is None:
+                break
+            mean = sum(measured.values()) / len(measured) if measured else 0.0
+            guess = measured.get(site, mean)
+            open_.append(_Connection(site, setting.c, answers=now + latency[site], expected=guess))
+            expected += guess
         moving = [one for one in open_ if one.page is not None]
         flow = sum(bandwidth[one.site] for one in moving)
         speed = min(1.0, setting.link / flow) if flow else 1.0
         ends = [(now + one.work / speed if one.page is not None else one.answers, one) for one in open_]
         when, which = min(ends, key=lambda end: end[0], default=(float("inf"), None))
         ready = scheduler.next_ready()
-        if ready is not None and len(open_) < setting.r and max(ready, now) <= when:
+        if ready is not None and may_begin() and max(ready, now) <= when:
             when, which = max(ready, now), None
         if when == float("inf"):
             return came
@@ -73,16 +86,18 @@ def crawl(
         done = which.page
         if done is not None:
             came.append((done, now, len(open_)))
+            measured.setdefault(which.site, bandwidth[which.site])
             scheduler.put(links[done], done, now)
         which.page = scheduler.take(which.site) if which.left else None
         if which.page is None:
             open_.remove(which)
+            expected = expected - which.expected if open_ else 0.0
             scheduler.end(which.site, now, now + setting.w)
         else:
             which.left -= 1
             which.work = sizes[which.page] / bandwidth[which.site]
         if done is not None:
-            scheduler.fetched(done, not open_, now)
+            scheduler.fetched(done, len(open_), now)
 
 
 class PlainScheduler:
@@ -187,12 +202,14 @@ class PlainScheduler:
     def next_ready(self) -> float | None:
         return min((self._ready[site] for site in self._place), default=None)
 
-    def fetched(self, page: int, idle: bool, now: float) -> None:
+    def fetched(self, page: int, visits: int, now: float) -> None:
         if page >= 0:
             self._fetched.append(page)
             self._since += 1
         kind, k = self._setting.order, self._setting.between
-        over = kind == "batch" and self._aside and idle and not self._place
+        over = kind == "batch" and self._aside and not visits and not self._place
+        if kind == "batch" and self._aside and page >= 0 and visits < self._setting.halt:
+            over = over or self._since >= k // 10
         if not over and not (kind == "partial" and self._since >= k):
             return
         self._since = 0

@@ -17,7 +17,8 @@ The orders (§6.3), each with what ranks sites and what ranks a site's pages:
     depth     the depth at which the best page was found; the same, then first found
     length    pages waiting; depth, then first found
     batch     K pages at a time, those of the best PageRank of what is known; it is calculated after each batch,
-              and nothing found meanwhile is fetched before
+              and nothing found meanwhile is fetched before. A batch may be stopped when few connections are
+              open: what it has left goes on beside the next K
     partial   PageRank of what is known, calculated every K pages; a page found since has the sum of what the
               pages that link to it give it
 
@@ -27,6 +28,7 @@ beginning.
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -56,6 +58,17 @@ class Setting(NamedTuple):
     link: float = 1e12
     between: int = 1
     """K: pages between two calculations of ranks."""
+    fill: float = 0.0
+    """Share of the link that visits are to fill: none begins while the open ones are predicted to bring that much,
+    by their sites' bandwidths once a page has come from there, and before by the mean of such sites (§6.4, after
+    Diligenti and others). 0: whatever they bring, r connections are used."""
+    stop: float = 0.0
+    """Of a batch: it ends when less than this share of the connections is open, and K/10 pages have come (§6.4)."""
+
+    @property
+    def halt(self) -> int:
+        """Open connections below which a batch is stopped."""
+        return math.ceil(self.stop * self.r)
 
 
 class Run(NamedTuple):
@@ -89,6 +102,8 @@ def simulate(
         float(setting.w),
         float(setting.link),
         max(setting.between, 1),
+        setting.halt,
+        float(setting.fill),
     )
     graph = (lists.starts, lists.nodes, web.sites, bases, sources.astype(np.int64))
     got, calculated = kernels.crawl(

@@ -23,7 +23,7 @@ used are not in the text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,10 +63,20 @@ class Web:
     """How what the source does not tell was come by."""
     recorded: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """Of a crawl, its pages as it fetched them."""
+    speeds: Floats = field(default_factory=lambda: np.empty(0))
+    """Of each of them the bytes a second at which it came; 0: it came at once."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """Of a crawl, how it went about it: order, r, c, w and between of `scheduling_sim.Setting`."""
+    urls: Sequence[str] = ()
+    """Of a crawl, those of its pages."""
 
     @property
     def pages(self) -> int:
         return self.lists.count
+
+    def url(self, page: int) -> str:
+        """The URL of a page: made up, where it has none."""
+        return self.urls[page] if self.urls else f"http://s{self.sites[page]}.test/{page}"
 
     def head(self) -> dict[str, Any]:
         """What a result says of it."""
@@ -115,8 +125,10 @@ def from_synthetic(pages: int, seed: int, told: Told) -> Web:
     return _finished(name, drawn.lists, keys, sites, homes, domains, homes, seed, known)
 
 
-def from_store(store: GraphStore, name: str, seed: int, told: Told, measured: Measured) -> Web:
-    """The link graph of a crawl, with what its log has measured."""
+def from_store(
+    store: GraphStore, name: str, seed: int, told: Told, measured: Measured, own: Mapping[str, Any]
+) -> Web:
+    """The link graph of a crawl, with what its log has measured; `own`: see `Web`."""
     told("reading the graph")
     lists = store.graph("out").csr()
     if not lists.count:
@@ -135,12 +147,13 @@ def from_store(store: GraphStore, name: str, seed: int, told: Told, measured: Me
     }
     start = seeds if len(seeds) else homes
     web = _finished(name, lists, keys, sites, homes, store.facts.domains, start, seed, known)
-    return replace(web, recorded=_note(web, urls, measured))
+    recorded, speeds = _note(web, urls, measured)
+    return replace(web, recorded=recorded, speeds=speeds, urls=urls, own=own)
 
 
-def _note(web: Web, urls: list[str], measured: Measured) -> Ints:
-    """Put what was measured in place of what was drawn; the pages in the order in which they were fetched."""
-    fetched: list[tuple[int, int]] = []
+def _note(web: Web, urls: list[str], measured: Measured) -> tuple[Ints, Floats]:
+    """Put what was measured in place of what was drawn; the pages as they were fetched, and how fast."""
+    fetched: list[tuple[int, int, float]] = []
     waits: dict[int, list[float]] = {}
     speeds: dict[int, list[float]] = {}
     for page, url in enumerate(urls):
@@ -148,7 +161,7 @@ def _note(web: Web, urls: list[str], measured: Measured) -> Ints:
         if found is None:
             continue
         size, first, total, at = found
-        fetched.append((at, page))
+        fetched.append((at, page, size / (total - first) if total > first else 0.0))
         web.sizes[page] = max(size, 1)
         site = int(web.sites[page])
         waits.setdefault(site, []).append(first)
@@ -158,7 +171,8 @@ def _note(web: Web, urls: list[str], measured: Measured) -> Ints:
         web.latency[site] = float(np.median(values))
     for site, values in speeds.items():
         web.bandwidth[site] = float(np.median(values))
-    return np.array([page for _, page in sorted(fetched)], np.int64)
+    fetched.sort()
+    return np.array([page for _, page, _ in fetched], np.int64), np.array([speed for _, _, speed in fetched])
 
 
 def number_keys(count: int, seed: int) -> Keys:

@@ -78,6 +78,7 @@ class Only(StrEnum):
     NOFOLLOW_OURS = "nofollow-ours"  # ... or are not called lycosa
     SITEMAPS = "sitemaps"  # only those that read the sitemaps which robots.txt names
     REQUISITES = "requisites"  # only those that fetch what a page embeds
+    RENDERED = "rendered"  # only those that run a page's scripts
     NOT_A_LINK = "not-a-link"  # nobody should: it only looks like a link
     OUTSIDE = "outside"  # not of this web
     EITHER_WAY = "either-way"  # both are right

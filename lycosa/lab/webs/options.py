@@ -52,6 +52,8 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Calendars, session ids and ever-deeper paths. They have no end: bound the crawl."""
     every_trap: bool = False
     """Besides: hosts in paths, escaped ampersands, repeated parameters, answers for anything, facets, farms."""
+    scripts: bool = False
+    """Pages whose text and links scripts make: for crawlers that render."""
     outside: bool = False
     """A few links that leave this web, to names under .invalid."""
     scheme: Literal["http", "https"] = "http"

@@ -103,7 +103,7 @@ def draw_plan(options: WebOptions) -> Plan:
     names = _names(options)
     places: list[list[str]] = [[] for _ in range(options.hosts)]
     open_hosts = [k for k in range(1, options.hosts) if roles[k] == ""]
-    wanted = [name for name in SECTIONS if options.has(name)]
+    wanted = [name for name in SECTIONS if options.has(name)] + ["scripts"] * options.scripts
     if open_hosts:
         repeats = max(1, options.hosts // 10 // max(1, len(wanted)))
         for number in range(repeats):

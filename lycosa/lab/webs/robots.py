@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from lycosa.lab.webs.answers import Answer, Expected, Only, Request, leaf
+from lycosa.lab.webs.sections import scripts
 from lycosa.lab.webs.sheet import Sheet
 
 LIMIT = 500 * 1024
@@ -58,8 +59,9 @@ def _empty(sheet: Sheet) -> Answer:
 
 
 def _plain(sheet: Sheet) -> Answer:
-    """The file of hosts without a role: everything is allowed."""
-    return _text("User-agent: *\nDisallow:\n")
+    """The file of hosts without a role: everything is allowed, but for data of scripts."""
+    closed = f" {scripts.CLOSED}" if "scripts" in sheet.place.host.sections else ""
+    return _text(f"User-agent: *\nDisallow:{closed}\n")
 
 
 def _disallow(sheet: Sheet) -> Answer:

@@ -422,6 +422,7 @@ class _Connection(asyncio.Protocol):
         self._next()
 
     def _send(self, wire: bytes, body: bytes, answer: Answer, access: Access, keep: bool) -> None:
+        access = self._ending(access)
         sending = answer.sending
         if sending is Sending.RESET:
             sock = self._transport.get_extra_info("socket")
@@ -447,6 +448,7 @@ class _Connection(asyncio.Protocol):
 
     def _dribble(self, parts: list[bytes], access: Access, keep: bool) -> None:
         if parts:
+            access = self._ending(access)
             self._transport.write(parts[0])
             self._timer = self._loop.call_later(PAUSE, self._dribble, parts[1:], access, keep)
             return
@@ -454,8 +456,13 @@ class _Connection(asyncio.Protocol):
         self._done(access, keep)
         self._next()
 
+    def _ending(self, access: Access) -> Access:
+        """An answer whose last byte is written now. The clock is read before: once it is written the asker's wait
+        has begun, and the system may well let the asker run before we come to look."""
+        return access._replace(end=self._server.clock.monotonic())
+
     def _done(self, access: Access, keep: bool) -> None:
         self._used = self._loop.time()
-        self._server.log.add(access._replace(end=self._server.clock.monotonic()))
+        self._server.log.add(access)
         if not keep or self._last:
             self._transport.close()

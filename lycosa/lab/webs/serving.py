@@ -30,8 +30,9 @@ from lycosa.lab.webs.options import WebOptions
 from lycosa.lab.webs.server import WebServer
 from lycosa.lab.webs.web import Web
 
-READY_SECONDS = 60.0
-STOP_SECONDS = 10.0
+READY_SECONDS = 120.0
+STOP_SECONDS = 120.0
+"""For its end and for writing the log, which is lost if it is killed: on however busy a machine."""
 
 
 class Served:

@@ -7,7 +7,7 @@ seeds
 - obeys robots.txt as the agent `lycosa` (RFC 9309; 5xx and unreachable files forbid the whole
   site);
 - does not follow nofollow links, reads the sitemaps that robots files name, and fetches no
-  requisites;
+  requisites and runs no scripts;
 - follows at most ten redirects in a row: a URL to which ten led is fetched, one to which eleven led
   is not;
 - makes three attempts where an attempt fails (no answer, 429, 503);
@@ -57,6 +57,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nofollow is honoured."""
     sitemaps: bool = True
     requisites: bool = False
+    render: bool = False
+    """Whether pages that are empty without their scripts are rendered."""
     redirects: int = 10
     attempts: int = 3
     site_pages: int = 0
@@ -108,6 +110,8 @@ def _forbidden(only: Only, policy: Policy) -> bool:
             return not (policy.sitemaps and policy.robots)
         case Only.REQUISITES:
             return not policy.requisites
+        case Only.RENDERED:
+            return not policy.render
         case _:
             return False
 

@@ -29,6 +29,7 @@ from lycosa.lab.webs.sections import (
     hrefs,
     packing,
     redirects,
+    scripts,
     sitemaps,
     statuses,
     traps,
@@ -49,6 +50,7 @@ WRITERS: dict[str, Callable[[Sheet], None]] = {
     "directives": directives.write,
     "sitemaps": sitemaps.write,
     "copies": copies.write,
+    "scripts": scripts.write,
 }
 
 _ASSETS: dict[str, Answer] = {
@@ -180,6 +182,8 @@ class Web:
         for n, path in enumerate(paths):
             homes = [f"{origin}/" for origin in self.origins[n * PER_DIRECTORY : (n + 1) * PER_DIRECTORY]]
             sheet.put(path, leaf(f"hosts, part {n}", *homes))
+        if self.options.scripts:
+            scripts.write_shared(sheet)
         known = {f"/landing/{host.number}.html" for host in self.hosts if "redirects" in host.sections}
         sheet.folders.append(
             (

@@ -13,7 +13,7 @@ from lycosa.cluster.storage import DirectoryStorage, Storage
 from lycosa.cluster.storage.jetstream import JetStreamStorage
 from lycosa.cluster.storage.s3 import S3Place, S3Storage
 from lycosa.engine.nats.connection import ConnectionOptions
-from lycosa.engine.nats.server import Servers
+from lycosa.lab.nats_servers import Servers
 from tests.cluster.storage.s3_server import ENVIRON, S3Server, s3_server
 
 KINDS = ("directory", "s3", "nats")

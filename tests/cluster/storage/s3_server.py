@@ -53,7 +53,7 @@ class S3Server:
         self._meta = f"sqlite3://{root}/meta.db?_journal=WAL&_sync=0"
         made = [self._binary, "format", self._meta, "files", "--storage", "file", "--bucket", f"{root}/data/"]
         subprocess.run(
-            [*made, "--trash-days", "0", "--no-agent"], check=True, capture_output=True, timeout=60
+            [*made, "--trash-days", "0", "--no-agent"], check=True, capture_output=True, timeout=170
         )
 
     @property
@@ -79,7 +79,7 @@ class S3Server:
                     "MINIO_ROOT_PASSWORD": SECRET,
                 },
             )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while not self._answers():
             assert self._process.poll() is None and time.monotonic() < end, self.log
             time.sleep(0.05)
@@ -169,7 +169,7 @@ class FaultyS3:
 
     def _pass_on(self, request: BaseHTTPRequestHandler, behind: S3Server) -> None:
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
-        connection = http.client.HTTPConnection("127.0.0.1", behind.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", behind.port, timeout=240)
         connection.putrequest(request.command, request.path, skip_host=True, skip_accept_encoding=True)
         for name, value in request.headers.items():
             connection.putheader(name, value)

@@ -11,8 +11,8 @@ from nats.aio.client import Client
 from lycosa.cluster.storage import Away, Missing
 from lycosa.cluster.storage.jetstream import CHUNK, JetStreamStorage
 from lycosa.engine.nats.connection import ConnectionOptions
-from lycosa.engine.nats.server import Servers
 from lycosa.errors import ConfigError, DiskFullError, StorageError
+from lycosa.lab.nats_servers import Servers
 
 _number = iter(range(1 << 20))
 

@@ -15,8 +15,8 @@ from nats.aio.client import Client
 from lycosa.engine.nats import connection
 from lycosa.engine.nats.connection import ConnectionOptions, connect, read_credentials, seed_key, signer
 from lycosa.engine.nats.names import Names
-from lycosa.engine.nats.server import Access, Servers, Tls, configuration, free_ports
 from lycosa.errors import ConfigError
+from lycosa.lab.nats_servers import Access, Servers, Tls, configuration, free_ports
 from tests.servers import demand_binary
 
 

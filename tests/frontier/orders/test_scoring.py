@@ -101,12 +101,12 @@ def test_a_scorer_that_fails_does_not_end_the_crawl() -> None:
 
     order = scored(DepthOrder(), score, [NEWS])
     assert isinstance(order, ScoredOrder)
+    told: list[str] = []
+    order.told = told.append
     assert order.levels([page(name, 4) for name in "abcdefg"], None) == [4] * 6 + [0]
     assert order.failed == 6
     assert level(order, page("news/a", 40)) == 10  # boosts still count
-    assert order.last_error == "KeyError: 'no\\nsuch word' (http://a.test/news/a)"
-    level(order, page("b"))
-    assert order.last_error == "TypeError: '0.5' is not a number from 0 to 1 (http://a.test/b)"
+    assert told == ["the scorer failed: KeyError: 'no\\nsuch word' (http://a.test/a)"], "the first one"
 
 
 def test_a_stop_is_not_a_failure() -> None:

@@ -1,0 +1,82 @@
+"""Every experiment of the lab at its full size, one after the other: what docs/reproduction.md is made of.
+
+    python benchmarks/papers.py results/ --graph cnr-2000          all of it
+    python benchmarks/papers.py results/ --only caching            some of it
+    lycosa lab report results/ --to report.md                      the tables; without --to a page with the figures
+
+A result that is there already is not made again, so a run that was stopped goes on. Each line says what was run,
+its CPU, its peak of memory and the load of the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SIZES = {
+    "sydney": ("graph", "10M"),
+    "scheduling": ("graph", "1M"),
+    "uniqueness": ("35M",),
+    "caching": ("graph", "10M"),
+    "distribution": ("graph", "10M"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path, help="where results are kept")
+    parser.add_argument("--graph", type=Path, help="a BV graph for those that take one")
+    parser.add_argument("--only", choices=sorted(SIZES), action="append", help="these experiments alone")
+    args = parser.parse_args()
+    args.results.mkdir(parents=True, exist_ok=True)
+    for name in args.only or SIZES:
+        for size in SIZES[name]:
+            if size == "graph" and args.graph is None:
+                continue
+            mark = args.results / f".{name}.{size}"
+            if not mark.exists():
+                run(name, size, args.graph, args.results)
+                mark.touch()
+
+
+def run(name: str, size: str, graph: Path | None, results: Path) -> None:
+    """One experiment in a process of its own."""
+    on = ["--graph", str(graph)] if size == "graph" else ["--synthetic", size]
+    command = [
+        sys.executable,
+        "-m",
+        "lycosa.cli.main",
+        "lab",
+        "run",
+        name,
+        *on,
+        "--keep",
+        str(results),
+        "--json",
+    ]
+    began = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    code = process.returncode = os.waitstatus_to_exitcode(status)
+    row = {
+        "experiment": name,
+        "on": on[1],
+        "cpu": round(used.ru_utime + used.ru_stime, 1),
+        "wall": round(time.monotonic() - began, 1),
+        "peak_gb": round(used.ru_maxrss / 1e6, 2),
+        "load": os.getloadavg()[0],
+    }
+    print(json.dumps(row), flush=True)
+    if code:
+        raise SystemExit(f"{name} ended with {code}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,425 @@
+"""The search index's speed: from WARC to a committed index, by part, beside bare tantivy; and queries.
+
+    python -m benchmarks.search_speed DIRECTORY ... [--pages 100000] [--synthetic 5000000] [--write]
+
+DIRECTORY: with HTML files, such as unpacked documentation packages. `--write` replaces the tables of
+docs/benchmarks/search.md.
+
+**Indexing.** The files become a crawl's directory (log with links, WARC), as a crawl of them writes it; `lycosa
+index` of it is measured in CPU time of all threads, tantivy's included: what one core would take, on a machine that
+others use, too. The parts are exclusive of each other. Bare tantivy is given the same pages' texts, extracted
+before: url (one term), title and body through its English stemmer, with positions, url and title stored; one
+thread, one commit.
+
+**Queries.** Of one, two and three words that are neighbours in titles of the pages, drawn by a fixed seed; each is
+asked once, with ten results and their snippets, of the pages spread over 1, 4 and 16 shards by a hash of their ids.
+Times are the wall clock's, in one process, without the kept answers; CPU is beside them. **Synthetic** pages are
+twenty words drawn from 100,000, of five letters each, by Zipf's law.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tantivy
+
+from lycosa.archive.writer import Archive, ArchiveOptions
+from lycosa.ask import indexing as indexing_module
+from lycosa.ask.indexing import Indexing, shard_path
+from lycosa.ask.reading import CrawlReader
+from lycosa.clock import SystemClock
+from lycosa.crawl import manifest as manifests
+from lycosa.files import DiskFiles
+from lycosa.index import writer as writer_module
+from lycosa.index.reader import ShardReader
+from lycosa.index.schema import Page
+from lycosa.index.search import Asked, Search
+from lycosa.index.snippets import finder, snippet
+from lycosa.index.writer import ShardWriter
+from lycosa.log.log import Log
+from lycosa.page.fingerprint import digest
+from lycosa.page.registry import read_page
+from lycosa.records import Fetched, Link, LinkKind, Links, Timing
+from lycosa.url.canonical import canonicalise
+
+DOC = Path(__file__).resolve().parent.parent / "docs/benchmarks/search.md"
+BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
+SHARDS = (1, 4, 16)
+QUERIES = 200
+WORDS = 100_000
+
+
+# -- a crawl of files
+
+
+def files_of(directories: Iterable[Path], most: int) -> list[Path]:
+    found = sorted(path for directory in directories for path in directory.rglob("*.html") if path.is_file())
+    random.Random(1).shuffle(found)
+    return found[:most]
+
+
+def crawled(paths: list[Path], into: Path) -> int:
+    """Write files as a crawl of one shard would; bytes of HTML."""
+    files = DiskFiles(into)
+    manifests.create(files, 1_700_000_000_000, 1, hash_seed=5)
+    log = Log(files.within(f"{manifests.shard_directory(0)}/log"), 64 << 20)
+    archive = Archive(files.within("archive"), ArchiveOptions(), SystemClock(), crawl="speed")
+    size = 0
+    for number, path in enumerate(paths):
+        body = path.read_bytes()
+        size += len(body)
+        url = canonicalise(f"http://docs.test{path}") or ""
+        page = read_page(body, "text/html", url)
+        links = []
+        for href, kind, text in zip(page.hrefs, page.kinds, page.texts, strict=True):
+            target = canonicalise(href, url)
+            if target is not None and kind & 0x7F == LinkKind.ANCHOR:
+                links.append(Link(target, LinkKind.ANCHOR, False, text))
+        stored = archive.store(
+            url=url,
+            at=1_700_000_000_000 + number,
+            request_head=b"GET / HTTP/1.1\r\nHost: docs.test\r\n\r\n",
+            head=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+            body=body,
+        )
+        log.append(
+            Fetched(
+                at=1_700_000_000_000 + number,
+                url=url,
+                depth=1,
+                hops=0,
+                attempt=0,
+                status=200,
+                type=page.type,
+                charset=page.charset,
+                size=len(body),
+                length=len(body),
+                digest=digest(body),
+                timing=Timing(),
+                address="",
+                links=Links.pack(links),
+                title=page.title,
+                stored=stored,
+            )
+        )
+        if not number % 500:
+            archive.sync()
+            log.commit()
+    archive.close()
+    log.commit()
+    log.close()
+    return size
+
+
+# -- indexing, by part
+
+
+class Parts:
+    """CPU seconds of functions, each without those of others that it calls."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._stack: list[float] = []
+
+    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **more: Any) -> Any:
+            begun = time.thread_time()
+            self._stack.append(0.0)
+            try:
+                return function(*args, **more)
+            finally:
+                took = time.thread_time() - begun
+                inner = self._stack.pop()
+                self.seconds[name] = self.seconds.get(name, 0.0) + took - inner
+                if self._stack:
+                    self._stack[-1] += took
+
+        return call
+
+    @contextlib.contextmanager
+    def patched(self, places: dict[str, tuple[Any, str]]) -> Iterator[None]:
+        kept = {name: getattr(*place) for name, place in places.items()}
+        for name, (owner, attribute) in places.items():
+            setattr(owner, attribute, self.timed(name, kept[name]))
+        try:
+            yield
+        finally:
+            for name, (owner, attribute) in places.items():
+                setattr(owner, attribute, kept[name])
+
+
+PARTS: dict[str, tuple[Any, str]] = {
+    "anchor texts": (Indexing, "_gather"),
+    "bodies from the archive": (indexing_module, "body_of"),
+    "main text and language": (indexing_module, "read_text"),
+    "sketch": (indexing_module, "sketch"),
+    "terms and document": (writer_module, "document"),
+    "is it there": (ShardWriter, "find"),
+    "handed to tantivy": (ShardWriter, "put"),
+    "commits": (ShardWriter, "commit"),
+}
+
+
+def index_rows(crawl: Path, count: int, size: int) -> tuple[list[str], list[Page]]:
+    """Rows of the table of indexing, and the pages."""
+    parts = Parts()
+    reader = CrawlReader(crawl)
+    begun = time.process_time()
+    here = time.thread_time()
+    with parts.patched(PARTS), Indexing(reader) as indexing:
+        indexing.round()
+    total, own = time.process_time() - begun, time.thread_time() - here
+    begun = time.process_time()
+    pages = pages_of(crawl)
+    bare = bare_tantivy(pages)
+    mega = size / 1e6
+    rows = [
+        "| | CPU s | ms a page | pages/s | MB of HTML/s |",
+        "|---|---|---|---|---|",
+        row("lycosa index, in all", total, count, mega),
+    ]
+    for name, seconds in sorted(parts.seconds.items(), key=lambda pair: -pair[1]):
+        rows.append(row(f"– {name}", seconds, count, mega))
+    rows.append(row("– the rest of its thread", own - sum(parts.seconds.values()), count, mega))
+    rows.append(row("– tantivy's threads", total - own, count, mega))
+    rows.append(row("bare tantivy, text given", bare, count, mega))
+    rows.append(row("lycosa index without main text and archive", total - _given(parts), count, mega))
+    return rows, pages
+
+
+def _given(parts: Parts) -> float:
+    """What bare tantivy was given."""
+    return sum(parts.seconds.get(name, 0.0) for name in ("bodies from the archive", "main text and language"))
+
+
+def row(name: str, seconds: float, count: int, mega: float) -> str:
+    seconds = max(seconds, 1e-9)
+    speed = f"{count / seconds:,.0f} | {mega / seconds:,.1f}"
+    return f"| {name} | {seconds:.2f} | {1000 * seconds / count:.3f} | {speed} |"
+
+
+def pages_of(crawl: Path) -> list[Page]:
+    reader = ShardReader(shard_path(crawl, 0), 0)
+    return list(reader.with_term("kind", "page", 1_000_000))
+
+
+def bare_tantivy(pages: list[Page]) -> float:
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("url", stored=True, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("title", stored=True, tokenizer_name="en_stem", index_option="position")
+    builder.add_text_field("body", tokenizer_name="en_stem", index_option="position")
+    with tempfile.TemporaryDirectory(prefix="lycosa-speed-") as scratch:
+        index = tantivy.Index(builder.build(), scratch)
+        begun = time.process_time()
+        writer = index.writer(48 << 20, 1)
+        for page in pages:
+            writer.add_document(tantivy.Document(url=page.url, title=page.title, body=page.text))
+        writer.commit()
+        writer.wait_merging_threads()
+        return time.process_time() - begun
+
+
+# -- queries
+
+
+def spread(pages: Iterable[Page], shards: int, into: Path) -> list[ShardReader]:
+    writers = [ShardWriter(into / f"{shard:02d}", "speed") for shard in range(shards)]
+    for page in pages:
+        writer = writers[(page.id * 0x9E3779B97F4A7C15 >> 40) % shards]
+        writer.put(page)
+        if writer.due:
+            writer.commit([0, 0, 0])
+    for writer in writers:
+        writer.commit([0, 0, 0])
+        writer.close()
+    return [ShardReader(into / f"{shard:02d}", shard) for shard in range(shards)]
+
+
+def drawn(titles: list[str], count: int = QUERIES) -> list[str]:
+    draw = random.Random(2)
+    found = []
+    words = [[word for word in title.split() if word.isalnum() and len(word) > 2] for title in titles]
+    words = [row for row in words if row]
+    while len(found) < count and words:
+        row = draw.choice(words)
+        start, size = draw.randrange(len(row)), draw.choice((1, 2, 3))
+        found.append(" ".join(row[start : start + size]))
+    return found
+
+
+def query_row(label: str, readers: list[ShardReader], queries: list[str]) -> str:
+    search = Search(readers)
+    for text in queries[:20]:
+        search.search(text, Asked(count=9))  # not the answer that is asked for below
+    wall, cpu = [], []
+    for text in dict.fromkeys(queries):
+        begun, here = time.perf_counter(), time.process_time()
+        search.search(text)
+        wall.append(1000 * (time.perf_counter() - begun))
+        cpu.append(1000 * (time.process_time() - here))
+    return (
+        f"| {label} | {at(wall, 0.5):.1f} | {at(wall, 0.99):.1f} | {at(cpu, 0.5):.1f} | {at(cpu, 0.99):.1f} |"
+    )
+
+
+def at(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+
+def snippet_row(readers: list[ShardReader], queries: list[str]) -> str:
+    """Ten snippets, alone."""
+    search = Search(readers)
+    took = []
+    for text in queries[:100]:
+        answer = search.search(text)
+        pages = [page for row in answer.results if (page := search.page(row.url)) is not None]
+        if len(pages) < 10:
+            continue
+        terms = {
+            term for clause in search.broker(Asked()).plan(_parsed(text)).scored for term in clause.terms
+        }
+        begun = time.thread_time()
+        found = finder(terms)
+        for page in pages:
+            snippet(page.text, terms, page.language or "en", found, page.title)
+        took.append(1000 * (time.thread_time() - begun))
+    if not took:
+        return "Ten snippets: too few pages matched to say."
+    return (
+        f"Ten snippets take {statistics.median(took):.2f} ms of CPU at the median, {at(took, 0.99):.2f} at the 99th"
+        f" percentile, of {len(took)} queries with ten results."
+    )
+
+
+def _parsed(text: str) -> Any:
+    from lycosa.index.query import parse
+
+    return parse(text)
+
+
+def word(number: int) -> str:
+    """One of the words, the most frequent first."""
+    mixed = (number + 1) * 7_368_787 % 26**5
+    return "".join(chr(97 + mixed // 26**at % 26) for at in range(5))
+
+
+def synthetic(count: int) -> Iterator[Page]:
+    draw = np.random.default_rng(3)
+    vocabulary = [word(number) for number in range(WORDS)]
+    share = 1.0 / np.arange(1, WORDS + 1)
+    edges = np.cumsum(share / share.sum())
+    for first in range(0, count, 10_000):
+        size = min(10_000, count - first)
+        drawn_words = np.minimum(np.searchsorted(edges, draw.random((size, 20))), WORDS - 1)
+        for number, row_words in enumerate(drawn_words.tolist(), first + 1):
+            words = [vocabulary[each] for each in row_words]
+            url = f"http://{number % 997}.test/{number}"
+            yield Page(
+                number,
+                url,
+                f"{number % 997}.test",
+                " ".join(words[:4]),
+                "",
+                " ".join(words),
+                language="en",
+                at=number,
+            )
+
+
+def synthetic_rows(count: int, scratch: Path) -> list[str]:
+    begun = time.process_time()
+    readers = spread(synthetic(count), 4, scratch)
+    took = time.process_time() - begun
+    draw = random.Random(4)
+    titles = [" ".join(word(int(WORDS ** draw.random())) for _ in range(4)) for _ in range(QUERIES)]
+    return [
+        f"{count:,} pages of twenty words in 4 shards: {count / took:,.0f} pages a second of CPU time,"
+        " making them up included.",
+        "",
+        "| | p50 ms | p99 ms | CPU p50 | CPU p99 |",
+        "|---|---|---|---|---|",
+        query_row(f"{count:,} short pages, 4 shards", readers, drawn(titles)),
+    ]
+
+
+# -- all of it
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("directories", nargs="+", type=Path)
+    parser.add_argument("--pages", type=int, default=100_000)
+    parser.add_argument("--synthetic", type=int, default=5_000_000)
+    parser.add_argument("--scratch", type=Path, help="where the indexes are made (a temporary directory)")
+    parser.add_argument("--write", action="store_true", help=f"replace the tables of {DOC.name}")
+    args = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="lycosa-speed-", dir=args.scratch))
+    try:
+        lines = tables(args.directories, args.pages, args.synthetic, scratch)
+    finally:
+        shutil.rmtree(scratch)
+    text = "\n".join(lines)
+    print(text)
+    if args.write:
+        head, _, rest = DOC.read_text().partition(BEGIN)
+        DOC.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
+    return 0
+
+
+def tables(directories: list[Path], most: int, short: int, scratch: Path) -> list[str]:
+    paths = files_of(directories, most)
+    said(f"{len(paths):,} files")
+    size = crawled(paths, scratch / "warm")
+    with Indexing(CrawlReader(scratch / "warm")) as indexing:  # everything is compiled and in the page cache
+        indexing.round()
+    shutil.copytree(scratch / "warm", scratch / "crawl", ignore=shutil.ignore_patterns("index"))
+    said("indexing")
+    rows, pages = index_rows(scratch / "crawl", len(paths), size)
+    load = os.getloadavg()[0]
+    lines = [
+        f"{len(paths):,} pages, {size / 1e6:,.0f} MB of HTML,"
+        f" {sum(len(page.text) for page in pages) / 1e6:,.0f} MB of text,"
+        f" {len(pages):,} of them with contents of their own; {os.cpu_count()} cores, load {load:.1f}.",
+        "",
+        *rows,
+        "",
+    ]
+    queries = drawn([page.title for page in pages])
+    lines += ["| | p50 ms | p99 ms | CPU p50 | CPU p99 |", "|---|---|---|---|---|"]
+    readers: list[ShardReader] = []
+    for shards in SHARDS:
+        said(f"queries of {shards} shards")
+        readers = spread(pages, shards, scratch / f"spread-{shards}")
+        lines.append(query_row(f"{len(pages):,} pages, {counted(shards)}", readers, queries))
+    lines += ["", snippet_row(readers, queries)]
+    if short:
+        said("synthetic pages")
+        lines += ["", *synthetic_rows(short, scratch / "short")]
+    return lines
+
+
+def counted(shards: int) -> str:
+    return f"{shards} shard{'s' * (shards > 1)}"
+
+
+def said(text: str) -> None:
+    print(f"search_speed: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

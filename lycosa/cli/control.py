@@ -1,0 +1,54 @@
+"""`lycosa control`: have a running crawl pause, go on or stop, give it seeds, change its options, steer sites.
+
+The act is left in the crawl's directory and taken up by the process that crawls, within a second; the command waits
+for its answer. If nobody crawls, it waits for the next start. Every act is in the log, with who did it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lycosa.cli.amounts import duration
+from lycosa.cli.streams import printable
+
+HELP = "pause, continue, stop or change a crawl while it runs"
+EPILOG = """\
+acts:
+  pause                  no more visits begin; also after a restart
+  go-on                  after a pause
+  stop                   the run ends cleanly; the same command resumes
+  seed URL ...           more seeds
+  set KEY=VALUE ...      other options: limits.*, scope.*, follow.*, politeness.*, retry.*, visits, horizon
+  site HOST hold         no visit of the host begins until it is released
+  site HOST block        none of its URLs is fetched until it is released
+  site HOST boost        it is visited before all others, whenever it is ready
+  site HOST release      none of these
+  site HOST budget N     at most N pages of each of its sites; 0: no such limit
+
+examples:
+  lycosa control crawls/example pause
+  lycosa control crawls/example set limits.pages=50000 politeness.wait=2
+  lycosa control crawls/example site www.example.org hold
+
+exit code: 0 done, or kept for the next start; 2 it cannot be done.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "lycosa control DIR ACT [WORD ...] [option ...]"
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
+    parser.add_argument("act", metavar="ACT", help="see below")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="what the act takes")
+    parser.add_argument("--who", default="", metavar="NAME", help="goes into the log (default: user@machine)")
+    parser.add_argument(
+        "--wait", type=duration, default=30.0, metavar="TIME", help="for an answer of the crawl (30s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from lycosa.crawl.steering import Steering
+
+    said = Steering(args.directory, who=args.who, patience=args.wait).act(args.act, *args.words)
+    print(printable(f"{' '.join((args.act, *args.words[:3]))}: {said}"))
+    return 0

@@ -1,0 +1,118 @@
+"""What the agents of one machine say, and the status of one crawl that it makes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from lycosa.cluster.control import Report, State
+from lycosa.cluster.process import METERS, TOLD, Metered, name_of
+from lycosa.crawl.ahead import MOST
+from lycosa.crawl.config import Options
+from lycosa.crawl.status import AgentLine, Reporter, Status
+from lycosa.engine.protocol import Engine, Entry, Unavailable, got
+
+_METERS = 1.0
+_LEAST = frozenset(("frontier.next_due",))
+"""Meters of which the crawl's is the smallest that is not 0; of all others it is the sum."""
+
+
+def merged_meters(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The meters of several agents, by name."""
+    found: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            if name in _LEAST:
+                found[name] = min(value, found.get(name) or value) if value else found.get(name, 0.0)
+            else:
+                found[name] = found.get(name, 0.0) + value
+    return dict(sorted(found.items()))
+
+
+class TeamReports:
+    """Follows what agents say through the engine."""
+
+    def __init__(
+        self, agents: int, told: Callable[[str], None], changed: Callable[[], None], before: Status | None
+    ) -> None:
+        """`changed` hears of news; `before`: how an agent that was alone left the crawl, in this same run."""
+        self._told = told
+        self._changed = changed
+        self.shards: dict[int, Report] = {}
+        self.state = State()
+        self.reporter = Reporter(0, before)
+        self._said = [Metered(0, {}) for _ in range(agents)]
+        self.leaving = False
+        """Agents hand their shards over: what is counted of these must not be taken back."""
+
+    # -- what comes
+
+    async def answer(self, engine: Engine) -> None:
+        got(await engine.requests.answer(TOLD, self._heard))
+
+    def _heard(self, data: bytes) -> None:
+        number, text = msgspec.json.decode(data, type=tuple[int, str])
+        self._told(f"agent {number}: {text}")
+
+    async def follow(self, engine: Engine, gone: asyncio.Event, pattern: str) -> None:
+        """Until the engine is gone."""
+        watch = engine.bucket.watch(pattern)
+        while not gone.is_set():
+            entries = await watch.next(1.0)
+            for entry in [] if isinstance(entries, Unavailable) else entries:
+                self.note(entry)
+                self._changed()
+
+    def note(self, entry: Entry) -> None:
+        """What a key holds: a report on a shard, or the state of the crawl."""
+        if entry.key == "state":
+            self.state = msgspec.json.decode(entry.value or b"{}", type=State)
+        elif entry.value is not None:
+            report = msgspec.json.decode(entry.value, type=Report)
+            self.shards[report.shard] = report
+
+    async def ask_meters(self, engine: Engine, gone: asyncio.Event) -> None:
+        """Every second, until the engine is gone."""
+        while not gone.is_set():
+            await asyncio.gather(*(self._ask(engine, number) for number in range(len(self._said))))
+            await asyncio.sleep(_METERS)
+
+    async def _ask(self, engine: Engine, number: int) -> None:
+        answer = await engine.requests.ask(f"{METERS}.{name_of(number)}", b"", 1.0)
+        if isinstance(answer, Unavailable):
+            return
+        said = msgspec.json.decode(answer, type=Metered)
+        if self.leaving:
+            before = self._said[number].meters
+            said.meters = {name: max(value, before.get(name, 0.0)) for name, value in said.meters.items()}
+        self._said[number] = said
+
+    # -- what it makes
+
+    def has_since(self, number: int, at: float) -> bool:
+        """Whether an agent has said anything of a shard since a time."""
+        name = name_of(number)
+        return any(report.agent == name and report.totals.at >= at for report in self.shards.values())
+
+    def read_meters(self) -> dict[str, float]:
+        return merged_meters([said.meters for said in self._said])
+
+    def status(self, state: str, options: Options, pids: Sequence[int]) -> Status:
+        """All agents as one crawl."""
+        names = {name_of(number): str(number) for number in range(len(self._said))}
+        shards = {n: (names.get(row.agent, ""), row.totals) for n, row in self.shards.items()}
+        agents = [
+            AgentLine(
+                agent=str(number),
+                pid=pids[number],
+                rss=said.rss,
+                visits=int(said.meters.get("visits.active", 0)),
+                cpu=round(said.meters.get("agent.cpu", 0.0), 1),
+            )
+            for number, said in enumerate(self._said)
+        ]
+        rows = [row for said in self._said for row in said.ahead]
+        ahead = sorted(rows, key=lambda row: (-row.queued, row.host))[:MOST]
+        return self.reporter.status(state, shards, self.read_meters(), options, ahead, agents)

@@ -1,0 +1,383 @@
+"""Importing: what other programs fetched, as records of a crawl's log, so that the crawl begins where they ended.
+
+    with Importer(files, clock) as importer:
+        importer.warc(path)        pages with their bodies and links: as if this crawl had fetched them
+        importer.cdx(path)         pages that are known as fetched, without body and links
+        importer.urls(lines)       URLs to be fetched, as seeds are
+        await importer.fetched(waiting, response, at)       an answer that another program has just got
+
+A page becomes the Fetched that the crawl itself would have logged: it is read by the same parsers (`harvest`), its
+exchange is stored in the crawl's own archive, and its record goes to the log of its shard. All folds (seen,
+frontier, links between shards) come from the logs, at the next start of the crawl. Depth is that of a seed, 0.
+
+A crawl that is new begins with options of nobody: its next run brings its own, and whatever of the imported links
+is in their scope is then found by the pass over the log that follows any change of scope.
+
+**Once.** Archive bytes are durable before the records that name them. A page that the logs had before is passed
+over, so after a kill the same command goes on; several captures of one URL within one import are fetches of it.
+
+Answers that another program hands over as they come (`fetched`) are fetches all of them, of pages that were there
+before, too; `commit` makes them durable, and `recover` first cuts off what an earlier process left behind its last
+commit.
+
+What is left out of imports: records that are no answers (requests, metadata, dns), robots.txt, what is no URL of
+the web. A revisit record has no body: its URL is known as fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from lycosa.archive.foreign import Capture, captures, records
+from lycosa.archive.reader import Record
+from lycosa.archive.writer import Archive
+from lycosa.clock import Clock, milliseconds
+from lycosa.crawl import manifest as manifests
+from lycosa.crawl.config import Options, decode_options, encode_options
+from lycosa.crawl.harvest import Harvester
+from lycosa.crawl.splitting import Splitter
+from lycosa.fetch.decode import decode
+from lycosa.fetch.protocol import Response, find_header
+from lycosa.files import Files
+from lycosa.log.log import Log
+from lycosa.meters import Meters
+from lycosa.page.linking import Linker
+from lycosa.page.protocol import Limits
+from lycosa.page.registry import Parsers
+from lycosa.page.scan import ScanParser
+from lycosa.records import (
+    NO_LINKS,
+    Before,
+    Configured,
+    Fetched,
+    Link,
+    LinkKind,
+    Links,
+    Robots,
+    RobotsState,
+    Seeded,
+    Timing,
+    UrlHead,
+    Waiting,
+    decode_head,
+)
+from lycosa.records import Record as LogRecord
+from lycosa.seen.memory import MemorySeen
+from lycosa.url.canonical import SCHEMES, canonicalise
+from lycosa.url.hrefs import HrefMemo
+from lycosa.url.key import Keyer, Keys
+from lycosa.url.memo import LinkMemo
+from lycosa.url.parts import host_of, path_of, site_of
+from lycosa.url.rules import Rules
+
+_COMMIT = 500
+"""Pages between commits."""
+_SEEDS = 1000
+_STATUS = re.compile(rb"HTTP/(\d(?:\.\d)?) +(\d{3})")
+_CHUNKED = re.compile(rb"^transfer-encoding[ \t]*:[^\r\n]*\r?\n", re.I | re.M)
+_MEMO = 65_536
+_DAY = 86_400_000
+
+
+class Done(msgspec.Struct):
+    """What an import did."""
+
+    pages: int = 0
+    known: int = 0
+    """Pages without a body: of indexes, and revisits."""
+    urls: int = 0
+    passed: int = 0
+    """Pages that the crawl had before."""
+
+
+class Importer:
+    """Writes into a crawl that nobody runs: the caller holds its lock."""
+
+    def __init__(
+        self,
+        files: Files,
+        clock: Clock,
+        scratch: Files,
+        *,
+        shards: int | None = None,
+        told: Callable[[str, int], None] = lambda *_: None,
+    ) -> None:
+        self._clock = clock
+        self._told = told
+        self.done = Done()
+        manifest = manifests.open_or_create(files, milliseconds(clock), shards)
+        self._split = Splitter(manifest.shards, manifests.domains_of(files), manifest.splitter)
+        self._keyer = Keyer(manifest.hash_seed)
+        self._logs = [
+            Log(files.within(f"{manifests.shard_directory(number)}/log")) for number in range(manifest.shards)
+        ]
+        self._before = MemorySeen(scratch.within("before"))
+        self._now = MemorySeen(scratch.within("now"))
+        options = self._read_logs()
+        self._rules = Rules.named(options.rules)
+        self._archive = Archive(files.within("archive"), options.archive, clock, crawl=manifest.crawl)
+        limits = Limits(repeats=False)
+        meters = Meters()
+        memo = HrefMemo(_MEMO // 4, self._rules, meters, SCHEMES)
+        self._harvester = Harvester(
+            archive=self._archive,
+            parsers=Parsers.load(limits, ScanParser(limits, deferred=True)),
+            memo=memo,
+            linker=Linker(
+                LinkMemo(_MEMO, self._keyer), memo, self._keyer, self._rules, limits, meters, SCHEMES
+            ),
+            seen_content=lambda _digest: False,
+            agent=options.robots.agent,
+        )
+        self._options = options
+        self._limit = options.fetch.max_decoded_bytes
+        self._uncommitted = 0
+
+    def __enter__(self) -> Importer:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._commit()
+        self._harvester.close()
+        for log in self._logs:
+            log.close()
+
+    def warc(self, path: Path) -> None:
+        """The pages of a WARC file."""
+        loop = asyncio.new_event_loop()
+        try:
+            for number, record in enumerate(records(path), 1):
+                if record.kind in ("response", "resource", "revisit"):
+                    loop.run_until_complete(self._page(record))
+                if not number & 0xFF:
+                    self._told(f"importing {path.name}", number)
+        finally:
+            self._commit()  # of a file that is cut short, what came before
+            loop.close()
+
+    def cdx(self, path: Path) -> None:
+        """The pages that an index names."""
+        for number, row in enumerate(captures(path), 1):
+            self._capture(row)
+            if not number & 0xFF:
+                self._told(f"importing {path.name}", number)
+        self._commit()
+
+    def urls(self, lines: Iterable[str]) -> None:
+        """URLs to be fetched, as seeds; what is none is passed over."""
+        waiting: dict[int, list[str]] = {}
+        for line in lines:
+            url = canonicalise(line, rules=self._rules)
+            if url is None:
+                continue
+            if not self._is_new(url) or self._now.certain(self._key(url))[0]:
+                self.done.passed += 1
+                continue
+            self.done.urls += 1
+            rows = waiting.setdefault(self._split.shard_of(host_of(url)), [])
+            rows.append(url)
+            if len(rows) >= _SEEDS:
+                self._seed(self._logs[self._split.shard_of(host_of(url))], rows)
+                rows.clear()
+        for shard, rows in waiting.items():
+            if rows:
+                self._seed(self._logs[shard], rows)
+        self._commit()
+
+    def recover(self) -> None:
+        """Cut the archive to what the logs know of it; before the first page."""
+        ends: dict[str, int] = {}
+        for log in self._logs:
+            for _, record in log.reader.scan():
+                if isinstance(record, Fetched | Robots) and (place := record.stored) is not None:
+                    ends[place.file] = max(place.offset + place.length, ends.get(place.file, 0))
+        self._archive.recover(ends)
+
+    def knows(self, url: str) -> bool:
+        """Whether a canonical URL was fetched, in an earlier run or this one."""
+        key = self._key(url)
+        return bool(self._before.certain(key)[0] or self._now.certain(key)[0])
+
+    async def fetched(self, waiting: Waiting, response: Response, at: int) -> None:
+        """An answer; its URL is canonical, and `before` is found out here."""
+        known = self.knows(waiting.url)
+        waiting = waiting._replace(
+            key=self._keyer.key(waiting.url), before=Before.PAGE if known else Before.NEVER
+        )
+        crop = await self._harvester.harvest(waiting, response, at)
+        self._now.offer(self._key(waiting.url), (b"",))
+        self.done.pages += 1
+        self._append(self._log_of(waiting.url), crop.record)
+
+    def robots(self, response: Response, at: int) -> None:
+        """A robots.txt that was asked for."""
+        state = RobotsState.READ if response.status < 300 else RobotsState.NONE
+        if response.status >= 500:
+            state = RobotsState.UNREACHABLE
+        body = response.decoded[: self._options.fetch.max_robots_bytes] if state is RobotsState.READ else b""
+        stored = self._harvester.store(response, at)
+        record = Robots(
+            *(at, site_of(response.url), response.status, body, at + _DAY), stored=stored, state=state
+        )
+        self._append(self._log_of(response.url), record)
+
+    def seed(self, url: str) -> None:
+        """A canonical URL that another program begins with."""
+        self._seed(self._log_of(url), [url])
+
+    def commit(self) -> None:
+        """Make everything so far durable."""
+        self._commit()
+
+    # -- inside
+
+    def _read_logs(self) -> Options:
+        """Know what the crawl has; the options that hold."""
+        options = Options()
+        for log in self._logs:
+            urls: list[int] = []
+            for _, row in log.reader.scan_encoded():
+                head = decode_head(row)
+                if type(head) is UrlHead:
+                    urls.append(self._keyer.key(head.url))
+            if urls:
+                self._before.mark(np.array(urls, np.uint64))
+            for _, record in log.reader.find_kind(Configured):
+                options = decode_options(record.options)
+        return options
+
+    def _seed(self, log: Log, urls: list[str]) -> None:
+        rows = (Link(url, LinkKind.SEED, False, "") for url in urls)
+        self._append(log, Seeded(milliseconds(self._clock), Links.pack(rows)))
+
+    def _is_new(self, url: str) -> bool:
+        return not self._before.certain(self._key(url))[0]
+
+    def _key(self, url: str) -> Keys:
+        return np.array([self._keyer.key(url)], np.uint64)
+
+    def _wanted(self, text: str) -> tuple[str, Before] | None:
+        """The URL of a page that is to be imported, and whether it came before in this import."""
+        url = canonicalise(text, rules=self._rules)
+        if url is None or not url.startswith(("http:", "https:")) or path_of(url) == "/robots.txt":
+            return None
+        if not self._is_new(url):
+            self.done.passed += 1
+            return None
+        first = len(self._now.offer(self._key(url), (b"",)).new)
+        return url, Before.NEVER if first else Before.PAGE
+
+    async def _page(self, record: Record) -> None:
+        found = self._wanted(record.url)
+        if found is None:
+            return
+        url, before = found
+        response = None if record.kind == "revisit" else _response(record, url, self._limit)
+        if response is None:
+            if before is Before.NEVER:
+                self._know(url, record.at, 200, "")
+            return
+        waiting = Waiting(url, self._keyer.key(url), before=before)
+        crop = await self._harvester.harvest(waiting, response, record.at or milliseconds(self._clock))
+        self.done.pages += 1
+        self._append(self._log_of(url), crop.record)
+
+    def _capture(self, row: Capture) -> None:
+        found = self._wanted(row.url)
+        if found is not None and found[1] is Before.NEVER:
+            self._know(found[0], row.at, row.status or 200, row.type)
+
+    def _know(self, url: str, at: int, status: int, media: str) -> None:
+        """A page of which nothing more is known."""
+        self.done.known += 1
+        record = Fetched(
+            at=at or milliseconds(self._clock),
+            url=url,
+            depth=0,
+            hops=0,
+            attempt=0,
+            status=status,
+            type=media,
+            charset="",
+            size=0,
+            length=0,
+            digest=0,
+            timing=Timing(),
+            address="",
+            links=NO_LINKS,
+        )
+        self._append(self._log_of(url), record)
+
+    def _log_of(self, url: str) -> Log:
+        return self._logs[self._split.shard_of(host_of(url))]
+
+    def _append(self, log: Log, record: LogRecord) -> None:
+        if not log.end:  # a change of scope is one from something
+            log.append(Configured(milliseconds(self._clock), encode_options(self._options)))
+        log.append(record)
+        self._uncommitted += 1
+        if self._uncommitted >= _COMMIT:
+            self._commit()
+
+    def _commit(self) -> None:
+        if not self._uncommitted:
+            return
+        self._archive.sync()
+        for log in self._logs:
+            log.commit()
+        self._uncommitted = 0
+
+
+def _response(record: Record, url: str, limit: int) -> Response | None:
+    """What was answered, as the crawl's own fetcher would have it; None if that is no HTTP."""
+    if record.kind == "resource":
+        media = record.fields.get("content-type", "application/octet-stream")
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n\r\n".encode("latin-1", "replace")
+        body = record.block
+    else:
+        head, body = record.http
+    line = _STATUS.match(head)
+    if line is None:
+        return None
+    if "chunked" in (find_header(head, "transfer-encoding") or "").lower():
+        body = _dechunked(body)
+        head = _CHUNKED.sub(b"", head)
+    encoding = find_header(head, "content-encoding") or ""
+    status = int(line[2])
+    return Response(
+        url=url,
+        status=status,
+        version=line[1].decode(),
+        request_head=b"",
+        head=head,
+        body=body,
+        decoded=decode(body, encoding, limit).data,
+        timing=Timing(),
+        address=record.fields.get("warc-ip-address", ""),
+        truncated=record.fields.get("warc-truncated", "")[:20],
+        location=find_header(head, "location") if 300 <= status < 400 else None,
+    )
+
+
+def _dechunked(body: bytes) -> bytes:
+    """A chunked body in one piece; as it is if it is not chunked after all (some writers undo it and say it)."""
+    parts: list[bytes] = []
+    at = 0
+    while True:
+        end = body.find(b"\r\n", at)
+        size = body[at:end].partition(b";")[0].strip() if 0 <= end < at + 100 else b""
+        try:
+            length = int(size, 16)
+        except ValueError:
+            return b"".join(parts) if parts else body
+        if length == 0:
+            return b"".join(parts)
+        parts.append(body[end + 2 : end + 2 + length])
+        at = end + 2 + length + 2

@@ -1,0 +1,116 @@
+"""Refetching: URLs that are done with, and are to be fetched once more: `--refetch failed|URL|PATTERN`.
+
+    failed      URLs whose last word was a failure: given up (failed, dns, robots-unreachable, login, poison), or
+                answered with 5xx, 408, 425 or 429
+    a URL       that page, whatever became of it
+    PATTERN     a regular expression, searched in the URLs of what was fetched or given up
+
+Each gets a Deferred that is due at once, in the log of its shard, and so is pending at the next start: a fetch
+more, with all attempts, under the rules and the scope of that run. What is pending or deferred anyway is left
+alone. The page counts once, whatever it answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from lycosa.clock import Clock, milliseconds
+from lycosa.crawl import manifest as manifests
+from lycosa.errors import ConfigError
+from lycosa.files import Files
+from lycosa.log.log import Log
+from lycosa.pages.summary import is_failure
+from lycosa.records import Before, Deferred, Fetched, Lost, Record, Skipped, Why
+from lycosa.url.canonical import canonicalise
+from lycosa.url.parts import site_of
+from lycosa.url.rules import Rules
+
+FAILED = "failed"
+_GIVEN_UP = frozenset((Why.FAILED, Why.DNS, Why.ROBOTS_UNREACHABLE, Why.LOGIN, Why.POISON))
+
+
+class _Last(NamedTuple):
+    """What the log last says of a URL that is wanted."""
+
+    depth: int
+    hops: int
+    before: Before
+
+
+class Wish:
+    """What is to be fetched once more."""
+
+    def __init__(self, texts: Sequence[str], rules: Rules) -> None:
+        self._failed = FAILED in texts
+        self._urls: set[str] = set()
+        self._patterns: list[re.Pattern[str]] = []
+        for text in texts:
+            if text.startswith(("http://", "https://")):
+                url = canonicalise(text, rules=rules)
+                if url is None:
+                    raise ConfigError(f"--refetch {text}: that is not a URL")
+                self._urls.add(url)
+            elif text != FAILED:
+                try:
+                    self._patterns.append(re.compile(text))
+                except re.error as error:
+                    raise ConfigError(
+                        f"--refetch {text}: that is not a regular expression: {error}"
+                    ) from None
+
+    def has(self, url: str, failed: bool) -> bool:
+        """Whether a URL is wanted, whose last word was a failure or not."""
+        return (
+            (self._failed and failed)
+            or url in self._urls
+            or any(pattern.search(url) for pattern in self._patterns)
+        )
+
+
+def refetch(
+    files: Files, wish: Wish, clock: Clock, told: Callable[[str, int], None] = lambda *_: None
+) -> int:
+    """Have URLs of a crawl that nobody runs fetched once more; how many. The caller holds its lock."""
+    manifest = manifests.load(files)
+    if manifest is None:
+        return 0
+    count = 0
+    for number in range(manifest.shards):
+        log = Log(files.within(f"{manifests.shard_directory(number)}/log"))
+        wanted: dict[str, _Last] = {}
+        pages: set[str] = set()
+        for position, record in log.reader.scan():
+            _note(record, wish, wanted, pages)
+            if not position & 0xFFF:
+                told("reading the log", position)
+        now = milliseconds(clock)
+        for url, last in wanted.items():
+            due = Deferred(
+                *(now, url, site_of(url), last.depth, last.hops, 0, Why.RETRY, now, "asked for once more"),
+                before=last.before,
+            )
+            log.append(due)
+        count += len(wanted)
+        log.commit()
+        log.close()
+    return count
+
+
+def _note(record: Record, wish: Wish, wanted: dict[str, _Last], pages: set[str]) -> None:
+    """`wanted`: URLs as their last record has them; `pages`: those of them that were fetched."""
+    if isinstance(record, Fetched):
+        if wish.has(record.url, is_failure(record.status)):
+            wanted[record.url] = _Last(record.depth, record.hops, Before.PAGE)
+            pages.add(record.url)
+        else:
+            wanted.pop(record.url, None)
+    elif isinstance(record, Skipped):
+        if wish.has(record.url, record.why in _GIVEN_UP):
+            before = Before.PAGE if record.url in pages else Before.NEVER
+            wanted[record.url] = _Last(record.depth, 0, before)
+        else:
+            wanted.pop(record.url, None)
+    elif isinstance(record, Deferred | Lost) and record.url:
+        wanted.pop(record.url, None)  # it is pending, or will be

@@ -1,0 +1,118 @@
+"""The kernel of `words`: a text's words are looked up in a table of known ones, in one pass over its bytes.
+
+    table   := slots rows arena       open addressing
+    slots   := i32 *                  a power of two; -1, or a row
+    row     := hash key end after     the word is arena[key:end], its terms, joined by spaces, are arena[end:after]
+
+A *word* here is a run of small letters, digits and bytes beyond ASCII: nothing that `words` takes for a term
+crosses its ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lycosa.compiled import njit
+
+HASH, KEY, END, AFTER = range(4)
+WIDTH = 4
+LONGEST = 64
+"""Bytes of a word that is looked up."""
+TOO_LONG = -1
+"""A word of letters beyond ASCII is longer than that, or there is no room."""
+_FNV = np.uint64(0xCBF29CE484222325)
+_PRIME = np.uint64(0x100000001B3)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_WORD = np.zeros(256, np.bool_)
+_WORD[48:58] = True
+_WORD[97:123] = True
+_WORD[128:] = True
+
+
+@njit(cache=True, nogil=True)
+def _slot(hashed: Any, text: Any, start: int, end: int, slots: Any, rows: Any, arena: Any) -> Any:
+    """The slot of a word, or the empty one that it would have."""
+    mask = slots.size - 1
+    at = np.int64((hashed * _MIX) >> np.uint64(33)) & mask
+    while slots[at] >= 0:
+        row = rows[slots[at]]
+        if row[HASH] == np.int64(hashed) and row[END] - row[KEY] == end - start:
+            n = 0
+            while start + n < end and arena[row[KEY] + n] == text[start + n]:
+                n += 1
+            if start + n == end:
+                return at
+        at = (at + 1) & mask
+    return at
+
+
+@njit(cache=True, nogil=True)
+def look_up(text: Any, slots: Any, rows: Any, arena: Any, out: Any, unknown: Any) -> Any:
+    """Write the terms of a text; gives how long they are (or `TOO_LONG`), and how many words are not known.
+
+    These are in `unknown`, as pairs of start and end, as many as there is room for; what is written then is of
+    no use.
+    """
+    stop = text.size
+    at = length = missing = 0
+    while at < stop:
+        if not _WORD[text[at]]:
+            at += 1
+            continue
+        start = at
+        hashed = _FNV
+        plain = True
+        while at < stop and _WORD[text[at]]:
+            hashed = (hashed ^ np.uint64(text[at])) * _PRIME
+            plain = plain and text[at] < 128
+            at += 1
+        if at - start > LONGEST:
+            if not plain:
+                return TOO_LONG, 0
+            continue  # no word: a key, an encoded file
+        found = slots[_slot(hashed, text, start, at, slots, rows, arena)]
+        if found < 0:
+            if missing < unknown.shape[0]:
+                unknown[missing, 0], unknown[missing, 1] = start, at
+                missing += 1
+            continue
+        first, last = rows[found, END], rows[found, AFTER]
+        if missing > 0 or first == last:
+            continue
+        if length + last - first + 1 > out.size:
+            return TOO_LONG, 0
+        if length > 0:
+            out[length] = 32
+            length += 1
+        for n in range(first, last):
+            out[length] = arena[n]
+            length += 1
+    return length, missing
+
+
+@njit(cache=True, nogil=True)
+def learn(words: Any, ends: Any, count: int, used: int, slots: Any, rows: Any, arena: Any) -> Any:
+    """Add words and their terms, which lie in `words` one after the other up to `ends`; gives the new counts.
+
+    A word that comes twice is added once. There is room for all of them.
+    """
+    start = 0
+    for n in range(ends.shape[0]):
+        end, after = ends[n, 0], ends[n, 1]
+        hashed = _FNV
+        for at in range(start, end):
+            hashed = (hashed ^ np.uint64(words[at])) * _PRIME
+        slot = _slot(hashed, words, start, end, slots, rows, arena)
+        if slots[slot] < 0:
+            slots[slot] = count
+            row = rows[count]
+            row[HASH] = np.int64(hashed)
+            row[KEY], row[END], row[AFTER] = used, used + end - start, used + after - start
+            for at in range(start, after):
+                arena[used + at - start] = words[at]
+            used += after - start
+            count += 1
+        start = after
+    return count, used

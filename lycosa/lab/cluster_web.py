@@ -1,0 +1,145 @@
+"""The web that simulated agents crawl: its servers, which note what they see, and an agent's way to them.
+
+Servers belong to nobody: a request is answered, whatever became of whoever sent it; but the connections of a
+process that was killed are closed at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from lycosa.clock import Clock
+from lycosa.fetch.protocol import Failure, FailureKind, Request, Response
+from lycosa.lab.network import Reply, Script, answer
+from lycosa.lab.simulate_loop import AgentLoop
+from lycosa.lab.virtual import VirtualClock
+from lycosa.records import Timing
+
+_CONNECT = 0.01
+
+
+class SimulatedWeb(NamedTuple):
+    """The web that is crawled."""
+
+    script: Script
+    names: Mapping[str, str]
+    """Addresses by host."""
+    seeds: Sequence[str]
+    latency: float = 0.05
+    slow: Mapping[str, float] = {}
+    """Seconds that the answer for a URL takes, where it takes longer."""
+    spread: bool = False
+    """Every agent finds a host at another address than the others do."""
+    serve: Callable[[str, Request], Awaitable[Reply | Failure]] | None = None
+    """Answers an agent's request in a time of its own, in place of `script`, `latency` and `slow`."""
+
+    def names_for(self, agent: str) -> Mapping[str, str]:
+        """What an agent's resolver says."""
+        if not self.spread:
+            return self.names
+        net = 2 + int(agent.removeprefix("agent")) % 200
+        return {host: address.replace("127.1.", f"127.{net}.") for host, address in self.names.items()}
+
+
+class Asked(NamedTuple):
+    """A request as the web saw it, in seconds of the run."""
+
+    agent: str
+    start: float
+    end: float
+    url: str
+    address: str
+    status: int = 0
+    """0: no answer was given, or whoever asked did not wait for it."""
+    wait: float = 0.0
+    """Seconds that the answer told the asker to stay away."""
+    run: str = ""
+    """Which run of the agent."""
+
+
+class Web:
+    """The servers of the web: they belong to nobody, and note what they see."""
+
+    def __init__(self, web: SimulatedWeb, clock: VirtualClock, loop: AgentLoop) -> None:
+        self.web = web
+        self.clock = clock
+        self.seen: list[Asked] = []
+        self._loop = loop
+        self._before: Counter[str] = Counter()
+        self._context = contextvars.copy_context()
+
+    def ask(self, agent: str, run: str, request: Request) -> asyncio.Task[Reply | Failure]:
+        """A request has arrived."""
+        return self._loop.create_task(self._serve(agent, run, request), context=self._context)
+
+    async def _serve(self, agent: str, run: str, request: Request) -> Reply | Failure:
+        start = self.clock.monotonic()
+        reply: Reply | Failure | None = None
+        try:
+            if self.web.serve is not None:
+                reply = await self.web.serve(agent, request)
+                return reply
+            await self.clock.sleep(self.web.slow.get(request.url, self.web.latency))
+            before = self._before[request.url]
+            self._before[request.url] += 1
+            reply = self.web.script(request, before)
+            return reply
+        finally:
+            status = reply.status if isinstance(reply, Reply) else 0
+            wait = 0.0
+            if isinstance(reply, Reply):
+                wait = float(dict(reply.headers).get("Retry-After", 0.0))
+            end = self.clock.monotonic()
+            self.seen.append(Asked(agent, start, end, request.url, request.address, status, wait, run))
+
+
+class WebLine:
+    """An agent's way to the web; `lycosa.fetch.protocol.Fetcher`."""
+
+    needs_address = True
+
+    def __init__(self, web: Web, clock: Clock, agent: str, run: str) -> None:
+        self._web = web
+        self._clock = clock
+        self._agent = agent
+        self._run = run
+        self._open: dict[asyncio.Task[Reply | Failure], None] = {}
+        self.off = False
+
+    async def fetch(self, request: Request) -> Response | Failure:
+        if request.may_send is not None and not request.may_send():
+            return Failure(FailureKind.LATE, "it may not be asked any more")
+        start = self._clock.monotonic()
+        if not request.reuse:
+            await self._clock.sleep(_CONNECT)
+            if request.may_send is not None and not request.may_send():
+                return Failure(FailureKind.LATE, "it may not be asked any more")
+        if self.off:
+            await asyncio.Event().wait()  # nothing comes, until whoever waits is gone
+        serving = self._web.ask(self._agent, self._run, request)
+        self._open[serving] = None
+        try:
+            reply = await asyncio.shield(serving)
+        finally:
+            serving.cancel()  # whoever does not wait any more closes the connection
+            self._open.pop(serving, None)
+        seconds = self._clock.monotonic() - start
+        if isinstance(reply, Failure):
+            total = int(seconds * 1000)
+            return msgspec.structs.replace(reply, timing=Timing(0, 0, total, total))
+        return answer(request, reply, seconds)
+
+    def hang_up(self) -> None:
+        """The process is gone, and its connections with it."""
+        self.off = True
+        for serving in self._open:
+            serving.cancel()
+
+    async def close(self) -> None:
+        """There is nothing to close."""

@@ -1,0 +1,223 @@
+"""The network of a predicted crawl: how long every answer takes, and what the crawl was waiting for meanwhile.
+
+A request takes the time to connect, if it needs a connection, a site's latency until the first byte, and size
+over bandwidth until the last. Two things are shared: the crawl's *link*, and the *processor* of each agent. Both
+are queues in the order of arrival: the link is busy for bytes over its bandwidth with each page, the processor
+for the CPU that a page costs. While they are not full neither delays anything; what is full delays the rest. Some
+requests fail: half of those are connections that are closed, half are 503.
+
+Bodies hold a page's links and nothing more: what the rest of a page costs is in the model and need not be
+computed.
+
+What binds is noted all the time. At any moment it is the first of
+
+    bandwidth    the link has a second's work or more in line
+    processor    an agent's processor has
+    visits       as many requests are open as visits may be
+    politeness   URLs wait, and their hosts must not be asked yet
+    discovery    everything that was found is being fetched: the next links are awaited
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from random import Random
+
+import msgspec
+
+from lycosa.fetch.protocol import Failure, FailureKind, Request, Response
+from lycosa.lab.costs import Costs
+from lycosa.lab.network import Reply, ScriptedFetchers, answer
+from lycosa.lab.predict_web import NEVER, PredictedWeb
+from lycosa.records import Timing
+from lycosa.url.parts import host_of, path_of
+
+LIMITS = ("bandwidth", "processor", "visits", "politeness", "discovery")
+_BUSY = 1.0
+"""Seconds of work in line from which on something is full."""
+_NONE = Reply(b"", 404)
+_BROKEN = Failure(FailureKind.DISCONNECT, "the connection was reset")
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Network:
+    """Of a whole crawl; lives on the event loop that runs it."""
+
+    def __init__(
+        self, web: PredictedWeb, *, link: float, errors: float, visits: int, costs: Costs, seed: int
+    ) -> None:
+        """`link`: bytes a second of the whole crawl, 0: without limit. `visits`: of all agents together."""
+        self.web = web
+        self.whole = False
+        """Whether bodies have their sizes; else they hold links alone."""
+        self.link = link
+        self.errors = errors
+        self.visits = visits
+        self.costs = costs
+        self._chance = Random(f"{seed} network")
+        self._link_free = 0.0
+        self._free: dict[str, float] = {}
+        self._open = 0
+        self._since = 0.0
+        self._found: set[str] = set(web.seeds)
+        self._left: Counter[str] = Counter(host_of(url) for url in web.seeds)
+        """URLs of each host that were found and not answered."""
+        self._waiting = len(self._found)
+        self._asked: set[str] = set()
+        self._tried: Counter[str] = Counter()
+        self.bound: dict[str, float] = dict.fromkeys(LIMITS, 0.0)
+        """Seconds for which each limit was the one that bound."""
+        self.times: list[float] = []
+        """When pages came,"""
+        self.order: list[str] = []
+        """and which."""
+        self.hosts_left: list[int] = []
+        """How many hosts had something left then."""
+        self.last: dict[str, float] = {}
+        """When the last page of a host came."""
+        self.per_host: Counter[str] = Counter()
+        self.requests = 0
+        self.failed = 0
+        self.bytes = 0
+        self.most_waiting = self._waiting
+
+    async def serve(self, agent: str, request: Request) -> Reply | Failure:
+        """Answer a request of an agent, in the time that it takes."""
+        self._note()
+        self._open += 1
+        self.requests += 1
+        try:
+            reply = self._reply(request)
+            await asyncio.sleep(self._seconds(request, reply, agent))
+            self._came(request, reply)
+            return reply
+        finally:
+            self._note()
+            self._open -= 1
+
+    def _note(self) -> None:
+        """What was binding since the last event."""
+        now = _now()
+        gone, self._since = now - self._since, now
+        if gone <= 0:
+            return
+        before = now - gone
+        if self.link and self._link_free - before > _BUSY:
+            what = "bandwidth"
+        elif any(free - before > _BUSY for free in self._free.values()):
+            what = "processor"
+        elif self._open >= self.visits:
+            what = "visits"
+        else:
+            what = "politeness" if self._waiting > self._open else "discovery"
+        self.bound[what] += gone
+
+    def _reply(self, request: Request) -> Reply | Failure:
+        """What the site answers."""
+        url, path = request.url, path_of(request.url)
+        site = self.web.sites.get(host_of(url))
+        if path == "/robots.txt":
+            return _NONE if site is None or site.robots is None else Reply(site.robots, 200, _TEXT)
+        if self.errors and self._chance.random() < self.errors:
+            self.failed += 1
+            return _BROKEN if self._chance.random() < 0.5 else Reply(b"", 503)
+        page = self.web.pages.get(url)
+        if page is None:
+            return _NONE
+        if page.failures > self._tried[url]:
+            self._tried[url] += 1
+            self.failed += 1
+            return Reply(b"", 503, (("Retry-After", f"{page.busy:.0f}"),)) if page.busy else _BROKEN
+        if page.location:
+            return Reply(b"", page.status, (("Location", page.location),))
+        if page.status != 200:
+            return Reply(b"", page.status)
+        # Two pages never have the same text, or one would count as a copy of the other.
+        anchors = "".join(f'<a href="{to}"></a>' for to in page.links)
+        body = f"<p>{url}</p>{anchors}".encode()
+        return Reply(body.ljust(page.size) if self.whole else body)
+
+    def _seconds(self, request: Request, reply: Reply | Failure, agent: str) -> float:
+        """How long an answer takes from now on; the link and the agent's processor are taken for it."""
+        now = _now()
+        site = self.web.sites.get(host_of(request.url))
+        if site is None:
+            return 0.1
+        took = site.latency if request.reuse else site.connect + site.latency
+        page = self.web.pages.get(request.url) if isinstance(reply, Reply) else None
+        size = page.size if page is not None and path_of(request.url) != "/robots.txt" else 500
+        took += size / max(site.bandwidth, 1.0)
+        self.bytes += size
+        if self.link:
+            self._link_free = max(self._link_free, now) + size / self.link
+            took = max(took, self._link_free - now)
+        cpu = self.costs.page_cpu if request.reuse else self.costs.page_cpu + self.costs.host_cpu
+        free = self._free[agent] = max(self._free.get(agent, 0.0), now) + cpu
+        return max(took, free - now)
+
+    def _came(self, request: Request, reply: Reply | Failure) -> None:
+        """A page has come: its links are found."""
+        url = request.url
+        page = self.web.pages.get(url)
+        if page is None or not isinstance(reply, Reply) or reply.status == 503 or url in self._asked:
+            return
+        self._asked.add(url)
+        host, now = host_of(url), _now()
+        if url not in self._found:
+            self._found.add(url)
+            self._left[host] += 1
+            self._waiting += 1
+        self._waiting -= 1
+        self._left[host] -= 1
+        if not self._left[host]:
+            del self._left[host]
+        for to in (page.location,) if page.location else page.links:
+            if to and to not in self._found and not self._is_lost(to):
+                self._found.add(to)
+                self._left[host_of(to)] += 1
+                self._waiting += 1
+        self.most_waiting = max(self.most_waiting, self._waiting)
+        self.times.append(now)
+        self.order.append(url)
+        self.hosts_left.append(len(self._left))
+        self.per_host[host] += 1
+        self.last[host] = now
+
+    def _is_lost(self, url: str) -> bool:
+        page = self.web.pages.get(url)
+        return page is not None and page.failures >= NEVER
+
+
+_TEXT = (("Content-Type", "text/plain"),)
+
+
+class _Line:
+    """The way to the web of an agent alone; `lycosa.fetch.protocol.Fetcher`."""
+
+    needs_address = True
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    async def fetch(self, request: Request) -> Response | Failure:
+        began = _now()
+        reply = await self._network.serve("", request)
+        if isinstance(reply, Failure):
+            return reply
+        made = answer(request, reply, _now() - began)
+        site = self._network.web.sites[host_of(request.url)]
+        connect = 0 if request.reuse else int(site.connect * 1000)
+        first = min(connect + int(site.latency * 1000), made.timing.total)
+        return msgspec.structs.replace(made, timing=Timing(0, connect, first, made.timing.total))
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+def fetchers_of(network: Network) -> ScriptedFetchers:
+    """The fetchers of an agent alone."""
+    return ScriptedFetchers(_Line(network))

@@ -1,0 +1,308 @@
+"""Acts from the page and from programs: what `lycosa control` does, over HTTP.
+
+    GET  /control       the acts as forms, what acts have set, and who did what lately
+    POST /act           a form: what, words (or one field a word: word), csrf, back; goes on to `back`, which says
+                        what came of it
+    POST /api/act       {"what": ..., "words": [...]} -> {"said": ...}; 400 and {"error": ...} if it cannot be done
+    GET  /api/control   paused, what was said of sites, what acts have set, the last acts
+
+The guard has seen to it that the request has the token and comes from a page of ours, or from a program. A form
+must also have the word that only our pages know (`csrf`): so a request that some browser lets through without
+saying where it comes from does nothing. Forms work without scripts. The act goes the way of all others
+(`crawl.steering`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from lycosa.ask.html_parts import Cell, moment, short, table, text
+from lycosa.ask.json_form import iso
+from lycosa.ask.reading import CrawlReader
+from lycosa.crawl.acts import LIVE
+from lycosa.crawl.config import Options
+from lycosa.crawl.site_options import SiteOptions
+from lycosa.crawl.steering import Steering, whoami
+from lycosa.errors import ConfigError
+from lycosa.serve.guard import OURS, Guard
+from lycosa.serve.responses import Json
+
+_LARGEST = 4 << 20
+"""Bytes of a request: some fifty thousand seeds."""
+_PATIENCE = 15.0
+_SAID = 200
+_USUAL = (
+    "limits.pages",
+    "limits.seconds",
+    "politeness.wait",
+    "visits",
+    "scope.max_depth",
+    "scope.exclude_hosts",
+)
+"""Options that are shown with their values, ready to be changed."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class MakePage(Protocol):
+    """Makes a page of ours."""
+
+    def __call__(self, title: str, body: str, here: str, status: int = 200) -> Response: ...
+
+
+class _Wanted(msgspec.Struct):
+    what: str
+    words: list[str] = []
+
+
+class Acting:
+    """Does acts, and remembers what came of them until it is shown."""
+
+    def __init__(self, directory: Path, reader: CrawlReader, guard: Guard, *, allowed: bool) -> None:
+        """`allowed`: whether anything may be changed."""
+        self._directory = directory
+        self._reader = reader
+        self._guard = guard
+        self.allowed = allowed
+        self._said: OrderedDict[str, str] = OrderedDict()
+
+    def act(self, what: str, words: Sequence[str]) -> str:
+        """Do it; in a thread, since it waits for the crawl."""
+        if not self.allowed:
+            raise ConfigError("nothing can be changed from here: lycosa serve was started with --read-only")
+        steering = Steering(self._directory, who=f"{whoami()} (page)", patience=_PATIENCE)
+        return steering.act(what, *words)
+
+    def options(self) -> Options | None:
+        return self._reader.options()
+
+    def note(self, said: str) -> str:
+        """Keep a text to be shown; the name under which it is found."""
+        name = f"{len(self._said)}-{abs(hash(said)) % 10**8}"
+        self._said[name] = said
+        while len(self._said) > _SAID:
+            self._said.popitem(last=False)
+        return name
+
+    def said(self, request: Request) -> str:
+        """What came of the act that led to this page, as HTML; nothing if none did."""
+        words = self._said.get(request.query_params.get("act", ""))
+        return f'<p class="said" role="status">{text(words)}</p>' if words else ""
+
+    def button(self, label: str, what: str, *words: str, back: str, kind: str = "") -> str:
+        """A form of one button; nothing where nothing can be changed."""
+        if not self.allowed:
+            return ""
+        return (
+            f'<form class="act" method="post" action="/act">{self._hidden(what, back)}'
+            + "".join(f'<input type="hidden" name="word" value="{text(word)}">' for word in words)
+            + f'<button class="{kind}">{text(label)}</button></form>'
+        )
+
+    def field(
+        self, label: str, name: str, what: str, *words: str, back: str, value: str = "", many: bool = False
+    ) -> str:
+        """A form of one field, whose words come after those given."""
+        if not self.allowed:
+            return ""
+        fixed = "".join(f'<input type="hidden" name="word" value="{text(word)}">' for word in words)
+        inner = (
+            f'<textarea id="{name}" name="words" rows="3" spellcheck="false">{text(value)}</textarea>'
+            if many
+            else f'<input id="{name}" name="words" value="{text(value)}" spellcheck="false" autocomplete="off">'
+        )
+        return (
+            f'<form class="ask" method="post" action="/act">{self._hidden(what, back)}{fixed}'
+            f'<label for="{name}">{text(label)}</label>{inner}<button>Do it</button></form>'
+        )
+
+    def _hidden(self, what: str, back: str) -> str:
+        rows = {"csrf": self._guard.csrf, "what": what, "back": back}
+        return "".join(f'<input type="hidden" name="{name}" value="{text(v)}">' for name, v in rows.items())
+
+    # -- parts of pages
+
+    def bar(self, *, running: bool, paused: bool) -> str:
+        """The buttons of the first page."""
+        if not running:
+            return ""
+        turn = ("Go on", "go-on") if paused else ("Pause", "pause")
+        stop = self.button("Stop", "stop", back="/", kind="grave")
+        return f'<div class="acts">{self.button(*turn, back="/")}{stop}</div>'
+
+    def site_bar(self, site: str, host: str) -> str:
+        """What can be done with a site's host, and what was."""
+        options = self.options()
+        if options is None:
+            return ""
+        said, back = options.site.get(host, SiteOptions()), f"/site?s={quote(site, safe='')}"
+        blocked = host in options.scope.exclude_hosts
+        told = [
+            word
+            for word, holds in (("held", said.hold), ("blocked", blocked), ("first", said.first))
+            if holds
+        ]
+        told += [f"at most {said.pages:,} pages a site"] if said.pages else []
+        state = f"<p>By the operator: {text(host)} is {', '.join(told)}.</p>" if told else ""
+        buttons = [
+            self.button(label, "site", host, order, back=back)
+            for label, order, offered in (
+                ("Hold", "hold", not said.hold),
+                ("Block", "block", not blocked),
+                ("Boost", "boost", not said.first),
+                ("Release", "release", bool(said.hold or blocked or said.first)),
+            )
+            if offered
+        ]
+        budget = self.field(
+            "Pages at most (0: any number)",
+            "budget",
+            "site",
+            host,
+            "budget",
+            back=back,
+            value=str(said.pages or 0),
+        )
+        return (
+            f'<h2>Steer it</h2>{state}<div class="acts">{"".join(buttons)}</div>{budget}'
+            if self.allowed
+            else state
+        )
+
+
+def control_handlers(acting: Acting, page: MakePage, guard: Guard) -> dict[str, tuple[str, Handler]]:
+    """Paths with their method and who answers."""
+
+    async def control(request: Request) -> Response:
+        options = await asyncio.to_thread(acting.options)
+        return page("Control", acting.said(request) + _control(acting, options), "/control")
+
+    async def act(request: Request) -> Response:
+        body = await _body(request)
+        given = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True) if body is not None else []
+        fields = dict(given)
+        if not guard.is_csrf(fields.get("csrf", "")):
+            return page(
+                "Refused", "<h1>Refused</h1><p>This form is not one of ours: open the page anew.</p>", "", 403
+            )
+        words = [value for name, value in given if name == "word"]
+        words += [word for name, value in given if name == "words" for word in value.split()]
+        what = fields.get("what", "")
+        try:
+            said = (
+                f"{what} {' '.join(words[:3])}".strip()
+                + ": "
+                + await asyncio.to_thread(acting.act, what, words)
+            )
+        except ConfigError as error:
+            said = f"Not done: {error}"
+        back = fields.get("back", "/")
+        back = back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/"
+        join = "&" if "?" in back else "?"
+        return RedirectResponse(f"{back}{join}act={acting.note(said)}", 303, headers=OURS)
+
+    async def api_act(request: Request) -> Response:
+        try:
+            wanted = msgspec.json.decode(await _body(request) or b"", type=_Wanted)
+            return Json(
+                {"said": await asyncio.to_thread(acting.act, wanted.what, wanted.words)}, headers=OURS
+            )
+        except (msgspec.MsgspecError, ConfigError) as error:
+            return Json({"error": str(error)}, 400, headers=OURS)
+
+    async def api_control(_: Request) -> Response:
+        options = await asyncio.to_thread(acting.options)
+        return Json(as_plain(options or Options()), headers=OURS)
+
+    return {
+        "/control": ("GET", control),
+        "/act": ("POST", act),
+        "/api/act": ("POST", api_act),
+        "/api/control": ("GET", api_control),
+    }
+
+
+def as_plain(options: Options) -> dict[str, Any]:
+    """What acts have left, for programs."""
+    steered = options.steered
+    return {
+        "paused": steered.paused,
+        "sites": {
+            host: {"hold": said.hold, "first": said.first, "pages": said.pages or 0}
+            for host, said in options.site.items()
+        },
+        "blocked": list(options.scope.exclude_hosts),
+        "set": {name: msgspec.json.decode(now) for name, (_, now) in sorted(steered.values.items())},
+        "acts": [{"at": iso(row.at), "who": row.who, "what": row.text} for row in reversed(steered.did)],
+    }
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body of a request; None if it is too large."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > _LARGEST:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _control(acting: Acting, options: Options | None) -> str:
+    if options is None:
+        return "<h1>Control</h1><p>The crawl has not begun yet.</p>"
+    paused = options.steered.paused
+    forms = ""
+    if acting.allowed:
+        turn = ("Go on", "go-on") if paused else ("Pause", "pause")
+        stop = acting.button("Stop the run", "stop", back="/control", kind="grave")
+        live = ", ".join(f"<code>{name}</code>" for name in LIVE)
+        forms = (
+            f'<div class="acts">{acting.button(*turn, back="/control")}{stop}</div>'
+            + "<h2>Seeds</h2>"
+            + acting.field("URLs, one a line", "seeds", "seed", back="/control", many=True)
+            + f"<h2>Options</h2><p class=soft>{live}: these are taken up at once; values as in TOML.</p>"
+            + acting.field("KEY=VALUE", "setting", "set", back="/control", value="")
+            + _values(options)
+            + "<h2>A site</h2><p class=soft>HOST hold, block, boost, release, or HOST budget N; every site's page"
+            + " has buttons for it.</p>"
+            + acting.field("What to do", "order", "site", back="/control")
+        )
+    state = "paused" if paused else "not paused"
+    lead = f"<p>The crawl is {state}. Every act is in its log, with who did it.</p>"
+    return f"<h1>Control</h1>{lead}{forms}{_told(options)}"
+
+
+def _values(options: Options) -> str:
+    document: Mapping[str, Any] = msgspec.to_builtins(options)
+    rows: list[list[Cell]] = []
+    for name in dict.fromkeys((*_USUAL, *sorted(options.steered.values))):
+        head, _, last = name.partition(".")
+        value = document[head].get(last) if last else document[head]
+        before = options.steered.values.get(name, ("", ""))[0]
+        shown = msgspec.json.encode(value).decode()
+        rows.append(
+            [
+                ("", f"<code>{text(name)}</code>"),
+                ("u", text(short(shown, 200))),
+                ("u", text(short(before, 80))),
+            ]
+        )
+    return table(("Option", "Now", "Before the acts"), rows)
+
+
+def _told(options: Options) -> str:
+    rows: list[list[Cell]] = [
+        [("w", moment(iso(row.at))), ("", text(short(row.who, 60))), ("u", text(row.text))]
+        for row in reversed(options.steered.did)
+    ]
+    return f"<h2>Acts</h2>{table(('When', 'Who', 'What'), rows)}" if rows else ""

@@ -1,0 +1,137 @@
+"""What other programs fetched is not fetched again, and what it links to is."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lycosa
+from lycosa.clock import SystemClock
+from lycosa.crawl.importing import Done, Importer
+from lycosa.errors import StorageError
+from lycosa.files import DiskFiles
+from tests.archive.test_foreign import record
+from tests.crawl.recorded import OPTIONS, chain, serving
+
+HTML = b"Content-Type: text/html\r\n"
+
+
+def answer(body: bytes, *fields: bytes, status: bytes = b"200 OK") -> bytes:
+    return (
+        b"HTTP/1.1 "
+        + status
+        + b"\r\n"
+        + HTML
+        + b"".join(field + b"\r\n" for field in fields)
+        + b"\r\n"
+        + body
+    )
+
+
+def imported(into: Path, scratch: Path, **what: Any) -> Done:
+    with Importer(DiskFiles(into), SystemClock(), DiskFiles(scratch), shards=3) as importer:
+        for name, value in what.items():
+            getattr(importer, name)(value)
+    return importer.done
+
+
+def test_a_crawl_begins_where_another_ended(tmp_path: Path) -> None:
+    """Of a chain of pages the first are imported from another crawl's archive: the others alone are asked for."""
+    into = tmp_path / "into"
+    with serving(chain(20)) as site:
+        limited = {**OPTIONS, "limits": {"pages": 8}}
+        lycosa.Crawl(site.url(), into=tmp_path / "other", **limited).run()
+        first = site.paths()
+        assert len(first) == 8
+        (path,) = (tmp_path / "other" / "archive").glob("*.warc.gz")
+        assert imported(into, tmp_path / "s1", warc=path) == Done(pages=8)
+        assert imported(into, tmp_path / "s2", warc=path) == Done(passed=8)
+        assert site.paths() == first, "nothing was asked for"
+        lycosa.Crawl(site.url(), into=into, **OPTIONS).run()
+        assert sorted(site.paths()[8:]) == sorted(f"/{n}" for n in range(8, 20))
+    theirs = {page.url: page for page in lycosa.open(tmp_path / "other").pages()}
+    ours = {page.url: page for page in lycosa.open(into).pages()}
+    assert len(ours) == 20
+    for url, page in theirs.items():
+        mine = ours[url]
+        assert (mine.body, mine.links, mine.title) == (page.body, page.links, page.title)
+        assert mine.at == page.at - page.record.timing.total, "when it was asked for"
+        assert (mine.record.digest, mine.record.type) == (page.record.digest, page.record.type)
+
+
+def test_bodies_that_are_chunked_and_packed(tmp_path: Path) -> None:
+    page = b"<title>T</title><a href=/b>b</a>"
+    packed = gzip.compress(page)
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(packed), packed)
+    rows = [
+        record(
+            "response",
+            "http://site.test/",
+            answer(chunks, b"Transfer-Encoding: chunked", b"Content-Encoding: gzip"),
+        ),
+        record("response", "http://site.test/undone", answer(page, b"Transfer-Encoding: chunked")),
+        record("response", "http://site.test/moved", answer(b"", b"Location: /c", status=b"301 Moved")),
+        record("resource", "http://site.test/file", b"words", Content_Type="text/plain"),
+        record("revisit", "http://site.test/again", b""),
+        record("response", "http://site.test/robots.txt", answer(b"User-agent: *")),
+        record("response", "dns:site.test", b"1.2.3.4"),
+        record("request", "http://site.test/", b"GET / HTTP/1.1\r\n\r\n"),
+    ]
+    path = tmp_path / "a.warc"
+    path.write_bytes(b"".join(rows))
+    assert imported(tmp_path / "into", tmp_path / "s", warc=path) == Done(pages=4, known=1)
+    found = {
+        page.url.removeprefix("http://site.test/"): page for page in lycosa.open(tmp_path / "into").pages()
+    }
+    assert found.keys() == {"", "undone", "moved", "file", "again"}
+    assert found[""].body == found["undone"].body == page
+    assert [link.url for link in found[""].links] == ["http://site.test/b"]
+    assert [link.url for link in found["moved"].links] == ["http://site.test/c"] and found[
+        "moved"
+    ].status == 301
+    assert (found["file"].body, found["file"].type) == (b"words", "text/plain")
+    assert found["again"].body is None
+    assert found[""].header("transfer-encoding") is None
+
+
+def test_several_captures_are_fetches_of_one_page(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc"
+    path.write_bytes(
+        b"".join(record("response", "http://site.test/", answer(body)) for body in (b"<p>one", b"<p>two"))
+    )
+    imported(tmp_path / "into", tmp_path / "s", warc=path)
+    page = lycosa.open(tmp_path / "into").page("http://site.test/")
+    assert page is not None and page.body == b"<p>two" and [row.version for row in page.history] == [1, 2]
+
+
+def test_indexes_and_lists(tmp_path: Path) -> None:
+    """What an index names is not asked for; what a list names is."""
+    into = tmp_path / "into"
+    with serving(chain(12)) as site:
+        (tmp_path / "index.cdxj").write_text(
+            "".join(f'x 20240501120000 {{"url": "{site.url(f"/{n}")}", "status": "200"}}\n' for n in (1, 2)),
+            encoding="utf-8",
+        )
+        done = imported(
+            into,
+            tmp_path / "s",
+            cdx=tmp_path / "index.cdxj",
+            urls=[site.url("/9"), site.url("/1"), "nothing"],
+        )
+        assert done == Done(known=2, urls=1, passed=1)
+        lycosa.Crawl(site.url(), into=into, **OPTIONS).run()
+        assert sorted(site.paths()) == ["/", "/10", "/11", "/9"], (
+            "/1 and /2 are known, and nobody says what they link to"
+        )
+
+
+def test_a_file_that_is_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc"
+    rows = [record("response", f"http://site.test/{n}", answer(b"<p>page")) for n in range(3)]
+    path.write_bytes(b"".join(rows)[:-40])
+    with pytest.raises(StorageError, match="cannot be read"):
+        imported(tmp_path / "into", tmp_path / "s", warc=path)
+    assert len(list(lycosa.open(tmp_path / "into").pages())) == 2, "what came before it is there"
