@@ -114,7 +114,10 @@ def test_a_crawl_is_served_while_it_runs_and_no_longer(tmp_path: Path) -> None:
             while True:
                 try:
                     urllib.request.urlopen(f"{base}/health", timeout=170).close()
-                except (urllib.error.URLError, ConnectionError):  # refused; or reset, if it ended while it answered
+                except (
+                    urllib.error.URLError,
+                    ConnectionError,
+                ):  # refused; or reset, if it ended while it answered
                     break
         finally:
             process.kill()
