@@ -25,6 +25,7 @@ from lycosa.errors import StorageError
 from lycosa.files import Appender, Files
 from lycosa.log import blocks
 from lycosa.log.reader import (
+    KEPT_BLOCKS,
     SEGMENT_HEAD,
     Block,
     LogReader,
@@ -74,10 +75,12 @@ def pack(batch: Batch) -> bytes:
 class Log:
     """The log of one shard, open for appending. Opening it recovers it: a torn tail is cut."""
 
-    def __init__(self, files: Files, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(
+        self, files: Files, segment_bytes: int = SEGMENT_BYTES, kept_blocks: int = KEPT_BLOCKS
+    ) -> None:
         self._files = files
         self._segment_bytes = segment_bytes
-        self._reader = LogReader(files)
+        self._reader = LogReader(files, kept_blocks)
         self._fetcher = LogReader(files)
         self._fetching = threading.Lock()
         self._buffer: list[bytes] = []
@@ -147,11 +150,17 @@ class Log:
         """The record at a position, committed or not."""
         if position < self.committed:
             return self._reader.read(position)
+        return decode(self.read_encoded(position))
+
+    def read_encoded(self, position: int) -> bytes | memoryview:
+        """The record at a position, committed or not, as it is stored."""
+        if position < self.committed:
+            return self._reader.read_encoded(position)
         first = self._end - len(self._buffer)
         if position >= first:
-            return decode(self._buffer[position - first])
+            return self._buffer[position - first]
         assert self._cut is not None
-        return decode(self._cut.records[position - self._cut.first])
+        return self._cut.records[position - self._cut.first]
 
     def holds(self, position: int) -> bool:
         """Whether `read` finds the record in memory. If not, `fetch` in a thread, then `keep` on the loop."""

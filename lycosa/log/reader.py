@@ -45,7 +45,7 @@ Block = tuple[int, int, list[memoryview]]
 
 _PIECE = 4 << 20
 _KEPT_SEGMENTS = 8
-_KEPT_BLOCKS = 3
+KEPT_BLOCKS = 3
 """Records left behind are come back to by hosts in turn, each about as far in the log as the others."""
 
 
@@ -170,10 +170,11 @@ def _refuse_damage(files: Files, name: str, offset: int, batch: int) -> None:
 
 
 class LogReader:
-    """Records of one shard's log, by position."""
+    """Records of one shard's log, by position; the `kept` blocks read last stay in memory."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, kept: int = KEPT_BLOCKS) -> None:
         self._files = files
+        self._kept = kept
         self._heads: OrderedDict[int, list[BlockAt]] = OrderedDict()
         self._read: list[Block] = []  # the blocks read last, the newest first
         self._marks: list[
@@ -283,14 +284,18 @@ class LogReader:
 
     def read(self, position: int) -> Record:
         """The record at a position."""
+        return decoded(position, self.read_encoded(position))
+
+    def read_encoded(self, position: int) -> memoryview:
+        """The record at a position, as it is stored."""
         for number, (first, end, rows) in enumerate(self._read):
             if first <= position < end:
                 if number:
                     self._read.insert(0, self._read.pop(number))
-                return decoded(position, rows[position - first])
+                return rows[position - first]
         found = self.block_of(position)
         self.keep(found)
-        return decoded(position, found[2][position - found[0]])
+        return found[2][position - found[0]]
 
     def holds(self, position: int) -> bool:
         """Whether `read` finds the record in memory."""
@@ -299,7 +304,7 @@ class LogReader:
     def keep(self, block: Block) -> None:
         """Have a block in memory that another reader has read."""
         self._read.insert(0, block)
-        del self._read[_KEPT_BLOCKS:]
+        del self._read[self._kept :]
 
     def block_of(self, position: int) -> Block:
         """The block of a position: its first position, its end, its encoded records."""

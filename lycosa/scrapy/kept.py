@@ -42,7 +42,6 @@ from lycosa.errors import StorageError
 from lycosa.files import Appender, Files
 from lycosa.frontier import PackedFrontier
 from lycosa.log.log import Log
-from lycosa.log.reader import Block
 from lycosa.records import Record, Waiting
 from lycosa.seen.memory import MemorySeen
 from lycosa.url.key import Keyer
@@ -99,7 +98,7 @@ class Store:
         self._clock = clock
         self._wait = wait
         self._most = most
-        self._log = Log(files.within(LOG))
+        self._log = Log(files.within(LOG), kept_blocks=_BLOCKS)
         self._seen = MemorySeen(_emptied(files.within("seen")))
         self._keyer = Keyer(0)
         self._frontier = PackedFrontier(clock)
@@ -107,8 +106,6 @@ class Store:
         """Is called before each commit: what must be durable before a page is done."""
         self._finished = bytearray()  # a bit a position
         self._cursor = 0  # positions from here on are left behind
-        self._recent: dict[int, bytes] = {}  # encoded, of what is not committed
-        self._blocks: list[Block] = []
         self._size = 0
         self._left = 0
         self._replay()
@@ -174,7 +171,6 @@ class Store:
             self._size = self._items.size
             self._append(Marked(milliseconds(self._clock), self._size))
         self._log.commit()
-        self._recent.clear()
 
     def close(self) -> None:
         self.commit()
@@ -209,10 +205,7 @@ class Store:
     # -- inside
 
     def _append(self, record: Asked | Done | Marked) -> int:
-        position = self._log.append(cast(Record, record))  # encoded as any of them; read back here alone
-        if isinstance(record, Asked):
-            self._recent[position] = msgspec.msgpack.encode(record)
-        return position
+        return self._log.append(cast(Record, record))  # encoded like any other; read back only here
 
     def _put(self, rows: Sequence[tuple[int, Asked]]) -> None:
         """Requests go into the frontier by a short URL of their own: the host, and where the log has them."""
@@ -262,19 +255,7 @@ class Store:
         self._put(rows)
 
     def _read(self, position: int) -> Asked:
-        encoded = self._recent.get(position)
-        if encoded is None:
-            for number, (first, end, rows) in enumerate(self._blocks):
-                if first <= position < end:
-                    self._blocks.insert(0, self._blocks.pop(number))
-                    encoded = bytes(rows[position - first])
-                    break
-            else:
-                block = self._log.reader.block_of(position)
-                self._blocks.insert(0, block)
-                del self._blocks[_BLOCKS:]
-                encoded = bytes(block[2][position - block[0]])
-        record = self._decoded(encoded)
+        record = self._decoded(self._log.read_encoded(position))
         assert isinstance(record, Asked)
         return record
 

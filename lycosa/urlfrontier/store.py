@@ -37,7 +37,6 @@ from lycosa.clock import Clock, milliseconds
 from lycosa.errors import StorageError
 from lycosa.files import Files
 from lycosa.log.log import Batch, Log
-from lycosa.log.reader import Block
 from lycosa.records import Record
 
 LOG = "urls"
@@ -138,10 +137,8 @@ class Store:
         """`delay`: seconds between two times that a queue gives something, unless it was set."""
         self._files = files
         self._clock = clock
-        self._log = Log(files.within(LOG))
+        self._log = Log(files.within(LOG), kept_blocks=_BLOCKS)
         self._queues: dict[tuple[str, str], Queue] = {}
-        self._recent: dict[int, bytes] = {}
-        self._blocks: list[Block] = []
         self._started = clock.wall()
         self._delay = delay
         self.active = True
@@ -267,8 +264,6 @@ class Store:
 
     def confirm(self, batch: Batch) -> None:
         self._log.confirm(batch)
-        for position in range(batch.first, batch.end):
-            self._recent.pop(position, None)
 
     def close(self) -> None:
         self._log.commit()
@@ -277,8 +272,7 @@ class Store:
     # -- inside
 
     def _append(self, record: Put | Removed | Ruled) -> None:
-        position = self._log.append(cast(Record, record))  # encoded as any of them; read back here alone
-        self._recent[position] = msgspec.msgpack.encode(record)
+        position = self._log.append(cast(Record, record))  # encoded like any other; read back only here
         self._fold(position, record)
 
     def _fold(self, position: int, record: Put | Removed | Ruled) -> None:
@@ -317,19 +311,7 @@ class Store:
         return Given(row.crawl, row.key, row.url, row.info, entry.due, entry.made)
 
     def _read(self, position: int) -> Put:
-        encoded = self._recent.get(position)
-        if encoded is None:
-            for number, (first, end, rows) in enumerate(self._blocks):
-                if first <= position < end:
-                    self._blocks.insert(0, self._blocks.pop(number))
-                    encoded = bytes(rows[position - first])
-                    break
-            else:
-                block = self._log.reader.block_of(position)
-                self._blocks.insert(0, block)
-                del self._blocks[_BLOCKS:]
-                encoded = bytes(block[2][position - block[0]])
-        record = self._decoded(encoded)
+        record = self._decoded(self._log.read_encoded(position))
         assert isinstance(record, Put)
         return record
 
