@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,13 +20,13 @@ from lycosa.lab.nats_servers import Access, Servers, Tls
 from lycosa.lab.webs import serving
 from lycosa.records import Fetched, Lost, Received
 from tests.cluster.crawled import SMALL
-from tests.cluster.members import cluster
+from tests.cluster.members import cluster, until
 from tests.cluster.test_supervisor import check
 from tests.crawl.served import outcomes
 from tests.crawl.test_poison import Site, fate, plugged, site  # noqa: F401
 from tests.servers import demand_binary
 
-SLOW = {"wait": 0.15, "address_wait": 0.02, "factor": 0.0, "pages_per_visit": 2}
+SLOW = {"wait": 0.25, "address_wait": 0.02, "factor": 0.0, "pages_per_visit": 2}
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +36,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         yield servers
 
 
+def fetching(status: dict[str, Any]) -> set[str]:
+    """Agents with a shard that has pages."""
+    return {row["holder"] for row in status["shards"] if row["holder"] and row["pages"]}
+
+
 def test_three_agents_fetch_what_one_would(server: Servers, tmp_path: Path) -> None:
     with serving(SMALL) as served, cluster(tmp_path, server.urls, "three") as made:
         made.create(served.web, politeness=SLOW)
         for name in "abc":
             made.join(name)  # before it is started: they wait
+        until(lambda: len(made.look()["agents"]) == 3)  # so each is given shards from the beginning
         made.command("start")
+        until(lambda: len(fetching(made.look())) == 3)
         made.pages(40)
         made.command("stop")
         made.wait()
