@@ -51,6 +51,9 @@ from isal import isal_zlib
 
 LEVEL = 1
 """ISA-L's level of compression, 0 to 3: 26, 33, 37, 63 µs on 20 KB of HTML, ratios 2.21, 2.65, 2.69, 2.71."""
+SMALL_LEVEL = 0
+"""That of requests: codes of their own, which the other levels make, save 135 of 610 bytes and cost six times the
+time, a quarter of what the response costs."""
 IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 TRUNCATED = ("length", "time", "disconnect", "unspecified")
@@ -63,6 +66,8 @@ _CODED = re.compile(rb"^(transfer-encoding[ \t]*:)", re.I | re.M)
 _LENGTH = re.compile(rb"^(content-length[ \t]*:)", re.I | re.M)
 _STATUS_LINE = re.compile(rb"HTTP/(\d+(?:\.\d+)?)[ \t]+(\d{3})[^\r\n]*")
 _REQUEST_LINE = re.compile(rb"([^\s]+ [^\r\n]*?) HTTP/(\d+(?:\.\d+)?)[ \t]*(?=\r\n)")
+_USUAL = (b"HTTP/1.1 ", b"HTTP/1.0 ")
+_USUAL_ENDS = (b" HTTP/1.1", b" HTTP/1.0")
 _BARE = re.compile(rb"\r?\n")
 _REASONS = {str(int(status)).encode(): status.phrase.encode() for status in HTTPStatus}
 _CONTROLS = {i: f"%{i:02X}" for i in [*range(0x20), 0x7F]}
@@ -179,6 +184,8 @@ def request(
         ("WARC-Concurrent-To", response),
         ("Content-Type", "application/http; msgtype=request"),
     ]
+    if form.level > SMALL_LEVEL:
+        form = Form(SMALL_LEVEL, form.block_digests)
     return frame("request", identity, at, fields, request_head(head) + body, form)
 
 
@@ -287,7 +294,10 @@ def _reason(truncated: str) -> str:
 
 def _lines(head: bytes) -> bytes:
     """A head with CR LF ends, one empty line at its end and none before."""
-    if head.count(b"\n") != head.count(b"\r\n"):
+    whole = head.count(b"\n") == head.count(b"\r\n")
+    if whole and head.find(b"\r\n\r\n") == len(head) - 4 > 0 and head[-5] not in b"\r\n":
+        return head  # as nearly every one is
+    if not whole:
         head = _BARE.sub(b"\r\n", head)
     head = head.rstrip(b"\r\n")
     inner = head.rfind(b"\r\n\r\n")
@@ -300,7 +310,7 @@ def response_head(head: bytes) -> tuple[bytes, str]:
     """The head as it is stored, and the WARC-Protocol if it was translated."""
     head = _lines(head)
     protocol = ""
-    found = _STATUS_LINE.match(head)
+    found = None if head.startswith(_USUAL) else _STATUS_LINE.match(head)
     if found and found[1] not in (b"1.1", b"1.0"):
         protocol = _protocol(found[1])
         line = b"HTTP/1.1 " + found[2] + b" " + _REASONS.get(found[2], b"")
@@ -313,6 +323,8 @@ def response_head(head: bytes) -> tuple[bytes, str]:
 def request_head(head: bytes) -> bytes:
     """The head as it is stored."""
     head = _lines(head)
+    if head.endswith(_USUAL_ENDS, 0, head.find(b"\r\n")):
+        return head
     found = _REQUEST_LINE.match(head)
     if found and found[2] not in (b"1.1", b"1.0"):
         return found[1] + b" HTTP/1.1" + head[found.end() :]

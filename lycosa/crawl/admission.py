@@ -26,7 +26,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, overload
+from functools import partial
+from itertools import compress, repeat
+from operator import not_
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +44,7 @@ from lycosa.frontier import Entry, Frontier, LeftBehind, Order, Room, Sampler, S
 from lycosa.frontier.sydney.left_behind import OTHERS
 from lycosa.frontier.sydney.room import ALL, PER_URL, permuted
 from lycosa.log.log import Log
-from lycosa.records import Fetched, LinkKind, Links, Received, Record, Robots, Seeded, Waiting
+from lycosa.records import Before, Fetched, LinkKind, Links, Received, Record, Robots, Seeded, Waiting
 from lycosa.seen.protocol import Keys
 from lycosa.url.key import Keyer
 from lycosa.url.parts import host_of
@@ -56,6 +59,8 @@ _RECORDS = 8
 """Records come back to between two breaths of the loop: each takes some hundreds of microseconds."""
 _OUTSIDE = 4096
 """Links outside the scope that a shard remembers: menus and footers lead to the same few from every page."""
+_waiting: Callable[[tuple[Any, ...]], Waiting] = partial(tuple.__new__, Waiting)
+"""A `Waiting` of all its fields, in a third of the time."""
 RETURNS = 64
 """A record of very many links gives a share such that it is come back to about so often."""
 
@@ -180,7 +185,7 @@ class Admission:
         if not found.links.kinds:
             return
         keys, hosts = self._keyer.scan(found.links.urls)
-        rows = np.flatnonzero(self._wanted(found, keys))
+        rows = self._wanted(found, keys).nonzero()[0]
         if found.depths is None:
             rows = self.not_outside(keys, rows)
         if len(rows):
@@ -242,7 +247,7 @@ class Admission:
 
     def _followed(self, found: Found) -> NDArray[np.bool_]:
         assert self.rules is not None
-        followed: NDArray[np.bool_] = self.rules.follow[np.frombuffer(found.links.kinds, np.uint8)]
+        followed: NDArray[np.bool_] = self.rules.follow.take(np.frombuffer(found.links.kinds, np.uint8))
         return followed
 
     def not_outside(self, keys: Keys, rows: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -251,7 +256,10 @@ class Admission:
         outside = self.rules.outside
         if not outside or not len(rows):
             return rows
-        return rows[[key not in outside for key in keys[rows].tolist()]]
+        chosen: list[int] = keys[rows].tolist()
+        if outside.isdisjoint(chosen):
+            return rows
+        return rows[list(map(not_, map(outside.__contains__, chosen)))]
 
     def sift_rows(
         self, found: Found, keys: Keys, hosts: Keys, rows: NDArray[np.intp], foreign: bool
@@ -259,22 +267,31 @@ class Admission:
         """Of some links those in scope."""
         assert self.rules is not None
         scope, max_hops, shard_of_url = self.rules.scope, self.rules.max_hops, self._splitter.shard_of_url
-        lines = found.links.urls.split(b"\n")
+        lines = found.links.urls.decode("ascii").split("\n")
         chosen: list[int] = rows.tolist()
-        urls = [lines[row].decode("ascii") for row in chosen]
+        urls = list(map(lines.__getitem__, chosen))
+        near, its = hosts[rows].tolist(), keys[rows].tolist()
         depths = found.depths  # given with links that were received: those are ours
         if depths is None:
             within = scope.all_inside(urls, found.depth)
-            if not scope.too_deep(found.depth):
+            if False in within and not scope.too_deep(found.depth):
                 self._remember([row for row, inside in zip(chosen, within, strict=True) if not inside], keys)
+            if False in within:
+                chosen, urls, near, its = (list(compress(of, within)) for of in (chosen, urls, near, its))
+                within = [True] * len(chosen)
+            if REDIRECT not in found.links.kinds and all(
+                shard_of_url(host, urls[near.index(host)]) == self._number for host in set(near)
+            ):  # as nearly always: the same as below, without a look at each
+                same = (repeat(found.depth), repeat(0), repeat(0), repeat(Before.NEVER))
+                return Offer(
+                    found, keys, hosts, chosen, list(map(_waiting, zip(urls, its, *same, strict=False))), []
+                )
         else:
             within = [scope.inside(url, depths[row]) for row, url in zip(chosen, urls, strict=True)]
         mine: list[int] = []
         items: list[Waiting] = []
         leaving: list[tuple[int, int, Waiting]] = []
-        for row, url, host, key, inside in zip(
-            chosen, urls, hosts[rows].tolist(), keys[rows].tolist(), within, strict=True
-        ):
+        for row, url, host, key, inside in zip(chosen, urls, near, its, within, strict=True):
             if not inside or (hops := found.hops_of(row)) > max_hops:
                 continue
             owner = shard_of_url(host, url) if depths is None else self._number
@@ -371,18 +388,22 @@ class Admission:
 
     def _put_new(self, offer: Offer, chunk: Sequence[int]) -> int:
         """Offer some links to the store; what is new is pending from now on. How many are new or await."""
-        found = offer.found
-        items = [offer.items[index] for index in chunk]
-        keys = offer.keys[[offer.rows[index] for index in chunk]]
-        sighting = self._sighting(found, [offer.rows[index] for index in chunk])
+        found, items, rows = offer.found, offer.items, offer.rows
+        if len(chunk) < len(rows):
+            items, rows = [items[index] for index in chunk], [rows[index] for index in chunk]
+        keys = offer.keys.take(rows)
+        sighting = self._sighting(found, rows)
         seen = self._links.found if found.depths is None else self._links.received
-        told = [unpack_hint(found.hints[offer.rows[index]])[1] for index in chunk] if found.hints else None
+        told = [unpack_hint(found.hints[row])[1] for row in rows] if found.hints else None
         answer = seen.offer(keys, _Payloads(items, self._order, sighting, told))
         if len(answer.new):
-            new = answer.new.tolist()
-            if sighting is not None:
-                sighting = sighting._replace(texts=[sighting.texts[row] for row in new])
-            self.put([items[row] for row in new], sighting, [told[row] for row in new] if told else None)
+            if len(answer.new) < len(items):
+                new: list[int] = answer.new.tolist()
+                items = list(map(items.__getitem__, new))
+                told = [told[row] for row in new] if told else None
+                if sighting is not None:
+                    sighting = sighting._replace(texts=[sighting.texts[row] for row in new])
+            self.put(items, sighting, told)
         return len(answer.new) + len(answer.waiting)
 
     def put(

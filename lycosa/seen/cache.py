@@ -246,17 +246,17 @@ class CachedSeen:
     def certain(self, keys: Keys) -> Flags:
         known = np.empty(len(keys), np.bool_)
         found = self._cache.touch(keys, known)
-        self._probes.add(len(keys))
-        self._hits.add(found)
+        self._probes.value += len(keys)
+        self._hits.value += found
         self._counted = len(keys) - found
-        if found < len(keys):
-            missing = np.flatnonzero(~known)
-            asked = keys[missing]
+        if self._counted:
+            missing = (~known).nonzero()[0]
+            asked = keys.take(missing)
             there = self._store.certain(asked)
-            known[missing] = there
-            if there.any():
+            enter = asked[there]
+            if len(enter):
                 # Requested and certainly known: they enter, as if they had been offered.
-                enter = asked[there]
+                known[missing] = there
                 self._cache.probe(enter, np.empty(len(enter), np.bool_))
         return known
 
@@ -266,15 +266,15 @@ class CachedSeen:
             self._flags = np.empty(count, np.bool_)
         hits = self._flags[:count]
         found = self._cache.probe(keys, hits)
-        self._probes.add(max(count - self._counted, 0))
+        self._probes.value += max(count - self._counted, 0)
         self._counted = 0
-        self._hits.add(found)
+        self._hits.value += found
         if found == count:
             return Answer(_NONE, _NONE)
         try:
             if not found:
                 return self._store.offer(keys, payloads)
-            missing = np.flatnonzero(~hits)
+            missing = (~hits).nonzero()[0]
             answer = self._store.offer(keys[missing], [payloads[i] for i in missing.tolist()])
         except BaseException:
             self._cache.clear()

@@ -36,10 +36,10 @@ from lycosa.seen import memory_kernels as kernels
 from lycosa.seen.protocol import Answer, Keys, Merge
 
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
-_SMALLEST = 8  # homes of a page's first array
-_DOUBLED = 256
-"""A page below so many homes doubles when it grows: at most 0.5 MB of the table are free for it, and a young crawl
-would else spend more on growing than on asking."""
+_SMALLEST = 32  # homes of a page's first array
+_DOUBLED, _QUARTERED = 256, 2048
+"""A page below so many homes doubles when it grows, or grows by a quarter: at most 0.9 MB of the table is free for
+it, and a young crawl would else spend more on growing than on asking."""
 _MAPPED = 1 << 16
 """From this size on a page has a mapping of its own: freed, it goes back to the system at once, where a
 heap would keep holes just too small for the next larger page."""
@@ -104,11 +104,12 @@ class Table:
         while True:
             if not homes:
                 capacity = max(capacity, int(old[kernels.CAPACITY]))
-                capacity += max(_SMALLEST, capacity // 16 if capacity >= _DOUBLED else capacity)
+                share = 1 if capacity < _DOUBLED else 4 if capacity < _QUARTERED else 16
+                capacity += max(_SMALLEST, capacity // share)
             homes = 0
             slots = capacity + capacity // 128 + 8
             array = _room(7 * slots)
-            new[kernels.ADDRESS] = array.ctypes.data
+            new[kernels.ADDRESS] = array.__array_interface__["data"][0]
             new[kernels.CAPACITY] = capacity
             new[kernels.SLOTS] = slots
             if kernels.copy(old, new):

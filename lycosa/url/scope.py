@@ -57,6 +57,7 @@ from lycosa.url.patterns import compile_pattern
 
 MEMO = 1 << 16
 """Sites whose part of the judgement is remembered."""
+_MOST_DIRECTORIES = 1 << 12
 
 
 class ScopeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +134,8 @@ class Scope:
         self._harmless = min(limits, default=1 << 30) + 2
         self._shallow = 3 + (1 << 30 if options.max_path_depth is None else options.max_path_depth)
         self._repeats = 1 << 30 if options.max_repeats is None else options.max_repeats
+        self._directories: set[str] = set()
+        """Up to their last slash, URLs all of whose neighbours are inside, unless they are too long or too deep."""
         self._site = lru_cache(maxsize=MEMO)(self._judge_site)
 
     def inside(self, url: str, depth: int) -> bool:
@@ -149,23 +152,26 @@ class Scope:
         return depth > self._max_depth
 
     def all_inside(self, urls: Sequence[str], depth: int) -> list[bool]:
-        """`inside` of each of the links of a page, which stay mostly on one site."""
+        """`inside` of each of the links of a page, which stay mostly in a few directories."""
         if depth > self._max_depth:
             return [False] * len(urls)
-        longest, harmless, by_path = self._max_length, self._harmless, self._path_rules
-        site, near = "\n", False  # no URL begins with that
-        found = []
-        for url in urls:
-            if not url.startswith(site):
-                site = url[: url.find("/", url.find("://") + 3) + 1]
-                near = self._site(site[:-1]).inside
-            if not near or len(url) > longest:
-                found.append(False)
-            elif not by_path and url.count("/") <= harmless:
-                found.append(True)
-            else:
-                found.append(self._path_inside(url))
-        return found
+        if max(map(len, urls), default=0) > self._max_length:
+            return [self.inside(url, depth) for url in urls]
+        harmless = self._directories
+        return [url[: url.rfind("/")] in harmless or self._inside(url) for url in urls]
+
+    def _inside(self, url: str) -> bool:
+        """`inside` of a URL that is not too long, and a note if all of its directory are."""
+        inside = self.inside(url, 0)
+        directory, slash, _ = url.rpartition("/")
+        if inside and slash and not self._path_rules and directory.count("/") > 1:
+            # Whatever the last segment is: at worst it is one more, and one that was there before.
+            segments = directory.split("/")
+            if len(segments) < self._shallow and len(segments) - len(set(segments)) + 1 < self._repeats:
+                if len(self._directories) >= _MOST_DIRECTORIES:
+                    self._directories.clear()
+                self._directories.add(directory)
+        return inside
 
     def _path_inside(self, url: str) -> bool:
         if not self._path_rules:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from itertools import pairwise
 from pathlib import Path
 
@@ -50,11 +51,19 @@ def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
         broken = bytearray(data)
         broken[at] ^= 0x55
         files = _files(tmp_path, bytes(broken))
-        if at in idle:
-            assert read_exchange(files, stored).body == b"hello"
+        if at in idle or _says_the_same(data, bytes(broken), stored.response):
+            assert read_exchange(files, stored) == read_exchange(_files(tmp_path, data), stored)
         else:
             with pytest.raises(StorageError, match=r"damaged archive x\.warc\.gz, exchange at byte 0"):
                 read_exchange(files, stored)
+
+
+def _says_the_same(data: bytes, broken: bytes, end: int) -> bool:
+    """Whether damage to the request is none: ISA-L's level 0 sends codes also for letters that do not occur."""
+    try:
+        return data[end:] == broken[end:] and gzip.decompress(data[:end]) == gzip.decompress(broken[:end])
+    except (OSError, EOFError, zlib.error):
+        return False
 
 
 def test_wrong_places_are_noticed(tmp_path: Path) -> None:

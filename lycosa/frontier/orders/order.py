@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from xxhash import xxh64_intdigest
@@ -76,6 +77,9 @@ class Order(Protocol):
         ...
 
 
+_depth_of = attrgetter("depth")
+
+
 class DepthOrder:
     """Breadth-first: the level is the depth, and hosts go by ready time."""
 
@@ -85,7 +89,10 @@ class DepthOrder:
 
     def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
         # Beyond the last level a URL is so deep that its place among the deep ones does not matter.
-        return [min(item.depth, LEVELS - 1) for item in items]
+        depths: list[int] = list(map(_depth_of, items))
+        if depths and max(depths) >= LEVELS:
+            depths = [min(depth, LEVELS - 1) for depth in depths]
+        return depths
 
     def rank(self, host: str, queued: int, level: int) -> float:
         return 0.0

@@ -138,6 +138,8 @@ class PackedFrontier:
                 return None
             if not taken.more:
                 queues.perhaps_empty.add(slot)
+            elif slot not in outside.back:
+                queues.perhaps_empty.discard(slot)
             if self._withdrawals and self._withdrawals.has(slot, taken.waiting.key):
                 self._withdrawals.skipped(slot)
                 if self._relevelling is not None:

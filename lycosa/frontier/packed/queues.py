@@ -138,7 +138,7 @@ class PackedQueues:
             return
         urls, _, depths, hops, attempts, before = zip(*items, strict=True)
         tries = [item.tries for item in items] if any(before) else attempts
-        lengths = [len(url) for url in urls]
+        lengths = list(map(len, urls))
         longest = max(lengths)
         if longest > MAX_URL:
             raise LocalError(f"a URL of {longest} bytes was put; the limit is {MAX_URL}")
