@@ -3,8 +3,9 @@
 tantivy finds what matches and scores it with the shard's own statistics. A broker wants scores by the statistics of
 all shards. What makes that possible:
 
-- `df` counts live documents (tantivy's own count includes deleted ones until their segment is merged), and the
-  lengths of fields are summed over live documents by their columns. So these numbers do not depend on merges.
+- `df` counts live documents (tantivy's own count includes deleted ones until their segment is merged; it will do
+  while no page is deleted), and the lengths of fields are summed over live documents by their columns. So these
+  numbers do not depend on merges.
 - tantivy's own N and average lengths, which do include deleted documents, are read from its explanation of the
   marker, which has one known term in each field. With them the score that it will give a term is known (BM25, k1 =
   1.2, b = 0.75), and a boost makes its idf the global one.
@@ -35,7 +36,8 @@ from numpy.typing import NDArray
 from lycosa.errors import ConfigError, LycosaError, StorageError
 from lycosa.index.query import Dates, Filter
 from lycosa.index.schema import MARK, TEXTS, VERSION, Page, decode_page
-from lycosa.index.writer import Marker, marker_of, opened
+from lycosa.index.united import together
+from lycosa.index.writer import Marker, markers_of, opened
 
 K1 = 1.2
 B = 0.75
@@ -158,13 +160,15 @@ class Shard(Protocol):
 class ShardReader:
     """The index of one shard, as of its last commit; `reload` looks for a newer one."""
 
-    def __init__(self, path: Path, shard: int = 0) -> None:
+    def __init__(self, path: Path, shard: int = 0, beside: Sequence[Path] = ()) -> None:
+        """`beside`: the indexes of other shards, which are read with this one as one index (`united`)."""
         self.path = path
         self.shard = shard
-        if not tantivy.Index.exists(str(path)):
-            raise ConfigError(f"{path} holds no index: run `lycosa index DIR` first")
-        self._index = self._opened()
-        self.schema = self._index.schema
+        self._paths = (path, *beside)
+        for each in self._paths:
+            if not (each / "meta.json").exists():
+                raise ConfigError(f"{each} holds no index: run `lycosa index DIR` first")
+        self._index: Any = None
         self.stamp: object = None
         """Of the commit that is searched."""
         self.reload()
@@ -172,7 +176,7 @@ class ShardReader:
     def _opened(self) -> Any:
         for attempt in range(20):  # a merge may end between reading what there is and opening it
             try:
-                return opened(self.path)
+                return together(self._paths) if len(self._paths) > 1 else opened(self.path)
             except StorageError:
                 if attempt == 19:
                     raise
@@ -180,24 +184,30 @@ class ShardReader:
         raise AssertionError
 
     def _now(self) -> object:
-        found = (self.path / "meta.json").stat()
-        return found.st_mtime_ns, found.st_ino
+        found = [(path / "meta.json").stat() for path in self._paths]
+        return tuple((each.st_mtime_ns, each.st_ino) for each in found)
 
     def reload(self) -> bool:
         """Whether there was a newer commit; it is what is searched from now on."""
         stamp = self._now()
         if stamp == self.stamp:
             return False
-        self._index.reload()
+        if self._index is None or len(self._paths) > 1:
+            self._index = self._opened()
+            self.schema = self._index.schema
+        else:
+            self._index.reload()
         self.searcher = self._index.searcher()
         self.stamp = stamp
-        found = marker_of(self.searcher, self.schema)
-        if found is not None and found.version != VERSION:
+        found = markers_of(self.searcher, self.schema, len(self._paths))
+        if any(marker.version != VERSION for marker in found):
             raise StorageError(f"the index in {self.path} has another layout: run `lycosa index --rebuild`")
-        self.marker: Marker | None = found
+        self.marker: Marker | None = found[0] if found else None
         self._pages = tantivy.Query.term_query(self.schema, "kind", "page", "basic")
         self._df = lru_cache(maxsize=20_000)(self._count)
         self._local()
+        gone = self.searcher.doc_freq("kind", "marker") - len(found)
+        self._whole = self._documents - gone == self.searcher.num_docs
         self.totals = self._total()
         return True
 
@@ -231,8 +241,9 @@ class ShardReader:
             self.averages[name] = lengths[4]["value"]
 
     def _count(self, field: str, term: str) -> int:
-        if not self.searcher.doc_freq(field, term):
-            return 0
+        count = int(self.searcher.doc_freq(field, term))
+        if not count or self._whole:
+            return count
         return int(self.searcher.search(tantivy.Query.term_query(self.schema, field, term, "basic"), 1).count)
 
     def df(self, field: str, term: str) -> int:
