@@ -97,6 +97,13 @@ class Hit(NamedTuple):
     id: int
 
 
+class Hits(NamedTuple):
+    """The best candidates, and how many documents match."""
+
+    rows: list[Hit]
+    total: int
+
+
 class Occurrences(NamedTuple):
     """How often a clause occurs in each of some documents (0: not at all), and the length of its field there."""
 
@@ -147,9 +154,8 @@ class Shard(Protocol):
     def filter(self, node: Filter | Dates) -> Any: ...
     def everything(self) -> Any: ...
     def boolean(self, parts: Sequence[tuple[str, Any]]) -> Any: ...
-    def count(self, query: Any) -> int: ...
-    def top(self, query: Any, most: int) -> list[Hit]: ...
-    def newest(self, query: Any, most: int) -> list[Hit]: ...
+    def top(self, query: Any, most: int) -> Hits: ...
+    def newest(self, query: Any, most: int) -> Hits: ...
     def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]: ...
     def pages(self, addresses: Sequence[Any]) -> list[Page]: ...
     def copies(self, digests: Sequence[int]) -> list[Page]: ...
@@ -317,25 +323,23 @@ class ShardReader:
             return tantivy.Query.empty_query()
         return tantivy.Query.boolean_query([(_OCCUR[occur], query) for occur, query in parts])
 
-    def count(self, query: Any) -> int:
-        return int(self.searcher.search(query, 1).count)
-
-    def top(self, query: Any, most: int) -> list[Hit]:
+    def top(self, query: Any, most: int) -> Hits:
         """The best by tantivy's score, exactly."""
-        return self._hits(self.searcher.search(query, most, count=False, weight_by_field="zero").hits)
+        return self._hits(self.searcher.search(query, most, weight_by_field="zero"))
 
-    def newest(self, query: Any, most: int) -> list[Hit]:
+    def newest(self, query: Any, most: int) -> Hits:
         """The newest; the date is the score."""
-        return self._hits(self.searcher.search(query, most, count=False, order_by_field="date").hits)
+        return self._hits(self.searcher.search(query, most, order_by_field="date"))
 
-    def _hits(self, found: Sequence[tuple[float, Any]]) -> list[Hit]:
-        addresses = [address for _, address in found]
+    def _hits(self, found: Any) -> Hits:
+        addresses = [address for _, address in found.hits]
         ids = self.searcher.fast_field_values("id", addresses) if addresses else []
-        return [
+        rows = [
             Hit(score, address, identity)
-            for (score, address), identity in zip(found, ids, strict=True)
+            for (score, address), identity in zip(found.hits, ids, strict=True)
             if identity is not None
         ]
+        return Hits(rows, found.count)
 
     def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]:
         """For each clause and each document how often the one occurs in the other, and how long the field is."""
