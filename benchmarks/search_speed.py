@@ -1,26 +1,35 @@
 """The search index's speed: from WARC to a committed index, by part, beside bare tantivy; and queries.
 
-    python -m benchmarks.search_speed DIRECTORY ... [--pages 100000] [--synthetic 5000000] [--write]
+    python -m benchmarks.search_speed WORK STEP ... [--html DIRECTORY ...] [--pages 100000] [--short 5000000]
 
-DIRECTORY: with HTML files, such as unpacked documentation packages. `--write` replaces the tables of
-docs/benchmarks/search.md.
+WORK keeps what a step makes, so that steps can be run on different days:
 
-**Indexing.** The files become a crawl's directory (log with links, WARC), as a crawl of them writes it; `lycosa
-index` of it is measured in CPU time of all threads, tantivy's included: what one core would take, on a machine that
+    crawl       files of the HTML directories (unpacked documentation packages), a sample of them drawn by a fixed
+                seed, as a crawl of them is written: log with links, WARC
+    spread      needs the crawl: its index, and its pages spread over 1, 4 and 16 shards by a hash of their ids
+    short       the synthetic pages, in 4 shards
+    indexing    measures `lycosa index` of the crawl, or of a smaller one of as many pages as `--indexed`, by part
+    queries     measures queries of 1, 4 and 16 shards, and snippets; needs `spread`
+    synthetic   measures queries of the synthetic pages; needs `short`
+    write       replaces the tables of docs/benchmarks/search.md by what was measured last
+
+**Indexing** is measured in CPU time of all threads, tantivy's included: what one core would take, on a machine that
 others use, too. The parts are exclusive of each other. Bare tantivy is given the same pages' texts, extracted
 before: url (one term), title and body through its English stemmer, with positions, url and title stored; one
 thread, one commit.
 
 **Queries.** Of one, two and three words that are neighbours in titles of the pages, drawn by a fixed seed; each is
-asked once, with ten results and their snippets, of the pages spread over 1, 4 and 16 shards by a hash of their ids.
-Times are the wall clock's, in one process, without the kept answers; CPU is beside them. **Synthetic** pages are
-twenty words drawn from 100,000, of five letters each, by Zipf's law.
+asked once, with ten results and their snippets. Shards of one machine are read as one index, as `lycosa search`
+does; 16 of them are asked one by one besides, as a cluster's are, but in one process. Times are the wall clock's,
+without the kept answers; CPU is beside them. **Synthetic** pages are twenty words drawn from 100,000, of five
+letters each, by Zipf's law.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -29,6 +38,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +47,7 @@ import tantivy
 
 from lycosa.archive.writer import Archive, ArchiveOptions
 from lycosa.ask import indexing as indexing_module
-from lycosa.ask.indexing import Indexing, shard_path
+from lycosa.ask.indexing import DIRECTORY, Indexing, shard_path
 from lycosa.ask.reading import CrawlReader
 from lycosa.clock import SystemClock
 from lycosa.crawl import manifest as manifests
@@ -59,28 +69,36 @@ BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 SHARDS = (1, 4, 16)
 QUERIES = 200
 WORDS = 100_000
+AT_ONCE = 1_000
+ABOUT = "speed.json"
 
 
 # -- a crawl of files
 
 
-def files_of(directories: Iterable[Path], most: int) -> list[Path]:
-    found = sorted(path for directory in directories for path in directory.rglob("*.html") if path.is_file())
+def files_of(directories: Iterable[Path], most: int) -> list[tuple[Path, str]]:
+    """A sample of the files, each with the address it has."""
+    found = sorted(
+        (path, f"http://docs.test/{path.relative_to(directory.parent).as_posix()}")
+        for directory in directories
+        for path in directory.rglob("*.html")
+        if path.is_file() and not path.is_symlink()
+    )
     random.Random(1).shuffle(found)
     return found[:most]
 
 
-def crawled(paths: list[Path], into: Path) -> int:
+def crawled(paths: Iterable[tuple[Path, str]], into: Path) -> int:
     """Write files as a crawl of one shard would; bytes of HTML."""
     files = DiskFiles(into)
     manifests.create(files, 1_700_000_000_000, 1, hash_seed=5)
     log = Log(files.within(f"{manifests.shard_directory(0)}/log"), 64 << 20)
     archive = Archive(files.within("archive"), ArchiveOptions(), SystemClock(), crawl="speed")
     size = 0
-    for number, path in enumerate(paths):
+    for number, (path, address) in enumerate(paths):
         body = path.read_bytes()
         size += len(body)
-        url = canonicalise(f"http://docs.test{path}") or ""
+        url = canonicalise(address) or ""
         page = read_page(body, "text/html", url)
         links = []
         for href, kind, text in zip(page.hrefs, page.kinds, page.texts, strict=True):
@@ -172,19 +190,18 @@ PARTS: dict[str, tuple[Any, str]] = {
 }
 
 
-def index_rows(crawl: Path, count: int, size: int) -> tuple[list[str], list[Page]]:
-    """Rows of the table of indexing, and the pages."""
+def index_rows(crawl: Path, about: dict[str, int]) -> list[str]:
+    """Rows of the table of indexing."""
     parts = Parts()
+    shutil.rmtree(crawl / DIRECTORY, ignore_errors=True)
     reader = CrawlReader(crawl)
     begun = time.process_time()
     here = time.thread_time()
     with parts.patched(PARTS), Indexing(reader) as indexing:
         indexing.round()
     total, own = time.process_time() - begun, time.thread_time() - here
-    begun = time.process_time()
-    pages = pages_of(crawl)
-    bare = bare_tantivy(pages)
-    mega = size / 1e6
+    bare = bare_tantivy(pages_of(crawl))
+    count, mega = about["pages"], about["bytes"] / 1e6
     rows = [
         "| | CPU s | ms a page | pages/s | MB of HTML/s |",
         "|---|---|---|---|---|",
@@ -196,7 +213,10 @@ def index_rows(crawl: Path, count: int, size: int) -> tuple[list[str], list[Page
     rows.append(row("– tantivy's threads", total - own, count, mega))
     rows.append(row("bare tantivy, text given", bare, count, mega))
     rows.append(row("lycosa index without main text and archive", total - _given(parts), count, mega))
-    return rows, pages
+    rows.append(
+        f"\nIn multiples of bare tantivy: {total / bare:.1f} in all, {(total - _given(parts)) / bare:.1f} without."
+    )
+    return rows
 
 
 def _given(parts: Parts) -> float:
@@ -210,32 +230,48 @@ def row(name: str, seconds: float, count: int, mega: float) -> str:
     return f"| {name} | {seconds:.2f} | {1000 * seconds / count:.3f} | {speed} |"
 
 
-def pages_of(crawl: Path) -> list[Page]:
+def pages_of(crawl: Path) -> Iterator[Page]:
+    """The pages of a crawl's index, a thousand at a time in memory."""
     reader = ShardReader(shard_path(crawl, 0), 0)
-    return list(reader.with_term("kind", "page", 1_000_000))
+    term = tantivy.Query.term_query(reader.schema, "kind", "page", "basic")
+    found = reader.searcher.search(term, 10_000_000, count=False).hits
+    for first in range(0, len(found), AT_ONCE):
+        yield from reader.pages([address for _, address in found[first : first + AT_ONCE]])
 
 
-def bare_tantivy(pages: list[Page]) -> float:
+def bare_tantivy(pages: Iterable[Page]) -> float:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("url", stored=True, tokenizer_name="raw", index_option="basic")
     builder.add_text_field("title", stored=True, tokenizer_name="en_stem", index_option="position")
     builder.add_text_field("body", tokenizer_name="en_stem", index_option="position")
     with tempfile.TemporaryDirectory(prefix="lycosa-speed-") as scratch:
         index = tantivy.Index(builder.build(), scratch)
-        begun = time.process_time()
         writer = index.writer(48 << 20, 1)
-        for page in pages:
-            writer.add_document(tantivy.Document(url=page.url, title=page.title, body=page.text))
+        reading = 0.0  # of this thread, which is not tantivy's
+        begun = time.process_time()
+        while True:
+            here = time.thread_time()
+            some = list(islice(pages := iter(pages), AT_ONCE))
+            reading += time.thread_time() - here
+            if not some:
+                break
+            for page in some:
+                writer.add_document(tantivy.Document(url=page.url, title=page.title, body=page.text))
         writer.commit()
         writer.wait_merging_threads()
-        return time.process_time() - begun
+        return time.process_time() - begun - reading
 
 
 # -- queries
 
 
-def spread(pages: Iterable[Page], shards: int, into: Path) -> list[ShardReader]:
-    writers = [ShardWriter(into / f"{shard:02d}", "speed") for shard in range(shards)]
+def spread(pages: Iterable[Page], shards: int, into: Path) -> None:
+    """Have an index of the pages in so many shards; one that is there is left."""
+    if into.exists():
+        return
+    draft = into.with_suffix(".part")
+    shutil.rmtree(draft, ignore_errors=True)
+    writers = [ShardWriter(draft / f"{shard:02d}", "speed") for shard in range(shards)]
     for page in pages:
         writer = writers[(page.id * 0x9E3779B97F4A7C15 >> 40) % shards]
         writer.put(page)
@@ -244,19 +280,31 @@ def spread(pages: Iterable[Page], shards: int, into: Path) -> list[ShardReader]:
     for writer in writers:
         writer.commit([0, 0, 0])
         writer.close()
-    return [ShardReader(into / f"{shard:02d}", shard) for shard in range(shards)]
+    draft.rename(into)
 
 
-def drawn(titles: list[str], count: int = QUERIES) -> list[str]:
+def as_one(place: Path) -> list[ShardReader]:
+    first, *beside = sorted(place.iterdir())
+    return [ShardReader(first, 0, beside)]
+
+
+def one_by_one(place: Path) -> list[ShardReader]:
+    return [ShardReader(path, shard) for shard, path in enumerate(sorted(place.iterdir()))]
+
+
+def drawn(titles: Iterable[str], count: int = QUERIES) -> list[str]:
+    """Different queries, as many as titles give."""
     draw = random.Random(2)
-    found = []
     words = [[word for word in title.split() if word.isalnum() and len(word) > 2] for title in titles]
     words = [row for row in words if row]
-    while len(found) < count and words:
+    found: dict[str, None] = {}
+    for _ in range(20 * count if words else 0):
         row = draw.choice(words)
         start, size = draw.randrange(len(row)), draw.choice((1, 2, 3))
-        found.append(" ".join(row[start : start + size]))
-    return found
+        found[" ".join(row[start : start + size])] = None
+        if len(found) == count:
+            break
+    return list(found)
 
 
 def query_row(label: str, readers: list[ShardReader], queries: list[str]) -> str:
@@ -264,7 +312,7 @@ def query_row(label: str, readers: list[ShardReader], queries: list[str]) -> str
     for text in queries[:20]:
         search.search(text, Asked(count=9))  # not the answer that is asked for below
     wall, cpu = [], []
-    for text in dict.fromkeys(queries):
+    for text in queries:
         begun, here = time.perf_counter(), time.process_time()
         search.search(text)
         wall.append(1000 * (time.perf_counter() - begun))
@@ -339,82 +387,132 @@ def synthetic(count: int) -> Iterator[Page]:
             )
 
 
-def synthetic_rows(count: int, scratch: Path) -> list[str]:
-    begun = time.process_time()
-    readers = spread(synthetic(count), 4, scratch)
-    took = time.process_time() - begun
-    draw = random.Random(4)
-    titles = [" ".join(word(int(WORDS ** draw.random())) for _ in range(4)) for _ in range(QUERIES)]
-    return [
-        f"{count:,} pages of twenty words in 4 shards: {count / took:,.0f} pages a second of CPU time,"
-        " making them up included.",
-        "",
-        "| | p50 ms | p99 ms | CPU p50 | CPU p99 |",
-        "|---|---|---|---|---|",
-        query_row(f"{count:,} short pages, 4 shards", readers, drawn(titles)),
-    ]
+QUERY_HEAD = ["| | p50 ms | p99 ms | CPU p50 | CPU p99 |", "|---|---|---|---|---|"]
 
 
-# -- all of it
+# -- the steps
+
+
+class Work:
+    """A directory in which steps leave what later ones need."""
+
+    def __init__(self, place: Path, html: list[Path], pages: int, indexed: int, short: int) -> None:
+        self.place = place
+        self.html = html
+        self.pages = pages
+        self.indexed = indexed
+        self.short_pages = short
+        place.mkdir(parents=True, exist_ok=True)
+
+    # making
+
+    def crawl(self) -> None:
+        for name, most in (("warm", 300), ("indexed", self.indexed), ("crawl", self.pages)):
+            place = self.place / name
+            if (place / ABOUT).exists():
+                continue
+            shutil.rmtree(place, ignore_errors=True)
+            paths = files_of(self.html, most)
+            said(f"{name}: {len(paths):,} files")
+            size = crawled(paths, place)
+            (place / ABOUT).write_text(json.dumps({"pages": len(paths), "bytes": size}))
+
+    def spread(self) -> None:
+        crawl = self.place / "crawl"
+        with Indexing(
+            CrawlReader(crawl), told=lambda what, at: said(f"{what} {at:,}") if not at % 8192 else None
+        ) as indexing:
+            indexing.round()
+        for shards in SHARDS:
+            said(f"spreading over {shards}")
+            spread(pages_of(crawl), shards, self.place / f"spread-{shards}")
+
+    def short(self) -> None:
+        spread(synthetic(self.short_pages), 4, self.place / f"short-{self.short_pages}")
+
+    # measuring
+
+    def indexing(self) -> list[str]:
+        with Indexing(CrawlReader(self.place / "warm"), rebuild=True) as indexing:
+            indexing.round()  # everything is compiled
+        crawl = self.place / "indexed"
+        about = json.loads((crawl / ABOUT).read_text())
+        rows = index_rows(crawl, about)
+        return [
+            f"Indexing: {about['pages']:,} pages, {about['bytes'] / 1e6:,.0f} MB of HTML; {machine()}.",
+            "",
+            *rows,
+        ]
+
+    def queries(self) -> list[str]:
+        about = json.loads((self.place / "crawl" / ABOUT).read_text())
+        titles, size = [], 0
+        for page in pages_of(self.place / "crawl"):
+            titles.append(page.title)
+            size += len(page.text)
+        queries = drawn(titles)
+        lines = [
+            f"Queries: {about['pages']:,} pages, {about['bytes'] / 1e6:,.0f} MB of HTML, {size / 1e6:,.0f} MB of"
+            f" text, {len(titles):,} of them with contents of their own; {len(queries)} queries; {machine()}.",
+            "",
+            *QUERY_HEAD,
+        ]
+        for shards in SHARDS:
+            said(f"queries of {shards} shards")
+            readers = as_one(self.place / f"spread-{shards}")
+            lines.append(
+                query_row(f"{len(titles):,} pages, {shards} shard{'s' * (shards > 1)}", readers, queries)
+            )
+        readers = one_by_one(self.place / f"spread-{SHARDS[-1]}")
+        lines.append(query_row(f"{len(titles):,} pages, {SHARDS[-1]} shards one by one", readers, queries))
+        return [*lines, "", snippet_row(as_one(self.place / f"spread-{SHARDS[0]}"), queries)]
+
+    def synthetic(self) -> list[str]:
+        draw = random.Random(4)
+        titles = [" ".join(word(int(WORDS ** draw.random())) for _ in range(4)) for _ in range(QUERIES)]
+        readers = as_one(self.place / f"short-{self.short_pages}")
+        return [
+            f"Synthetic: {self.short_pages:,} pages of twenty words in 4 shards; {machine()}.",
+            "",
+            *QUERY_HEAD,
+            query_row(f"{self.short_pages:,} short pages, 4 shards", readers, drawn(titles)),
+        ]
+
+    def write(self) -> None:
+        found = [self.place / f"{name}.md" for name in MEASURES]
+        text = "\n\n".join(path.read_text().strip() for path in found if path.exists())
+        head, _, rest = DOC.read_text().partition(BEGIN)
+        DOC.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
+
+
+MEASURES = ("indexing", "queries", "synthetic")
+STEPS = ("crawl", "spread", "short", *MEASURES, "write")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("directories", nargs="+", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("steps", nargs="+", choices=STEPS)
+    parser.add_argument("--html", nargs="+", type=Path, default=[])
     parser.add_argument("--pages", type=int, default=100_000)
-    parser.add_argument("--synthetic", type=int, default=5_000_000)
-    parser.add_argument("--scratch", type=Path, help="where the indexes are made (a temporary directory)")
-    parser.add_argument("--write", action="store_true", help=f"replace the tables of {DOC.name}")
+    parser.add_argument("--indexed", type=int, default=20_000)
+    parser.add_argument("--short", type=int, default=5_000_000)
     args = parser.parse_args()
-    scratch = Path(tempfile.mkdtemp(prefix="lycosa-speed-", dir=args.scratch))
-    try:
-        lines = tables(args.directories, args.pages, args.synthetic, scratch)
-    finally:
-        shutil.rmtree(scratch)
-    text = "\n".join(lines)
-    print(text)
-    if args.write:
-        head, _, rest = DOC.read_text().partition(BEGIN)
-        DOC.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
+    work = Work(args.work, args.html, args.pages, args.indexed, args.short)
+    for step in args.steps:
+        said(step)
+        lines = getattr(work, step)()
+        if lines is not None:
+            text = "\n".join(lines)
+            print(text, flush=True)
+            (args.work / f"{step}.md").write_text(text + "\n")
     return 0
 
 
-def tables(directories: list[Path], most: int, short: int, scratch: Path) -> list[str]:
-    paths = files_of(directories, most)
-    said(f"{len(paths):,} files")
-    size = crawled(paths, scratch / "warm")
-    with Indexing(CrawlReader(scratch / "warm")) as indexing:  # everything is compiled and in the page cache
-        indexing.round()
-    shutil.copytree(scratch / "warm", scratch / "crawl", ignore=shutil.ignore_patterns("index"))
-    said("indexing")
-    rows, pages = index_rows(scratch / "crawl", len(paths), size)
-    load = os.getloadavg()[0]
-    lines = [
-        f"{len(paths):,} pages, {size / 1e6:,.0f} MB of HTML,"
-        f" {sum(len(page.text) for page in pages) / 1e6:,.0f} MB of text,"
-        f" {len(pages):,} of them with contents of their own; {os.cpu_count()} cores, load {load:.1f}.",
-        "",
-        *rows,
-        "",
-    ]
-    queries = drawn([page.title for page in pages])
-    lines += ["| | p50 ms | p99 ms | CPU p50 | CPU p99 |", "|---|---|---|---|---|"]
-    readers: list[ShardReader] = []
-    for shards in SHARDS:
-        said(f"queries of {shards} shards")
-        readers = spread(pages, shards, scratch / f"spread-{shards}")
-        lines.append(query_row(f"{len(pages):,} pages, {counted(shards)}", readers, queries))
-    lines += ["", snippet_row(readers, queries)]
-    if short:
-        said("synthetic pages")
-        lines += ["", *synthetic_rows(short, scratch / "short")]
-    return lines
-
-
-def counted(shards: int) -> str:
-    return f"{shards} shard{'s' * (shards > 1)}"
+def machine() -> str:
+    return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
 
 
 def said(text: str) -> None:

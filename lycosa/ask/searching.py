@@ -33,13 +33,13 @@ def opened(crawl: CrawlReader) -> Search:
     there = list(indexed(crawl.directory, shards))
     if not there:
         raise AbsentError(f"{crawl.directory} has no index: run `lycosa index {crawl.directory}` first")
-    readers = [ShardReader(shard_path(crawl.directory, shard), shard) for shard in there]
-    language = next((reader.marker.language for reader in readers if reader.marker is not None), "en")
+    first, *beside = [shard_path(crawl.directory, shard) for shard in there]
+    reader = ShardReader(first, there[0], beside)
     return Search(
-        readers,
+        [reader],
         ranks=RankFile(DiskFiles(crawl.directory / DIRECTORY)),
         clusters=Leaders(crawl),
-        language=language,
+        language=reader.marker.language if reader.marker is not None else "en",
         missing=[n for n in range(shards) if n not in there],
     )
 

@@ -112,7 +112,7 @@ def _numbers(text: str) -> list[int]:
 def _pages(readers: list[ShardReader], most: int) -> Iterator[Page]:
     left = most
     for reader in readers:
-        for hit in reader.newest(reader.everything(), max(left, 1)):
+        for hit in reader.newest(reader.everything(), max(left, 1)).rows:
             if left <= 0:
                 return
             left -= 1

@@ -114,7 +114,7 @@ def _lines(number: int, result: Result, bold: bool) -> list[str]:
         day,
         result.language,
         "" if result.type == "text/html" else result.type,
-        f"score {result.score:.2f}",
+        f"score {result.score:.2f}" if result.score else "",
     ]
     lines = [
         f"{number:>2}. {_strong(title, bold)}",

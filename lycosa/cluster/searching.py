@@ -49,7 +49,7 @@ from lycosa.engine.protocol import Answering, Requests, Unavailable, got
 from lycosa.errors import LycosaError, StorageError
 from lycosa.index.query import Dates, Filter
 from lycosa.index.ranks import RankFile
-from lycosa.index.reader import Clause, Hit, Occurrences, ShardReader, SilentError, StaleError, Totals
+from lycosa.index.reader import Clause, Hit, Hits, Occurrences, ShardReader, SilentError, StaleError, Totals
 from lycosa.index.schema import Page
 from lycosa.index.search import Search
 
@@ -102,7 +102,6 @@ class Answers:
         self._methods: dict[str, Callable[..., Any]] = {
             "dfs": reader.dfs,
             "counted": reader.counted,
-            "count": self._count,
             "top": self._top,
             "newest": self._newest,
             "occurrences": self._occurrences,
@@ -149,22 +148,21 @@ class Answers:
         found = {digest: best_of(self._reader.with_term("digest", digest, _COPIES)) for digest in digests}
         return {digest: best for digest, best in found.items() if best is not None}
 
-    def _count(self, query: Any) -> int:
-        return self._reader.count(self._made(query))
-
     def _top(self, query: Any, most: int) -> Any:
         return self._plain(self._reader.top(self._made(query), most))
 
     def _newest(self, query: Any, most: int) -> Any:
         return self._plain(self._reader.newest(self._made(query), most))
 
-    def _plain(self, hits: Sequence[Hit]) -> Any:
+    def _plain(self, found: Hits) -> Any:
+        hits = found.rows
         ids = [hit.id for hit in hits]
         ranks = self._ranks(ids) if self._ranks is not None else [0.0] * len(ids)
-        return [
+        rows = [
             (hit.score, (hit.address.segment_ord, hit.address.doc), hit.id, rank)
             for hit, rank in zip(hits, ranks, strict=True)
         ]
+        return rows, found.total
 
     def _occurrences(self, clauses: list[Any], hits: list[Any]) -> Any:
         made = [Hit(score, _address(at), identity) for score, at, identity in hits]
@@ -355,19 +353,16 @@ class RemoteShard:
     def boolean(self, parts: Sequence[tuple[str, Any]]) -> Any:
         return "boolean", parts
 
-    def count(self, query: Any) -> int:
-        return int(self._ask("count", query))
+    def top(self, query: Any, most: int) -> Hits:
+        return self._hits(*self._ask("top", query, most))
 
-    def top(self, query: Any, most: int) -> list[Hit]:
-        return self._hits(self._ask("top", query, most))
+    def newest(self, query: Any, most: int) -> Hits:
+        return self._hits(*self._ask("newest", query, most))
 
-    def newest(self, query: Any, most: int) -> list[Hit]:
-        return self._hits(self._ask("newest", query, most))
-
-    def _hits(self, rows: Any) -> list[Hit]:
+    def _hits(self, rows: Any, total: int) -> Hits:
         for _, _, identity, rank in rows:
             self._ranks.note(identity, rank)
-        return [Hit(score, tuple(at), identity) for score, at, identity, _ in rows]
+        return Hits([Hit(score, tuple(at), identity) for score, at, identity, _ in rows], total)
 
     def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]:
         found = self._ask("occurrences", clauses, hits)

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from lycosa.index.plan import MOST_EXPANDED, All, AnyOf, Condition, Plan, Weights, languages_of, plan
 from lycosa.index.query import Dates, Filter, Query
-from lycosa.index.reader import K1, B, Clause, Hit, Shard, Totals, idf
+from lycosa.index.reader import K1, B, Clause, Hit, Hits, Shard, Totals, idf
 from lycosa.index.schema import Page
 
 _SLACK = 1e-4
@@ -61,6 +61,13 @@ class Ranked(NamedTuple):
     id: int
     shard: int
     address: Any
+
+
+class Found(NamedTuple):
+    """The best documents, and how many match."""
+
+    rows: list[Ranked]
+    total: int
 
 
 def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -187,12 +194,12 @@ class Broker:
 
     # -- ranking
 
-    def count(self, plan: Plan) -> int:
-        """How many documents match."""
-        return sum(self._each(lambda reader: reader.count(self._matching(reader, plan)), self.readers))
-
     def top(self, plan: Plan, most: int) -> list[Ranked]:
         """The best `most`, exactly."""
+        return self.found(plan, most).rows
+
+    def found(self, plan: Plan, most: int) -> Found:
+        """The same, and how many documents match: each shard says both in one pass."""
         if not plan.scored:
             return self._newest(plan, most)
         self.statistics.learn_all(plan.scored)
@@ -211,19 +218,21 @@ class Broker:
             found.sort(key=lambda row: (-row.score, row.id))
             found = found[:most]
             if not unseen or (len(found) == most and found[-1].score > unseen):
-                return found
+                return Found(found, sum(candidates.total for candidates in lists))
             depth *= 4
 
-    def _newest(self, plan: Plan, most: int) -> list[Ranked]:
+    def _newest(self, plan: Plan, most: int) -> Found:
         depth = max(2 * most, 20)
 
-        def ask(reader: Shard) -> list[Hit]:
+        def ask(reader: Shard) -> Hits:
             return reader.newest(self._matching(reader, plan), depth)
 
         while True:
             rows: list[Ranked] = []
             unseen: float | None = None
-            for number, hits in enumerate(self._each(ask, self.readers)):
+            total = 0
+            for number, (hits, count) in enumerate(self._each(ask, self.readers)):
+                total += count
                 rows += [Ranked(hit.score, hit.id, number, hit.address) for hit in hits]
                 if len(hits) == depth:
                     last = hits[-1].score
@@ -231,7 +240,7 @@ class Broker:
             rows.sort(key=lambda row: (-row.score, row.id))
             rows = rows[:most]
             if unseen is None or (len(rows) == most and rows[-1].score > unseen):
-                return [row._replace(score=0.0) for row in rows]
+                return Found([row._replace(score=0.0) for row in rows], total)
             depth *= 4
 
     def rank_factors(self, ids: Sequence[int]) -> list[float]:
@@ -284,7 +293,7 @@ class Broker:
         parts = [("must", self._condition(reader, part, clauses)) for part in condition.must]
         should = [("should", self._condition(reader, part, clauses)) for part in condition.should]
         # Filters alone leave it to the words what matches; without words, all the others than what must not.
-        if should and all(isinstance(part, Filter | Dates) for part in condition.must):
+        if should and all(map(_is_filter, condition.must)):
             parts.append(("must", reader.boolean(should)))
         elif not parts:
             parts.append(("must", reader.everything()))
@@ -346,6 +355,8 @@ class _Candidates:
         most = max(map(len, plan.words()), default=1)
         self._low, self._high = min(ratios) / most * (1 - _SLACK), max(ratios) * (1 + _SLACK)
         self._asked = 0
+        self.total = 0
+        """How many documents match; known when it was asked."""
         self._factors: dict[int, float] = {}
         self._exact: dict[int, float] = {}
         self.rows: list[tuple[float, float, Hit]] = []
@@ -356,7 +367,7 @@ class _Candidates:
         """Have the best `depth`."""
         if self._query is None or (self._asked and not self.unseen):
             return
-        hits = self._reader.top(self._query, depth)
+        hits, self.total = self._reader.top(self._query, depth)
         factors = self._broker.rank_factors([hit.id for hit in hits])
         self._factors = {hit.id: factor for hit, factor in zip(hits, factors, strict=True)}
         self.rows = [
@@ -374,6 +385,13 @@ class _Candidates:
         for hit, score in zip(new, scores, strict=True):
             self._exact[hit.id] = score * self._factors[hit.id]
         return [Ranked(self._exact[hit.id], hit.id, self.shard, hit.address) for hit in wanted]
+
+
+def _is_filter(condition: Condition) -> bool:
+    """Whether a condition says nothing of words."""
+    if isinstance(condition, All):
+        return all(map(_is_filter, (*condition.must, *condition.should, *condition.never)))
+    return isinstance(condition, Filter | Dates)
 
 
 def within(word: str, other: str, most: int) -> bool:

@@ -7,14 +7,15 @@
     atom    := word | word'*' | word'~'[1|2]  a word, what begins so, what is spelled nearly so
              | '"' words '"' ['~' slop]       these words in a row; each up to `slop` words from the next
              | '(' query ')'
-             | name ':' atom
+             | name ':' atom                   in parentheses: each of the atoms in them has the name
 
     site:example.org  site:example.org/docs/   that host and those below it; that part of it
     intitle: inurl: inanchor: inheading:       a word or phrase in that place (required)
-    type:pdf type:text/html lang:de            (required)
+    type:pdf type:text/html lang:de            (required; filetype: is the same as type:)
     before:2024 after:2024-05-01               by the day it was modified, or else fetched (required)
 
-AND, OR and NOT count in capitals. At most `MOST_WORDS` words, groups `MOST_DEPTH` deep.
+Of filters with OR between them (site:a.org OR site:b.org) one is required. AND, OR and NOT count in capitals. At
+most `MOST_WORDS` words, groups `MOST_DEPTH` deep.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ MOST_DEPTH = 20
 
 PLACES = {"intitle": "title", "inurl": "address", "inanchor": "anchors", "inheading": "headings"}
 FILTERS = ("site", "type", "lang", "before", "after")
+_SAME = {"filetype": "type"}
 
 _TOKEN = re.compile(
-    r"""(?P<sign>[+-](?=[^\s)+-]))?(?P<name>(?:site|type|lang|before|after|intitle|inurl|inanchor|inheading):)?"""
+    r"""(?P<sign>[+-](?=[^\s)+-]))?(?P<name>(?:site|type|filetype|lang|before|after|intitle|inurl|inanchor|inheading):)?"""
     r"""(?:"(?P<phrase>[^"]*)"?(?:~(?P<slop>[0-9]{1,2}))?|(?P<open>\()|(?P<close>\))|(?P<word>[^\s()"]+))""",
     re.IGNORECASE,
 )
@@ -99,11 +101,30 @@ class Query(msgspec.Struct, frozen=True):
 
 
 def _words(node: Node) -> Sequence[str]:
-    if isinstance(node, Word | Phrase):
+    if isinstance(node, Phrase) or (isinstance(node, Word) and not node.prefix and not node.distance):
         return [node.text]
     if isinstance(node, Group):
         return [word for part in (*node.must, *node.should) for word in _words(part)]
     return []
+
+
+def is_filter(node: Node) -> bool:
+    """Whether a node says only what a page must be, and nothing of its words."""
+    if isinstance(node, Group):
+        return all(map(is_filter, (*node.must, *node.should, *node.never)))
+    return isinstance(node, Filter | Dates)
+
+
+def filters_of(node: Node) -> list[Filter]:
+    """What pages are asked to be."""
+    if isinstance(node, Group):
+        return [found for part in (*node.must, *node.should) for found in filters_of(part)]
+    return [node] if isinstance(node, Filter) else []
+
+
+def _is_name(text: str) -> bool:
+    name = text.lower()
+    return name.endswith(":") and (name[:-1] in FILTERS or name[:-1] in PLACES or name[:-1] in _SAME)
 
 
 class _Reader:
@@ -117,13 +138,15 @@ class _Reader:
         self._at = 0
         self._words = 0
 
-    def group(self, depth: int = 0) -> Group:
-        """Up to the closing parenthesis, or the end."""
+    def group(self, depth: int = 0, name: str = "") -> Group:
+        """Up to the closing parenthesis, or the end. `name`: what stood before the opening one."""
         must: list[Node] = []
         should: list[Node] = []
         never: list[Node] = []
         chain: list[Node] = []
-        joined = negative = False
+        joined = negative = either = False
+        filtered = False
+        """Whether the part before was a filter that is required."""
 
         def end_chain() -> None:
             if len(chain) > 1:
@@ -137,43 +160,62 @@ class _Reader:
             self._at += 1
             if token["close"]:
                 if depth:
-                    break
+                    end_chain()
+                    return Group(tuple(must), tuple(should), tuple(never))
+                self.note("a parenthesis is closed that was not opened")
                 continue
             word = token["word"]
             if word in ("AND", "OR", "NOT") and not token["name"] and not token["sign"]:
                 joined = word == "AND" and bool(chain) if word != "NOT" else joined
                 negative = word == "NOT"
+                either = word == "OR" and filtered
                 continue
-            node = self._atom(token, depth)
+            node = self._atom(token, depth, name)
             if node is None:
-                joined = negative = False
+                joined = negative = either = filtered = False
                 continue
+            before, filtered = filtered, is_filter(node)
             if negative or token["sign"] == "-":
                 never.append(node)
-            elif joined:
+                filtered = False
+            elif filtered and name in FILTERS:
+                should.append(node)
+            elif filtered and either and before:
+                must[-1] = Group(should=(must[-1], node))
+            elif joined and not filtered:
                 chain.append(node)
-            elif (
-                token["sign"] == "+"
-                or isinstance(node, Filter | Dates)
-                or (token["name"] and not token["open"])
-            ):
+            elif token["sign"] == "+" or filtered or token["name"]:
                 must.append(node)
             else:
                 end_chain()
                 chain.append(node)
-            joined = negative = False
+            joined = negative = either = False
         end_chain()
+        if depth:
+            self.note("a parenthesis is not closed")
         return Group(tuple(must), tuple(should), tuple(never))
 
-    def _atom(self, token: re.Match[str], depth: int) -> Node | None:
+    def note(self, text: str) -> None:
+        """Say it, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _atom(self, token: re.Match[str], depth: int, around: str) -> Node | None:
+        """`around`: the name of the group that it is in."""
         name = (token["name"] or "").lower().removesuffix(":")
+        name = _SAME.get(name, name) or around
         if token["open"]:
             if depth >= MOST_DEPTH:
                 return None
-            inside = self.group(depth + 1)
+            inside = self.group(depth + 1, name)
             return inside if inside.must or inside.should or inside.never else None
         phrase = token["phrase"]
         value = token["word"] if phrase is None else phrase
+        if phrase is not None and token.group().count('"') < 2:
+            self.note("a quotation mark is not closed")
+        if phrase is None and not token["name"] and _is_name(value):
+            self.note(f"{value} has no value: write it without a space, like {value}word")
+            return None
         if name in FILTERS:
             return self.filter(name, value.strip())
         self._words += len(value.split())

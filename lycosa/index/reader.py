@@ -3,8 +3,9 @@
 tantivy finds what matches and scores it with the shard's own statistics. A broker wants scores by the statistics of
 all shards. What makes that possible:
 
-- `df` counts live documents (tantivy's own count includes deleted ones until their segment is merged), and the
-  lengths of fields are summed over live documents by their columns. So these numbers do not depend on merges.
+- `df` counts live documents (tantivy's own count includes deleted ones until their segment is merged; it will do
+  while no page is deleted), and the lengths of fields are summed over live documents by their columns. So these
+  numbers do not depend on merges.
 - tantivy's own N and average lengths, which do include deleted documents, are read from its explanation of the
   marker, which has one known term in each field. With them the score that it will give a term is known (BM25, k1 =
   1.2, b = 0.75), and a boost makes its idf the global one.
@@ -35,7 +36,8 @@ from numpy.typing import NDArray
 from lycosa.errors import ConfigError, LycosaError, StorageError
 from lycosa.index.query import Dates, Filter
 from lycosa.index.schema import MARK, TEXTS, VERSION, Page, decode_page
-from lycosa.index.writer import Marker, marker_of, opened
+from lycosa.index.united import together
+from lycosa.index.writer import Marker, markers_of, opened
 
 K1 = 1.2
 B = 0.75
@@ -95,6 +97,13 @@ class Hit(NamedTuple):
     id: int
 
 
+class Hits(NamedTuple):
+    """The best candidates, and how many documents match."""
+
+    rows: list[Hit]
+    total: int
+
+
 class Occurrences(NamedTuple):
     """How often a clause occurs in each of some documents (0: not at all), and the length of its field there."""
 
@@ -145,9 +154,8 @@ class Shard(Protocol):
     def filter(self, node: Filter | Dates) -> Any: ...
     def everything(self) -> Any: ...
     def boolean(self, parts: Sequence[tuple[str, Any]]) -> Any: ...
-    def count(self, query: Any) -> int: ...
-    def top(self, query: Any, most: int) -> list[Hit]: ...
-    def newest(self, query: Any, most: int) -> list[Hit]: ...
+    def top(self, query: Any, most: int) -> Hits: ...
+    def newest(self, query: Any, most: int) -> Hits: ...
     def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]: ...
     def pages(self, addresses: Sequence[Any]) -> list[Page]: ...
     def copies(self, digests: Sequence[int]) -> list[Page]: ...
@@ -158,13 +166,15 @@ class Shard(Protocol):
 class ShardReader:
     """The index of one shard, as of its last commit; `reload` looks for a newer one."""
 
-    def __init__(self, path: Path, shard: int = 0) -> None:
+    def __init__(self, path: Path, shard: int = 0, beside: Sequence[Path] = ()) -> None:
+        """`beside`: the indexes of other shards, which are read with this one as one index (`united`)."""
         self.path = path
         self.shard = shard
-        if not tantivy.Index.exists(str(path)):
-            raise ConfigError(f"{path} holds no index: run `lycosa index DIR` first")
-        self._index = self._opened()
-        self.schema = self._index.schema
+        self._paths = (path, *beside)
+        for each in self._paths:
+            if not (each / "meta.json").exists():
+                raise ConfigError(f"{each} holds no index: run `lycosa index DIR` first")
+        self._index: Any = None
         self.stamp: object = None
         """Of the commit that is searched."""
         self.reload()
@@ -172,7 +182,7 @@ class ShardReader:
     def _opened(self) -> Any:
         for attempt in range(20):  # a merge may end between reading what there is and opening it
             try:
-                return opened(self.path)
+                return together(self._paths) if len(self._paths) > 1 else opened(self.path)
             except StorageError:
                 if attempt == 19:
                     raise
@@ -180,24 +190,30 @@ class ShardReader:
         raise AssertionError
 
     def _now(self) -> object:
-        found = (self.path / "meta.json").stat()
-        return found.st_mtime_ns, found.st_ino
+        found = [(path / "meta.json").stat() for path in self._paths]
+        return tuple((each.st_mtime_ns, each.st_ino) for each in found)
 
     def reload(self) -> bool:
         """Whether there was a newer commit; it is what is searched from now on."""
         stamp = self._now()
         if stamp == self.stamp:
             return False
-        self._index.reload()
+        if self._index is None or len(self._paths) > 1:
+            self._index = self._opened()
+            self.schema = self._index.schema
+        else:
+            self._index.reload()
         self.searcher = self._index.searcher()
         self.stamp = stamp
-        found = marker_of(self.searcher, self.schema)
-        if found is not None and found.version != VERSION:
+        found = markers_of(self.searcher, self.schema, len(self._paths))
+        if any(marker.version != VERSION for marker in found):
             raise StorageError(f"the index in {self.path} has another layout: run `lycosa index --rebuild`")
-        self.marker: Marker | None = found
+        self.marker: Marker | None = found[0] if found else None
         self._pages = tantivy.Query.term_query(self.schema, "kind", "page", "basic")
         self._df = lru_cache(maxsize=20_000)(self._count)
         self._local()
+        gone = self.searcher.doc_freq("kind", "marker") - len(found)
+        self._whole = self._documents - gone == self.searcher.num_docs
         self.totals = self._total()
         return True
 
@@ -231,8 +247,9 @@ class ShardReader:
             self.averages[name] = lengths[4]["value"]
 
     def _count(self, field: str, term: str) -> int:
-        if not self.searcher.doc_freq(field, term):
-            return 0
+        count = int(self.searcher.doc_freq(field, term))
+        if not count or self._whole:
+            return count
         return int(self.searcher.search(tantivy.Query.term_query(self.schema, field, term, "basic"), 1).count)
 
     def df(self, field: str, term: str) -> int:
@@ -306,25 +323,23 @@ class ShardReader:
             return tantivy.Query.empty_query()
         return tantivy.Query.boolean_query([(_OCCUR[occur], query) for occur, query in parts])
 
-    def count(self, query: Any) -> int:
-        return int(self.searcher.search(query, 1).count)
-
-    def top(self, query: Any, most: int) -> list[Hit]:
+    def top(self, query: Any, most: int) -> Hits:
         """The best by tantivy's score, exactly."""
-        return self._hits(self.searcher.search(query, most, count=False, weight_by_field="zero").hits)
+        return self._hits(self.searcher.search(query, most, weight_by_field="zero"))
 
-    def newest(self, query: Any, most: int) -> list[Hit]:
+    def newest(self, query: Any, most: int) -> Hits:
         """The newest; the date is the score."""
-        return self._hits(self.searcher.search(query, most, count=False, order_by_field="date").hits)
+        return self._hits(self.searcher.search(query, most, order_by_field="date"))
 
-    def _hits(self, found: Sequence[tuple[float, Any]]) -> list[Hit]:
-        addresses = [address for _, address in found]
+    def _hits(self, found: Any) -> Hits:
+        addresses = [address for _, address in found.hits]
         ids = self.searcher.fast_field_values("id", addresses) if addresses else []
-        return [
+        rows = [
             Hit(score, address, identity)
-            for (score, address), identity in zip(found, ids, strict=True)
+            for (score, address), identity in zip(found.hits, ids, strict=True)
             if identity is not None
         ]
+        return Hits(rows, found.count)
 
     def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]:
         """For each clause and each document how often the one occurs in the other, and how long the field is."""

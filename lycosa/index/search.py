@@ -29,7 +29,7 @@ import msgspec
 from lycosa.index.broker import Broker, Each, Ranked, no_ranks
 from lycosa.index.expand import Expansion, like, rm3
 from lycosa.index.plan import Plan, Weights
-from lycosa.index.query import Query, parse
+from lycosa.index.query import Query, filters_of, parse
 from lycosa.index.ranks import StaticRanks
 from lycosa.index.reader import MOST_COPIES, Shard, SilentError, StaleError, Totals
 from lycosa.index.schema import Page
@@ -278,8 +278,7 @@ class Search:
         self, broker: Broker, query: Query, plan: Plan, asked: Asked, but: Page | None = None
     ) -> Answer:
         empty = not plan.scored and not plan.condition.must and not plan.condition.never
-        chosen = [] if empty else self._chosen(broker, plan, asked, but)
-        total = 0 if empty else broker.count(plan)
+        chosen, total = ([], 0) if empty else self._chosen(broker, plan, asked, but)
         terms = {term for clause in plan.scored for term in clause.terms}
         if asked.expand:  # what was asked for is marked, not what was added
             terms = {term for clause in broker.plan(query).scored for term in clause.terms}
@@ -317,23 +316,27 @@ class Search:
             broker.statistics.totals.pages,
             0.0,
             meant,
-            (*query.notes, *(str(self._silent[shard]) for shard in sorted(self._silent))),
+            (
+                *query.notes,
+                *(() if total or but else _absent(broker, query, empty)),
+                *(str(self._silent[shard]) for shard in sorted(self._silent)),
+            ),
             tuple(sorted({*self._missing, *self._silent})),
             self._ranks.made if self._ranks is not None else 0,
         )
 
     def _chosen(
         self, broker: Broker, plan: Plan, asked: Asked, but: Page | None
-    ) -> list[tuple[Ranked, list[str]]]:
-        """The rows of the results, each with the URLs that are folded into it."""
+    ) -> tuple[list[tuple[Ranked, list[str]]], int]:
+        """The rows of the results, each with the URLs that are folded into it; and how many documents match."""
         wanted = asked.skip + asked.count
         depth = wanted + 5 if not (asked.per_host or but) else 4 * wanted
         while True:
-            rows = broker.top(plan, depth)
+            rows, total = broker.found(plan, depth)
             ended = len(rows) < depth or depth >= _DEEPEST
             chosen = self._folded(broker, rows, asked, but)
             if ended or len(chosen) >= wanted:
-                return chosen[:wanted]
+                return chosen[:wanted], total
             depth *= 4
 
     def _folded(
@@ -368,6 +371,19 @@ class Search:
 
     def _leaders(self, ids: Sequence[int]) -> list[int]:
         return self._clusters.leaders(ids) if self._clusters is not None else [0] * len(ids)
+
+
+def _absent(broker: Broker, query: Query, empty: bool) -> list[str]:
+    """Why a query finds nothing, if that is known: it has no words, or filters that no page meets."""
+    totals = broker.statistics.totals
+    notes = ["there is no word to search for"] if empty and not query.notes else []
+    for found in filters_of(query.tree):
+        if totals.pages and not broker.statistics.df(found.name, found.value):
+            known = {"lang": totals.languages, "type": totals.types}.get(found.name, {})
+            most = sorted(filter(None, known), key=lambda name: (-known[name], name))[:8]
+            there = f"; there are {', '.join(most)}" if most else ""
+            notes.append(f"no page has {found.name}:{found.value}{there}")
+    return list(dict.fromkeys(notes))
 
 
 def _with(broker: Broker, field: str, value: str | int) -> list[Page]:

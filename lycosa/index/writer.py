@@ -60,15 +60,16 @@ def opened(path: Path, *, make: bool = False) -> Any:
     return index
 
 
-def marker_of(searcher: Any, schema: Any) -> Marker | None:
-    """The marker of an index; None if nothing was committed yet."""
-    hits = searcher.search(tantivy.Query.term_query(schema, "kind", "marker", "basic"), 2).hits
-    if not hits:
-        return None
-    if len(hits) > 1:
+def markers_of(searcher: Any, schema: Any, most: int = 1) -> list[Marker]:
+    """The markers of an index: of each of its shards one, or none if nothing was committed yet."""
+    query = tantivy.Query.term_query(schema, "kind", "marker", "basic")
+    hits = searcher.search(query, most + 1).hits
+    if len(hits) > most:
         raise StorageError("the index has two places: build it anew with --rebuild")
     try:
-        return msgspec.json.decode(searcher.doc(hits[0][1]).get_first("data"), type=Marker)
+        return [
+            msgspec.json.decode(searcher.doc(address).get_first("data"), type=Marker) for _, address in hits
+        ]
     except msgspec.MsgspecError as error:
         raise StorageError(
             f"the place of the index is damaged ({error}): build it anew with --rebuild"
@@ -88,7 +89,7 @@ class ShardWriter:
         self._pending: dict[int, Page | None] = {}
         self._held = 0
         self._refresh()
-        found = marker_of(self._searcher, self._schema)
+        found = next(iter(markers_of(self._searcher, self._schema)), None)
         if found is not None and found.version != VERSION:
             raise StorageError(f"the index in {path} has another layout: build it anew with --rebuild")
         if found is not None and found.crawl != crawl:

@@ -43,7 +43,7 @@ def documents(directory: Path, shards: int) -> list[tuple[int, str, int, str]]:
     rows = []
     for shard in range(shards):
         reader = ShardReader(shard_path(directory, shard))
-        for hit in reader.top(reader.everything(), 100_000):
+        for hit in reader.top(reader.everything(), 100_000).rows:
             page = reader.page(hit.address)
             rows.append((shard, page.url, page.position, page.text))
     return sorted(rows)

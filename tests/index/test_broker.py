@@ -15,6 +15,7 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lycosa.errors import ConfigError, StorageError
 from lycosa.index.broker import Broker, within
 from lycosa.index.expand import rm3
 from lycosa.index.plan import Weights
@@ -39,6 +40,7 @@ QUERIES = (
     ),
     *("hosts", "hosts ape", '"ape hosts"', "+hosts cat", "inheading:hosts OR hosts"),
     *("site:a.test ape", "type:pdf", "ape type:pdf", "bee inurl:a"),
+    *("site:a.test OR site:b.test ape", "type:(pdf html) bee", "intitle:(ape bee) cat", "-type:(pdf html)"),
 )
 
 texts = st.lists(st.sampled_from(WORDS), max_size=12).flatmap(
@@ -93,26 +95,35 @@ def ranks(ids: Sequence[int]) -> list[float]:
 def check(
     history: Sequence[Sequence[tuple[int, str, str, str, bool]]], count: int, most: int, weight: float
 ) -> None:
-    """`weight`: of the ranks; with one, queries are expanded, too."""
+    """`weight`: of the ranks; with one, queries are expanded, too. Shards are asked one by one, and read as one."""
     scratch = Path(tempfile.mkdtemp(prefix="lycosa-test-"))
     try:
         whole = shards(scratch / "whole", final(history))
         parts = [written(scratch / str(shard), history, shard, count) for shard in range(count)]
         one = Broker(whole, ranks=ranks, rank_weight=weight)
-        many = Broker(parts, ranks=ranks, rank_weight=weight)
-        assert many.statistics.totals == one.statistics.totals
-        for text in QUERIES:
-            plans = one.plan(parse(text)), many.plan(parse(text))
-            assert plans[0] == plans[1]
-            if weight:
-                plans = rm3(one, plans[0]), rm3(many, plans[1])
-                assert plans[0] == plans[1]
-            assert one.count(plans[0]) == many.count(plans[1])
-            expected, found = one.top(plans[0], most), many.top(plans[1], most)
-            assert [row.id for row in found] == [row.id for row in expected], text
-            assert [row.score for row in found] == pytest.approx([row.score for row in expected], abs=1e-9)
+        for readers in parts, [together(parts)]:
+            equal(one, Broker(readers, ranks=ranks, rank_weight=weight), most, weight)
     finally:
         shutil.rmtree(scratch)
+
+
+def together(parts: Sequence[ShardReader]) -> ShardReader:
+    first, *beside = [part.path for part in parts]
+    return ShardReader(first, 0, beside)
+
+
+def equal(one: Broker, many: Broker, most: int, weight: float) -> None:
+    assert many.statistics.totals == one.statistics.totals
+    for text in QUERIES:
+        plans = one.plan(parse(text)), many.plan(parse(text))
+        assert plans[0] == plans[1]
+        if weight:
+            plans = rm3(one, plans[0]), rm3(many, plans[1])
+            assert plans[0] == plans[1]
+        (expected, total), (found, many_total) = one.found(plans[0], most), many.found(plans[1], most)
+        assert many_total == total == len(one.top(plans[0], 1000))
+        assert [row.id for row in found] == [row.id for row in expected], text
+        assert [row.score for row in found] == pytest.approx([row.score for row in expected], abs=1e-9)
 
 
 @settings(max_examples=8, deadline=None)
@@ -164,15 +175,46 @@ def test_shards_answer_as_one_index_after_merges_and_with_ties(tmp_path: Path, s
         writer.close()
     parts = [ShardReader(tmp_path / str(shard), shard) for shard in range(4)]
     assert parts[0].searcher.num_segments < len(history)  # merges there were
-    one, many = Broker(whole, ranks=ranks, rank_weight=0.3), Broker(parts, ranks=ranks, rank_weight=0.3)
-    assert many.statistics.totals == one.statistics.totals
-    for text in QUERIES:
-        plan = one.plan(parse(text))
-        assert many.plan(parse(text)) == plan
+    one = Broker(whole, ranks=ranks, rank_weight=0.3)
+    for readers in parts, [together(parts)]:
         for most in (1, 7, 40, 200):
-            expected, found = one.top(plan, most), many.top(plan, most)
-            assert [row.id for row in found] == [row.id for row in expected], (text, most)
-            assert [row.score for row in found] == pytest.approx([row.score for row in expected], abs=1e-9)
+            equal(one, Broker(readers, ranks=ranks, rank_weight=0.3), most, 0.0)
+
+
+def test_shards_read_as_one_see_commits_of_each(tmp_path: Path) -> None:
+    """Also after merges, in which the files go that were linked before."""
+    writers = [ShardWriter(tmp_path / str(shard), "made") for shard in range(3)]
+    for writer in writers:
+        writer.commit([0, 0, 0])
+    reader = ShardReader(tmp_path / "0", 0, [tmp_path / "1", tmp_path / "2"])
+    assert reader.totals.pages == 0
+    for number in range(1, 40):
+        writers[number % 2].put(page(number, "ape", "bee"))
+        writers[number % 2].commit([0, number, number])
+        assert reader.reload()
+        assert reader.df("body", "ape") == reader.totals.pages == number
+        assert (
+            len(reader.pages([hit.address for hit in reader.newest(reader.everything(), 100).rows])) == number
+        )
+    writers[0].remove(2)
+    writers[0].commit([0, 99, 99])
+    assert reader.reload() and reader.df("body", "ape") == 38
+    for writer in writers:
+        writer.close()
+
+
+def test_shards_that_cannot_be_read_as_one(tmp_path: Path) -> None:
+    shards(tmp_path, [page(1, "ape"), page(2, "bee")], 2)
+    meta = tmp_path / "1" / "meta.json"
+    whole = meta.read_text()
+    meta.write_text(whole.replace('"n_body"', '"n_text"'))
+    with pytest.raises(StorageError, match="different layouts: run `lycosa index --rebuild`"):
+        ShardReader(tmp_path / "0", 0, [tmp_path / "1"])
+    meta.write_text(whole[:100])
+    with pytest.raises(StorageError, match="--rebuild"):
+        ShardReader(tmp_path / "0", 0, [tmp_path / "1"])
+    with pytest.raises(ConfigError, match="holds no index"):
+        ShardReader(tmp_path / "0", 0, [tmp_path / "2"])
 
 
 def corpus(count: int) -> list[Page]:
@@ -231,7 +273,7 @@ def test_tf_solved_and_tf_explained(tmp_path: Path) -> None:
     pages = [*corpus(60), page(100, "w0 " * 700 + "w1"), page(101, "w0 " * 5000)]
     (reader,) = shards(tmp_path, pages)
     clauses = [Clause("body", (f"w{n}",)) for n in range(5)] + [Clause("body", ("w0", "w0"))]
-    hits: list[Hit] = reader.top(reader.everything(), 100)
+    hits: list[Hit] = reader.top(reader.everything(), 100).rows
     assert len(hits) == 62
     lengths = reader._lengths("body", hits)
     for clause in clauses:

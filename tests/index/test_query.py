@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from lycosa.index.query import Dates, Filter, Group, Phrase, Word, day_of, parse
 
+A, B = Filter("site", "a.org"), Filter("site", "b.org")
+
 
 @pytest.mark.parametrize(
     ("text", "tree"),
@@ -33,6 +35,16 @@ from lycosa.index.query import Dates, Filter, Group, Phrase, Word, day_of, parse
         ("", Group()),
         ("()", Group()),
         ("AND OR NOT", Group()),
+        ("site:a.org OR site:b.org x", Group((Group(should=(A, B)),), (Word("x"),))),
+        ("site:a.org x OR site:b.org", Group((A, B), (Word("x"),))),
+        ("site:a.org site:b.org", Group((A, B))),
+        ("site:(a.org b.org) x", Group((Group(should=(A, B)),), (Word("x"),))),
+        ("site:a.org OR x", Group((A,), (Word("x"),))),
+        ("x AND site:a.org", Group((A,), (Word("x"),))),
+        ("-site:(a.org b.org)", Group(never=(Group(should=(A, B)),))),
+        ("intitle:(a -b)", Group((Group(should=(Word("a", "title"),), never=(Word("b", "title"),)),))),
+        ("intitle:(a inurl:b)", Group((Group((Word("b", "address"),), (Word("a", "title"),)),))),
+        ("filetype:pdf", Group((Filter("type", "pdf"),))),
     ],
 )
 def test_trees(text: str, tree: Group) -> None:
@@ -45,6 +57,27 @@ def test_what_cannot_be_used_is_said() -> None:
     assert "before:yesterday is no date" in query.notes[0]
     assert parse("x " * 600).notes == ("only the first 500 words were read",)
     assert day_of("2024-13") is None and day_of("0000") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("(a b", "a parenthesis is not closed"),
+        ("a) b", "a parenthesis is closed that was not opened"),
+        ('a "b c', "a quotation mark is not closed"),
+        ('-"b c', "a quotation mark is not closed"),
+        ("site: a.org", "site: has no value: write it without a space, like site:word"),
+        ("-", ""),
+        ("(a)", ""),
+        ('"a b" +"c" intitle:"d"~2', ""),
+    ],
+)
+def test_notes(text: str, note: str) -> None:
+    assert parse(text).notes == ((note,) if note else ())
+
+
+def test_words_that_may_be_misspelled() -> None:
+    assert parse('a b* c~ "d e" -f').words == ["a", "d e"]
 
 
 @given(st.text(alphabet='ab ()"+-~*:^ANDOR\x00“”site', max_size=80) | st.text(max_size=80))

@@ -53,6 +53,11 @@ def search(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ("spider site:b.a.test", {2}),
         ("spider site:a.test", {1, 2, 3}),
         ("site:a.test/nowhere/", set()),
+        ("spider (site:b.a.test OR site:nowhere.test)", {2}),
+        ("site:b.a.test OR site:nowhere.test", {2}),
+        ("lang:(de ja)", {4, 5}),
+        ("wolf lang:(de ja)", set()),
+        ("intitle:(wolf OR wolves) packs", {1, 3}),
         ("intitle:wolf", {1}),
         ("inurl:b", {2}),
         ("inanchor:tarantula", {6}),
@@ -82,6 +87,24 @@ def test_what_matches(search: Search, query: str, found: set[int]) -> None:
     assert {result.id for result in answer.results} == found
     assert answer.total == len(found)
     assert answer.pages == 6
+
+
+@pytest.mark.parametrize(
+    ("query", "notes"),
+    [
+        ("lang:xx wolf", ("no page has lang:xx; there are en, de, ja",)),
+        ("site:nowhere.test", ("no page has site:nowhere.test",)),
+        ("lang:de wolf", ()),
+        ("-", ("there is no word to search for",)),
+        ("OR", ("there is no word to search for",)),
+        ("type:", ("type: has no value: write it without a space, like type:word",)),
+        ("xyzzy", ()),
+    ],
+)
+def test_why_nothing_was_found(search: Search, query: str, notes: tuple[str, ...]) -> None:
+    answer = search.search(query)
+    assert answer.notes == notes
+    assert not answer.results
 
 
 def test_the_better_comes_first(search: Search) -> None:
