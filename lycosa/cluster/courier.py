@@ -76,9 +76,12 @@ class Courier:
                 await commit()
             # A file that was doubted during the commit is in the list by now.
             here = self._here()
-            ends: Mapping[str, int] = await self._valid_ends() if self._doubtful & set(here) else {}
+            doubted = self._doubtful & set(here)
+            ends: Mapping[str, int] = await self._valid_ends() if doubted else {}
             for name in here:
-                if name in self._doubtful and not self._mend(name, ends.get(name, 0)):
+                if name in self._doubtful and name not in doubted:
+                    continue  # since the look at the logs, which says nothing of it: the next one does
+                if name in doubted and not self._mend(name, ends.get(name, 0)):
                     continue
                 await asyncio.to_thread(put_archive, self._storage, self._crawl, self._files, name)
                 self._files.remove(name)

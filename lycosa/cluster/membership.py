@@ -86,7 +86,7 @@ class Membership:
         self._holding = holding
         self._moving: dict[int, asyncio.Task[None]] = {}
         self._renewing: dict[int, asyncio.Task[None]] = {}
-        self._cutting: set[asyncio.Task[None]] = set()
+        self._cutting: dict[asyncio.Task[None], None] = {}
         self._seen: set[str] = set()
         self._failure: BaseException | None = None
 
@@ -349,8 +349,8 @@ class Membership:
             elif not held.cut:
                 held.cut = True
                 task = asyncio.create_task(self.agent.visits.cut(number))
-                self._cutting.add(task)
-                task.add_done_callback(self._cutting.discard)
+                self._cutting[task] = None
+                task.add_done_callback(lambda task: self._cutting.pop(task, None))
             if holding.renew_due(now) and number in self._leases.held and number not in self._renewing:
                 task = asyncio.create_task(self._renew(held))
                 self._renewing[number] = task

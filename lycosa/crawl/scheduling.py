@@ -179,7 +179,8 @@ class Scheduler:
         visits = self._of(number)
         if not visits:
             return
-        _, late = await asyncio.wait(visits, timeout=GRACE if grace is None else grace)
+        await asyncio.wait(visits, timeout=GRACE if grace is None else grace)
+        late = [task for task in visits if not task.done()]  # in order: a simulation repeats it
         for task in late:
             task.cancel()
         if late:

@@ -225,6 +225,10 @@ class Running:
         """What the loop knows an agent by."""
         return self._lives[name].run
 
+    def asks(self, name: str) -> bool:
+        """Whether an agent has asked the web for something, and waits for the answer."""
+        return self._lives[name].machine.line.waits
+
     def start(self, name: str, clock: Clock | None = None) -> None:
         """Begin an agent of that name, on the disk that an earlier one of the name left. `clock`: its own."""
         self._starts += 1

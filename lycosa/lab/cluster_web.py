@@ -112,6 +112,11 @@ class WebLine:
         self._open: dict[asyncio.Task[Reply | Failure], None] = {}
         self.off = False
 
+    @property
+    def waits(self) -> bool:
+        """Whether an answer is on its way."""
+        return bool(self._open)
+
     async def fetch(self, request: Request) -> Response | Failure:
         if request.may_send is not None and not request.may_send():
             return Failure(FailureKind.LATE, "it may not be asked any more")

@@ -16,6 +16,9 @@
     unread      an agent does not get what is in the streams of its shards
     lag         appends to the logs of an agent's shards arrive seconds later, whatever became of it meanwhile;
                 and it may die then, or they do not arrive, and it dies
+    turn        an agent that uses an address is not heard when it asks for turns
+    doubt       an agent loses its leases, and has them again when what it had appended arrives at last, while it
+                still looks which of its archive files are good for something
 
 Every trouble ends; what was killed comes back, or others are there. Then the crawl has to come to its end.
 """
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -45,6 +49,10 @@ from lycosa.lab.simulate_web import ADDRESS
 
 _UNREAD = 8.0
 """Seconds that an agent does not read its streams, at least: the others come to the end of theirs meanwhile."""
+_BRINGS = 10.0
+"""Seconds within which an agent brings its archive files to storage."""
+_TAKEN = 6.0
+"""Seconds until a shard is taken again, though threads are late."""
 _PATIENCE = 30.0
 """Seconds after which the crawl is taken to be about to end."""
 APART = 1.09
@@ -64,12 +72,22 @@ def _late(chance: Random) -> Fate:
     return Fate(chance.uniform(0.0, 0.01), chance.uniform(1.0, 1.95))
 
 
+def _at_last(chance: Random) -> Fate:
+    """Later than that is too late."""
+    return Fate(chance.uniform(0.0, 0.01), chance.uniform(1.85, 1.98))
+
+
 def _well(chance: Random) -> Fate:
     return Fate(chance.uniform(0.0, 0.01), chance.uniform(0.0, 0.01))
 
 
 def _slowly(chance: Random) -> Fate:
     return Fate(chance.uniform(2.0, 5.0), 0.001)
+
+
+def _very_slowly(chance: Random) -> Fate:
+    """Longer than a lease of three seconds and what is waited for after its end."""
+    return Fate(chance.uniform(7.0, 9.0), 0.001)
 
 
 def _lagging(chance: Random) -> Fate:
@@ -81,6 +99,7 @@ _LEASES = (
     (_late, _lost),
     (_unheard, _well, _well, _lost),
     (_late, _late, _unheard, _lost, _well),
+    (_at_last, _lost),
 )
 """What renewals of a lease meet."""
 
@@ -160,6 +179,7 @@ class Troubler:
         self._away = 0
         self._filled: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
+        self._one_doubt = asyncio.Lock()
         self.done: list[tuple[float, str]] = []
         """What happened, and when."""
         self.counts: Counter[str] = Counter()
@@ -190,7 +210,7 @@ class Troubler:
     def _thread(self, agent: str) -> Delay:
         if not agent or not self._late or self._chance.random() < 0.4:
             return Delay()
-        seconds = self._chance.expovariate(1 / 0.8)
+        seconds = self._chance.expovariate(1 / self._profile.late)
         return Delay(before=seconds) if self._chance.random() < 0.5 else Delay(after=seconds)
 
     def _mishap(self) -> Mishap:
@@ -242,6 +262,10 @@ class Troubler:
             names = sorted(self._running.members)
             if self._profile.owned and trouble.steps % 5:
                 names = [name for name in names if self._owner() in self._held(name)] or names
+            if kind is Kind.TURN:
+                names = [name for name in names if self._running.asks(name)] or names
+            if self._profile.slowest and trouble.steps % 5:
+                names = sorted(names, key=lambda name: self._schedule.clocks.get(name, 1.0))[:1]
             if trouble.when is When.IDLE or kind is Kind.UNREAD:  # not who sees the end, if there are others
                 names = [name for name in names if 0 not in self._held(name)] or names
             if names:
@@ -300,7 +324,9 @@ class Troubler:
             cut.add(name)
             await running.clock.sleep(trouble.seconds)
             cut.discard(name)
-        elif kind in (Kind.LEASE, Kind.UNREAD, Kind.LAG):
+        elif kind is Kind.DOUBT:
+            await self._doubt(name)
+        elif kind in (Kind.LEASE, Kind.UNREAD, Kind.LAG, Kind.TURN):
             await self._hard(trouble, name)
         elif kind is Kind.STOPPED:
             self._say(kind, f"{name} stands still for {trouble.seconds:.1f} s")
@@ -319,13 +345,20 @@ class Troubler:
         if trouble.kind is Kind.UNREAD:
             what, seconds = "does not read what it was sent", seconds + _UNREAD
             rows = {(name, exchange_of(shard)): Hard([_lost]) for shard in held}
+        elif trouble.kind is Kind.TURN:
+            what, seconds = "is not heard when it asks for turns", max(seconds, 2.0)
+            shards = range(len(self._running.servers.crawl(CRAWL).streams) // 2)
+            rows = {(name, f"turn.{shard}"): Hard([_lost]) for shard in shards}
         elif trouble.kind is Kind.LAG:
             silent = dies and trouble.steps % 2
             what = "appends in vain" if silent else "appends late"
             late = [_lost] if silent else [_lagging]
             rows = {(name, log_of(shard)): Hard(late) for shard in held}
         else:
-            what, seconds = "hardly reaches its leases", max(seconds, 1.3 * self._schedule.lease)
+            what, seconds = (
+                "hardly reaches its leases",
+                max(seconds, self._profile.least * self._schedule.lease),
+            )
             one = list(held)[trouble.steps % len(held)] if held and trouble.steps % 4 else None
             if self._profile.owned and self._owner() in held:
                 one = self._owner()
@@ -350,6 +383,54 @@ class Troubler:
         for row, hard in rows.items():
             if network.hard.get(row) is hard:
                 del network.hard[row]
+
+    async def _doubt(self, name: str) -> None:
+        """An agent loses its leases, and has them again when what it had appended arrives at last.
+
+        Meanwhile its archive files are in doubt. The look at the logs that is to judge them takes long.
+        """
+        async with self._one_doubt:
+            clock, network = self._running.clock, self._network
+            brought, until = self._brought(), clock.monotonic() + _BRINGS
+            while self._brought() == brought and clock.monotonic() < until:
+                await clock.sleep(0.1)  # what is fetched from now on is there when the leases are over
+            if name not in self._running.members or not (held := list(self._held(name))):
+                return
+            leases = {(name, lease_key(shard)): Hard([_lost]) for shard in held}
+            logs = {(name, log_of(shard)): Hard([_very_slowly]) for shard in held}
+            self._say(Kind.DOUBT, f"{name} loses its leases ({held}), and appends very late")
+            network.hard.update({**leases, **logs})
+            await clock.sleep(self._schedule.lease)
+            looked = asyncio.Event()
+
+            def look(chance: Random) -> Fate:
+                if not looked.is_set():
+                    self._late += 1
+                looked.set()
+                return _well(chance)
+
+            logs = {row: Hard([look]) for row in logs}
+            network.hard.update(logs)
+            before, until = self._ends(held), clock.monotonic() + _BRINGS
+            while not (looked.is_set() and self._ends(held) != before) and clock.monotonic() < until:
+                await clock.sleep(0.1)
+            await clock.sleep(0.5)
+            self._say(Kind.DOUBT, f"{name} can have its leases again")
+            for row, hard in {**leases, **logs}.items():
+                if network.hard.get(row) is hard:
+                    del network.hard[row]
+            if looked.is_set():
+                await clock.sleep(_TAKEN)
+                self._late -= 1
+
+    def _brought(self) -> int:
+        """Archive files on shared storage."""
+        return sum(name.startswith(f"{CRAWL}/archive/") for name in self._running.storage)
+
+    def _ends(self, shards: Sequence[int]) -> list[int]:
+        """How far the logs of shards go, as the servers have it."""
+        streams = self._running.servers.crawl(CRAWL).streams
+        return [streams[log_of(shard)].last for shard in shards]
 
     async def _late_for(self, seconds: float) -> None:
         self._late += 1

@@ -15,6 +15,11 @@ the seed like all the rest.
     exchange    commits are rare and streams full: much is on its way when an agent dies
     end         agents that die, with their disks, and links that nobody reads, when all is quiet
     alone       one agent that loses leases and has them again, its appends arriving between; late threads
+    answers     renewals of leases are answered as late as may be, the last ones that are
+    unasked     pages take longer than the turn of their address, which cannot be asked for again
+    doubts      leases are had again while archive files are judged by logs that have more by now
+
+The last three share a digit: a number modulo 30 has one of them.
 """
 
 from __future__ import annotations
@@ -42,6 +47,8 @@ class Kind(StrEnum):
     LEASE = "lease"
     UNREAD = "unread"
     LAG = "lag"
+    TURN = "turn"
+    DOUBT = "doubt"
 
 
 class When(StrEnum):
@@ -69,6 +76,8 @@ class Profile(NamedTuple):
     disks: Sequence[str] = ("kept", "torn", "torn", "lost")
     agents: Sequence[int] = (1, 2, 2, 2, 3)
     shards: Sequence[int] = (2, 3, 3, 4)
+    least: float = 1.3
+    """Leases that the key of a lease is hard to reach for, at least."""
     leases: Sequence[float] = (3.0, 5.0, 7.0)
     turns: Sequence[float] = (0.0,)
     """Seconds that the turn of an address lasts; 0.0: as long as a lease."""
@@ -97,19 +106,30 @@ class Profile(NamedTuple):
     """Of all hosts; 0: as it comes."""
     spread: bool = False
     """A name has another address for every agent."""
+    slowest: bool = False
+    """Most troubles meet the agent whose clock is the slowest."""
     owned: bool = False
     """Most troubles meet the agent that owns the turns of the first address."""
     doubts: bool = False
     """When an agent loses a lease, what it appended is on its way, and threads are late."""
+    late: float = 0.8
+    """Seconds that a thread is late, on the average, when threads are."""
     links: int = 2
     """Links that are there besides those by which all pages are found."""
 
 
-_ALL = {**dict.fromkeys(Kind, 1), Kind.KILLED: 5, Kind.LEAVE: 2, Kind.CUT: 2, Kind.STOPPED: 3}
+_ALL = {
+    **dict.fromkeys(Kind, 1),
+    Kind.KILLED: 5,
+    Kind.LEAVE: 2,
+    Kind.CUT: 2,
+    Kind.STOPPED: 3,
+    Kind.TURN: 0,  # these two have profiles of their own
+    Kind.DOUBT: 0,
+}
 
-ANYTHING = Profile("anything", _ALL)
-PROFILES = (
-    ANYTHING,
+_TENS = (
+    Profile("anything", _ALL),
     Profile(
         "leases",
         {Kind.LEASE: 1},
@@ -196,7 +216,6 @@ PROFILES = (
         commits=(0.9, 3.0),
         spread=True,
     ),
-    ANYTHING,
     Profile(
         "exchange",
         {Kind.LAG: 4, Kind.FULL: 5, Kind.KILLED: 5, Kind.ROUGH: 1},
@@ -241,6 +260,77 @@ PROFILES = (
         waits=(1.0,),
     ),
 )
+
+
+_SIXES = (
+    Profile(
+        "answers",
+        {Kind.LEASE: 1},
+        whens=(When.BEGUN,),
+        troubles=(2, 3),
+        begins=(3.0, 14.0),
+        least=2.2,
+        agents=(2,),
+        shards=(2, 3),
+        pages=(26, 32),
+        hosts=(3, 3),
+        visit=12,
+        leases=(3.7,),
+        turns=(1.0,),
+        extreme=True,
+        slowest=True,
+        calm=1.0,
+        renewals=(4,),
+        commits=(3.0,),
+        slow=0.9,
+        seconds=(0.8, 1.8),
+        spread=True,
+    ),
+    Profile(
+        "unasked",
+        {Kind.TURN: 1},
+        whens=(When.BEGUN,),
+        troubles=(6, 7, 8),
+        begins=(6.0, 40.0),
+        lasting=0.4,
+        agents=(3,),
+        shards=(3,),
+        pages=(14, 16),
+        hosts=(5, 6),
+        leases=(6.0,),
+        turns=(1.6,),
+        extreme=True,
+        calm=1.0,
+        slow=0.9,
+        seconds=(2.5, 3.5),
+        addresses=1,
+        links=20,
+    ),
+    Profile(
+        "doubts",
+        {Kind.DOUBT: 1},
+        whens=(When.BEGUN,),
+        troubles=(3, 4),
+        begins=(6.0, 14.0),
+        late=1.2,
+        agents=(1,),
+        shards=(4,),
+        leases=(3.0,),
+        calm=1.0,
+        commits=(0.3,),
+        archives=(6.0,),
+        snapshots=((600.0, 200_000),),
+        pages=(36, 44),
+        hosts=(6, 7),
+        visit=1,
+        waits=(0.6,),
+        slow=0.8,
+        seconds=(0.3, 0.9),
+        links=16,
+    ),
+)
+PROFILES = tuple(each for six in _SIXES for each in (*_TENS[:6], six, *_TENS[6:]))
+"""By seed: ten, thrice, with another one in the seventh place."""
 
 
 def profile_of(seed: int) -> Profile:

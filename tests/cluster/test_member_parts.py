@@ -35,7 +35,7 @@ from lycosa.crawl.saving import OwnDisk
 from lycosa.crawl.shard import Shard
 from lycosa.engine.protocol import Engine, Unavailable, got
 from lycosa.errors import ConfigError
-from lycosa.files import DiskFiles
+from lycosa.files import DiskFiles, Files
 from lycosa.frontier import AddressTable
 from lycosa.lab.network import Reply, ScriptedFetcher, ScriptedFetchers, ScriptedResolver
 from lycosa.log.log import Batch, pack
@@ -218,6 +218,35 @@ async def test_a_file_that_is_being_judged_worthless_does_not_count_as_had(tmp_p
     await bringing
     assert there and not files.exists(page.file)
     assert not had, "the log keeps a page whose bytes are nowhere"
+
+
+async def test_a_file_that_comes_into_doubt_while_another_is_copied_is_judged_by_the_next_look(
+    tmp_path: Path,
+) -> None:
+    """The look at the logs was before the doubt, or there was none: it says nothing of the file."""
+    archive, files = archive_in(tmp_path)
+    (tmp_path / "shared").mkdir()
+    loop, copied = asyncio.get_running_loop(), list[str]()
+
+    class Storage(DirectoryStorage):
+        def put_file(self, name: str, source: Files, local: str, size: int | None = None) -> None:
+            if not copied:  # meanwhile a shard is lost
+                asyncio.run_coroutine_threadsafe(courier.doubt_all(), loop).result()
+            copied.append(local)
+            super().put_file(name, source, local, size)
+
+    async def valid() -> Mapping[str, int]:
+        return {page.file: page.offset + page.length for page in (first, second)}
+
+    courier = Courier(archive, files, Storage(tmp_path / "shared"), "web", valid)
+    first = store(archive, "http://a/1")
+    archive.seal()
+    second = store(archive, "http://a/2")
+    await courier.bring()
+    assert files.exists(second.file), "removed, though the logs point into it"
+    await courier.bring()
+    assert copied == [first.file, second.file]
+    assert courier.had(second.file) >= second.offset + second.length
 
 
 async def test_archives_go_to_storage_every_so_often_or_when_there_is_much() -> None:

@@ -22,7 +22,7 @@ class Defect(NamedTuple):
     where: str
     old: str
     new: str
-    seed: int = -1
+    seed: int
     """One that finds it."""
 
 
@@ -39,6 +39,7 @@ DEFECTS = [
         "lycosa.cluster.leases:Leases.renew",
         "holding.renewed(got(revision), began)",
         "holding.renewed(got(revision), self._clock.monotonic())",
+        96,
     ),
     Defect(
         "a renewal whose answer was lost counts as one, from when that is found out",
@@ -108,6 +109,7 @@ DEFECTS = [
         "lycosa.cluster.turns:TurnAddresses.cut",
         "turn.task.cancel()",
         "pass",
+        46,
     ),
     Defect(
         "a host's turn is given twice",
@@ -191,6 +193,7 @@ DEFECTS = [
         "lycosa.cluster.courier:Courier.had",
         "(name not in self._doubtful and self._files.exists(name))",
         "self._files.exists(name)",
+        116,
     ),
     Defect(
         "a visit goes on at an address that it lent to another host",
