@@ -180,9 +180,3 @@ def _names(query: str) -> tuple[str, str]:
         flags += "~again"
     return "?" + ",".join(known[:12]), flags
 
-
-def words_of_url(url: str) -> list[bytes]:
-    """The words of a URL's path and query that a page may echo, each once; not those of its host."""
-    rest = url[url.find("/", url.find("://") + 3) :]
-    found = dict.fromkeys(re.findall(rb"[0-9a-zA-Z]+", rest.lower().encode("ascii", "ignore")))
-    return list(found)[:40]
