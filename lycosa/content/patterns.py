@@ -65,14 +65,19 @@ class Pattern(NamedTuple):
 
     @property
     def suspicion(self) -> int:
-        """0: an ordinary shape; 1: it has a query or a date; 2: it looks like a trap."""
-        text = self.text
-        if "~" in text:
-            return 2
-        query = text.partition("?")[2]
-        if query:
-            return 2 if _SESSION.search(query) else 1
-        return 1 if _DATED.search(text) or "/*/" in text else 0
+        """0: an ordinary shape; 1: it has a query, a date or an id within its path; 2: it looks like a trap."""
+        return _suspicion(self.text)
+
+
+@lru_cache(maxsize=4096)
+def _suspicion(text: str) -> int:
+    if "~" in text:
+        return 2
+    query = text.partition("?")[2]
+    if query:
+        return 2 if _SESSION.search(query) else 1
+    # Of a deep folder `/*/**` is any name and what is below it, and no id.
+    return 1 if _DATED.search(text) or "/*/" in text.removesuffix("/*/**") else 0
 
 
 @lru_cache(maxsize=1024)
