@@ -20,12 +20,13 @@ The hosts of a domain are a pattern, too (`*.a.test`): only the first page of a 
 new in the domain, and only sites of which nothing was fetched are skipped. That is what stops a farm of hosts.
 
 **Who is looked at.** To look costs as much as to read the page, and a page that leads to no unknown URL of its site
-is no trap's, so only those that lead on are looked at: of a pattern the third page and the next ones (from the sixth
-on, if nothing about it looks like a trap) until `LOOKS` were, or it has `YOUNG` pages; then one in `SAMPLE`, and
-one in twice as many for each `OFTEN` times that it gave something new, up to `RARELY` times. What looks like a trap
-has its first `FIRST` pages looked at wherever they lead. Once a look was barren, all that lead on are looked at,
-and one that does not counts as ended, whatever it says. From half the patience on every page is looked at: nothing
-new is overlooked just before a quarantine.
+is no trap's, so nearly always only those that lead on are looked at: of a pattern the third page and the next ones
+(from the sixth on, if nothing about it looks like a trap) until `LOOKS` were, then one in `SAMPLE`. The first of
+them is looked at wherever it leads, so that it is known whether the pattern gives anything. Of an ordinary pattern
+nobody goes on looking once it has `YOUNG` pages, but for one in `SAMPLE`, and in twice as many for each `OFTEN`
+times that it gave something new, up to `RARELY` times. Once a look was barren, all that lead on are looked at, and
+one that does not counts as ended, whatever it says. From half the patience on every page is looked at: nothing new
+is overlooked just before a quarantine.
 
 The table has at most `rows` patterns; those not met for longest go first. An operator may release patterns for good
 (`TrapOptions.release`): their URLs are never held, and count in no pattern.
@@ -48,7 +49,6 @@ LOOKS: Final = 4
 SAMPLE: Final = 8
 OFTEN: Final = 4
 RARELY: Final = 3
-FIRST: Final = 2
 PLAIN: Final = 5
 YOUNG: Final = 24
 EARNED: Final = 2
@@ -109,11 +109,11 @@ class Row(msgspec.Struct, array_like=True):
     ended: int = 0  # looks since the last of them that found nothing, and led to nothing of the kind
 
 
-def _is_sampled(row: Row, key: int) -> bool:
-    """Whether a page is one of those that are looked at: of a pattern that gave much, fewer are."""
-    if row.looked < LOOKS and row.pages < YOUNG:
+def _is_sampled(row: Row, key: int, suspicion: int) -> bool:
+    """Whether a page is one of those that are looked at: of an ordinary pattern that gave much, fewer are."""
+    if row.looked < LOOKS and (suspicion or row.pages < YOUNG):
         return True
-    return not key % (SAMPLE << min(row.gains // OFTEN, RARELY))
+    return not key % (SAMPLE if suspicion else SAMPLE << min(row.gains // OFTEN, RARELY))
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -178,11 +178,15 @@ class Yields:
                 if pattern.level is Level.HOSTS or 2 * row.barren >= self._patience(pattern, row):
                     return Look.YES
                 found = Look.OR_IT_ENDED
-            elif pattern.level is Level.SITE or row.pages < 2 or not _is_sampled(row, key):
+            elif pattern.level is Level.SITE or row.pages < 2:
                 continue
-            elif pattern.level is Level.HOSTS or (row.looked < FIRST and pattern.suspicion):
+            elif not _is_sampled(row, key, suspicion := pattern.suspicion):
+                continue
+            elif pattern.level is Level.HOSTS:
                 return Look.YES
-            elif row.pages >= PLAIN or pattern.suspicion:
+            elif suspicion or row.pages >= PLAIN:
+                if not row.looked and (suspicion or pattern.level <= Level.FOLDER):
+                    return Look.YES  # so that it is known whether the pattern gives anything (`proves`)
                 found = max(found, Look.IF_IT_LEADS_ON)
         return found
 
