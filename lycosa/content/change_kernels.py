@@ -59,6 +59,7 @@ def _set(words: str) -> Any:
 
 
 _TIME_KEYS, _UNIT_KEYS = _set(_TIMES), _set(_UNITS)
+NO_NAMES = np.zeros(0, np.uint64)
 _FNV = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
 
@@ -126,67 +127,100 @@ def choose(blocks: Any, elements: Any, chosen: Any) -> int:
 
 
 @njit(cache=True, nogil=True)
-def normal(text: Any, start: int, end: int, words: int) -> Any:
-    """The hash of a block's normal form; 0 if nothing is left of it."""
+def _token(text: Any, at: int, end: int) -> Any:
+    """The hash of the next token, what it is made of, and where to go on; without any letter or figure it is none."""
+    value = _FNV
+    letters = figures = points = seps = signs = 0
+    while at < end:
+        byte = text[at]
+        if 65 <= byte <= 90:
+            byte += 32
+        if 97 <= byte <= 122:
+            letters += 1
+        elif 48 <= byte <= 57:
+            figures += 1
+        elif byte == 36:  # $
+            signs += 1
+        elif byte >= 0x80:
+            if byte == 0xE2 and at + 2 < end and text[at + 1] == 0x80:
+                at += 2
+                break
+            if (
+                byte == 0xC2
+                and at + 1 < end
+                and text[at + 1] not in (0xA2, 0xA3, 0xA5, 0xAA, 0xB2, 0xB3, 0xB9, 0xBA)
+            ):
+                at += 1
+                break
+            letters += 1
+        elif figures > 0 and letters == 0 and at + 1 < end and 48 <= text[at + 1] <= 57:
+            if byte == 46:
+                points += 1
+            elif byte == 44:
+                at += 1
+                continue
+            elif byte == 58 or byte == 47 or byte == 45:
+                seps += 1
+            else:
+                break
+        elif figures > 0 and byte == 37:  # %
+            signs += 1
+        elif byte == 39 and letters > 0:
+            at += 1  # don't is one word, however its apostrophe is written
+            continue
+        elif byte == 38:  # a character reference
+            n = at + 1
+            while n < end and n < at + 10 and text[n] != 59 and text[n] != 32:
+                n += 1
+            if n < end and text[n] == 59:
+                at = n
+            break
+        else:
+            break
+        value = (value ^ np.uint64(byte)) * _PRIME
+        at += 1
+    return value, letters, figures, points, seps, signs, at + 1
+
+
+@njit(cache=True, nogil=True)
+def tokens(text: Any, table: Any) -> int:
+    """Note the tokens of a short text in a table, which is never more than half full; how many there are."""
+    slots = np.uint64(table.size - 1)
+    count = 0
+    at = 0
+    while at < text.size and 2 * count < table.size:
+        value, letters, figures, _points, _seps, _signs, at = _token(text, at, text.size)
+        if letters + figures == 0:
+            continue
+        place = value & slots
+        while table[place] != np.uint64(0) and table[place] != value:
+            place = (place + np.uint64(1)) & slots
+        count += table[place] == np.uint64(0)
+        table[place] = value
+    return count
+
+
+@njit(cache=True, nogil=True)
+def normal(text: Any, start: int, end: int, words: int, names: Any, without: bool) -> Any:
+    """The hash of a block's normal form, 0 if nothing is left of it; and how many of its tokens are in the table
+    `names`, which are left out if `without`. A table of no size has none."""
     total = _FNV
-    left = 0
+    left = met = 0
     prose = words >= FEW
+    slots = np.uint64(max(names.size, 1) - 1)
     number = np.uint64(0)  # one that waits for the word after it
     after_number = after_unit = False
     at = start
     while at <= end:
-        # -- one token
-        value = _FNV
-        letters = figures = points = seps = signs = 0
-        while at < end:
-            byte = text[at]
-            if 65 <= byte <= 90:
-                byte += 32
-            if 97 <= byte <= 122:
-                letters += 1
-            elif 48 <= byte <= 57:
-                figures += 1
-            elif byte == 36:  # $
-                signs += 1
-            elif byte >= 0x80:
-                if byte == 0xE2 and at + 2 < end and text[at + 1] == 0x80:
-                    at += 2
-                    break
-                if (
-                    byte == 0xC2
-                    and at + 1 < end
-                    and text[at + 1] not in (0xA2, 0xA3, 0xA5, 0xAA, 0xB2, 0xB3, 0xB9, 0xBA)
-                ):
-                    at += 1
-                    break
-                letters += 1
-            elif figures > 0 and letters == 0 and at + 1 < end and 48 <= text[at + 1] <= 57:
-                if byte == 46:
-                    points += 1
-                elif byte == 44:
-                    at += 1
-                    continue
-                elif byte == 58 or byte == 47 or byte == 45:
-                    seps += 1
-                else:
-                    break
-            elif figures > 0 and byte == 37:  # %
-                signs += 1
-            elif byte == 39 and letters > 0:
-                at += 1  # don't is one word, however its apostrophe is written
-                continue
-            elif byte == 38:  # a character reference
-                n = at + 1
-                while n < end and n < at + 10 and text[n] != 59 and text[n] != 32:
-                    n += 1
-                if n < end and text[n] == 59:
-                    at = n
-                break
-            else:
-                break
-            value = (value ^ np.uint64(byte)) * _PRIME
-            at += 1
-        at += 1
+        value, letters, figures, points, seps, signs, at = _token(text, at, end)
+        if names.size > 0 and letters + figures > 0:
+            place = value & slots
+            while names[place] != np.uint64(0) and names[place] != value:
+                place = (place + np.uint64(1)) & slots
+            if names[place] == value:
+                met += 1
+                if without:
+                    letters = figures = 0
         # -- what it is
         kind = _NOTHING
         if figures > 0:
@@ -227,8 +261,8 @@ def normal(text: Any, start: int, end: int, words: int) -> Any:
         after_unit = kind in (_UNIT, _TIME)
         after_number = kind in (_NUMBER, _TIME)
     if left == 0:
-        return np.uint64(0)
-    return mixed(total)
+        return np.uint64(0), met
+    return mixed(total), met
 
 
 @njit(cache=True, nogil=True)
@@ -237,5 +271,5 @@ def digest(text: Any, blocks: Any, chosen: Any) -> Any:
     total = np.uint64(0)
     for n in range(blocks.shape[0]):
         if chosen[n]:
-            total += normal(text, blocks[n, START], blocks[n, END], blocks[n, WORDS])
+            total += normal(text, blocks[n, START], blocks[n, END], blocks[n, WORDS], NO_NAMES, False)[0]
     return total

@@ -65,14 +65,19 @@ class Pattern(NamedTuple):
 
     @property
     def suspicion(self) -> int:
-        """0: an ordinary shape; 1: it has a query or a date; 2: it looks like a trap."""
-        text = self.text
-        if "~" in text:
-            return 2
-        query = text.partition("?")[2]
-        if query:
-            return 2 if _SESSION.search(query) else 1
-        return 1 if _DATED.search(text) or "/*/" in text else 0
+        """0: an ordinary shape; 1: it has a query, a date or an id within its path; 2: it looks like a trap."""
+        return _suspicion(self.text)
+
+
+@lru_cache(maxsize=4096)
+def _suspicion(text: str) -> int:
+    if "~" in text:
+        return 2
+    query = text.partition("?")[2]
+    if query:
+        return 2 if _SESSION.search(query) else 1
+    # Of a deep folder `/*/**` is any name and what is below it, and no id.
+    return 1 if _DATED.search(text) or "/*/" in text.removesuffix("/*/**") else 0
 
 
 @lru_cache(maxsize=1024)
@@ -180,9 +185,3 @@ def _names(query: str) -> tuple[str, str]:
         flags += "~again"
     return "?" + ",".join(known[:12]), flags
 
-
-def words_of_url(url: str) -> list[bytes]:
-    """The words of a URL's path and query that a page may echo, each once; not those of its host."""
-    rest = url[url.find("/", url.find("://") + 3) :]
-    found = dict.fromkeys(re.findall(rb"[0-9a-zA-Z]+", rest.lower().encode("ascii", "ignore")))
-    return list(found)[:40]

@@ -167,7 +167,8 @@ def page_of(url: str, body: bytes, charset: str, links: Sequence[str], media: Se
     chosen = np.empty(len(blocks), np.bool_)
     change_kernels.choose(blocks.rows, blocks.elements, chosen)
     hashes, counts = np.zeros(len(blocks), np.uint64), np.zeros(len(blocks), np.int64)
-    news_kernels.hashes(blocks.octets, blocks.rows, chosen, hashes, counts)
+    names = change_kernels.NO_NAMES
+    news_kernels.hashes(blocks.octets, blocks.rows, chosen, names, hashes, hashes, counts)
     said = blocks.octets.tobytes().lower()
     ids = set(_ID.findall(url.lower().encode("ascii", "ignore")))
     total = words = 0

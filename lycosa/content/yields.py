@@ -19,11 +19,14 @@ the patterns of a URL the finest goes first, and what it explains does not count
 The hosts of a domain are a pattern, too (`*.a.test`): only the first page of a site counts there, as new if it is
 new in the domain, and only sites of which nothing was fetched are skipped. That is what stops a farm of hosts.
 
-**Who is looked at.** To look costs as much as to read the page, so of a pattern the third and the fourth page are
-looked at (the sixth and the seventh, if it is a folder and nothing about it looks like a trap), two more (from the
-13th on, if nothing does), then one in `SAMPLE`; but for the first two only if they lead to unknown URLs of their
-site. Once a look was barren, all that lead on are looked at, and one that does not counts as ended, whatever it
-says. From half the patience on every page is looked at: nothing new is overlooked just before a quarantine.
+**Who is looked at.** To look costs as much as to read the page, and a page that leads to no unknown URL of its site
+is no trap's, so nearly always only those that lead on are looked at: of a pattern the third page and the next ones
+(from the sixth on, if nothing about it looks like a trap) until `LOOKS` were, then one in `SAMPLE`. The first of
+them is looked at wherever it leads, so that it is known whether the pattern gives anything. Of an ordinary pattern
+nobody goes on looking once it has `YOUNG` pages, but for one in `SAMPLE`, and in twice as many for each `OFTEN`
+times that it gave something new, up to `RARELY` times. Once a look was barren, all that lead on are looked at, and
+one that does not counts as ended, whatever it says. From half the patience on every page is looked at: nothing new
+is overlooked just before a quarantine.
 
 The table has at most `rows` patterns; those not met for longest go first. An operator may release patterns for good
 (`TrapOptions.release`): their URLs are never held, and count in no pattern.
@@ -44,9 +47,10 @@ ROWS: Final = 1 << 16
 """Patterns that all shards of a crawl together keep."""
 LOOKS: Final = 4
 SAMPLE: Final = 8
-FIRST: Final = 2
-FOLDER: Final = 5
-PLAIN: Final = 12
+OFTEN: Final = 4
+RARELY: Final = 3
+PLAIN: Final = 5
+YOUNG: Final = 24
 EARNED: Final = 2
 CREDIT: Final = 200
 PAYS: Final = 2
@@ -103,6 +107,13 @@ class Row(msgspec.Struct, array_like=True):
     why: str = ""
     gains: int = 0  # looks that found something new
     ended: int = 0  # looks since the last of them that found nothing, and led to nothing of the kind
+
+
+def _is_sampled(row: Row, key: int, suspicion: int) -> bool:
+    """Whether a page is one of those that are looked at: of an ordinary pattern that gave much, fewer are."""
+    if row.looked < LOOKS and (suspicion or row.pages < YOUNG):
+        return True
+    return not key % (SAMPLE if suspicion else SAMPLE << min(row.gains // OFTEN, RARELY))
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -167,14 +178,15 @@ class Yields:
                 if pattern.level is Level.HOSTS or 2 * row.barren >= self._patience(pattern, row):
                     return Look.YES
                 found = Look.OR_IT_ENDED
-            elif pattern.level is Level.SITE or row.pages < 2 or (row.looked >= LOOKS and key % SAMPLE):
+            elif pattern.level is Level.SITE or row.pages < 2:
+                continue
+            elif not _is_sampled(row, key, suspicion := pattern.suspicion):
                 continue
             elif pattern.level is Level.HOSTS:
                 return Look.YES
-            elif row.looked < FIRST:
-                if pattern.level is not Level.FOLDER or row.pages >= FOLDER or pattern.suspicion:
-                    return Look.YES
-            elif row.pages >= PLAIN or pattern.suspicion:
+            elif suspicion or row.pages >= PLAIN:
+                if not row.looked and (suspicion or pattern.level <= Level.FOLDER):
+                    return Look.YES  # so that it is known whether the pattern gives anything (`proves`)
                 found = max(found, Look.IF_IT_LEADS_ON)
         return found
 

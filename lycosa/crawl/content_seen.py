@@ -88,9 +88,8 @@ class ContentSeen:
         look = shard.yields.wants(record.url, shard.keyer.key(record.url), domain, is_first)
         if look is Look.NO:
             return crop
-        unknown = _unknown(shard, record)
-        if look is Look.YES or _leads_on(record, unknown):
-            gain = self._gain(shard, crop, unknown, domain, is_first)
+        if look is Look.YES or _leads_on(record, _unknown(shard, record)):
+            gain = self._gain(shard, crop, domain, is_first)
         else:
             gain = ENDED if look is Look.OR_IT_ENDED and record.status < 300 else NOT_JUDGED
         return crop._replace(record=msgspec.structs.replace(record, gain=gain)) if gain else crop
@@ -107,10 +106,11 @@ class ContentSeen:
         page = page_of(record.url, body, record.charset, links, media[:_MOST_MEDIA])
         self._verdicts += self._evidence.meet(page, shard.joins.of(record.url))
 
-    def _gain(self, shard: Shard, crop: Crop, unknown: list[str], domain: str, is_first: bool) -> int:
+    def _gain(self, shard: Shard, crop: Crop, domain: str, is_first: bool) -> int:
         record = crop.record
         if record.status >= 400:
             # A broken link is worth knowing of; an error page that leads to more of its kind is a trap.
+            unknown = _unknown(shard, record)
             return nothing_new(record.url, unknown) if unknown else NOT_JUDGED
         if record.status in REDIRECTS and record.links.kinds:
             said = Said.by_digest(xxh3_64_intdigest(record.links.urls))
@@ -128,9 +128,10 @@ class ContentSeen:
             memory = self._memories[shard] = Memory()
         on_site = memory.is_news(said, site_of(record.url))
         if is_first and not memory.is_news(said, domain):
-            return ON_SITE if _leads_to_hosts(shard, record, unknown, domain) else NOT_JUDGED
+            return ON_SITE if _leads_to_hosts(shard, record, domain) else NOT_JUDGED
         if on_site or is_first:
             return NEW
+        unknown = _unknown(shard, record)
         if any(shard.yields.proves(url, record.url) for url in unknown):
             return NEW  # it leads to what is likely to have news
         return nothing_new(record.url, unknown)
@@ -248,10 +249,10 @@ def _leads_on(record: Fetched, unknown: list[str]) -> bool:
     return any(url.startswith(own) for url in unknown)
 
 
-def _leads_to_hosts(shard: Shard, record: Fetched, unknown: list[str], domain: str) -> bool:
+def _leads_to_hosts(shard: Shard, record: Fetched, domain: str) -> bool:
     """Whether a page links to unknown URLs of other hosts of its domain."""
     own, domain_of = host_of(record.url), shard.splitter.domains.domain
-    hosts = {host_of(url) for url in unknown} - {own}
+    hosts = {host_of(url) for url in _unknown(shard, record)} - {own}
     return any(domain_of(host) == domain for host in hosts)
 
 

@@ -338,9 +338,11 @@ class Shard:
         return found is not None and found.status == 2 and found.position > 0
 
     def novelty_of(self, url: str) -> tuple[str, bool]:
-        """The domain of a URL, and whether nothing of its site was fetched yet."""
+        """Whether nothing of a URL's site was fetched yet, and then its domain."""
         site = self.sites.peek(site_of(url))
-        return self.splitter.domains.domain(host_of(url)), site is None or not site.pages
+        if site is not None and site.pages:
+            return "", False
+        return self.splitter.domains.domain(host_of(url)), True
 
     def _heed(self, record: Received, position: int) -> None:
         """Contents that another agent fetched: those known already are told, if somebody listens."""

@@ -94,6 +94,7 @@ class Keyer:
         self.seed = seed & _ALL
         self._kernel: Callable[[bytes, np.uint64, Keys, HostHashes], None] | None = None
         self.seed64 = np.uint64(self.seed)
+        self._last: tuple[bytes, Keys, HostHashes] = (b"", np.empty(0, np.uint64), np.empty(0, np.uint64))
 
     def key(self, url: str) -> int:
         """The key of a canonical URL."""
@@ -106,7 +107,14 @@ class Keyer:
         return int(xxh64_intdigest(host.encode("ascii"), self.seed))
 
     def scan(self, urls: bytes) -> tuple[Keys, HostHashes]:
-        """Keys and host hashes of canonical URLs joined by newlines (as in `records.Links.urls`)."""
+        """Keys and host hashes of canonical URLs joined by newlines (as in `records.Links.urls`).
+
+        The arrays are for reading: whoever asks again about the same object, as several folds do of one record, is
+        given the same ones.
+        """
+        last = self._last
+        if urls is last[0]:
+            return last[1], last[2]
         count = urls.count(b"\n") + 1 if urls else 0
         keys = np.empty(count, np.uint64)
         hosts = np.empty(count, np.uint64)
@@ -118,6 +126,7 @@ class Keyer:
             kernel = self._kernel = scan
         if count:
             kernel(urls, self.seed64, keys, hosts)
+        self._last = (urls, keys, hosts)
         return keys, hosts
 
     def scan_plain(self, urls: bytes) -> tuple[Keys, HostHashes]:

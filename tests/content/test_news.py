@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lycosa.content.news import Memory, Said
+import numpy as np
+
+from lycosa.content.news import Memory, Said, names_of
 
 SITE = "http://a.test"
 BODY = "<p>The spiders of the meadow hunt by day, and they carry their young upon their backs for weeks.</p>"
@@ -37,6 +39,18 @@ def test_words_of_the_address_are_left_out_however_often_they_stand_there() -> N
             f"<p>There is nothing at {path} but the submenu of our restaurant and a list of other dishes.</p>"
         )
         assert memory.is_news(said(page, path), SITE) == (depth == 1)
+
+
+def test_what_an_address_says_in_escapes_is_echoed_as_words() -> None:
+    memory = Memory()
+    body = "<p>Nothing was found for {} in our catalogue of books; perhaps you would like one of those below.</p>"
+    for number, (path, word) in enumerate((("caf%C3%A9%20noir", "caf\u00e9 noir"), ("3.5", "3.5"), ("a-b", "a-b"))):
+        assert memory.is_news(said(body.format(word), f"/find?what={path}"), SITE) == (number == 0)
+
+
+def test_a_table_of_names_has_room_for_any_address() -> None:
+    path = "/" + "/".join(f"word{n}" for n in range(3000))
+    assert 0 < np.count_nonzero(names_of(SITE + path)) <= 128
 
 
 def test_known_parts_in_another_order_are_no_news() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.content.patterns import Level, Pattern, is_pattern, patterns_of, words_of_url
+from lycosa.content.patterns import Level, Pattern, is_pattern, patterns_of
 
 
 def texts(url: str) -> list[str]:
@@ -90,7 +90,3 @@ def test_long_patterns_are_cut_and_stay_apart() -> None:
 def test_patterns_are_told_from_other_words() -> None:
     assert is_pattern("http://a.test/**") and is_pattern("*.a.test")
     assert not is_pattern("shop") and not is_pattern("http://a b/")
-
-
-def test_words_that_a_page_may_echo() -> None:
-    assert words_of_url("http://a.test/No/such-page.html?x=No") == [b"no", b"such", b"page", b"html", b"x"]

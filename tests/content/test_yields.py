@@ -159,32 +159,60 @@ def test_pages_that_are_new_on_their_site_only_count_for_hosts_only() -> None:
     assert not yields.due()
 
 
+def looks_of(yields: Yields, urls: list[str], key: int = 1) -> list[Look]:
+    """What is wanted of some pages one after the other, which give something new whenever somebody looks."""
+    looks = []
+    for url in urls:
+        looks.append(yields.wants(url, key, "a.test", False))
+        yields.note_fetch(url, NEW if looks[-1] else NOT_JUDGED, "a.test", False)
+    return looks
+
+
 def test_who_is_looked_at() -> None:
     yields = opened()
     url = f"{SITE}/shop/item-1.html"
-    looks = []
-    for _ in range(40):
-        looks.append(yields.wants(url, 1, "a.test", False))
-        yields.note_fetch(url, NEW if looks[-1] else NOT_JUDGED, "a.test", False)
     leads = Look.IF_IT_LEADS_ON
-    assert looks == [Look.NO] * 2 + [Look.YES] * 2 + [Look.NO] * 8 + [leads] * 2 + [Look.NO] * 26
-    assert yields.wants(url, 8, "a.test", False), "one in eight, by its key"
+    assert looks_of(yields, [url] * 40) == [Look.NO] * 5 + [Look.YES] + [leads] * 3 + [Look.NO] * 31
+    assert yields.wants(url, 16, "a.test", False), "one in so many, by its key"
     yields.note_fetch(url, NOTHING, "a.test", False)
     assert yields.wants(url, 1, "a.test", False) is Look.OR_IT_ENDED
     yields.configure(TrapOptions(quarantine=False), 1)
-    assert not yields.wants(url, 8, "a.test", False)
+    assert not yields.wants(url, 16, "a.test", False)
 
 
-def test_pages_of_a_folder_whose_names_say_nothing_are_looked_at_later() -> None:
+def test_what_looks_like_a_trap_is_looked_at_sooner() -> None:
     yields = opened()
-    feed(yields, [NEW] * 4)
+    leads = Look.IF_IT_LEADS_ON
+    found = looks_of(yields, [f"{SITE}/shop/?sort={n}" for n in range(10)])
+    assert found == [Look.NO] * 2 + [Look.YES] + [leads] * 3 + [Look.NO] * 4
+
+
+def test_pages_that_lead_nowhere_are_not_looked_at_for_ever() -> None:
+    """Of an ordinary folder: to ask whether a page leads on costs something, too."""
+    yields = opened()
     looks = []
-    for name in "abcdefghijklmnopqrst":
+    for name in "abcdefghijklmnopqrstuvwxyz":
         url = f"{SITE}/shop/of/{name}.html"
         looks.append(yields.wants(url, 1, "a.test", False))
-        yields.note_fetch(url, NEW if looks[-1] else NOT_JUDGED, "a.test", False)
-    leads = Look.IF_IT_LEADS_ON
-    assert looks == [Look.NO] * 5 + [Look.YES] * 2 + [Look.NO] * 5 + [leads] * 2 + [Look.NO] * 6
+        yields.note_fetch(url, NEW if looks[-1] is Look.YES else NOT_JUDGED, "a.test", False)
+    assert looks == [Look.NO] * 5 + [Look.YES] + [Look.IF_IT_LEADS_ON] * 18 + [Look.NO] * 2
+
+
+def test_the_more_a_pattern_gave_the_fewer_of_its_pages_are_looked_at() -> None:
+    yields = opened()
+    url = f"{SITE}/shop/item-1.html"
+    shares = []
+    for _ in range(4):
+        shares.append(sum(bool(yields.wants(url, key, "a.test", False)) for key in range(640)))
+        feed(yields, [NEW] * 30)
+    assert shares == [0, 10, 10, 10]
+    few = opened()
+    feed(few, [NEW] * 4 + [NOT_JUDGED] * 30)
+    assert sum(bool(few.wants(url, key, "a.test", False)) for key in range(640)) == 40
+    odd = opened()
+    feed(odd, [NEW] * 60, "/shop/?sort={}")
+    url = f"{SITE}/shop/?sort=1"
+    assert sum(bool(odd.wants(url, key, "a.test", False)) for key in range(640)) == 80, "it looks like a trap"
 
 
 def test_every_page_is_looked_at_before_a_quarantine() -> None:
