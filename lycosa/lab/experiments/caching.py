@@ -38,6 +38,8 @@ CLAIM = (
     "smaller one far fewer, a much larger one hardly more; CLOCK and LRU are nearly as good as the clairvoyant MIN."
 )
 VISITS = (20, 100, 500)
+TOLD = Curve("the paper's text", (2.0**14, 50_000.0, 2.0**18), (0.70, 0.20, 0.20), True)
+"""Points of Figure 2 that the text has (§5, §7): the ends of the critical region, and the recommended size."""
 
 
 class Measured(NamedTuple):
@@ -261,6 +263,8 @@ def _figures(by_visits: dict[str, dict[int, list[float]]], kept: dict[str, Measu
         found, best = kept[name].rates, kept[name].rates["MIN"]
         infinite = Curve("INFINITE", sizes, [kept[name].infinite] * len(sizes))
         curves = [Curve(policy, sizes, values) for policy, values in found.items()]
+        if name == "full":
+            curves.append(TOLD)
         made.append(
             Figure(
                 f"Figure {number}", f"miss rate, {title}", entries, misses, [*curves, infinite], log_x=True
