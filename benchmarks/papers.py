@@ -2,6 +2,7 @@
 
     python benchmarks/papers.py results/ --graph cnr-2000          all of it
     python benchmarks/papers.py results/ --only caching            some of it
+    python benchmarks/papers.py results/ --graph cnr-2000 --small  all of it in two minutes: does it run?
     lycosa lab report results/ --to report.md                      the tables; without --to a page with the figures
 
 A result that is there already is not made again, so a run that was stopped goes on. Each line says what was run,
@@ -25,6 +26,13 @@ SIZES = {
     "caching": ("graph", "10M"),
     "distribution": ("graph", "10M"),
 }
+SMALL = {
+    "sydney": ("graph", "20k"),
+    "scheduling": ("5k",),
+    "uniqueness": ("350k",),
+    "caching": ("graph", "5k"),
+    "distribution": ("graph", "5k"),
+}
 
 
 def main() -> None:
@@ -34,10 +42,12 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="where results are kept")
     parser.add_argument("--graph", type=Path, help="a BV graph for those that take one")
     parser.add_argument("--only", choices=sorted(SIZES), action="append", help="these experiments alone")
+    parser.add_argument("--small", action="store_true", help="on small webs")
     args = parser.parse_args()
+    sizes = SMALL if args.small else SIZES
     args.results.mkdir(parents=True, exist_ok=True)
-    for name in args.only or SIZES:
-        for size in SIZES[name]:
+    for name in args.only or sizes:
+        for size in sizes[name]:
             if size == "graph" and args.graph is None:
                 continue
             mark = args.results / f".{name}.{size}"

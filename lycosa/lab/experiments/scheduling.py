@@ -199,7 +199,7 @@ def _speedups(bench: Bench, lines: list[Line]) -> None:
             if paper > 1.05 * most:
                 why = f"{link:,} B/s carry pages of {mean / 1000:.1f} kB at {most:.3g} times the base rate at most"
             elif paper > by_sites:
-                why = f"{len(bench.web.homes):,} sites, each asked every 15 s, give {by_sites:.3g} times the base rate"
+                why = f"{len(bench.web.homes):,} sites, asked every 15 s, give {by_sites:.3g} times the base rate"
             lines.append(Line("Table 6.1", f"speed-up at {link:,} B/s, r={r}", ours, paper, "number", why))
 
 
