@@ -280,7 +280,7 @@ def _figures(by_visits: dict[str, dict[int, list[float]]], kept: dict[str, Measu
                 f"Figure {number + 1}",
                 f"miss rate over that of MIN, {title}",
                 entries,
-                "MIN = 1",
+                "miss rate over that of MIN",
                 ratio,
                 log_x=True,
             )

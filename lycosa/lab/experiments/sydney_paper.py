@@ -283,6 +283,7 @@ def _figures(
             "t",
             "share of pages",
             [Curve("pages", [8.0, 16.0], [float(np.mean(degrees > 8)), float(np.mean(degrees > 16))])],
+            dots=True,
         ),
         Figure(
             "Figure 6",
