@@ -51,7 +51,7 @@ def main() -> int:
     curves = Curves(web, trace(web, 100, most=args.requests).links)
     count = len(curves.links)
     never = np.iinfo(np.int64).max
-    following = np.where(curves.following >= count, never, curves.following)
+    following = np.where(curves.following >= count, never, curves.following.astype(np.int64))
     print(f"{web.name}: {count:,} requests, {curves.distinct:,} different")
     print("| policy | entries | ours | libCacheSim | difference |\n|---|---:|---:|---:|---:|")
     wrong, theirs = 0, np.empty(count, np.bool_)

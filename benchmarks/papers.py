@@ -2,7 +2,9 @@
 
     python benchmarks/papers.py results/ --graph cnr-2000          all of it
     python benchmarks/papers.py results/ --only caching            some of it
-    lycosa lab report results/ --to report.md                      the tables; without --to a page with the figures
+    python benchmarks/papers.py results/ --graph cnr-2000 --small  all of it in two minutes: does it run?
+    python benchmarks/papers.py results/ --write                   only puts tables into docs/reproduction.md
+    lycosa lab report results/                                     a page with the figures
 
 A result that is there already is not made again, so a run that was stopped goes on. Each line says what was run,
 its CPU, its peak of memory and the load of the machine.
@@ -13,17 +15,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "reproduction.md"
 SIZES = {
     "sydney": ("graph", "10M"),
     "scheduling": ("graph", "1M"),
     "uniqueness": ("35M",),
     "caching": ("graph", "10M"),
     "distribution": ("graph", "10M"),
+}
+SMALL = {
+    "sydney": ("graph", "20k"),
+    "scheduling": ("5k",),
+    "uniqueness": ("350k",),
+    "caching": ("graph", "5k"),
+    "distribution": ("graph", "5k"),
 }
 
 
@@ -34,16 +45,41 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="where results are kept")
     parser.add_argument("--graph", type=Path, help="a BV graph for those that take one")
     parser.add_argument("--only", choices=sorted(SIZES), action="append", help="these experiments alone")
+    parser.add_argument("--write", action="store_true", help="put the results' tables into the document")
+    parser.add_argument("--small", action="store_true", help="on small webs")
     args = parser.parse_args()
+    if args.write:
+        DOCUMENT.write_text(with_tables(DOCUMENT.read_text(), args.results))
+        return
+    sizes = SMALL if args.small else SIZES
     args.results.mkdir(parents=True, exist_ok=True)
-    for name in args.only or SIZES:
-        for size in SIZES[name]:
+    for name in args.only or sizes:
+        for size in sizes[name]:
             if size == "graph" and args.graph is None:
                 continue
             mark = args.results / f".{name}.{size}"
             if not mark.exists():
                 run(name, size, args.graph, args.results)
                 mark.touch()
+
+
+def with_tables(text: str, results: Path) -> str:
+    """The document with each result's section in place of the one that it had, or behind its experiment's."""
+    from lycosa.lab.experiments.report_page import markdown
+    from lycosa.lab.experiments.result import Result
+
+    for path in sorted(results.glob("*.json")):
+        section = markdown([Result.from_json(path.read_bytes())]).rstrip() + "\n"
+        head = section.partition("\n")[0]
+        parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+        names = [part.partition("\n")[0] for part in parts]
+        if head in names:
+            parts[names.index(head)] = section + "\n"
+        else:
+            same = [at for at, name in enumerate(names) if name.startswith(head.partition(",")[0] + ",")]
+            parts.insert(same[-1] + 1 if same else len(parts), section + "\n")
+        text = "".join(parts)
+    return text.rstrip() + "\n"
 
 
 def run(name: str, size: str, graph: Path | None, results: Path) -> None:

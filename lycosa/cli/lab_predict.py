@@ -63,8 +63,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def wanted_of(args: argparse.Namespace, options: dict[str, Any]) -> Wanted:
     """The crawl that the command line asks for, over the options of a recorded one."""
+    from lycosa.frontier.options import ORDERS
     from lycosa.lab.predict import Wanted
 
+    if args.order not in (None, *ORDERS):
+        raise ConfigError(f"--order is one of {', '.join(ORDERS)}, not {args.order!r}")
     if not 0 <= args.errors < 1:
         raise ConfigError("--errors is a share: at least 0 and below 1")
     for name in ("agents", "pages"):
@@ -112,6 +115,7 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
     if args.crawl is not None:
         web, options = recorded(args.crawl, tell)
     else:
+        wanted_of(args, options)  # what is wrong is said before a web is drawn
         web = from_web(from_synthetic(args.synthetic, args.seed, tell))
     tell(f"crawling {len(web.pages):,} pages on a virtual clock")
     wanted, costs = wanted_of(args, options), given(args.cost, Costs())

@@ -80,6 +80,8 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
         place: Path | None = getattr(args, name)
         if place is not None and place.exists() and not place.is_dir():
             raise ConfigError(f"--{name} is a directory, and {place} is a file")
+        if place is not None:
+            _make(place)  # before the run: its result would be lost
     module = entry.load_policy() if args.policy else entry.load()
     result: Result
     if args.policy:
@@ -217,11 +219,14 @@ def _plot(place: Path, result: Result) -> None:
         _write(place, f"{result.experiment}-{name}.svg", svg(figure))
 
 
-def _write(place: Path, name: str, text: str) -> None:
+def _make(place: Path) -> None:
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"cannot make {place}: {error.strerror}") from None
+
+
+def _write(place: Path, name: str, text: str) -> None:
     with replacing(place / name) as draft:
         draft.write_text(text, encoding="utf-8")
 

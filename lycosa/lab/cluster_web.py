@@ -16,7 +16,7 @@ import msgspec
 
 from lycosa.clock import Clock
 from lycosa.fetch.protocol import Failure, FailureKind, Request, Response
-from lycosa.lab.network import Reply, Script, answer
+from lycosa.lab.network import Reply, Script, answer, at_once
 from lycosa.lab.simulate_loop import AgentLoop
 from lycosa.lab.virtual import VirtualClock
 from lycosa.records import Timing
@@ -138,7 +138,7 @@ class WebLine:
         if isinstance(reply, Failure):
             total = int(seconds * 1000)
             return msgspec.structs.replace(reply, timing=Timing(0, 0, total, total))
-        return answer(request, reply, seconds)
+        return answer(request, reply, at_once(seconds))
 
     def hang_up(self) -> None:
         """The process is gone, and its connections with it."""

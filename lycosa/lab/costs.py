@@ -58,13 +58,13 @@ class Costs:
         f"{_LAB}: memory",
     )
     visit_memory: float = _cost(
-        120e3, "B/visit", "a connection, its buffers, a page under way", f"{_LAB}: memory, 256 visits"
+        120e3, "B/visit", "a connection, its buffers, a page under way", f"{_LAB}: memory, fitted"
     )
     pending_memory: float = _cost(
         61.5, "B/URL", "the frontier, a pending URL", f"{_MEMORY}: random order, own count"
     )
     memo_memory: float = _cost(
-        370, "B/URL", "memos of links, of 131,072 URLs an agent", f"{_LAB}: memory, 76,000 URLs"
+        370, "B/URL", "memos of links, of 131,072 URLs an agent", f"{_LAB}: memory, fitted"
     )
     page_memory: float = _cost(48, "B/page", "page table, of 16 MiB an agent", "lycosa.pages.rows: a row")
     content_memory: float = _cost(9.8, "B/page", "contents met", f"{_MEMORY}: as of the seen set")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from lycosa.clock import Clock
@@ -30,26 +31,38 @@ class Reply(NamedTuple):
 Script = Callable[[Request, int], Reply | Failure]
 
 
-def answer(request: Request, reply: Reply, seconds: float) -> Response:
-    """A scripted reply as a fetcher gives it, after so many seconds."""
-    total = int(seconds * 1000)
-    lines = [f"HTTP/1.1 {reply.status} OK", *(f"{name}: {value}" for name, value in reply.headers)]
-    location = next((value for name, value in reply.headers if name.lower() == "location"), None)
-    retry = next((value for name, value in reply.headers if name.lower() == "retry-after"), None)
+def answer(request: Request, reply: Reply, timing: Timing) -> Response:
+    """A scripted reply as a fetcher gives it."""
+    head, location, retry = _head(reply.status, reply.headers)
     return Response(
         url=request.url,
         status=reply.status,
         version="HTTP/1.1",
         request_head=f"GET {path_of(request.url)} HTTP/1.1\r\n\r\n".encode("ascii"),
-        head=("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"),
+        head=head,
         body=reply.body,
         decoded=reply.body,
-        timing=Timing(0, 0, total, total),
+        timing=timing,
         address=request.address,
         location=location,
-        retry_after=float(retry) if retry is not None else None,
+        retry_after=retry,
         closed=reply.closed,
     )
+
+
+def at_once(seconds: float) -> Timing:
+    """The times of an answer that came whole after so many seconds."""
+    total = int(seconds * 1000)
+    return Timing(0, 0, total, total)
+
+
+@lru_cache(maxsize=1 << 10)
+def _head(status: int, headers: tuple[tuple[str, str], ...]) -> tuple[bytes, str | None, float | None]:
+    """The head of an answer, and what it says of another place and of coming again: few answers differ in it."""
+    lines = [f"HTTP/1.1 {status} OK", *(f"{name}: {value}" for name, value in headers)]
+    location = next((value for name, value in headers if name.lower() == "location"), None)
+    retry = next((float(value) for name, value in headers if name.lower() == "retry-after"), None)
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), location, retry
 
 
 class ScriptedFetcher:
@@ -74,7 +87,7 @@ class ScriptedFetcher:
         reply = self._script(request, before)
         if isinstance(reply, Failure):
             return reply
-        return answer(request, reply, self._clock.monotonic() - start)
+        return answer(request, reply, at_once(self._clock.monotonic() - start))
 
     async def close(self) -> None:
         """There is nothing to close."""

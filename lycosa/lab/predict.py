@@ -32,6 +32,7 @@ from lycosa.lab.predict_network import Network, fetchers_of
 from lycosa.lab.predict_web import PredictedWeb
 from lycosa.lab.simulate_loop import AgentLoop
 from lycosa.lab.virtual import VirtualClock
+from lycosa.url.domains import Domains
 
 _COMMIT = 60.0
 _COMMIT_TEAM = 5.0
@@ -180,8 +181,10 @@ def predict(web: PredictedWeb, wanted: Wanted, costs: Costs | None = None) -> Pr
 
 
 def prepare(wanted: Wanted) -> None:
-    """Have what such a crawl needs compiled, so that a prediction's time is its own."""
+    """Have what such a crawl needs compiled, and the list of public suffixes read: what the first prediction of a
+    process would pay for all, so that a prediction's time is its own."""
     warm(read_options(_table(wanted)))
+    Domains(Domains.bundled_list())
 
 
 def _table(wanted: Wanted) -> dict[str, Any]:

@@ -22,26 +22,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from random import Random
-
-import msgspec
 
 from lycosa.fetch.protocol import Failure, FailureKind, Request, Response
 from lycosa.lab.costs import Costs
 from lycosa.lab.network import Reply, ScriptedFetchers, answer
-from lycosa.lab.predict_web import NEVER, PredictedWeb
+from lycosa.lab.predict_web import NEVER, Page, PredictedWeb, Site
 from lycosa.records import Timing
 from lycosa.url.parts import host_of, path_of
 
 LIMITS = ("bandwidth", "processor", "visits", "politeness", "discovery")
 _BUSY = 1.0
 """Seconds of work in line from which on something is full."""
+_ROBOTS = "/robots.txt"
 _NONE = Reply(b"", 404)
 _BROKEN = Failure(FailureKind.DISCONNECT, "the connection was reset")
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 class Network:
@@ -62,6 +58,7 @@ class Network:
         self._link_free = 0.0
         self._free: dict[str, float] = {}
         self._open = 0
+        self._time: Callable[[], float] | None = None
         self._since = 0.0
         self._found: set[str] = set(web.seeds)
         self._left: Counter[str] = Counter(host_of(url) for url in web.seeds)
@@ -87,21 +84,32 @@ class Network:
 
     async def serve(self, agent: str, request: Request) -> Reply | Failure:
         """Answer a request of an agent, in the time that it takes."""
-        self._note()
+        now = self.now()
+        self._note(now)
         self._open += 1
         self.requests += 1
+        host = host_of(request.url)
+        page = None if path_of(request.url) == _ROBOTS else self.web.pages.get(request.url)
+        site = self.web.sites.get(host)
         try:
-            reply = self._reply(request)
-            await asyncio.sleep(self._seconds(request, reply, agent))
-            self._came(request, reply)
+            reply = self._reply(request, site, page)
+            asked = page if isinstance(reply, Reply) else None
+            await asyncio.sleep(self._seconds(request, site, asked, agent, now))
+            if asked is not None and reply.status != 503:  # type: ignore[union-attr]
+                self._came(request.url, host, asked, self.now())
             return reply
         finally:
-            self._note()
+            self._note(self.now())
             self._open -= 1
 
-    def _note(self) -> None:
+    def now(self) -> float:
+        """Seconds on the loop that runs the crawl."""
+        if self._time is None:
+            self._time = asyncio.get_running_loop().time
+        return self._time()
+
+    def _note(self, now: float) -> None:
         """What was binding since the last event."""
-        now = _now()
         gone, self._since = now - self._since, now
         if gone <= 0:
             return
@@ -116,16 +124,14 @@ class Network:
             what = "politeness" if self._waiting > self._open else "discovery"
         self.bound[what] += gone
 
-    def _reply(self, request: Request) -> Reply | Failure:
+    def _reply(self, request: Request, site: Site | None, page: Page | None) -> Reply | Failure:
         """What the site answers."""
-        url, path = request.url, path_of(request.url)
-        site = self.web.sites.get(host_of(url))
-        if path == "/robots.txt":
+        url = request.url
+        if path_of(url) == _ROBOTS:
             return _NONE if site is None or site.robots is None else Reply(site.robots, 200, _TEXT)
         if self.errors and self._chance.random() < self.errors:
             self.failed += 1
             return _BROKEN if self._chance.random() < 0.5 else Reply(b"", 503)
-        page = self.web.pages.get(url)
         if page is None:
             return _NONE
         if page.failures > self._tried[url]:
@@ -141,15 +147,14 @@ class Network:
         body = f"<p>{url}</p>{anchors}".encode()
         return Reply(body.ljust(page.size) if self.whole else body)
 
-    def _seconds(self, request: Request, reply: Reply | Failure, agent: str) -> float:
+    def _seconds(
+        self, request: Request, site: Site | None, page: Page | None, agent: str, now: float
+    ) -> float:
         """How long an answer takes from now on; the link and the agent's processor are taken for it."""
-        now = _now()
-        site = self.web.sites.get(host_of(request.url))
         if site is None:
             return 0.1
         took = site.latency if request.reuse else site.connect + site.latency
-        page = self.web.pages.get(request.url) if isinstance(reply, Reply) else None
-        size = page.size if page is not None and path_of(request.url) != "/robots.txt" else 500
+        size = page.size if page is not None else 500
         took += size / max(site.bandwidth, 1.0)
         self.bytes += size
         if self.link:
@@ -159,14 +164,11 @@ class Network:
         free = self._free[agent] = max(self._free.get(agent, 0.0), now) + cpu
         return max(took, free - now)
 
-    def _came(self, request: Request, reply: Reply | Failure) -> None:
+    def _came(self, url: str, host: str, page: Page, now: float) -> None:
         """A page has come: its links are found."""
-        url = request.url
-        page = self.web.pages.get(url)
-        if page is None or not isinstance(reply, Reply) or reply.status == 503 or url in self._asked:
+        if url in self._asked:
             return
         self._asked.add(url)
-        host, now = host_of(url), _now()
         if url not in self._found:
             self._found.add(url)
             self._left[host] += 1
@@ -175,9 +177,10 @@ class Network:
         self._left[host] -= 1
         if not self._left[host]:
             del self._left[host]
+        found = self._found
         for to in (page.location,) if page.location else page.links:
-            if to and to not in self._found and not self._is_lost(to):
-                self._found.add(to)
+            if to not in found and to and not self._is_lost(to):
+                found.add(to)
                 self._left[host_of(to)] += 1
                 self._waiting += 1
         self.most_waiting = max(self.most_waiting, self._waiting)
@@ -204,15 +207,18 @@ class _Line:
         self._network = network
 
     async def fetch(self, request: Request) -> Response | Failure:
-        began = _now()
-        reply = await self._network.serve("", request)
+        network = self._network
+        began = network.now()
+        reply = await network.serve("", request)
         if isinstance(reply, Failure):
             return reply
-        made = answer(request, reply, _now() - began)
-        site = self._network.web.sites[host_of(request.url)]
+        total = int((network.now() - began) * 1000)
+        site = network.web.sites.get(host_of(request.url))
+        if site is None:
+            return answer(request, reply, Timing(0, 0, total, total))
         connect = 0 if request.reuse else int(site.connect * 1000)
-        first = min(connect + int(site.latency * 1000), made.timing.total)
-        return msgspec.structs.replace(made, timing=Timing(0, connect, first, made.timing.total))
+        first = min(connect + int(site.latency * 1000), total)
+        return answer(request, reply, Timing(0, connect, first, total))
 
     async def close(self) -> None:
         """There is nothing to close."""

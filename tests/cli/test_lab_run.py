@@ -98,3 +98,14 @@ def test_mistakes_get_one_line(
     assert main(["lab", *args]) == 2
     error = capsys.readouterr().err.strip().splitlines()
     assert says in error[-1] and len(error) == 1
+
+
+@pytest.mark.parametrize("option", ["--keep", "--plot"])
+def test_a_place_that_cannot_be_made_is_told_before_the_run(
+    option: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """It was told after it, and the result of hours was lost."""
+    (tmp_path / "file").write_text("")
+    assert main(["lab", "run", "caching", "--synthetic", "1k", option, str(tmp_path / "file" / "kept")]) == 3
+    said = capsys.readouterr()
+    assert "cannot make" in said.err and len(said.err.splitlines()) == 1 and not said.out

@@ -154,7 +154,7 @@ def test_a_drawn_web_and_what_is_wrong(capsys: Capture) -> None:
         ([], "say what is to be crawled"),
         (["--synthetic", "150", "--cost", "page=1"], "there is no cost 'page'"),
         (["--synthetic", "150", "--errors", "1"], "--errors is a share"),
-        (["--synthetic", "150", "--order", "sideways"], "sideways"),
+        (["--synthetic", "150", "--order", "sideways"], "--order is one of depth, length"),
         (["--crawl", "/nowhere"], "is not a directory"),
     ):
         assert main(["lab", "predict", *more]) == 2

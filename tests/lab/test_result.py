@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from xml.etree import ElementTree
 
@@ -19,6 +20,8 @@ from lycosa.lab.experiments.result import Curve, Figure, Line, Result, sizes_cur
         (0.001, 0.02, "share", "differs"),
         (0.0012, 0.0005, "share", "agrees"),
         (0.25, 0.20, "share", "close"),
+        (0.835, 0.89, "share", "close"),
+        (0.86, 0.89, "share", "agrees"),
         (0.35, 0.20, "share", "same size"),
         (0.70, 0.20, "share", "differs"),
         (110, 100, "number", "agrees"),
@@ -79,6 +82,30 @@ def test_figures_are_xml_with_a_point_for_each_value(log: bool) -> None:
     assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2), "decades are alike"
     ys = [float(pair.split(",")[1]) for pair in lines[1].attrib["points"].split()]
     assert ys == sorted(ys), "less is lower"
+
+
+def test_the_papers_own_points_are_ringed_and_are_told_from_ours() -> None:
+    theirs = Curve("the paper", [1, 100], [0.7, 0.2], True)
+    figure = FIGURE._replace(curves=[*FIGURE.curves, theirs])
+    rings = ElementTree.fromstring(svg(figure)).findall("{http://www.w3.org/2000/svg}circle")
+    assert len(rings) == 3 and {ring.attrib["stroke"] for ring in rings} == {"#000000"}  # one in the legend
+    kept = Result.from_json(json.dumps(dataclasses.replace(RESULT, figures=[figure]).as_json()))
+    assert [curve.paper for curve in kept.figures[0].curves] == [False, False, True]
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_the_legend_stands_where_no_curve_is(above: bool) -> None:
+    """It once stood at the top on the right, over curves that end there."""
+    ys = [1.0, 0.9, 1.0] if above else [0.0, 0.1, 0.0]
+    curves = [Curve("one", [0, 5, 10], ys), Curve("two", [0, 5, 10], [1.0 if above else 0.0] * 3)]
+    root = ElementTree.fromstring(
+        svg(Figure("Figure 1", "t", "x", "y", [*curves, Curve("0", [0], [1 - above])]))
+    )
+    place = root.findall("{http://www.w3.org/2000/svg}rect")[-1]
+    top, tall = float(place.attrib["y"]), float(place.attrib["height"])
+    across = root.findall("{http://www.w3.org/2000/svg}polyline")[:2]
+    points = [float(pair.split(",")[1]) for line in across for pair in line.attrib["points"].split()]
+    assert not any(top <= y <= top + tall for y in points)
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [5.0, 5.0], [1e-9, 1e12]])

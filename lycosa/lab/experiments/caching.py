@@ -10,6 +10,7 @@ of all links, §4.2); and the four machines, whose *cross sub-trace* is made by 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from lycosa.lab.experiments.caching_curves import (
     Curves,
     Rates,
     Region,
-    Trace,
     cross,
     per_visit,
     region,
@@ -38,35 +38,53 @@ CLAIM = (
     "smaller one far fewer, a much larger one hardly more; CLOCK and LRU are nearly as good as the clairvoyant MIN."
 )
 VISITS = (20, 100, 500)
+TOLD = Curve("the paper's text", (2.0**14, 50_000.0, 2.0**18), (0.70, 0.20, 0.20), True)
+"""Points of Figure 2 that the text has (§5, §7): the ends of the critical region, and the recommended size."""
+
+
+class Measured(NamedTuple):
+    """What is kept of a trace, or of its cross sub-trace, when its links are gone."""
+
+    rates: Rates
+    infinite: float
+    links: int
+    over_time: dict[str, list[float]]  # miss rates of the parts of the trace, at 2^`order` entries
+    order: int
 
 
 def run(web: Web, told: Told) -> Result:
     """Figures 2 to 11, and what §5 and §7 say about them."""
-    traces: dict[int, Trace] = {}
     by_visits: dict[str, dict[int, list[float]]] = {"full": {}, "cross": {}}
-    rates: dict[str, Rates] = {}
-    kept: dict[str, Curves] = {}
-    shares: list[float] = []
+    kept: dict[str, Measured] = {}
+    crossing, fetched, fast, apart = 0.0, 0, 0.0, 0.0
     for visits in reversed(VISITS):
         told(f"crawling with {visits} visits")
-        made = traces[visits] = trace(web, visits)
+        made, whole = trace(web, visits), visits == VISITS[-1]
         flags = cross(web, made)
-        for name, links in (("full", made.links), ("cross", made.links[flags])):
-            curves = Curves(web, links)
-            whole = visits == VISITS[-1]
-            found = curves.rates(POLICIES if whole else ("CLOCK",), told, f"{name} trace, {visits} visits")
-            by_visits[name][visits] = found["CLOCK"]
-            if whole:
-                rates[name], kept[name] = found, curves
-        shares.append(float(flags.mean()) if len(flags) else 0.0)
+        curves = Curves(web, made.links)
+        found = curves.rates(POLICIES if whole else ("CLOCK",), told, f"full trace, {visits} visits")
+        by_visits["full"][visits] = found["CLOCK"]
+        spot = region(found["CLOCK"])
+        if whole:
+            crossing, fetched = float(flags.mean()) if len(flags) else 0.0, made.fetched
+            told("CLOCK once more, for its speed")
+            fast = speed(curves)
+            kept["full"] = _measured(curves, found, min(18, spot.end + 1), told)
+        if visits == 100:
+            apart = per_visit(web, made, visits, 1 << spot.end)
+        links = made.links[flags]
+        del made, flags, curves  # before the sub-trace has its own
+        curves = Curves(web, links)
+        found = curves.rates(POLICIES if whole else ("CLOCK",), told, f"cross trace, {visits} visits")
+        by_visits["cross"][visits] = found["CLOCK"]
+        if whole:
+            kept["cross"] = _measured(curves, found, kept["full"].order, told)
+        del curves, links
     spots = {visits: region(by_visits["full"][visits]) for visits in VISITS}
-    told("CLOCK once more, for its speed")
-    fast = speed(kept["full"])
-    apart = per_visit(web, traces[100], 100, 1 << spots[100].end)
     told("another order")
-    other = Curves(web, trace(web, 100, lifo=True).links)
     size = spots[100].end
-    lines = _lines(rates, by_visits, spots, kept, traces, shares[0])
+    other = Curves(web, trace(web, 100, lifo=True).links).rate("CLOCK", size)
+    lines = _lines(by_visits, spots, kept, crossing)
     lines += [
         Line(
             "§7",
@@ -76,13 +94,7 @@ def run(web: Web, told: Told) -> Result:
             "share",
         ),
         Line("§7", "misses of 100 caches, together at least as large", apart, None, "share"),
-        Line(
-            "§7",
-            "misses of the one cache if sites are crawled last in, first out",
-            other.rate("CLOCK", size),
-            None,
-            "share",
-        ),
+        Line("§7", "misses of the one cache if sites are crawled last in, first out", other, None, "share"),
         Line("", "references a second, CLOCK at 2^16", fast, None, "count"),
     ]
     return Result(
@@ -90,33 +102,36 @@ def run(web: Web, told: Told) -> Result:
         PAPER,
         CLAIM,
         web.head(),
-        _definitions(web, traces),
+        _definitions(web, fetched),
         lines,
-        _figures(rates, by_visits, kept, spots),
+        _figures(by_visits, kept),
     )
 
 
+def _measured(curves: Curves, rates: Rates, order: int, told: Told) -> Measured:
+    told("miss rates over time")
+    over_time = {policy: curves.over_time(policy, order) for policy in (*POLICIES, "INFINITE")}
+    return Measured(rates, curves.infinite, len(curves.links), over_time, order)
+
+
 def _lines(
-    rates: dict[str, Rates],
     by_visits: dict[str, dict[int, list[float]]],
     spots: dict[int, Region],
-    kept: dict[str, Curves],
-    traces: dict[int, Trace],
+    kept: dict[str, Measured],
     crossing: float,
 ) -> list[Line]:
-    full, across = rates["full"], rates["cross"]
+    full, across = kept["full"].rates, kept["cross"].rates
     most = VISITS[-1]
     at = spots[most]
     inside = range(at.end + 1)  # beyond, all are alike
     versus = [lru / best for lru, best in zip(full["LRU"], full["MIN"], strict=True) if best]
     both = zip(full["LRU"], full["CLOCK"], strict=True)
-    made = traces[most]
     scale = "the web is smaller than the paper's, and so is what a visit meets at a time"
     lines = [
         Line(
             "§4.2",
             "links met in the trace",
-            len(made.links),
+            kept["full"].links,
             26.86e9 / 4,
             "count",
             "the paper's is one machine of four, for 33 days",
@@ -226,12 +241,11 @@ def _per_visit_spread(rates: dict[int, list[float]]) -> float:
     return float(np.max(np.ptp(np.array(drawn), axis=0)))
 
 
-def _definitions(web: Web, traces: dict[int, Trace]) -> dict[str, str]:
-    made = traces[VISITS[-1]]
+def _definitions(web: Web, fetched: int) -> dict[str, str]:
     return {
         "start set": f"{len(web.start):,} start pages, in the order of their numbers",
         "crawl": "so many visits at a time, a page each in turn; a visit keeps its site until nothing of it waits",
-        "request": f"every link of every page fetched ({made.fetched:,} pages), in its order; at most {MOST:,}",
+        "request": f"every link of every page fetched ({fetched:,} pages), in its order; at most {MOST:,}",
         "repeats": f"{REPEATS:.0%} of the links repeat one of the same page, drawn: a graph has each link once",
         "cross sub-trace": f"links whose site belongs to another of {PROCESSES} machines, by hash of the site",
         "hit": "the key is in the cache at the request; a miss enters; STATIC is loaded before and not charged",
@@ -241,19 +255,16 @@ def _definitions(web: Web, traces: dict[int, Trace]) -> dict[str, str]:
     }
 
 
-def _figures(
-    rates: dict[str, Rates],
-    by_visits: dict[str, dict[int, list[float]]],
-    kept: dict[str, Curves],
-    spots: dict[int, Region],
-) -> list[Figure]:
+def _figures(by_visits: dict[str, dict[int, list[float]]], kept: dict[str, Measured]) -> list[Figure]:
     sizes = [2.0**order for order in range(LARGEST + 1)]
     entries, misses = "entries of the cache", "miss rate"
     made = []
     for number, name, title in ((2, "full", "full trace"), (4, "cross", "cross sub-trace")):
-        found, best = rates[name], rates[name]["MIN"]
+        found, best = kept[name].rates, kept[name].rates["MIN"]
         infinite = Curve("INFINITE", sizes, [kept[name].infinite] * len(sizes))
         curves = [Curve(policy, sizes, values) for policy, values in found.items()]
+        if name == "full":
+            curves.append(TOLD)
         made.append(
             Figure(
                 f"Figure {number}", f"miss rate, {title}", entries, misses, [*curves, infinite], log_x=True
@@ -269,7 +280,7 @@ def _figures(
                 f"Figure {number + 1}",
                 f"miss rate over that of MIN, {title}",
                 entries,
-                "MIN = 1",
+                "miss rate over that of MIN",
                 ratio,
                 log_x=True,
             )
@@ -295,16 +306,19 @@ def _figures(
                 log_x=True,
             )
         )
-    order = min(18, spots[VISITS[-1]].end + 1)
     for number, name, title in ((10, "full", "full trace"), (11, "cross", "cross sub-trace")):
+        one = kept[name]
         curves = []
-        for policy in (*POLICIES, "INFINITE"):
-            values = kept[name].over_time(policy, order)
-            places = np.linspace(0, len(kept[name].links), len(values) + 1)[1:]
+        for policy, values in one.over_time.items():
+            places = np.linspace(0, one.links, len(values) + 1)[1:]
             curves.append(Curve(policy, places.tolist(), values))
         made.append(
             Figure(
-                f"Figure {number}", f"miss rate over time at 2^{order}, {title}", "links met", misses, curves
+                f"Figure {number}",
+                f"miss rate over time at 2^{one.order}, {title}",
+                "links met",
+                misses,
+                curves,
             )
         )
     return sorted(made, key=lambda figure: int(figure.name.split()[1]))

@@ -115,7 +115,7 @@ def trace(  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def following(ids, last, out):  # type: ignore[no-untyped-def]
     """When each link is requested next (section 5.1): read backwards. `last` has a place for each id, all at the
-    end.
+    end; it holds in the end when each was requested first.
 
     Returns how many different ones there are.
     """

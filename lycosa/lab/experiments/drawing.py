@@ -1,7 +1,8 @@
 """Figures as SVG, without a library: lines or dots over two axes, each linear or logarithmic.
 
 A figure is one self-contained `<svg>`: it can be a file of its own, or stand in a page. Text is text. Colours
-differ in lightness too, and lines in dashes, so that a print in grey can be read.
+differ in lightness too, and lines in dashes, so that a print in grey can be read. Points of the
+paper's own are black rings that no line joins: its text has no more of its curve.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 
 from lycosa.lab.experiments.result import Curve, Figure
 
 WIDTH, HEIGHT = 560, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 34, 46
 _COLOURS = ("#1f4e9c", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#16a0a0", "#555555", "#c2185b")
+_RING = 'fill="none" stroke="#000000" stroke-width="1.4"'
 _DASHES = ("", "6 3", "2 2", "8 3 2 3")
 
 
@@ -99,38 +102,72 @@ def svg(figure: Figure) -> str:
     )
     for number, curve in enumerate(figure.curves):
         made.append(_drawn(curve, number, figure.dots, across, up))
-    made += _legend(figure.curves, figure.dots)
+    made += _legend(figure.curves, figure.dots, across, up)
     return "\n".join([*made, "</svg>\n"])
 
 
-def _drawn(curve: Curve, number: int, dots: bool, across: _Axis, up: _Axis) -> str:
-    colour = _COLOURS[number % len(_COLOURS)]
-    points = [
+def _points(curve: Curve, across: _Axis, up: _Axis) -> list[tuple[float, float]]:
+    return [
         (across.place(x), up.place(y))
         for x, y in zip(curve.xs, curve.ys, strict=True)
         if across.shows(x) and up.shows(y)
     ]
+
+
+def _drawn(curve: Curve, number: int, dots: bool, across: _Axis, up: _Axis) -> str:
+    colour, dash = _style(curve, number)
+    points = _points(curve, across, up)
+    if curve.paper:
+        return "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" {_RING}/>' for x, y in points)
     if dots:
         return "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="{colour}"/>' for x, y in points)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dash = _DASHES[number // len(_COLOURS) % len(_DASHES) if number >= len(_COLOURS) else number % 2]
     style = f' stroke-dasharray="{dash}"' if dash else ""
     return f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.6"{style}/>'
 
 
-def _legend(curves: Sequence[Curve], dots: bool) -> list[str]:
-    """Names in the corner; nothing for a single curve."""
+def _style(curve: Curve, number: int) -> tuple[str, str]:
+    """Colour and dashes."""
+    if curve.paper:
+        return "#000000", ""
+    again = number // len(_COLOURS)
+    return _COLOURS[number % len(_COLOURS)], _DASHES[again % len(_DASHES) if again else number % 2]
+
+
+def _along(points: Sequence[tuple[float, float]], dots: bool) -> list[tuple[float, float]]:
+    """Places that a curve covers, its lines included."""
+    found = list(points)
+    if not dots:
+        for (x, y), (u, v) in pairwise(points):
+            steps = int(math.hypot(u - x, v - y) // 8)
+            found += [(x + (u - x) * i / steps, y + (v - y) * i / steps) for i in range(1, steps)]
+    return found
+
+
+def _legend(curves: Sequence[Curve], dots: bool, across: _Axis, up: _Axis) -> list[str]:
+    """Names in the corner where they hide least; nothing for a single curve."""
     if len(curves) < 2:
         return []
-    wide = 7 * max(len(curve.name) for curve in curves) + 28
-    left, top = WIDTH - _RIGHT - wide - 4, _TOP + 4
+    wide = 7 * max(len(curve.name) for curve in curves) + 30
     tall = 15 * len(curves) + 6
+    corners = [
+        (left, top)
+        for top in (_TOP + 4, HEIGHT - _BOTTOM - tall - 4)
+        for left in (WIDTH - _RIGHT - wide - 4, _LEFT + 4)
+    ]
+    inked = [spot for curve in curves for spot in _along(_points(curve, across, up), dots or curve.paper)]
+    left, top = min(
+        corners,
+        key=lambda at: sum(at[0] <= x <= at[0] + wide and at[1] <= y <= at[1] + tall for x, y in inked),
+    )
     made = [f'<rect x="{left}" y="{top}" width="{wide}" height="{tall}" fill="white" fill-opacity=".8"/>']
     for number, curve in enumerate(curves):
         y = top + 14 + 15 * number
-        colour = _COLOURS[number % len(_COLOURS)]
-        dash = _DASHES[number // len(_COLOURS) % len(_DASHES) if number >= len(_COLOURS) else number % 2]
+        colour, dash = _style(curve, number)
         style = f' stroke-dasharray="{dash}"' if dash and not dots else ""
-        made.append(f'<path d="M{left + 4} {y - 4}h16" stroke="{colour}" stroke-width="2"{style}/>')
+        if curve.paper:
+            made.append(f'<circle cx="{left + 12}" cy="{y - 4}" r="4" {_RING}/>')
+        else:
+            made.append(f'<path d="M{left + 4} {y - 4}h16" stroke="{colour}" stroke-width="2"{style}/>')
         made.append(f'<text x="{left + 24}" y="{y}">{escape(curve.name)}</text>')
     return made

@@ -11,8 +11,9 @@ from lycosa.lab.experiments.drawing import svg
 from lycosa.lab.experiments.result import Result, table
 
 _STYLE = """
-body { font: 15px/1.45 sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; color: #222; }
+body { font: 15px/1.45 sans-serif; margin: 2em auto; max-width: 80em; padding: 0 1em; color: #222; }
 table { border-collapse: collapse; margin: 1em 0; } th, td { padding: .2em .7em; border-bottom: 1px solid #ddd; }
+td:first-child, td.n, td.verdict { white-space: nowrap; }
 td.n { text-align: right; font-variant-numeric: tabular-nums; } th { text-align: left; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2em 1em; }
 dt { font-weight: bold; } dd { margin: 0; }
@@ -64,13 +65,13 @@ def _pairs(title: str, pairs: object) -> list[str]:
 
 def _table(result: Result) -> list[str]:
     head, *rows = table(result.lines)
-    made = ["<table><tr>", *(f"<th>{escape(cell)}</th>" for cell in head), "<th></th></tr>"]
+    made = ["<table><tr>", *(f"<th>{escape(cell)}</th>" for cell in head), "<th>why</th></tr>"]
     for line, cells in zip(result.lines, rows, strict=True):
         numbers = "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells[2:5])
         kind = "not" if cells[5].startswith("does not") else cells[5].split()[0]
         made.append(
             f"<tr><td>{escape(cells[0])}</td><td>{escape(cells[1])}</td>{numbers}"
-            f'<td class="{kind}">{escape(cells[5])}</td><td class="why">{escape(line.why)}</td></tr>'
+            f'<td class="verdict {kind}">{escape(cells[5])}</td><td class="why">{escape(line.why)}</td></tr>'
         )
     return [*made, "</table>"]
 

@@ -5,10 +5,10 @@
     figure  := curves over one axis, in the form that the paper has
 
 A *verdict* is in words, by fixed bounds. Of numbers, with d the difference and q the larger of the two over the
-smaller: `agrees` (q at most 1.1; of shares also if d is at most 2 points and both are above 10%, or at most 0.1
-points), `close` (q at most 1.3), `same size` (q at
-most 2), else `differs`. Of statements: `holds` or `does not hold here`. A line of which the paper has no number is
-`ours alone`. Why something differs is the line's `why`, written by whoever knows; it never changes the verdict.
+smaller: `agrees` (q at most 1.1, and of shares d at most 5 points; of shares also if d is at most 2 points and both
+are above 10%, or at most 0.1 points), `close` (q at most 1.3), `same size` (q at most 2), else `differs`. Of
+statements: `holds` or `does not hold here`. A line of which the paper has no number is `ours alone`. Why something
+differs is the line's `why`, written by whoever knows; it never changes the verdict.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ class Line(NamedTuple):
         if self.paper is None:
             return "ours alone"
         low, high = sorted((abs(self.ours), abs(float(self.paper))))
-        near = self.unit == "share" and high - low <= (0.02 if low >= 0.1 else 0.001)
-        if near or high <= 1.1 * low:
+        share = self.unit == "share"
+        near = share and high - low <= (0.02 if low >= 0.1 else 0.001)
+        # Of 80 and 87% what is missing differs by half: that is not the same.
+        if near or (high <= 1.1 * low and not (share and high - low > 0.05)):
             return "agrees"
         if high <= 1.3 * low:
             return "close"
@@ -70,6 +72,8 @@ class Curve(NamedTuple):
     name: str
     xs: Sequence[float]
     ys: Sequence[float]
+    paper: bool = False
+    """Whether these are the paper's own numbers, as far as its text has them."""
 
 
 class Figure(NamedTuple):
@@ -116,6 +120,7 @@ class Result:
                             "name": curve.name,
                             "xs": [_rounded(x) for x in curve.xs],
                             "ys": [_rounded(y) for y in curve.ys],
+                            "paper": curve.paper,
                         }
                         for curve in figure.curves
                     ],
@@ -133,7 +138,7 @@ class Result:
             Figure(
                 **{
                     **figure,
-                    "curves": [Curve(one["name"], one["xs"], one["ys"]) for one in figure["curves"]],
+                    "curves": [Curve(**one) for one in figure["curves"]],
                 }
             )
             for figure in kept["figures"]

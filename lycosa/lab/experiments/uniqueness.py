@@ -126,7 +126,12 @@ def _cost_table() -> list[Line]:
 
 
 def _figure(rows: dict[int, dict[str, dict[str, Any]]], per_cycle: int) -> Figure:
-    stored = [float(size * per_cycle) for size in SIZES]
+    stored = [float(size) for size in SIZES]
     names = (("drum", "DRUM"), ("drum, every 16 cycles", "DRUM, every 16 cycles"), ("veuniq", "VEUNIQ"))
     curves = [Curve(label, stored, [rows[size][name]["seconds"] for size in SIZES]) for name, label in names]
-    return Figure("Time per cycle", "time spent in each crawl cycle", "URLs stored", "seconds", curves)
+    curves += [
+        Curve("DRUM, the slides (cycles of 1M)", stored, DRUM, True),
+        Curve("VEUNIQ, the slides", stored, VEUNIQ, True),
+    ]
+    title = f"time spent in each crawl cycle of {per_cycle:,} URLs"
+    return Figure("Time per cycle", title, "URLs stored, in cycles", "seconds", curves, log_y=True)
