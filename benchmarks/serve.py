@@ -283,7 +283,7 @@ def paths(server: Server) -> dict[str, str]:
         "search": "/search?q=page",
         "graph": "/graph",
         "graph, a host": f"/graph?host={urlsplit(largest).hostname}",
-        "report": "/report/page",
+        "report": "/report",
         "lab": "/lab",
         "control": "/control",
         "/api/status": "/api/status",
@@ -306,8 +306,8 @@ def answers(server: Server, tell: Callable[[str], None]) -> dict[str, str]:
     while server.json("/api/sites")["behind"]:
         time.sleep(0.05)
     tell(
-        f"\nreading the log for the folds of the page: {time.monotonic() - began:.1f} s, {server.cpu() - cpu:.1f} s of"
-        " a core; once, then what is new\n"
+        f"\nreading the log for the folds of the page: {time.monotonic() - began:.1f} s, {server.cpu() - cpu:.1f} s"
+        " of a core; once, then what is new\n"
     )
     asked = paths(server)
     tell(f"| {'answer':<18} | status | kB | first, ms | median, ms | CPU, ms |")
@@ -338,14 +338,16 @@ def paints(server: Server, asked: dict[str, str], tell: Callable[[str], None]) -
         return
     tell("\n| page | first paint, ms | all there, ms |\n|---|---|---|")
     script = (
-        "new Promise((done) => { const look = () => { const at = performance.getEntriesByName('first-contentful-paint');"
+        "new Promise((done) => { const look = () => {"
+        " const at = performance.getEntriesByName('first-contentful-paint');"
         " const all = performance.getEntriesByType('navigation')[0];"
-        " at.length && all.domComplete ? done([at[0].startTime, all.domComplete]) : setTimeout(look, 20) }; look() })"
+        " at.length && all.domComplete ? done([at[0].startTime, all.domComplete])"
+        " : setTimeout(look, 20) }; look() })"
     )
     with Browser() as browser:
         browser.enter(server.link)
         for name, path in asked.items():
-            if path.startswith("/api") or path in ("/part/now", "/report/page", "/metrics", "/ready"):
+            if path.startswith("/api") or path in ("/part/now", "/metrics", "/ready"):
                 continue
             found = []
             for _ in range(5):
@@ -384,7 +386,14 @@ def _crawl(web: Any, into: Path, pages: int, watched: bool) -> tuple[float, floa
     words += ["--scope", "any", "--max-pages", str(pages), "--agents", "1", "--quiet"]
     for name, address in web.resolve().items():
         words += ["--resolve", f"{name}:{address}"]
-    words += ["--set", "politeness.wait=0.3", "--set", "politeness.factor=0", "--set", "politeness.address_wait=0"]
+    words += [
+        "--set",
+        "politeness.wait=0.3",
+        "--set",
+        "politeness.factor=0",
+        "--set",
+        "politeness.address_wait=0",
+    ]
     crawl = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     share = 0.0
     server: Server | None = None
@@ -417,7 +426,9 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=1_000_000)
     parser.add_argument("--sites", type=int, default=100_000)
     parser.add_argument("--at", type=Path, help="where the crawl is kept; a temporary directory")
-    parser.add_argument("--no-graph", action="store_true", help="do not build the link graph of a crawl made here")
+    parser.add_argument(
+        "--no-graph", action="store_true", help="do not build the link graph of a crawl made here"
+    )
     parser.add_argument("--no-answers", action="store_true")
     parser.add_argument("--no-crawl", action="store_true")
     parser.add_argument("--crawl-pages", type=int, default=6_000)
@@ -441,10 +452,15 @@ def main() -> None:
             if not (at / manifests.NAME).exists():
                 began = time.monotonic()
                 make(at, args.pages, args.sites)
-                tell(f"made a crawl of {args.pages:,} pages, {args.sites:,} sites in {time.monotonic() - began:.0f} s")
+                tell(
+                    f"made a crawl of {args.pages:,} pages, {args.sites:,} sites"
+                    f" in {time.monotonic() - began:.0f} s"
+                )
                 if not args.no_graph:
                     began = time.monotonic()
-                    subprocess.run([*COMMAND, "graph", "build", str(at)], check=True, stdout=subprocess.DEVNULL)
+                    subprocess.run(
+                        [*COMMAND, "graph", "build", str(at)], check=True, stdout=subprocess.DEVNULL
+                    )
                     tell(f"built its graph in {time.monotonic() - began:.0f} s")
             with served(at) as server:
                 asked = answers(server, tell)
@@ -453,7 +469,9 @@ def main() -> None:
             beside(args.crawl_pages, args.rounds, tell)
     if args.write:
         text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
-        Path("docs/benchmarks/serve.md").write_text(f"# The page\n\n`benchmarks/serve.py` wrote this.\n\n{text}\n")
+        Path("docs/benchmarks/serve.md").write_text(
+            f"# The page\n\n`benchmarks/serve.py` wrote this.\n\n{text}\n"
+        )
 
 
 if __name__ == "__main__":

@@ -128,7 +128,9 @@ def main(out: Path, amount: int, docs: bool) -> None:
         toml.write_text(as_toml({"seeds": served_web.web.seeds(), **options(served_web.web)}))
         words = [*COMMAND, "crawl", "--config", str(toml), "--into", str(into), "--agents", "1", *WAITS]
         crawl = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while (status := read_status(into) if into.is_dir() else None) is None or status.pages < ENOUGH * amount:
+        while (
+            status := read_status(into) if into.is_dir() else None
+        ) is None or status.pages < ENOUGH * amount:
             if crawl.poll() is not None:
                 break
             time.sleep(0.5)
