@@ -34,6 +34,7 @@ import msgspec
 from lycosa.errors import StorageError
 from lycosa.files import Files, write_whole
 from lycosa.log import blocks
+from lycosa.log.blocks import Head
 from lycosa.records import Record, decode, has_tag, tag_of
 
 SEGMENT_MAGIC = b"LySEG1\r\n"
@@ -217,6 +218,32 @@ class LogReader:
 
         Whoever asks again for what has come since pays for that alone: the reader knows where it was.
         """
+        return ((at.head, rows) for _, at, rows in self.located(start, stop))
+
+    def run(self, segment: int, offset: int, size: int) -> Iterator[tuple[Head, list[memoryview]]]:
+        """The blocks in so many bytes of a segment, unpacked; the bytes begin and end with a block."""
+        data = self._files.read_at(segment_name(segment), offset, size)
+        at = 0
+        while at < size:
+            head = blocks.head_of(data, at)
+            rows = None if head is None else blocks.unpack(data[at : at + head.size], head)
+            if head is None or rows is None:
+                raise StorageError(
+                    f"log segment {self._files.path(segment_name(segment))} is damaged at {offset + at}"
+                )
+            yield head, rows
+            at += head.size
+
+    def head_at(self, segment: int, offset: int) -> Head | None:
+        """The head of the block there; another one than before if it was not durable then and was written anew."""
+        if not self._files.exists(segment_name(segment)):
+            return None
+        return blocks.head_of(self._files.read_at(segment_name(segment), offset, blocks.HEAD_BYTES))
+
+    def located(
+        self, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[int, BlockAt, list[memoryview]]]:
+        """The same, each with its segment and where it lies there."""
         firsts = segments(self._files)
         known = gaps(self._files)
         start = next((gap.end for gap in known.values() if gap.first <= start < gap.end), start)
@@ -244,15 +271,14 @@ class LogReader:
                         f"log segment {self._files.path(segment_name(first))} is damaged at {at.offset}"
                     )
                 expected = at.head.end
-                yield at.head, rows
+                yield first, at, rows
                 self._marks = [*([mark] if mark else []), (first, at)]
 
     def _mark_before(self, first: int, start: int) -> tuple[int, BlockAt] | None:
         """The last block known of a segment that lies before `start`, if it is still there."""
         for mark in reversed(self._marks):
             if mark[0] == first and mark[1].head.end <= start:
-                there = self._files.read_at(segment_name(first), mark[1].offset, blocks.HEAD_BYTES)
-                return mark if blocks.head_of(there) == mark[1].head else None
+                return mark if self.head_at(first, mark[1].offset) == mark[1].head else None
         return None
 
     def reaches(self, position: int) -> bool:

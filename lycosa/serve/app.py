@@ -36,6 +36,7 @@ from lycosa.ask.explain import Explanation, as_plain, find
 from lycosa.ask.export import body_of
 from lycosa.ask.html_parts import text
 from lycosa.ask.json_form import iso
+from lycosa.ask.mentions import DIRECTORY, Mentions
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.report import Gauge, make_report
 from lycosa.ask.report_html import content
@@ -63,6 +64,8 @@ T = TypeVar("T")
 
 _AT_ONCE = 20_000
 """Records that are read for the sites between two words about it."""
+_DISCOVERIES = 200
+"""Links to a URL that are looked at in each shard: the front page of a large site has one on each of its pages."""
 OPEN = ("/health", "/ready")
 """Paths that need no token: they tell a word."""
 _STALE = 60.0
@@ -116,6 +119,10 @@ class Crawl:
         self.reader = CrawlReader(directory)
         self.name = str(directory)
         self.sites = Sites(self.reader, directory / "serve")
+        self.mentions = [
+            Mentions(log, directory / "serve" / DIRECTORY / f"{shard:02d}", self.reader.manifest.hash_seed)
+            for shard, log in enumerate(self.reader.logs)
+        ]
         self._counting = Making(self._count, object)
         self._reporting = Making(self._report, self.reader.end, rest=9.0)
         self._gauges: tuple[list[Gauge], list[Gauge]] = [], []
@@ -125,7 +132,9 @@ class Crawl:
         return Standing(self.reader)
 
     def explain(self, url: str) -> Explanation:
-        return find(self.reader, url)
+        """All that is known of a URL; of what is new in the log, too, if that is soon read."""
+        self._catch_up()
+        return find(self.reader, url, logs=[each.stretch() for each in self.mentions], most=_DISCOVERIES)
 
     def now(self) -> tuple[Standing, list[Gauge], list[Gauge]]:
         """How it stands, how it stood, and how in the last hour."""
@@ -172,6 +181,10 @@ class Crawl:
         while (count := self.sites.catch_up(_AT_ONCE)) >= _AT_ONCE:
             read += count
             tell("reading the log", read)
+        for each in self.mentions:
+            while (count := each.catch_up(_AT_ONCE)) > 0:
+                read += count
+                tell("reading the log", read)
         return True
 
     def _report(self, tell: Tell) -> str:

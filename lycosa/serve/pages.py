@@ -301,7 +301,7 @@ def explanation(found: Explanation, links: LinksView | None = None) -> str:
         parts.append(
             f'<h2>How it was found</h2><ol class="path">{steps}</ol>'
             f"<p>First {moment(iso(first.at))}, as {text(first.kind)}{nofollow}{words}, at depth {first.depth};"
-            f" {plural(found.discoveries, 'link')} to it in all.</p>"
+            f" {'at least ' if found.more_discoveries else ''}{plural(found.discoveries, 'link')} to it.</p>"
         )
     parts.append(
         f"<h2>May it be fetched?</h2><ul><li>Scope: {'inside' if found.inside else 'outside'},"
