@@ -26,7 +26,9 @@ from __future__ import annotations
 import struct
 import threading
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,28 @@ def terms_of(record: Record) -> list[bytes]:
     return terms
 
 
+@dataclass
+class _Part:
+    """Blocks after the last entry, which have too few terms for one."""
+
+    segment: int
+    first: BlockAt
+    last: BlockAt
+    terms: set[int] = field(default_factory=set)
+    amended: list[int] = field(default_factory=list)
+
+
+def _amended(head: Head, rows: list[memoryview]) -> list[int]:
+    """What the records of a block amend: position << 1 | lost."""
+    found: list[int] = []
+    for _, record in amendments(head, rows):
+        if isinstance(record, Lost):
+            found.append(record.position << 1 | 1)
+        elif isinstance(record, Duplicates):
+            found += [each << 1 for each in record.positions]
+    return found
+
+
 class Mentions:
     """The filters of one shard's log. One thread at a time adds to them; any may ask."""
 
@@ -108,6 +132,7 @@ class Mentions:
         self._lock = threading.Lock()
         self._entries: list[tuple[Any, ...]] = []
         self._lost, self._late = array("q"), array("q")
+        self._part: _Part | None = None
         self._open()
 
     # -- the file
@@ -151,7 +176,7 @@ class Mentions:
             and (head.crc, head.end) == (entry[_CRC], entry[_END])
         )
 
-    def _take(self, amended: array[int]) -> None:
+    def _take(self, amended: Iterable[int]) -> None:
         for each in amended:
             (self._lost if each & 1 else self._late).append(each >> 1)
 
@@ -163,63 +188,60 @@ class Mentions:
     @property
     def end(self) -> int:
         """The position up to which the filters know the log."""
-        return int(self._entries[-1][_END]) if self._entries else 0
+        return self.end_of(len(self._entries))
+
+    def end_of(self, count: int) -> int:
+        """The position after so many entries."""
+        return int(self._entries[count - 1][_END]) if count else 0
 
     def catch_up(self, most: int) -> int:
-        """Read at most about so many new records; how many were taken in."""
+        """Read at most about so many new records; how many were read."""
         with self._adding:
-            read = taken = 0
-            terms: set[int] = set()
-            amended: list[int] = []
-            run: tuple[int, BlockAt] | None = None
-            before: BlockAt | None = None
-            for segment, at, rows in self._log.located(self.end):
-                if run is not None and before is not None and run[0] != segment:
-                    taken += self._close(run, before, terms, amended)
-                    run = None
-                run = run or (segment, at)
+            read = 0
+            part = self._part
+            if part is not None and self._log.head_at(part.segment, part.last.offset) != part.last.head:
+                part = None  # it was not durable
+            for segment, at, rows in self._log.located(part.last.head.end if part is not None else self.end):
+                if part is not None and part.segment != segment:
+                    self._close(part)
+                    part = None
+                part = part or _Part(segment, at, at)
                 for position, row in enumerate(rows, at.head.first):
-                    terms.update(map(self._hash, terms_of(decoded(position, row))))
-                for _, record in amendments(at.head, rows):
-                    if isinstance(record, Lost):
-                        amended.append(record.position << 1 | 1)
-                    elif isinstance(record, Duplicates):
-                        amended += [each << 1 for each in record.positions]
-                read, before = read + len(rows), at
-                if len(terms) >= TERMS:
-                    taken += self._close(run, at, terms, amended)
-                    run = None
-                    if read >= most:
-                        break
-            return taken
+                    part.terms.update(map(self._hash, terms_of(decoded(position, row))))
+                part.amended += _amended(at.head, rows)
+                part.last, read = at, read + len(rows)
+                if len(part.terms) >= TERMS:
+                    self._close(part)
+                    part = None
+                if read >= most:
+                    break
+            self._part = part
+            return read
 
     def _hash(self, term: bytes) -> int:
         return xxhash.xxh3_64_intdigest(term, seed=self._seed)
 
-    def _close(self, run: tuple[int, BlockAt], last: BlockAt, terms: set[int], amended: list[int]) -> int:
-        """Write the entry of a run of blocks; of how many records it is."""
+    def _close(self, part: _Part) -> None:
+        """Write the entry of some blocks."""
         import numpy as np
 
-        hashes = np.fromiter(terms, dtype="<u8", count=len(terms))
+        hashes = np.fromiter(part.terms, dtype="<u8", count=len(part.terms))
         bits = np.zeros(_BITS, dtype=np.bool_)
         for shift in _SHIFTS:
             bits[(hashes >> np.uint64(shift)) & np.uint64(_BITS - 1)] = True
         packed = np.packbits(bits, bitorder="little").tobytes()
-        segment, first = run
-        so_far = (self._entries[-1][_AMENDED] if self._entries else 0) + len(amended)
-        place = (first.head.first, last.head.end, segment, first.offset, last.end - first.offset)
+        first, last = part.first, part.last
+        so_far = (self._entries[-1][_AMENDED] if self._entries else 0) + len(part.amended)
+        place = (first.head.first, last.head.end, part.segment, first.offset, last.end - first.offset)
         unsigned = (*place, last.offset, last.head.crc, so_far, 0)
         entry = (*unsigned[:_SUM], self._sum(unsigned, packed))
         with self._amends.open("ab") as file:
-            file.write(array("q", amended).tobytes())
+            file.write(array("q", part.amended).tobytes())
         with self._path.open("ab") as file:
             file.write(_PLACE.pack(*entry) + packed)
         with self._lock:
-            self._take(array("q", amended))
+            self._take(part.amended)
             self._entries.append(entry)
-        terms.clear()
-        amended.clear()
-        return int(last.head.end - first.head.first)
 
     # -- asking
 
@@ -248,7 +270,7 @@ class Mentions:
 
 
 class _Indexed(Stretch):
-    """A whole log, of which the beginning has filters."""
+    """A whole log, of which the beginning has filters. The rest is short, and read once."""
 
     def __init__(
         self, log: LogReader, known: Mentions, count: int, lost: array[int], late: array[int]
@@ -256,25 +278,24 @@ class _Indexed(Stretch):
         super().__init__(log)
         self._known = known
         self._count = count
-        self._from = known._entries[count - 1][_END] if count else 0
-        self._before = lost, late
+        self._lost, self._late = lost, late
+        self._from = known.end_of(count)
+
+    @cached_property
+    def _tail(self) -> list[tuple[Head, list[memoryview]]]:
+        return list(self._log.blocks(self._from))
 
     def _may_hold(self, terms: Sequence[bytes], end: int | None) -> Iterator[tuple[Head, list[memoryview]]]:
         if self._count:
             yield from self._known.may_hold(terms, self._count)
-        yield from self._log.blocks(self._from, end)
+        yield from self._tail
 
     def _look(self) -> None:
         if self._looked:
             return
-        end = self._from
-        lost, late = self._before
-        for head, rows in self._log.blocks(self._from):
-            end = head.end
-            for _, record in amendments(head, rows):
-                if isinstance(record, Lost):
-                    lost.append(record.position)
-                elif isinstance(record, Duplicates):
-                    late.extend(record.positions)
-        self._end, self._looked = end, True
-        self._lost, self._late = array("q", sorted(lost)), array("q", sorted(late))
+        amended = [each for head, rows in self._tail for each in _amended(head, rows)]
+        self._lost.extend(each >> 1 for each in amended if each & 1)
+        self._late.extend(each >> 1 for each in amended if not each & 1)
+        self._lost, self._late = array("q", sorted(self._lost)), array("q", sorted(self._late))
+        self._end = self._tail[-1][0].end if self._tail else self._from
+        self._looked = True

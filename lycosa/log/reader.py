@@ -45,6 +45,10 @@ R = TypeVar("R", bound=msgspec.Struct)
 Block = tuple[int, int, list[memoryview]]
 
 _PIECE = 4 << 20
+_APART = 1 << 18
+"""Bytes between two blocks of a segment whose places are kept."""
+_MARKED = 64
+"""Segments of which places are kept."""
 _KEPT_SEGMENTS = 8
 _KEPT_BLOCKS = 3
 """Records left behind are come back to by hosts in turn, each about as far in the log as the others."""
@@ -177,9 +181,10 @@ class LogReader:
         self._files = files
         self._heads: OrderedDict[int, list[BlockAt]] = OrderedDict()
         self._read: list[Block] = []  # the blocks read last, the newest first
-        self._marks: list[
-            tuple[int, BlockAt]
-        ] = []  # segment and block: where the last scan began, and came to
+        self._marks: OrderedDict[int, list[BlockAt]] = (
+            OrderedDict()
+        )  # of a segment, some blocks; the furthest last
+        self._begun: dict[int, tuple[BlockAt, ...]] = {}  # of a segment, where a scan began last
 
     @property
     def files(self) -> Files:
@@ -261,8 +266,7 @@ class LogReader:
                 )
             expected = first
             mark = self._mark_before(first, start)
-            after = mark[1] if mark else None
-            for at, body in walk(self._files, first, start, after):
+            for at, body in walk(self._files, first, start, mark):
                 if stop is not None and at.head.first >= stop:
                     return
                 rows = blocks.unpack(body, at.head)
@@ -272,14 +276,29 @@ class LogReader:
                     )
                 expected = at.head.end
                 yield first, at, rows
-                self._marks = [*([mark] if mark else []), (first, at)]
+                self.mark(first, at)
 
-    def _mark_before(self, first: int, start: int) -> tuple[int, BlockAt] | None:
+    def mark(self, first: int, at: BlockAt) -> None:
+        """Remember where a block of a segment lies: whoever reads on from there need not look for it."""
+        marks = self._marks.setdefault(first, [])
+        self._marks.move_to_end(first)
+        if marks and at.offset <= marks[-1].offset:
+            return
+        if len(marks) > 1 and marks[-1].offset - marks[-2].offset < _APART:
+            marks.pop()
+        marks.append(at)
+        if len(self._marks) > _MARKED:
+            self._marks.popitem(last=False)
+
+    def _mark_before(self, first: int, start: int) -> BlockAt | None:
         """The last block known of a segment that lies before `start`, if it is still there."""
-        for mark in reversed(self._marks):
-            if mark[0] == first and mark[1].head.end <= start:
-                return mark if self.head_at(first, mark[1].offset) == mark[1].head else None
-        return None
+        known = [*self._marks.get(first, ()), *self._begun.get(first, ())]
+        mark = max((mark for mark in known if mark.head.end <= start), default=None)
+        if mark is not None and self.head_at(first, mark.offset) != mark.head:
+            self._marks.pop(first, None)
+            mark = None
+        self._begun[first] = () if mark is None else (mark,)  # others begin here, too
+        return mark
 
     def reaches(self, position: int) -> bool:
         """Whether the log has come so far: it has the record before this position, or a gap where it was."""
