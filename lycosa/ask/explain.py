@@ -7,11 +7,12 @@ first page that linked to it, the first that linked to that one, and so on; each
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import msgspec
 
+from lycosa.ask import mentions
 from lycosa.ask.clusters import Cluster, ClusterReader
 from lycosa.ask.follower import Stretch
 from lycosa.ask.json_form import iso, plain
@@ -83,6 +84,7 @@ class Explanation(msgspec.Struct, kw_only=True):
     scope: str
     inside: bool
     discoveries: int = 0
+    more_discoveries: bool = False  # there may be more of them
     first: Discovery | None = None
     path: list[str] = []
     fetches: list[Fetched] = []
@@ -97,8 +99,14 @@ class Explanation(msgspec.Struct, kw_only=True):
     cluster: Cluster | None = None  # of near duplicates that it is in, if `lycosa duplicates` has looked
 
 
-def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = None) -> Explanation:
-    """Explain a URL."""
+def explain(
+    crawl: CrawlReader,
+    text: str,
+    told: Callable[[str], None] | None = None,
+    logs: Sequence[Stretch] | None = None,
+    most: int | None = None,
+) -> Explanation:
+    """Explain a URL. `logs`: the shards', by who finds things faster; `most`: discoveries looked at in each."""
     options = crawl.options()
     if options is None:
         raise ConfigError(f"the crawl in {crawl.directory} has not begun yet")
@@ -111,10 +119,10 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
     told = told or (lambda _: None)
     told(f"looking for {url}")
     owner = crawl.splitter.shard_of(host_of(url))
-    logs = [Stretch(log) for log in crawl.logs]
-    found = [row for log in logs for row in _discoveries(log, url)]
+    logs = [Stretch(log) for log in crawl.logs] if logs is None else logs
+    found = [row for log in logs for row in islice(_discoveries(log, url), most)]
     found.sort(key=lambda row: row.at)
-    own = [record for _, record in logs[owner].find(url.encode("ascii"))]
+    own = [record for _, record in logs[owner].find(url.encode("ascii"), terms=[mentions.own(url)])]
     fetches = [row for row in own if isinstance(row, Fetched) and row.url == url]
     skips = [row for row in own if isinstance(row, Skipped) and row.url == url]
     deferrals = [row for row in own if isinstance(row, Deferred) and row.url == url]
@@ -131,6 +139,7 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
         scope=verdict.rule,
         inside=verdict.inside,
         discoveries=len(found),
+        more_discoveries=most is not None and len(found) >= most,
         first=first,
         fetches=fetches,
         skips=skips,
@@ -138,7 +147,7 @@ def explain(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = 
         robots=robots,
     )
     answer.learned = _learned(logs[owner], skips)
-    answer.acts = _acts(own, acted, url)
+    answer.acts = _acts(acted, url)
     if first is not None:
         answer.path = _path(logs, first, options, told)
     if fetches and fetches[-1].digest:
@@ -226,7 +235,8 @@ def _of_host(
     site = site_of(url)
     last: tuple[int, Robots] | None = None
     named: list[Configured] = []
-    for position, record in logs[shard].find((host_of(url) or site).encode("ascii")):
+    about = (mentions.rules(site), mentions.ACTS)
+    for position, record in logs[shard].find((host_of(url) or site).encode("ascii"), terms=about):
         if isinstance(record, Robots) and record.site == site:
             last = position, record
         elif isinstance(record, Configured) and record.acts:
@@ -256,17 +266,15 @@ def _learned(log: Stretch, skips: Sequence[Skipped]) -> list[Learned]:
     return [
         record
         for pattern in sorted(patterns)
-        for _, record in log.find(pattern.encode())
+        for _, record in log.find(pattern.encode(), terms=[mentions.own(pattern)])
         if isinstance(record, Learned) and record.subject == pattern
     ][-_SHOWN:]
 
 
-def _acts(own: Sequence[Record], of_host: Sequence[Configured], url: str) -> list[tuple[str, int, str, str]]:
+def _acts(of_host: Sequence[Configured], url: str) -> list[tuple[str, int, str, str]]:
     """What an operator did with the URL, as a seed, or with its host."""
     about = f"site {host_of(url)} "
-    given = [
-        act for row in own if isinstance(row, Configured) for act in row.acts if url in act[3].split(" ")
-    ]
+    given = [act for row in of_host for act in row.acts if url in act[3].split(" ")]
     ordered = [act for row in of_host for act in row.acts if f"{act[3]} ".startswith(about)]
     return sorted({*given, *ordered})[-_SHOWN:]
 
@@ -274,13 +282,14 @@ def _acts(own: Sequence[Record], of_host: Sequence[Configured], url: str) -> lis
 def _same_content(logs: Sequence[Stretch], fetched: Fetched) -> list[str]:
     """Other URLs whose content has the same digest."""
     needle = msgspec.msgpack.encode(fetched.digest)
-    urls = (
-        record.url
-        for log in logs
-        for _, record in log.find(needle, taken_back=True)
-        if isinstance(record, Fetched) and record.digest == fetched.digest and record.url != fetched.url
-    )
-    return sorted(set(urls))[:_SHOWN]
+    urls: set[str] = set()
+    for log in logs:
+        for _, record in log.find(needle, taken_back=True, terms=[mentions.content(fetched.digest)]):
+            if isinstance(record, Fetched) and record.digest == fetched.digest and record.url != fetched.url:
+                urls.add(record.url)
+                if len(urls) >= _SHOWN:
+                    return sorted(urls)
+    return sorted(urls)
 
 
 def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> None:
@@ -325,7 +334,13 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
             answer.why = f"found and in scope; not yet its turn, or dropped (frontier.admit is {admit})"
 
 
-def find(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = None) -> Explanation:
+def find(
+    crawl: CrawlReader,
+    text: str,
+    told: Callable[[str], None] | None = None,
+    logs: Sequence[Stretch] | None = None,
+    most: int | None = None,
+) -> Explanation:
     """Explain a URL; one without a scheme as http, and if the crawl does not know that, as https."""
     text = text.strip()
     if not text:
@@ -333,11 +348,11 @@ def find(crawl: CrawlReader, text: str, told: Callable[[str], None] | None = Non
     if "://" in text or text.startswith("file:"):
         if canonicalise(text) is None:
             raise ConfigError(f"{text!r} is not a URL that a crawl could meet")
-        return explain(crawl, text, told)
-    first = explain(crawl, f"http://{text}", told)
+        return explain(crawl, text, told, logs, most)
+    first = explain(crawl, f"http://{text}", told, logs, most)
     if first.state != "unknown":
         return first
-    second = explain(crawl, f"https://{text}", told)
+    second = explain(crawl, f"https://{text}", told, logs, most)
     return second if second.state != "unknown" else first
 
 

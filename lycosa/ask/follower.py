@@ -49,6 +49,7 @@ import msgspec
 
 from lycosa.errors import ConfigError, StorageError
 from lycosa.files import Files, write_whole
+from lycosa.log.blocks import Head
 from lycosa.log.reader import LogReader, decoded
 from lycosa.records import Duplicates, Fetched, Lost, Record, has_tag, tag_of
 
@@ -129,16 +130,23 @@ class Stretch:
                 yield position, record
 
     def find(
-        self, needle: bytes, *, taken_back: bool = False, before: int | None = None
+        self,
+        needle: bytes,
+        *,
+        taken_back: bool = False,
+        before: int | None = None,
+        terms: Sequence[bytes] = (),
     ) -> Iterator[tuple[int, Record]]:
         """Positions and valid records whose encoding holds `needle`; blocks without it are not decoded.
+
+        `terms`: what records are known by that are looked for, if not by the needle (see `lycosa.ask.mentions`).
 
         With `taken_back` nothing is resolved: fetches that were taken back come too. (The links that they found
         were found all the same.) What was logged after the time `before` is not looked at, but for the rest of a
         block.
         """
         end = self._end if taken_back else self.end
-        for head, rows in self._log.blocks(self.start, end):
+        for head, rows in self._may_hold(terms or (needle,), end):
             if before is not None and decoded(head.first, rows[0]).at > before:
                 return
             if needle not in cast(bytes, rows[0].obj):
@@ -149,6 +157,10 @@ class Stretch:
                 record = decoded(position, row) if taken_back else self._resolved(position, row)
                 if record is not None:
                     yield position, record
+
+    def _may_hold(self, _: Sequence[bytes], end: int | None) -> Iterator[tuple[Head, list[memoryview]]]:
+        """Blocks up to `end` that may hold one of some terms."""
+        return self._log.blocks(self.start, end)
 
     def _resolved(self, position: int, row: memoryview) -> Record | None:
         """The record as it holds; None if there is nothing of it to say."""
@@ -175,13 +187,7 @@ class Stretch:
             if head.batch != batch:
                 batch, begun = head.batch, max(head.first, self.start)
             end = head.end
-            plain = cast(bytes, rows[0].obj)
-            if _LOST in plain or _DUPLICATES in plain:
-                amended += [
-                    (position, decoded(position, row))
-                    for position, row in enumerate(rows, head.first)
-                    if has_tag(row, _LOST) or has_tag(row, _DUPLICATES)
-                ]
+            amended += amendments(head, rows)
         if self._end is None:
             self._end = begun if self._settled else end
         for position, record in amended:
@@ -192,6 +198,18 @@ class Stretch:
                     self._late.extend(record.positions)
         self._lost, self._late = array("q", sorted(self._lost)), array("q", sorted(self._late))
         self._looked = True
+
+
+def amendments(head: Head, rows: list[memoryview]) -> list[tuple[int, Record]]:
+    """The records of a block that amend earlier ones, with their positions."""
+    plain = cast(bytes, rows[0].obj)
+    if _LOST not in plain and _DUPLICATES not in plain:
+        return []
+    return [
+        (position, decoded(position, row))
+        for position, row in enumerate(rows, head.first)
+        if has_tag(row, _LOST) or has_tag(row, _DUPLICATES)
+    ]
 
 
 def _has(positions: array[int], position: int) -> bool:

@@ -40,16 +40,21 @@ def bars(title: str, rows: Sequence[tuple[str, int]], colour: Callable[[str], st
         f'<div class="bar"><span class="name" title="{text(name)}">{text(short(name, 60))}</span>'
         f'<svg class="track" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="{colour(name) if colour else ""}" width="{100 * count / most:.1f}" height="1"/></svg>'
-        f'<span class="count">{count:,} <small>{100 * count / total:.1f}%</small></span></div>'
+        f'<span class="count">{count:,} <small>{_percent(count, total)}</small></span></div>'
         for name, count in shown
     )
     narrow = ' class="narrow"' if all(len(name) <= 6 for name, _ in shown) else ""
     return f"<figure{narrow}><figcaption>{title}</figcaption>{lines}</figure>"
 
 
+def _percent(count: int, total: int) -> str:
+    share = 100 * count / total
+    return "100%" if share == 100 else f"{share:.1f}%" if share >= 0.05 or not count else "< 0.1%"
+
+
 # -- plots
 
-_W, _H, _LEFT, _RIGHT, _TOP, _BOTTOM = 520, 190, 56, 10, 10, 24
+_W, _H, _LEFT, _RIGHT, _TOP, _BOTTOM = 520, 190, 66, 10, 10, 24
 
 
 def plot(
@@ -81,7 +86,7 @@ def plot(
         )
         if step % 2 == 0:
             parts.append(
-                f'<text x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{text(show(value))}</text>'
+                f'<text x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{text(_brief(show(value)))}</text>'
             )
     for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
         at = low + (high - low) * share
@@ -104,6 +109,12 @@ def plot(
     drawing = f'<svg viewBox="0 0 {_W} {_H}" role="img" aria-label="{title}">{"".join(parts)}</svg>'
     keys = "".join(f'<span class="key c{n}">{name}</span>' for n, name in enumerate(shown) if name)
     return f"<figure><figcaption>{title}{keys}</figcaption>{drawing}</figure>"
+
+
+def _brief(label: str) -> str:
+    """A label that fits beside an axis."""
+    thousands = label.count(",")
+    return label if thousands < 2 else f"{label.split(',')[0]} {'MGTP'[min(thousands - 2, 3)]}"
 
 
 def _round_up(value: float) -> float:

@@ -35,6 +35,19 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 def render(report: Report) -> str:
     """The page."""
     css = resources.files("lycosa.ask").joinpath("report.css").read_text(encoding="utf-8")
+    title = _title(report)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="referrer" content="no-referrer"><meta name="robots" content="noindex">'
+        f"<title>{text(title)}: crawl report</title><style>{css}</style></head><body>"
+        f"<main>{content(report, title)}</main></body></html>\n"
+    )
+
+
+def content(report: Report, title: str) -> str:
+    """What is on the page, below a title."""
     sections = [
         ("time", "Over time", _over_time(report)),
         ("fresh", "How fresh it is", _fresh(report)),
@@ -55,17 +68,12 @@ def render(report: Report) -> str:
     menu = " ".join(f'<a href="#{name}">{title}</a>' for name, title, _ in shown)
     parts = "".join(f'<section id="{name}"><h2>{title}</h2>{body}</section>' for name, title, body in shown)
     notes = "".join(f"<p>{text(note)}</p>" for note in report.notes)
-    title = _title(report)
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="referrer" content="no-referrer"><meta name="robots" content="noindex">'
-        f"<title>{text(title)}: crawl report</title><style>{css}</style></head><body><main>"
-        f"<header><h1>{text(title)}</h1>{_about(report)}</header>{_numbers(report)}<nav>{menu}</nav>{parts}"
+        f"<header><h1>{text(title)}</h1>{_about(report)}</header>{_numbers(report)}"
+        f'<nav aria-label="Sections">{menu}</nav>{parts}'
         f"<footer>{notes}<p>Crawl {text(report.crawl)} in {text(report.directory)}, "
         f"{report.records:,} records in {report.shards} shards; written {moment(report.generated)}.</p>"
-        "</footer></main></body></html>\n"
+        "</footer>"
     )
 
 

@@ -34,6 +34,7 @@ import msgspec
 from lycosa.errors import StorageError
 from lycosa.files import Files, write_whole
 from lycosa.log import blocks
+from lycosa.log.blocks import Head
 from lycosa.records import Record, decode, has_tag, tag_of
 
 SEGMENT_MAGIC = b"LySEG1\r\n"
@@ -44,6 +45,10 @@ R = TypeVar("R", bound=msgspec.Struct)
 Block = tuple[int, int, list[memoryview]]
 
 _PIECE = 4 << 20
+_APART = 1 << 18
+"""Bytes between two blocks of a segment whose places are kept."""
+_MARKED = 64
+"""Segments of which places are kept."""
 _KEPT_SEGMENTS = 8
 KEPT_BLOCKS = 3
 """Records left behind are come back to by hosts in turn, each about as far in the log as the others."""
@@ -177,9 +182,10 @@ class LogReader:
         self._kept = kept
         self._heads: OrderedDict[int, list[BlockAt]] = OrderedDict()
         self._read: list[Block] = []  # the blocks read last, the newest first
-        self._marks: list[
-            tuple[int, BlockAt]
-        ] = []  # segment and block: where the last scan began, and came to
+        self._marks: OrderedDict[int, list[BlockAt]] = (
+            OrderedDict()
+        )  # of a segment, some blocks; the furthest last
+        self._begun: dict[int, tuple[BlockAt, ...]] = {}  # of a segment, where a scan began last
 
     @property
     def files(self) -> Files:
@@ -218,6 +224,32 @@ class LogReader:
 
         Whoever asks again for what has come since pays for that alone: the reader knows where it was.
         """
+        return ((at.head, rows) for _, at, rows in self.located(start, stop))
+
+    def run(self, segment: int, offset: int, size: int) -> Iterator[tuple[Head, list[memoryview]]]:
+        """The blocks in so many bytes of a segment, unpacked; the bytes begin and end with a block."""
+        data = self._files.read_at(segment_name(segment), offset, size)
+        at = 0
+        while at < size:
+            head = blocks.head_of(data, at)
+            rows = None if head is None else blocks.unpack(data[at : at + head.size], head)
+            if head is None or rows is None:
+                raise StorageError(
+                    f"log segment {self._files.path(segment_name(segment))} is damaged at {offset + at}"
+                )
+            yield head, rows
+            at += head.size
+
+    def head_at(self, segment: int, offset: int) -> Head | None:
+        """The head of the block there; another one than before if it was not durable then and was written anew."""
+        if not self._files.exists(segment_name(segment)):
+            return None
+        return blocks.head_of(self._files.read_at(segment_name(segment), offset, blocks.HEAD_BYTES))
+
+    def located(
+        self, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[int, BlockAt, list[memoryview]]]:
+        """The same, each with its segment and where it lies there."""
         firsts = segments(self._files)
         known = gaps(self._files)
         start = next((gap.end for gap in known.values() if gap.first <= start < gap.end), start)
@@ -235,8 +267,7 @@ class LogReader:
                 )
             expected = first
             mark = self._mark_before(first, start)
-            after = mark[1] if mark else None
-            for at, body in walk(self._files, first, start, after):
+            for at, body in walk(self._files, first, start, mark):
                 if stop is not None and at.head.first >= stop:
                     return
                 rows = blocks.unpack(body, at.head)
@@ -245,16 +276,30 @@ class LogReader:
                         f"log segment {self._files.path(segment_name(first))} is damaged at {at.offset}"
                     )
                 expected = at.head.end
-                yield at.head, rows
-                self._marks = [*([mark] if mark else []), (first, at)]
+                yield first, at, rows
+                self.mark(first, at)
 
-    def _mark_before(self, first: int, start: int) -> tuple[int, BlockAt] | None:
+    def mark(self, first: int, at: BlockAt) -> None:
+        """Remember where a block of a segment lies: whoever reads on from there need not look for it."""
+        marks = self._marks.setdefault(first, [])
+        self._marks.move_to_end(first)
+        if marks and at.offset <= marks[-1].offset:
+            return
+        if len(marks) > 1 and marks[-1].offset - marks[-2].offset < _APART:
+            marks.pop()
+        marks.append(at)
+        if len(self._marks) > _MARKED:
+            self._marks.popitem(last=False)
+
+    def _mark_before(self, first: int, start: int) -> BlockAt | None:
         """The last block known of a segment that lies before `start`, if it is still there."""
-        for mark in reversed(self._marks):
-            if mark[0] == first and mark[1].head.end <= start:
-                there = self._files.read_at(segment_name(first), mark[1].offset, blocks.HEAD_BYTES)
-                return mark if blocks.head_of(there) == mark[1].head else None
-        return None
+        known = [*self._marks.get(first, ()), *self._begun.get(first, ())]
+        mark = max((mark for mark in known if mark.head.end <= start), default=None)
+        if mark is not None and self.head_at(first, mark.offset) != mark.head:
+            self._marks.pop(first, None)
+            mark = None
+        self._begun[first] = () if mark is None else (mark,)  # others begin here, too
+        return mark
 
     def reaches(self, position: int) -> bool:
         """Whether the log has come so far: it has the record before this position, or a gap where it was."""

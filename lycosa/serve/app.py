@@ -18,7 +18,6 @@ What takes long runs in threads. Who may look is decided by `guard`, for every p
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -37,9 +36,10 @@ from lycosa.ask.explain import Explanation, as_plain, find
 from lycosa.ask.export import body_of
 from lycosa.ask.html_parts import text
 from lycosa.ask.json_form import iso
+from lycosa.ask.mentions import DIRECTORY, Mentions
 from lycosa.ask.reading import CrawlReader
 from lycosa.ask.report import Gauge, make_report
-from lycosa.ask.report_html import render
+from lycosa.ask.report_html import content
 from lycosa.ask.report_time import read_gauges, seconds_of
 from lycosa.ask.standing import Standing
 from lycosa.crawl.status import Ahead
@@ -53,6 +53,7 @@ from lycosa.serve.control import Acting, control_handlers
 from lycosa.serve.description import description
 from lycosa.serve.graph import Graphs, graph_handlers
 from lycosa.serve.guard import ARCHIVED, OURS, Asked, Guard, Verdict, without_token
+from lycosa.serve.making import Look, Making, Tell
 from lycosa.serve.metrics import TYPE, exposition
 from lycosa.serve.responses import Json, Page
 from lycosa.serve.search import search_handlers
@@ -61,8 +62,10 @@ from lycosa.url.parts import host_of
 
 T = TypeVar("T")
 
-_AT_ONCE = 100_000
-"""Records that one look at the sites reads: a second or two."""
+_AT_ONCE = 20_000
+"""Records that are read for the sites between two words about it."""
+_DISCOVERIES = 200
+"""Links to a URL that are looked at in each shard: the front page of a large site has one on each of its pages."""
 OPEN = ("/health", "/ready")
 """Paths that need no token: they tell a word."""
 _STALE = 60.0
@@ -116,8 +119,12 @@ class Crawl:
         self.reader = CrawlReader(directory)
         self.name = str(directory)
         self.sites = Sites(self.reader, directory / "serve")
-        self._reporting = threading.Lock()
-        self._report: tuple[object, str] | None = None
+        self.mentions = [
+            Mentions(log, directory / "serve" / DIRECTORY / f"{shard:02d}", self.reader.manifest.hash_seed)
+            for shard, log in enumerate(self.reader.logs)
+        ]
+        self._counting = Making(self._count, object)
+        self._reporting = Making(self._report, self.reader.end, rest=9.0)
         self._gauges: tuple[list[Gauge], list[Gauge]] = [], []
         self._looked = float("-inf")
 
@@ -125,7 +132,9 @@ class Crawl:
         return Standing(self.reader)
 
     def explain(self, url: str) -> Explanation:
-        return find(self.reader, url)
+        """All that is known of a URL; of what is new in the log, too, if that is soon read."""
+        self._catch_up()
+        return find(self.reader, url, logs=[each.stretch() for each in self.mentions], most=_DISCOVERIES)
 
     def now(self) -> tuple[Standing, list[Gauge], list[Gauge]]:
         """How it stands, how it stood, and how in the last hour."""
@@ -160,16 +169,30 @@ class Crawl:
         return Site(row, reasons, robots, rules, waits, statuses, slots, queue)
 
     def _catch_up(self) -> bool:
-        """Read more of the log for the sites; whether there may be more yet."""
-        return self.sites.catch_up(_AT_ONCE) >= _AT_ONCE
+        """Have what is new in the log read for the sites; whether there may be more yet."""
+        return bool(self._counting.look().telling)
 
-    def report(self) -> str:
-        """The report as a page; made anew when the logs have grown."""
-        with self._reporting:
-            end = self.reader.end()
-            if self._report is None or self._report[0] != end:
-                self._report = end, render(make_report(self.reader, at=int(time.time() * 1000)))
-            return self._report[1]
+    def begin(self) -> None:
+        """Have what is there read, so that it is there when it is asked for."""
+        self._catch_up()
+
+    def _count(self, tell: Tell) -> bool:
+        read = 0
+        while (count := self.sites.catch_up(_AT_ONCE)) >= _AT_ONCE:
+            read += count
+            tell("reading the log", read)
+        for each in self.mentions:
+            while (count := each.catch_up(_AT_ONCE)) > 0:
+                read += count
+                tell("reading the log", read)
+        return True
+
+    def _report(self, tell: Tell) -> str:
+        return content(make_report(self.reader, at=int(time.time() * 1000), told=tell), "Report")
+
+    def report(self) -> Look[str]:
+        """The report, made anew when the logs have grown."""
+        return self._reporting.look()
 
     def archived(self, url: str) -> tuple[bytes, str] | None:
         """The body of a URL's last fetch that has one, and its type."""
@@ -245,15 +268,11 @@ def application(directory: Path, guard: Guard, *, acts: bool = True) -> ASGIApp:
         return Response(found[0], headers={**ARCHIVED, "Content-Type": found[1]})
 
     async def report(_: Request) -> Response:
-        body = (
-            '<h1>Report</h1><p><a href="/report/page">On a page of its own</a>.'
-            " A long log takes a while to read.</p>"
-            '<iframe class="report" sandbox="" src="/report/page" title="Report"></iframe>'
-        )
-        return page("Report", body, "/report")
-
-    async def report_page(_: Request) -> Response:
-        return HTMLResponse(await _thread(crawl.report), headers=ARCHIVED)
+        made, telling = await _thread(crawl.report)
+        if made is None:
+            return page("Report", pages.awaited("Report", "The report is being made.", telling), "/report")
+        newer = f'<p class="soft">A newer one is being made: {text(telling)}.</p>' if telling else ""
+        return page("Report", newer + made, "/report")
 
     async def lab(_: Request) -> Response:
         kept = await _thread(lambda: lab_results(directory))
@@ -331,6 +350,7 @@ def application(directory: Path, guard: Guard, *, acts: bool = True) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await _thread(crawl.begin)
         yield
         crawl.sites.close()
 
@@ -343,7 +363,6 @@ def application(directory: Path, guard: Guard, *, acts: bool = True) -> ASGIApp:
         "/url": url,
         "/archived": archived,
         "/report": report,
-        "/report/page": report_page,
         "/api/status": api_status,
         "/api/history": api_history,
         "/api/sites": api_sites,

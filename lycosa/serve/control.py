@@ -40,15 +40,23 @@ _LARGEST = 4 << 20
 """Bytes of a request: some fifty thousand seeds."""
 _PATIENCE = 15.0
 _SAID = 200
-_USUAL = (
-    "limits.pages",
-    "limits.seconds",
-    "politeness.wait",
-    "visits",
-    "scope.max_depth",
-    "scope.exclude_hosts",
-)
-"""Options that are shown with their values, ready to be changed."""
+_USUAL = {
+    "limits.pages": "pages at most, of all runs; 0: any number",
+    "limits.seconds": "how long this run may last; 0: any time",
+    "politeness.wait": "seconds between two visits of a host",
+    "visits": "hosts visited at a time",
+    "scope.max_depth": "links from a seed, at most",
+    "scope.exclude_hosts": 'hosts never to ask, as ["a.example"]',
+    "traps.release": "patterns to fetch after all, as the report writes them",
+}
+"""Options that are shown with their values, ready to be changed, and what they are."""
+_ORDERS = {
+    "hold": "no visit begins",
+    "block": "none of its URLs is fetched",
+    "boost": "it comes first",
+    "budget": "it has so many pages at most",
+    "release": "none of these",
+}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -103,15 +111,23 @@ class Acting:
         if not self.allowed:
             return ""
         return (
-            f'<form class="act" method="post" action="/act">{self._hidden(what, back)}'
+            f'<form class="act" method="post" action="/act">{self.hidden(what, back)}'
             + "".join(f'<input type="hidden" name="word" value="{text(word)}">' for word in words)
             + f'<button class="{kind}">{text(label)}</button></form>'
         )
 
     def field(
-        self, label: str, name: str, what: str, *words: str, back: str, value: str = "", many: bool = False
+        self,
+        label: str,
+        name: str,
+        what: str,
+        *words: str,
+        back: str,
+        does: str,
+        value: str = "",
+        many: bool = False,
     ) -> str:
-        """A form of one field, whose words come after those given."""
+        """A form of one field, whose words come after those given; `does`: its button's."""
         if not self.allowed:
             return ""
         fixed = "".join(f'<input type="hidden" name="word" value="{text(word)}">' for word in words)
@@ -121,11 +137,12 @@ class Acting:
             else f'<input id="{name}" name="words" value="{text(value)}" spellcheck="false" autocomplete="off">'
         )
         return (
-            f'<form class="ask" method="post" action="/act">{self._hidden(what, back)}{fixed}'
-            f'<label for="{name}">{text(label)}</label>{inner}<button>Do it</button></form>'
+            f'<form class="ask" method="post" action="/act">{self.hidden(what, back)}{fixed}'
+            f'<label for="{name}">{text(label)}</label>{inner}<button>{does}</button></form>'
         )
 
-    def _hidden(self, what: str, back: str) -> str:
+    def hidden(self, what: str, back: str) -> str:
+        """What every form of an act has."""
         rows = {"csrf": self._guard.csrf, "what": what, "back": back}
         return "".join(f'<input type="hidden" name="{name}" value="{text(v)}">' for name, v in rows.items())
 
@@ -170,6 +187,7 @@ class Acting:
             host,
             "budget",
             back=back,
+            does="Set",
             value=str(said.pages or 0),
         )
         return (
@@ -194,7 +212,9 @@ def control_handlers(acting: Acting, page: MakePage, guard: Guard) -> dict[str, 
             return page(
                 "Refused", "<h1>Refused</h1><p>This form is not one of ours: open the page anew.</p>", "", 403
             )
-        words = [value for name, value in given if name == "word"]
+        words = [value for name, value in given if name == "word" and value]
+        if "key" in fields:
+            words.append(f"{fields['key']}={fields.get('value', '').strip()}")
         words += [word for name, value in given if name == "words" for word in value.split()]
         what = fields.get("what", "")
         try:
@@ -269,35 +289,48 @@ def _control(acting: Acting, options: Options | None) -> str:
         forms = (
             f'<div class="acts">{acting.button(*turn, back="/control")}{stop}</div>'
             + "<h2>Seeds</h2>"
-            + acting.field("URLs, one a line", "seeds", "seed", back="/control", many=True)
-            + f"<h2>Options</h2><p class=soft>{live}: these are taken up at once; values as in TOML.</p>"
-            + acting.field("KEY=VALUE", "setting", "set", back="/control", value="")
-            + _values(options)
-            + "<h2>A site</h2><p class=soft>HOST hold, block, boost, release, or HOST budget N; every site's page"
-            + " has buttons for it.</p>"
-            + acting.field("What to do", "order", "site", back="/control")
+            + acting.field("URLs, one a line", "seeds", "seed", back="/control", does="Add", many=True)
+            + f"<h2>Options</h2><p class=soft>Taken up at once: {live}. Values as in TOML.</p>"
+            + _values(acting, options)
+            + acting.field("Another one, as KEY=VALUE", "setting", "set", back="/control", does="Set")
+            + "<h2>A site</h2><p class=soft>Every site's own page has buttons for this.</p>"
+            + _order(acting)
         )
     state = "paused" if paused else "not paused"
     lead = f"<p>The crawl is {state}. Every act is in its log, with who did it.</p>"
     return f"<h1>Control</h1>{lead}{forms}{_told(options)}"
 
 
-def _values(options: Options) -> str:
+def _order(acting: Acting) -> str:
+    """What is to be done with a host."""
+    orders = "".join(f'<option value="{name}">{name}: {what}</option>' for name, what in _ORDERS.items())
+    return (
+        f'<form class="act order" method="post" action="/act">{acting.hidden("site", "/control")}'
+        '<label>Host<input id="host" name="word" placeholder="www.example.org" spellcheck="false" required></label>'
+        f'<label>Order<select id="order" name="word">{orders}</select></label>'
+        '<label>Pages, of a budget<input name="word" inputmode="numeric" pattern="[0-9]*"></label>'
+        "<button>Do it</button></form>"
+    )
+
+
+def _values(acting: Acting, options: Options) -> str:
     document: Mapping[str, Any] = msgspec.to_builtins(options)
     rows: list[list[Cell]] = []
     for name in dict.fromkeys((*_USUAL, *sorted(options.steered.values))):
         head, _, last = name.partition(".")
         value = document[head].get(last) if last else document[head]
         before = options.steered.values.get(name, ("", ""))[0]
-        shown = msgspec.json.encode(value).decode()
-        rows.append(
-            [
-                ("", f"<code>{text(name)}</code>"),
-                ("u", text(short(shown, 200))),
-                ("u", text(short(before, 80))),
-            ]
+        shown = "" if value is None else msgspec.json.encode(value).decode()
+        form = (
+            f'<form class="act value" method="post" action="/act">{acting.hidden("set", "/control")}'
+            f'<input type="hidden" name="key" value="{text(name)}">'
+            f'<input name="value" value="{text(shown)}" aria-label="{text(name)}" placeholder="not set"'
+            ' spellcheck="false" autocomplete="off"><button>Set</button></form>'
         )
-    return table(("Option", "Now", "Before the acts"), rows)
+        what = f"<small>{text(_USUAL[name])}</small>" if name in _USUAL else ""
+        was = f"<small>before the acts: {text(short(before, 80))}</small>" if before else ""
+        rows.append([("u", f"<code>{text(name)}</code>{what}"), ("u", form + was)])
+    return table(("Option", "Value"), rows)
 
 
 def _told(options: Options) -> str:

@@ -1,8 +1,8 @@
 """The link graph in pages and for programs: who matters, who links to whom, and a map of hosts.
 
 `lycosa graph build` makes the graph; without one these pages say so. Ranks (PageRank of pages and of hosts) are
-calculated when first asked for, in a thread, and kept until another graph was built: the graph of a million pages
-takes some seconds.
+calculated when first asked for, beside the answers (`making`), and kept until another graph was built: the graph of
+a million pages takes some seconds. Until then the page says so, and programs are told 503.
 
 The map is a drawing in SVG: some hosts on a circle, the largest rank at the top and on in the order of ranks, with
 a line for each pair that is linked, bent towards the middle. `/graph?host=H` is the map around one host: those that
@@ -27,15 +27,17 @@ from lycosa.ask.html_parts import Cell, plural, short, table, text
 from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles
 from lycosa.graph.pagerank import pagerank, top
-from lycosa.graph.store import GraphStore, read_manifest
-from lycosa.serve.guard import OURS
+from lycosa.graph.store import GraphStore, Manifest, read_manifest
+from lycosa.serve.guard import LATER, OURS
+from lycosa.serve.making import Look, Making, Tell
+from lycosa.serve.pages import awaited
 from lycosa.serve.responses import Json
 
 Handler = Callable[[Request], Awaitable[Response]]
 TOP = 25
 ON_MAP = 28
 NEIGHBOURS = 50
-_RADIUS, _WIDTH, _HEIGHT = 165.0, 680, 680
+_RADIUS, _WIDTH, _HEIGHT = 160.0, 620, 620
 
 
 class MakePage(Protocol):
@@ -79,6 +81,15 @@ class Neighbours(NamedTuple):
     out: list[str]
 
 
+class Ranks(NamedTuple):
+    """What takes long: the ranks of all hosts, and what has the highest."""
+
+    generation: int
+    hosts: Any
+    highest: Any
+    overview: Overview
+
+
 class Graphs:
     """The graph of one crawl; asked in threads."""
 
@@ -86,46 +97,57 @@ class Graphs:
         self._directory = directory
         self._lock = threading.Lock()
         self._store: GraphStore | None = None
-        self._ranks: tuple[Any, Any] | None = None
+        self._ranking = Making(self._rank, lambda: self._manifest().generation)
+
+    def _manifest(self) -> Manifest:
+        """That of the graph as it was built last."""
+        there = (self._directory / "graph").is_dir()
+        manifest = read_manifest(DiskFiles(self._directory / "graph")) if there else None
+        if manifest is None:
+            raise ConfigError(f"there is no link graph yet: lycosa graph build {self._directory} makes it")
+        return manifest
+
+    def _fresh(self) -> GraphStore:
+        return GraphStore(DiskFiles(self._directory / "graph"), self._manifest())
 
     def _open(self) -> GraphStore:
         """The graph as it was built last."""
-        files = DiskFiles(self._directory / "graph")
-        manifest = read_manifest(files) if (self._directory / "graph").is_dir() else None
-        if manifest is None:
-            raise ConfigError(f"there is no link graph yet: lycosa graph build {self._directory} makes it")
-        if self._store is None or self._store.manifest.generation != manifest.generation:
-            self._store, self._ranks = GraphStore(files, manifest), None
+        if self._store is None or self._store.manifest.generation != self._manifest().generation:
+            self._store = self._fresh()
         return self._store
 
-    def _ranked(self, store: GraphStore) -> tuple[Any, Any]:
-        """Ranks of pages and of hosts; of each the mean is 1."""
-        if self._ranks is None:
-            found = [pagerank(store.graph(name)).values for name in ("out", "host-out")]
-            self._ranks = found[0] * len(found[0]), found[1] * len(found[1])
-        return self._ranks
+    def _rank(self, tell: Tell) -> Ranks:
+        """Ranks of pages and of hosts, and what has the highest. With files of its own: others ask meanwhile."""
+        store = self._fresh()
+        tell("ranking its pages", 0)
+        pages = pagerank(store.graph("out")).values
+        tell("ranking its hosts", 0)
+        hosts = pagerank(store.graph("host-out")).values
+        pages, hosts = pages * len(pages), hosts * len(hosts)
+        first, best = top(pages, TOP), top(hosts, TOP)
+        manifest = store.manifest
+        overview = Overview(
+            manifest.nodes,
+            manifest.arcs,
+            manifest.hosts,
+            _named(store.urls.urls(first), first, pages),
+            _named(store.hosts.names(best), best, hosts),
+        )
+        return Ranks(manifest.generation, hosts, top(hosts, ON_MAP), overview)
 
-    def overview(self) -> Overview:
-        with self._lock:
-            store = self._open()
-            pages, hosts = self._ranked(store)
-            first, best = top(pages, TOP), top(hosts, TOP)
-            manifest = store.manifest
-            return Overview(
-                manifest.nodes,
-                manifest.arcs,
-                manifest.hosts,
-                _named(store.urls.urls(first), first, pages),
-                _named(store.hosts.names(best), best, hosts),
-            )
+    def ranks(self) -> Look[Ranks]:
+        """The ranks, if they are there, and of the graph as it is."""
+        made, telling = self._ranking.look()
+        return Look(None if telling else made, telling)
 
-    def map(self, centre: str = "") -> HostMap:
+    def map(self, ranked: Ranks, centre: str = "") -> HostMap:
         """The hosts of the highest ranks; or one, with those that are linked with it."""
         with self._lock:
-            store = self._open()
-            _, ranks = self._ranked(store)
+            store, ranks = self._open(), ranked.hosts
+            if store.manifest.generation != ranked.generation:
+                raise ConfigError("another link graph has just been built: ask again")
             out = store.graph("host-out")
-            chosen = top(ranks, ON_MAP)
+            chosen = ranked.highest
             if centre:
                 number = store.hosts.number(centre)
                 if number is None:
@@ -171,16 +193,25 @@ def graph_handlers(graphs: Graphs, page: MakePage) -> dict[str, Handler]:
     async def graph(request: Request) -> Response:
         host = request.query_params.get("host", "")[:300]
         try:
-            found = await asyncio.to_thread(graphs.overview)
-            drawn = await asyncio.to_thread(graphs.map, host)
+            ranks, telling = await asyncio.to_thread(graphs.ranks)
+            if ranks is None:
+                return page(
+                    "Graph",
+                    awaited("Graph", "The ranks of the link graph are being made.", telling),
+                    "/graph",
+                )
+            found, drawn = ranks.overview, await asyncio.to_thread(graphs.map, ranks, host)
         except ConfigError as error:
-            return page("Graph", f"<h1>Graph</h1><p>{text(str(error))}</p>", "/graph", 404)
+            return page("Graph", _absent(str(error)), "/graph", 404)
         return page("Graph", show(found, drawn), "/graph")
 
     async def api_graph(request: Request) -> Response:
         try:
-            found = await asyncio.to_thread(graphs.overview)
-            drawn = await asyncio.to_thread(graphs.map, request.query_params.get("host", "")[:300])
+            ranks, telling = await asyncio.to_thread(graphs.ranks)
+            if ranks is None:
+                return Json({"error": f"the ranks are being made: {telling}"}, 503, headers=LATER)
+            host = request.query_params.get("host", "")[:300]
+            found, drawn = ranks.overview, await asyncio.to_thread(graphs.map, ranks, host)
         except ConfigError as error:
             return Json({"error": str(error)}, 404, headers=OURS)
         answer = {
@@ -228,10 +259,14 @@ def show(found: Overview, drawn: HostMap) -> str:
         for row in found.hosts
     ]
     return (
-        f"<h1>Graph</h1>{lead}<h2>Map</h2>{around}{_drawing(drawn)}"
+        f'<h1>Graph</h1>{lead}<h2>Map</h2>{around}<div class="pair">{_drawing(drawn)}'
+        f"{table(('#Rank', 'Host'), hosts)}</div>"
         f"<h2>Pages of the highest rank</h2>{table(('#Rank', 'Page'), pages)}"
-        f"<h2>Hosts of the highest rank</h2>{table(('#Rank', 'Host'), hosts)}"
     )
+
+
+def _absent(words: str) -> str:
+    return f'<h1>Graph</h1><div class="empty">{text(words[:1].upper() + words[1:])}.</div>'
 
 
 def _host(name: str) -> str:
@@ -249,14 +284,18 @@ def _drawing(drawn: HostMap) -> str:
         turn = 2 * math.pi * step / ring - math.pi / 2
         away = 0.0 if drawn.centre and at == 0 else _RADIUS
         places.append((_WIDTH / 2 + away * math.cos(turn), _HEIGHT / 2 + away * math.sin(turn)))
-    lines = "".join(_line(places[a], places[b]) for a, b in drawn.links)
     most = max(row.rank for row in drawn.hosts) or 1.0
-    dots = "".join(_dot(row, place, most) for row, place in zip(drawn.hosts, places, strict=True))
+    # With its lines, so that those of the host that one points at can be told from the others.
+    hosts = "".join(
+        f'<g class="host">{"".join(_line(place, places[b]) for a, b in drawn.links if a == at)}'
+        f"{_dot(row, place, most)}</g>"
+        for at, (row, place) in enumerate(zip(drawn.hosts, places, strict=True))
+    )
     faint = min(max(40 / (len(drawn.links) or 1), 0.07), 0.5)  # many lines would hide each other
     label = f"Map of {count} hosts with {len(drawn.links)} links between them"
     return (
         f'<figure class="map"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="group" aria-label="{label}">'
-        f'<g stroke-opacity="{faint:.2f}">{lines}</g>{dots}</svg></figure>'
+        f'<g stroke-opacity="{faint:.2f}">{hosts}</g></svg></figure>'
     )
 
 

@@ -47,6 +47,8 @@ OURS = {
     "X-Frame-Options": "DENY",
 }
 """Headers of our own pages."""
+LATER = {**OURS, "Retry-After": "1"}
+"""Headers of an answer that is being made."""
 ARCHIVED = {
     **_ALWAYS,
     "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:;"

@@ -22,8 +22,8 @@ _LATELY = 600.0
 """Seconds that the rate of now is taken from."""
 _SHOWN = (
     ("pages", "pages"),
-    ("rate", "pages per second, lately"),
-    ("flow", "per second, lately"),
+    ("rate", "pages fetched, lately"),
+    ("flow", "transferred, lately"),
     ("bytes", "transferred"),
     ("pending", "URLs pending"),
     ("left_behind", "records left behind"),
@@ -32,7 +32,7 @@ _SHOWN = (
     ("hosts", "hosts with URLs pending"),
     ("failures", "failed attempts, this run"),
     ("duplicates", "duplicates"),
-    ("memory", "of memory"),
+    ("memory", "memory used"),
 )
 
 
@@ -74,10 +74,12 @@ def shown(standing: Standing, pace: Lately) -> dict[str, str]:
             "duplicates": f"{totals.duplicates:,}",
         }
     running = standing.state == "running"
+    done = f"{status.pages:,} of at most {status.page_limit:,} pages" if status.page_limit else ""
     return words | {
+        "done": done,
         "pages": f"{status.pages:,}",
-        "rate": f"{pace.pages if running else 0:,.1f}",
-        "flow": size(round(pace.bytes if running else 0)),
+        "rate": f"{pace.pages if running else 0:,.1f}/s",
+        "flow": f"{size(round(pace.bytes if running else 0))}/s",
         "bytes": size(status.bytes),
         "pending": f"{status.pending:,}",
         "left_behind": f"{status.left_behind:,}",
@@ -146,8 +148,21 @@ def now(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge], bar: 
     return (
         f'<h1>Now <span class="state {state}" data-value="state">{state}</span></h1>'
         f'<p data-value="headline" aria-live="polite">{text(words["headline"])}</p>'
-        f'{bar}<div class="numbers">{cells}</div>'
+        f'{bar}{_progress(standing)}<div class="numbers">{cells}</div>'
         f'<div data-part="/part/now">{now_part(standing, whole, hour)}</div>'
+    )
+
+
+def _progress(standing: Standing) -> str:
+    """How far it is on the way to its limit of pages."""
+    status = standing.status
+    if status is None or not status.page_limit:
+        return ""
+    words = shown(standing, Lately())["done"]
+    return (
+        f'<div class="done"><label for="done" data-value="done">{words}</label>'
+        f'<progress id="done" max="{status.page_limit}" value="{min(status.pages, status.page_limit)}">'
+        "</progress></div>"
     )
 
 
@@ -226,12 +241,12 @@ def _ahead(standing: Standing) -> str:
         [
             ("u", f'<a href="/sites?q={quote(row.host, safe="")}">{text(row.host or "files")}</a>'),
             ("n", f"{row.queued:,}"),
-            ("n", f"{row.wait:,.1f} s" if row.wait else ""),
+            ("n", f"in {row.wait:,.1f} s" if row.wait else "now" if row.why == "ready" else "–"),
             ("w", text(row.why)),
         ]
         for row in standing.status.ahead
     ]
-    return "<h2>What comes next</h2>" + table(("Host", "#URLs pending", "#May be asked in", "Why"), rows)
+    return "<h2>What comes next</h2>" + table(("Host", "#URLs pending", "#May be asked", "Why"), rows)
 
 
 def _memory(standing: Standing) -> str:

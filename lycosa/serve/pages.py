@@ -43,6 +43,8 @@ MENU = (
     ("/control", "Control"),
 )
 _LINKS = 50
+_AT_ONCE = 2_000
+"""Milliseconds: what happened within them is no picture."""
 _STRETCHES = 200
 """Points that a curve has at most."""
 _HEADS = {
@@ -68,7 +70,9 @@ def frame(title: str, body: str, *, here: str, crawl: str) -> str:
         '<meta name="robots" content="noindex">'
         f"<title>{text(title)} · lycosa</title>"
         '<link rel="stylesheet" href="/static/style.css"><link rel="icon" href="data:,">'
-        '<script src="/static/page.js" defer></script></head><body>'
+        '<script src="/static/page.js" defer></script>'
+        + ('<noscript><meta http-equiv="refresh" content="2"></noscript>' if " data-waits" in body else "")
+        + "</head><body>"
         f'<a class="skip" href="#content">To the content</a>'
         f'<div class="top"><b>lycosa</b><nav aria-label="Pages">{menu}</nav>'
         f'<span class="crawl">{text(short(crawl, 60))}</span></div>'
@@ -114,10 +118,14 @@ def sites(
     last = max((count - 1) // PER_PAGE, 0)
     steps = [
         f'<a href="{text(address(page=page - 1))}" rel="prev">← before</a>' if page > 0 else "",
-        f"{min(page * PER_PAGE + 1, count):,} to {min((page + 1) * PER_PAGE, count):,} of {plural(count, 'site')}",
+        f"{page * PER_PAGE + 1:,} to {page * PER_PAGE + len(rows):,} of {plural(count, 'site')}"
+        if rows
+        else "",
         f'<a href="{text(address(page=page + 1))}" rel="next">after →</a>' if page < last else "",
     ]
-    note = '<p class="soft">The log is still being read: numbers grow.</p>' if behind else ""
+    note = '<p class="soft" data-waits>The log is still being read: numbers grow.</p>' if behind else ""
+    if not rows:
+        body = f'<div class="empty">{"No site has this in its name." if search else "No sites yet."}</div>'
     return (
         "<h1>Sites</h1>"
         f'<form class="ask" action="/sites"><label for="q">Find a site</label>'
@@ -185,19 +193,18 @@ def site(found: SiteView, bar: str = "") -> str:
     counted = "".join(bars(title, rows, colour) for title, rows, colour in groups if rows)
     return (
         f"<h1>{link(row.site)}</h1>{when}{queue}"
-        f'<div class="numbers">{numbers}</div>{_over_time(found.slots)}'
-        + (f'<div class="bars">{counted}</div>' if counted else "")
-        + f"{bar}<h2>robots.txt</h2>{_hits(found.rules)}{_robots(found.robots, found.rules)}"
+        f'<div class="numbers six">{numbers}</div><div class="plots">{_over_time(found.slots)}{counted}</div>'
+        f"{bar}<h2>robots.txt</h2>{_hits(found.rules)}{_robots(found.robots, found.rules)}"
         f'<p><a href="{text(url_address(row.site + "/"))}">What happened to its first page</a></p>'
     )
 
 
 def _over_time(slots: Sequence[tuple[int, int, int]]) -> str:
     """Fetches over time, with the stretches in which there were none."""
-    if len(slots) < 2:
+    if not slots:
         return ""
     counts = {at: (fetches, errors) for at, fetches, errors in slots}
-    first, last = slots[0][0], slots[-1][0]
+    first, last = slots[0][0], slots[-1][0]  # when they begin
     width = SLOT * max(-(-(last - first) // (_STRETCHES * SLOT)), 1)
     sums: dict[int, list[int]] = {at: [0, 0] for at in range(first, last + 1, width)}
     for at, (fetches, errors) in counts.items():
@@ -205,13 +212,14 @@ def _over_time(slots: Sequence[tuple[int, int, int]]) -> str:
         row[0] += fetches
         row[1] += errors
     minutes = width // 60_000
+    # A stretch is as high from its beginning to its end.
     curves = {
-        "fetches": [float(row[0]) for row in sums.values()],
-        "errors": [float(row[1]) for row in sums.values()],
+        name: [float(row[column]) for row in sums.values() for _ in range(2)]
+        for column, name in enumerate(("fetches", "errors"))
     }
-    times = [at / 1000 for at in sums]
+    times = [edge / 1000 for at in sums for edge in (at, at + width)]
     title = f"Fetches in each stretch of {plural(minutes, 'minute')}"
-    return f'<div class="plots one">{plot(title, (times[0], times[-1]), times, curves, number)}</div>'
+    return plot(title, (times[0], times[-1]), times, curves, number)
 
 
 def _hits(rules: Sequence[tuple[str, int]]) -> str:
@@ -293,7 +301,7 @@ def explanation(found: Explanation, links: LinksView | None = None) -> str:
         parts.append(
             f'<h2>How it was found</h2><ol class="path">{steps}</ol>'
             f"<p>First {moment(iso(first.at))}, as {text(first.kind)}{nofollow}{words}, at depth {first.depth};"
-            f" {plural(found.discoveries, 'link')} to it in all.</p>"
+            f" {'at least ' if found.more_discoveries else ''}{plural(found.discoveries, 'link')} to it.</p>"
         )
     parts.append(
         f"<h2>May it be fetched?</h2><ul><li>Scope: {'inside' if found.inside else 'outside'},"
@@ -326,7 +334,7 @@ def _timeline(found: Explanation) -> str:
     dots += [(wait.at, 1, "s3", f"deferred: {wait.why}") for wait in found.deferrals]
     dots += [(skip.at, 2, "s5", f"skipped: {skip.why}") for skip in found.skips]
     moments = [at for at, *_ in dots] + ([first] if first else [])
-    if len(moments) < 2:
+    if len(moments) < 2 or max(moments) - min(moments) < _AT_ONCE:
         return ""
     low, high = min(moments), max(max(moments), min(moments) + 1)
 
@@ -429,14 +437,21 @@ def lab(names: Sequence[str], crawl: str) -> str:
     if not names:
         how = f"lycosa lab run NAME --crawl {crawl} --keep {crawl}/lab"
         return (
-            "<h1>Lab</h1><p>No results are kept with this crawl. <code>lycosa lab list</code> names experiments;"
-            f" <code>{text(how)}</code> runs one on the crawl's link graph and keeps its result here.</p>"
+            '<h1>Lab</h1><div class="empty"><p>No results are kept with this crawl yet. <code>lycosa lab list'
+            "</code> names experiments: other orders, caches, memory limits, tried on what this crawl has found."
+            f' This runs one and keeps its result here:</p><pre class="command">{text(how)}</pre></div>'
         )
     return (
         f"<h1>Lab</h1><p>Results of {text(', '.join(dict.fromkeys(names)))}."
         ' <a href="/lab/page">On a page of its own</a>.</p>'
         '<iframe class="report" sandbox="" src="/lab/page" title="Results"></iframe>'
     )
+
+
+def awaited(title: str, what: str, words: str) -> str:
+    """A page for what is being made; `words`: how far it is. The browser asks again by itself."""
+    told = f" {text(words[:1].upper() + words[1:])}." if words else ""
+    return f'<h1>{text(title)}</h1><div class="empty" role="status" data-waits>{text(what)}{told}</div>'
 
 
 def problem(title: str, words: str) -> str:

@@ -103,9 +103,10 @@ def search_handlers(crawl: CrawlReader, page: Callable[[str, str, str, int], Pag
             wanted = question(given)
             found, kinds = await asyncio.to_thread(searching.ask, lambda search: _page(search, wanted))
         except ConfigError as error:
-            status = 404 if isinstance(error, AbsentError) else 400
-            body = search_page.form(given, Totals(0, {}, {})) + search_page.trouble(str(error))
-            return page("Search", body, "/search", status)
+            absent = isinstance(error, AbsentError)
+            told = search_page.absent if absent else search_page.trouble
+            body = search_page.form(given, Totals(0, {}, {})) + told(str(error))
+            return page("Search", body, "/search", 404 if absent else 400)
         body = search_page.form(given, kinds)
         if found is not None:
             body += search_page.results(given, wanted.asked, found)

@@ -76,6 +76,11 @@ def trouble(words: str) -> str:
     return f'<p class="bad" role="alert">{text(words)}</p>'
 
 
+def absent(words: str) -> str:
+    """There is nothing to search yet."""
+    return f'<div class="empty" role="alert">{text(words[:1].upper() + words[1:])}.</div>'
+
+
 def results(given: Mapping[str, str], asked: Asked, answer: Answer) -> str:
     """The answer."""
     parts = [f'<p class="soft">{_summary(given, asked, answer)}</p>']

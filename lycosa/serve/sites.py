@@ -90,12 +90,14 @@ class SiteRow(msgspec.Struct, kw_only=True):
 
 
 class Sites:
-    """The sites of one crawl. Used by one thread at a time (it locks)."""
+    """The sites of one crawl. Any thread may ask; while one reads the log, others have what is there."""
 
     def __init__(self, crawl: CrawlReader, directory: Path | None) -> None:
         """`directory`: where the file may be; None: in memory."""
         self._crawl = crawl
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of the database
+        self._reading = threading.Lock()
+        self._follower: Follower | None = None
         self._database = self._open(directory)
         self._places = self._kept()
 
@@ -124,8 +126,9 @@ class Sites:
 
     def catch_up(self, most: int = 1 << 60) -> int:
         """Read what is new, at most about so many records; how many were read."""
-        with self._lock:
-            follower = Follower(self._crawl, self._places, settled=True)
+        with self._reading:
+            follower = self._follower or Follower(self._crawl, self._places, settled=True)
+            self._follower = None  # if this does not end well, the next one goes on from what is kept
             rows: dict[str, _Row] = {}
             count = held = 0
             for shard, position, record in follower.read():
@@ -137,11 +140,13 @@ class Sites:
                     rows, held = {}, 0
                     if count >= most:
                         return count
-            self._write(rows, follower.places, held)
+            if held or not self._places:
+                self._write(rows, follower.places, held)
+            self._follower = follower
             return count
 
     def _write(self, rows: dict[str, _Row], places: list[Place], count: int) -> None:
-        with self._database as database:
+        with self._lock, self._database as database:
             database.executemany(
                 "insert into site values (?,?,?,?,?,?,?,?,?,?,?) on conflict (site) do update set"
                 " pages=pages+excluded.pages, fetches=fetches+excluded.fetches, bytes=bytes+excluded.bytes,"
@@ -226,6 +231,7 @@ class Sites:
         return record if isinstance(record, Robots) else None
 
     def close(self) -> None:
+        """The end; waits for a batch that is being written, not for the log."""
         with self._lock:
             self._database.close()
 

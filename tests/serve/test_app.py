@@ -60,7 +60,7 @@ QUESTIONS = {
 }
 PATHS = (
     *("/", "/part/now", "/sites", "/site?s=http://a.test", "/url", "/url?u=http://a.test/", "/report"),
-    *("/report/page", "/archived?u=http://a.test/", "/api/status", "/api/history", "/api/sites"),
+    *("/archived?u=http://a.test/", "/api/status", "/api/history", "/api/sites"),
     *("/api/site?s=http://a.test", "/api/explain?u=a.test/", "/metrics", "/openapi.json"),
     *("/search", "/search?q=hello", "/search?q=nothing+at+all", "/search?like=http://a.test/"),
     *(

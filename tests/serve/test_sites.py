@@ -33,7 +33,7 @@ def commit(made: MadeCrawl) -> None:
 
 
 def counted(sites: Sites) -> dict[str, int]:
-    found = {}
+    found: dict[str, int] = {}
     for number in range(10):
         found |= {row.site: row.pages for row in sites.page(sort="site", up=True, number=number)}
     return found

@@ -27,6 +27,9 @@ for (const part of document.querySelectorAll("[data-part]")) {
   }, 5000);
 }
 
+// Something is being made: look again. Without scripts the page's head does it.
+if (document.querySelector("[data-waits]")) setTimeout(() => location.reload(), 1500);
+
 // Words while one writes. Without this the page only corrects what was sent.
 const words = document.getElementById("words");
 if (words) {
