@@ -7,45 +7,65 @@ of the clock on the wall; what takes less than a floor at the largest size is no
 
 The normal run tries what once froze a reader, and a few inputs of a fixed seed for every parser; the slow tests look
 longer, for other inputs each time.
+
+And nothing makes them raise: the same parsers, with values at the edge of what numbers, dates and texts can be.
 """
 
 # ruff: noqa: E501  (tables of pieces)
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import gzip
+import io
 import os
 import random
 import re
+import tempfile
 import time
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import brotli
 import pytest
 import zstandard
 
+from lycosa.archive import foreign
+from lycosa.ask.mirror import names_of
 from lycosa.content.change import content_digest
 from lycosa.content.documents import text_of
+from lycosa.content.language import language
+from lycosa.content.patterns import patterns_of, patterns_plain, words_of_url
 from lycosa.content.sketches import sketch
+from lycosa.content.variants import candidates as rules_of
+from lycosa.content.variants import form_of, parse
+from lycosa.crawl.importing import _dechunked
+from lycosa.errors import StorageError
 from lycosa.fetch import head as heads
-from lycosa.fetch.cookies import CookieJar
+from lycosa.fetch.cookies import CookieJar, HostCookies, hidden
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import find_header, find_headers
 from lycosa.fetch.robots import RobotsRules
 from lycosa.fetch.robots_directives import directives
 from lycosa.fetch.robots_policy import expiry
+from lycosa.index.query import parse as questions
 from lycosa.meters import Meters
 from lycosa.page.charset import charset_of, prescan
 from lycosa.page.css import CssParser
+from lycosa.page.forms import asks_again, filled
 from lycosa.page.html import HtmlParser, candidates, refresh_target
 from lycosa.page.plain import PlainParser
 from lycosa.page.protocol import Limits
 from lycosa.page.registry import Parsers, unpack
 from lycosa.page.sniff import declared, sniff
 from lycosa.page.xml import XmlParser, attributes
+from lycosa.refresh.hints import date_of, lifetime
+from lycosa.render.needs import has_scripts, text_length
+from lycosa.serve.guard import Asked, Guard, without_token
 from lycosa.url.canonical import canonicalise
 from lycosa.url.hrefs import HrefMemo
 from lycosa.url.parts import surt
@@ -54,6 +74,7 @@ from lycosa.url.rules import TABLE, Rules
 WORST = 2.8
 """Growth of the work when the size doubles: 2 is linear, 4 quadratic."""
 
+OFFICE = "application/vnd.openxmlformats-officedocument."
 _ALL_RULES = Rules.named(TABLE)
 
 
@@ -173,6 +194,68 @@ def _cookies(data: bytes) -> object:
     return CookieJar(data).header("a.b.h", "/a/b", True, 0.0)
 
 
+def _set_cookies(data: bytes) -> object:
+    jar = HostCookies("a.test")
+    for line in data.decode("latin-1").split("\n"):
+        jar.take(line, "/a/b", True, 0.0)
+    return jar.header("/a/b", True, 0.0), HostCookies("a.test", jar.dump()), hidden(b"Set-Cookie: " + data)
+
+
+def _form(data: bytes) -> object:
+    said = {"u": "1", "p": "2"}
+    return filled(data, "utf-8", "https://a.test/in", "", said, {"p"}), asks_again(data, "utf-8", {"p"})
+
+
+def _address(text: str) -> object:
+    """What is made of a URL beside its canonical form."""
+    url = canonicalise("http://a.test/" + text[:8000])
+    if url is None:
+        return None
+    forms = [form_of(parse(rule.text), url) for rule in rules_of(url)]
+    return forms, patterns_of(url), patterns_plain(url), words_of_url(url), names_of(url)
+
+
+def _office(data: bytes) -> object:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name in ("word/document.xml", "xl/sharedStrings.xml", "xl/worksheets/sheet1.xml"):
+            file.writestr(name, data)
+        file.writestr("docProps/core.xml", b"<dc:title>" + data)
+    return [
+        text_of(out.getvalue(), OFFICE + kind)
+        for kind in ("wordprocessingml.document", "spreadsheetml.sheet")
+    ]
+
+
+def _file(read: Callable[[Path], Iterator[object]]) -> Callable[[bytes], object]:
+    """A reader of files, which says of a damaged one that it is."""
+
+    def take(data: bytes) -> object:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            with contextlib.suppress(StorageError):
+                return sum(1 for _ in read(Path(file.name)))
+            return 0
+
+    return take
+
+
+def _guarded(data: bytes) -> object:
+    text, guard = data.decode("latin-1"), Guard("token", frozenset(["h"]))
+    headers = {"host": "h", "origin": text, "cookie": text, "authorization": text}
+    return [
+        guard.judge(Asked("GET", text, {"host": "h"})),
+        *(guard.judge(Asked("POST", "", {"host": "h", name: text})) for name in headers),
+        guard.judge(Asked("POST", "", headers)),
+        without_token(text, text),
+    ]
+
+
+def _lifetime(text: str) -> object:
+    return lifetime(text, "", ""), lifetime("", text, text), date_of(text)
+
+
 _MARKUP = [
     b"",
     b"<",
@@ -268,7 +351,54 @@ TARGETS = {
     ),
     "surt": Target(_text(lambda text: surt("http://h/" + text)), [b"", b"?"], _URLS, largest=1 << 13),
     "hrefs": Target(_hrefs, [b""], [*_URLS, b"\n", b"\n", b"\n"]),
+    "set-cookie": Target(
+        _set_cookies, [b"", b"a=b;"],
+        [b"a=b", b";", b"=", b"\n", b" ", b"Max-Age=", b"Expires=", b"Path=/", b"Domain=.", b"9", b"Set-Cookie:", b"a."],
+    ),
+    "forms": Target(
+        _form, [b"", b"<form method=post><input type=password name=p><input name=u>"],
+        [*_MARKS, *_TAGS, b"<form method=post>", b"</form>", b"<input type=password name=p>", b"<input name=u>",
+         b"<option>", b"<textarea>", b"<button name=b>", b"form=x ", b"<fieldset disabled>", b"<legend>"], largest=1 << 18,
+    ),
+    "what is made of URLs": Target(_text(_address), [b"", b"?"], _URLS, largest=1 << 13),
+    "query": Target(
+        _text(questions), [b"", b'"'],
+        [b"a", b" ", b'"', b"(", b")", b"+", b"-", b"~", b"*", b"AND ", b"OR ", b"NOT ", b"site:", b"intitle:", b"before:", b"9", b"/"],
+    ),
+    "needs scripts": Target(lambda data: (text_length(data, 1 << 30), has_scripts(data)), _MARKUP, [*_MARKS, *_TAGS]),
+    "office": Target(_office, [b"", b"<"], [*_MARKS, b"<w:p>", b"</w:p>", b"<w:br ", b"<v>", b"<f>", b"</v>", b"<dc:title>", b"&lt;"]),
+    "language": Target(_text(lambda text: language(text, text)), [b""], [b"the ", b"der ", b"a", b"\xe4\xb8\xad", b" ", b"9", b"."]),
+    "chunks": Target(
+        _dechunked, [b""], [b"1\r\na\r\n", b"\r\n", b"0", b"1", b"-", b"-6\r\n", b";", b" ", b"f", b"a\r\n", b"x"]
+    ),
+    "warc of others": Target(
+        _file(foreign.records), [b"WARC/1.0\r\n", b"WARC/1.0\r\na: b\r\n"],
+        [b"WARC/1.0\r\n", b"Content-Length: 0\r\n", b"\r\n", b" a\r\n", b"a: b\r\n", b":", b"a", b" "],
+    ),
+    "index of others": Target(
+        _file(foreign.captures), [b"", b" CDX N b a m s\n", b"{"],
+        [b" CDX N b a m s\n", b"\n", b" ", b"a", b"{", b"}", b'"url":', b'"http://a/"', b",", b"[", b"2024", b'{"url":"http://a/"}\n'],
+    ),
+    "guard": Target(
+        _guarded, [b"", b"token=", b"lycosa="],
+        [b"a", b"=", b"&", b";", b" ", b"token=", b"lycosa=", b'"', b"\\", b"%", b"/", b":", b"[", b"Bearer ", b"http://", b","],
+        largest=1 << 17,
+    ),
+    "lifetime": Target(
+        _text(_lifetime), [b"", b"Mon, 01 Jan 2024 "],
+        [b"max-age=", b",", b"9", b" ", b"Mon", b"Jan", b"+", b"-", b":", b"(", b")", b'"', b"T"], largest=1 << 17,
+    ),
 }  # fmt: skip
+
+
+EDGES = [
+    b"\xb2", b"\xc2\xb2", b"\xd9\xa3", b"\xef\xbc\x91", b"9" * 5000, b"0" * 5000 + b"65;", b"-1", b"1e999", b"nan", b"inf",
+    b"1_0", b"0x1", b"\0", b"\xff", b"\xed\xa0\x80", b"\xe2\x80\xae\xe2\x80\xa8\xef\xbb\xbf", b"9999-12-31", b"0000-00-00",
+    b"0001-01-01T00:00:00+14:00", b"9999-12-31T23:59:59-14:00", b"Thu, 01 Jan 9999 00:00:00 +9999999999",
+    b"Thu, 99 Jan 1 99:99:99", b'{"a":' * 2000, b'{"a":' * 2000 + b"1" + b"}" * 2000, b"[" * 2000, b"&#" + b"9" * 5000 + b";", b"&#xD800;",
+    b"%ED%A0%80", b"%zz", b"xn--a", b"[::1", b"a" * 70 + b".b", b"\r", b"\r\n\r\n", b"\x85", b"\x1c", b"\x0b", b"charset=utf-7",
+    b"charset=rot13", b"charset=idna", b"99999999999999999999",
+]  # fmt: skip
 
 
 def growth(target: Target, made: Made, largest: int, floor: float) -> tuple[float, int]:
@@ -357,6 +487,16 @@ def test_a_few_inputs_are_read_in_linear_time(name: str) -> None:
     for _ in range(4):
         made = drawn(TARGETS[name], chance, chance.randrange(2 * len(TARGETS[name].pieces)))
         _assert_linear(name, made, 1 << 15, 0.01)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_nothing_makes_a_reader_raise(name: str) -> None:
+    """Values at the edge of what numbers, dates, texts and JSON can be, by themselves and between its own pieces."""
+    target, chance = TARGETS[name], random.Random(f"the edge of {name}")
+    for nasty in EDGES:
+        target.read(nasty)
+        for piece in (*target.starts, *target.pieces):
+            target.read(chance.choice(target.starts) + piece + nasty + chance.choice(target.pieces))
 
 
 @pytest.mark.slow

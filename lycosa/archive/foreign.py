@@ -82,11 +82,14 @@ def _record(file: BinaryIO) -> tuple[Record, int] | None:
         raise ValueError("it does not begin with WARC/")
     fields: dict[str, str] = {}
     last = ""
+    most = size + _HEADER_LIMIT
     while True:
         line = file.readline(_HEADER_LIMIT)
         size += len(line)
         if not line:
             raise ValueError("its header has no end")
+        if size > most:
+            raise ValueError(f"its header is larger than {_HEADER_LIMIT} bytes")
         if not line.strip():
             break
         text = line.decode("utf-8", "replace").rstrip("\r\n")
@@ -110,7 +113,7 @@ def captures(path: Path) -> Iterator[Capture]:
     columns: list[str] = []
     with _opened(path) as file:
         try:
-            for line in file:
+            for line in _lines(file):
                 text = line.decode("utf-8", "replace").strip()
                 if text.startswith("CDX "):
                     columns = text.split()[1:]
@@ -122,11 +125,21 @@ def captures(path: Path) -> Iterator[Capture]:
             raise StorageError(f"{path} cannot be read to its end: {error}") from None
 
 
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file, but for those that are longer than any index has them."""
+    whole = True
+    while line := file.readline(_HEADER_LIMIT):
+        ends = line.endswith(b"\n") or len(line) < _HEADER_LIMIT
+        if whole and ends:
+            yield line
+        whole = ends
+
+
 def _json_line(text: str) -> Capture | None:
     head, _, rest = text.partition("{")
     try:
         row = msgspec.json.decode("{" + rest, type=dict[str, object])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     words = head.split()
     stamp = str(row.get("timestamp") or (words[1] if len(words) > 1 else ""))

@@ -393,7 +393,7 @@ def _time(text: str) -> int:
         return 0
     try:
         return max(0, round(parsedate_to_datetime(text).timestamp() * 1000))
-    except (ValueError, TypeError, OverflowError, OSError):
+    except (ValueError, TypeError, IndexError, OverflowError, OSError):
         return 0
 
 

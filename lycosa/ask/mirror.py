@@ -7,8 +7,10 @@
 A page is there as it is now (`lycosa.ask.versions`), if it was answered with 2xx and has a body, byte for byte as
 decoded; links in it are not changed. Where a name is a file already and is wanted as a directory, the directory
 has `.d` added; a file whose name is a directory has `.page` added. Names longer than a file system takes are cut,
-and end in a digest. Of `/` and `/index.html` the later one has `.page` added. `index.jsonl` has {"url", "file",
-"type", "at"} of each, and tells for certain which file is which page.
+and end in a digest; so is a whole path, of which the directories but for the first are left out then. Whatever
+would be written over a page of the same export (`/` and `/index.html`, or names that differ in their letters' case
+alone, which are one name to some file systems) has `.page` added. `index.jsonl` has {"url", "file", "type", "at"}
+of each, and tells for certain which file is which page.
 
 Every name stays below the directory, whatever the URL says. Files that are there are written over.
 """
@@ -16,6 +18,7 @@ Every name stays below the directory, whatever the URL says. Files that are ther
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +32,7 @@ from lycosa.url.parts import path_of, site_of
 
 INDEX = "index.jsonl"
 _LONGEST = 200
+_LONGEST_PATH = 1500
 _ABOVE = frozenset(("", ".", ".."))
 
 
@@ -38,6 +42,8 @@ def names_of(url: str) -> list[str]:
     segments = path.split("/")[1:]
     last = (segments.pop() or "index.html") + (mark + query.replace("/", "%2F"))
     place = site_of(url).partition("://")[2] or "local"
+    if len(path) + len(last) > _LONGEST_PATH:
+        return [_name(place), _name("/".join((*segments, last)))]
     return [_name(each) for each in (place, *segments, last)]
 
 
@@ -54,14 +60,14 @@ def _name(text: str) -> str:
 def write_files(crawl: CrawlReader, to: Path, told: Callable[[str, int], None]) -> int:
     """Write the bodies of a crawl's pages; how many."""
     count = 0
-    indexes: set[int] = set()
+    written: set[bytes] = set()
     with said("write", to):
         make_directory(to)
         with (to / INDEX).open("wb") as index:
             for page in SavedCrawl(crawl.directory).pages(status=range(200, 300)):
                 if page.body is None:
                     continue
-                place = _place(to, names_of(page.url), indexes)
+                place = _place(to, names_of(page.url), written)
                 place.write_bytes(page.body)
                 row = {
                     "url": page.url,
@@ -76,8 +82,8 @@ def write_files(crawl: CrawlReader, to: Path, told: Callable[[str, int], None]) 
     return count
 
 
-def _place(to: Path, names: list[str], indexes: set[int]) -> Path:
-    """A path for a file, its directories made; `indexes`: those of index.html that were written, by hash."""
+def _place(to: Path, names: list[str], written: set[bytes]) -> Path:
+    """A path for a file, its directories made; `written`: digests of the paths of those before it."""
     at = to
     for name in names[:-1]:
         at = at / name
@@ -86,8 +92,12 @@ def _place(to: Path, names: list[str], indexes: set[int]) -> Path:
         if not at.is_dir():
             at.mkdir()
     at = at / names[-1]
-    while at.is_dir() or hash(at) in indexes:
+    while at.is_dir() or _digest(at) in written:
         at = at.with_name(at.name + ".page")
-    if names[-1].startswith("index.html"):
-        indexes.add(hash(at))
+    written.add(_digest(at))
     return at
+
+
+def _digest(path: Path) -> bytes:
+    """Of a path; one whatever its letters' case, since some file systems see none."""
+    return hashlib.blake2b(os.fsencode(str(path).casefold()), digest_size=12).digest()

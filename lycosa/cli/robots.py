@@ -113,7 +113,7 @@ def _answer_lines(source: Iterable[bytes]) -> int:
             continue
         try:
             question = decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             _say({"error": f"line {number}: {error}"})
             code = 2
             continue

@@ -387,7 +387,7 @@ class Control:
     def _read(self, key: str, value: bytes, kind: type[S]) -> S:
         try:
             return msgspec.json.decode(value, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._foreign.note(f"the key {key}", f"is damaged, or of a newer version of lycosa ({error})")
             raise Damaged(
                 f"the key {key} of crawl {self._engine.crawl} is damaged, or of a newer version of lycosa: {error}"

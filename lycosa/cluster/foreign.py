@@ -20,7 +20,7 @@ def decoded(data: bytes, kind: type[R]) -> R | None:
     """What bytes of JSON say; None if they are no such thing."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

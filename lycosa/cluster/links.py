@@ -99,7 +99,7 @@ def decode(data: bytes) -> Framed | None:
             return None  # the limit below does not hold for a frame that says its size
         plain = zstandard.ZstdDecompressor().decompress(data[4:], max_output_size=_LARGEST)
         message = msgspec.msgpack.decode(plain, type=Framed)
-    except (zstandard.ZstdError, msgspec.MsgspecError):
+    except (zstandard.ZstdError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     frame = message.frame
     if not frame.sound or (isinstance(frame, LinksFrame) and frame.start > frame.end):

@@ -7,6 +7,7 @@ Pages with more keep their text; the rest of it counts as one block.
 from __future__ import annotations
 
 import html
+import re
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from lycosa.content.block_kernels import COLUMNS, END, ROW, START
 MOST: Final = 200_000
 BODY: Final = 10 << 20
 """Bytes of a page that are read."""
+_LONG_NUMBER = re.compile(r"&#([0-9]{30,}+)")
 
 
 def decode(data: bytes, charset: str) -> str:
@@ -80,4 +82,13 @@ class Blocks:
 def decoded(data: bytes) -> str:
     """Text with its character references replaced."""
     text = data.decode("utf-8", "replace")
-    return html.unescape(text) if "&" in text else text
+    return unescaped(text) if "&" in text else text
+
+
+def unescaped(text: str) -> str:
+    """Text with its character references replaced: `html.unescape`, which raises at numbers of 4,300 digits."""
+    return html.unescape(_LONG_NUMBER.sub(_shortened, text))
+
+
+def _shortened(found: re.Match[str]) -> str:
+    return "&#0" + found[1].lstrip("0")[:8]  # eight digits are no character, as more are none

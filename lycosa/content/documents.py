@@ -31,7 +31,7 @@ from typing import Final
 
 import msgspec
 
-from lycosa.content.blocks import decode
+from lycosa.content.blocks import decode, unescaped
 from lycosa.content.main_text import MainText, clean, main_text
 
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -55,6 +55,8 @@ _OFFICE = {
     f"{_OPEN_DOCUMENT}presentation": _TEXT,
     f"{_OPEN_DOCUMENT}spreadsheet": _TEXT,
 }
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""What Office files are packed by; of others `zipfile` unpacks without a limit."""
 _CHILD = Path(__file__).with_name("pdf_child.py")
 _TITLE = re.compile(r"<dc:title\b[^<>]*+>([^<]*+)</dc:title>")
 _NUMBER_CELL = re.compile(r"<v>[^<]*+</v>|<f\b[^<>]*+>[^<]*+</f>")
@@ -131,7 +133,7 @@ def _xml(text: str) -> MainText:
         return main_text(text)
     text = _escaped(text)
     # Feeds hold escaped markup: what is a tag after unescaping is no text either.
-    return _plain("", _TAG.sub("\n", html.unescape(_TAG.sub("\n", text))).replace("\n\n", "\n"))
+    return _plain("", _TAG.sub("\n", unescaped(_TAG.sub("\n", text))).replace("\n\n", "\n"))
 
 
 def _escaped(text: str) -> str:
@@ -175,6 +177,8 @@ def _office(body: bytes, media: str, limits: Limits) -> MainText:
             names = sorted(filter(wanted.fullmatch, packed.namelist()), key=_order)
             for name in ("docProps/core.xml", "meta.xml", *dict.fromkeys(names)):
                 try:
+                    if packed.getinfo(name).compress_type not in _PACKINGS:
+                        continue
                     with packed.open(name) as member:
                         data = member.read(left)
                 except KeyError:
@@ -183,11 +187,11 @@ def _office(body: bytes, media: str, limits: Limits) -> MainText:
                 text = data.decode("utf-8", "replace")
                 if name in ("docProps/core.xml", "meta.xml"):
                     found = _TITLE.search(text)
-                    title = title or (html.unescape(found[1]) if found else "")
+                    title = title or (unescaped(found[1]) if found else "")
                     continue
                 if "worksheets" in name:
                     text = _NUMBER_CELL.sub("", text)  # numbers, and numbers of shared strings
-                text = html.unescape(_TAG.sub("", _TAB.sub(" ", line.sub("\n\n", text))))
+                text = unescaped(_TAG.sub("", _TAB.sub(" ", line.sub("\n\n", text))))
                 parts.append(text[: limits.text])
                 if left <= 0:
                     break

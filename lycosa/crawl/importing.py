@@ -80,6 +80,7 @@ _COMMIT = 500
 """Pages between commits."""
 _SEEDS = 1000
 _STATUS = re.compile(rb"HTTP/(\d(?:\.\d)?) +(\d{3})")
+_HEX = re.compile(rb"[0-9A-Fa-f]{1,16}")
 _CHUNKED = re.compile(rb"^transfer-encoding[ \t]*:[^\r\n]*\r?\n", re.I | re.M)
 _MEMO = 65_536
 _DAY = 86_400_000
@@ -282,23 +283,23 @@ class Importer:
         response = None if record.kind == "revisit" else _response(record, url, self._limit)
         if response is None:
             if before is Before.NEVER:
-                self._know(url, record.at, 200, "")
+                self._know(url, self._at(record.at), 200, "")
             return
         waiting = Waiting(url, self._keyer.key(url), before=before)
-        crop = await self._harvester.harvest(waiting, response, record.at or milliseconds(self._clock))
+        crop = await self._harvester.harvest(waiting, response, self._at(record.at))
         self.done.pages += 1
         self._append(self._log_of(url), crop.record)
 
     def _capture(self, row: Capture) -> None:
         found = self._wanted(row.url)
         if found is not None and found[1] is Before.NEVER:
-            self._know(found[0], row.at, row.status or 200, row.type)
+            self._know(found[0], self._at(row.at), row.status or 200, row.type)
 
     def _know(self, url: str, at: int, status: int, media: str) -> None:
         """A page of which nothing more is known."""
         self.done.known += 1
         record = Fetched(
-            at=at or milliseconds(self._clock),
+            at=at,
             url=url,
             depth=0,
             hops=0,
@@ -314,6 +315,11 @@ class Importer:
             links=NO_LINKS,
         )
         self._append(self._log_of(url), record)
+
+    def _at(self, said: int) -> int:
+        """When a page was fetched: as the file says it, if that has been."""
+        now = milliseconds(self._clock)
+        return said if 0 < said <= now else now
 
     def _log_of(self, url: str) -> Log:
         return self._logs[self._split.shard_of(host_of(url))]
@@ -373,10 +379,9 @@ def _dechunked(body: bytes) -> bytes:
     while True:
         end = body.find(b"\r\n", at)
         size = body[at:end].partition(b";")[0].strip() if 0 <= end < at + 100 else b""
-        try:
-            length = int(size, 16)
-        except ValueError:
+        if not _HEX.fullmatch(size):
             return b"".join(parts) if parts else body
+        length = int(size, 16)
         if length == 0:
             return b"".join(parts)
         parts.append(body[end + 2 : end + 2 + length])

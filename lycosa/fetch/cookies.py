@@ -177,7 +177,7 @@ def hidden(head: bytes) -> bytes:
 def _expiry(given: dict[str, str], now: float) -> float:
     """When a cookie ends; 0: with the session."""
     age = given.get("max-age", "")
-    if age.removeprefix("-").isdigit():
+    if age.isascii() and age.removeprefix("-").isdigit():
         seconds = float(age[:12])
         return now + min(seconds, _FOREVER) if seconds > 0 else 1.0
     if "expires" in given:

@@ -31,6 +31,7 @@ All of it is in memory and bounded: a crawl that starts again learns anew what h
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import IntEnum
@@ -46,6 +47,7 @@ FADE = 400.0
 MOST_RATIO = 50.0
 MOST_SITES, MOST_PAGES = 10_000, 200_000
 _LONGEST_LIFETIME = 365 * 86_400.0
+_DIGITS = re.compile(r"[0-9]{1,11}")
 _SURE = 1.5
 """A hint is worth acting upon if it makes a change so many times as likely."""
 
@@ -232,9 +234,9 @@ def lifetime(cache_control: str, expires: str, date: str) -> float:
             return 0.0
         if name == "max-age":
             value = value.strip('" ')
-            return min(float(value), _LONGEST_LIFETIME) if value.isdigit() and len(value) < 12 else 0.0
+            return min(float(value), _LONGEST_LIFETIME) if _DIGITS.fullmatch(value) else 0.0
     try:
         held = parsedate_to_datetime(expires) - parsedate_to_datetime(date)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, IndexError, OverflowError):
         return 0.0
     return min(max(held.total_seconds(), 0.0), _LONGEST_LIFETIME)

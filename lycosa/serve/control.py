@@ -236,7 +236,7 @@ def control_handlers(acting: Acting, page: MakePage, guard: Guard) -> dict[str, 
             return Json(
                 {"said": await asyncio.to_thread(acting.act, wanted.what, wanted.words)}, headers=OURS
             )
-        except (msgspec.MsgspecError, ConfigError) as error:
+        except (msgspec.MsgspecError, RecursionError, ConfigError) as error:
             return Json({"error": str(error)}, 400, headers=OURS)
 
     async def api_control(_: Request) -> Response:

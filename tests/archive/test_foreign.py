@@ -58,6 +58,23 @@ def test_a_file_that_is_cut_short_gives_what_came_before(tmp_path: Path) -> None
         list(records(tmp_path / "nowhere"))
 
 
+def test_a_header_without_measure_is_not_gathered(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc"
+    for line in (b" more\r\n", b"a: b\r\n"):
+        path.write_bytes(b"WARC/1.0\r\na: b\r\n" + line * (2 * (1 << 20) // len(line)) + b"\r\n")
+        with pytest.raises(StorageError, match="header is larger than"):
+            list(records(path))
+
+
+def test_lines_that_are_too_long_or_too_deep_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    good = b'{"url": "http://a.com/"}\n'
+    deep = b'{"url": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001 + b"\n"
+    long = b"x" * (3 << 20) + good
+    path.write_bytes(deep + long + good + b"y" * (2 << 20) + b"\n" + good.strip())
+    assert list(captures(path)) == [Capture("http://a.com/", 0, 0, "")] * 2
+
+
 def test_lines_of_indexes(tmp_path: Path) -> None:
     path = tmp_path / "index"
     path.write_bytes(

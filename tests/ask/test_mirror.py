@@ -52,3 +52,29 @@ def test_every_body_is_there(tmp_path: Path) -> None:
     assert found.keys() == table.keys() and len(set(found.values())) == len(table)
     for path, file in found.items():
         assert (to / file).read_bytes() == table[path].body
+
+
+def test_what_would_be_written_over_another_page_has_another_name(tmp_path: Path) -> None:
+    """A site chooses its names so that they meet: with those that are added here, escaped, or of another case."""
+    paths = [
+        *("/a", "/a/x", "/a.d/x", "/a.d", "/b/", "/b/index.html", "/b/index.html.page", "/b/index.html.page.page"),
+        *("/q?x=1/2", "/q?x=1%2F2", "/Read", "/read", "/f%00", "/f%2500"),
+    ]  # fmt: skip
+    table = {"/": page("home", *paths), **{path: page(path) for path in paths}}
+    with serving(pages(table)) as site:
+        lycosa.Crawl(site.url(), into=tmp_path / "crawl", **OPTIONS).run()
+    to = tmp_path / "mirror"
+    for _ in range(2):  # over itself, too
+        assert write_files(CrawlReader(tmp_path / "crawl"), to, lambda *_: None) == len(table)
+        rows = [json.loads(line) for line in (to / INDEX).read_text(encoding="utf-8").splitlines()]
+        found = {row["url"].removeprefix(site.url("")): row["file"] for row in rows}
+        assert found.keys() == table.keys() and len({file.lower() for file in found.values()}) == len(table)
+        for path, file in found.items():
+            assert (to / file).read_bytes() == table[path].body, path
+
+
+def test_a_path_that_no_file_system_takes_is_cut(tmp_path: Path) -> None:
+    first, second = (names_of(f"http://a.test/{'d/' * 4000}{n}") for n in (1, 2))
+    assert first != second and len(first) == len(second) == 2
+    tmp_path.joinpath(first[0]).mkdir()
+    tmp_path.joinpath(*first).write_bytes(b"")

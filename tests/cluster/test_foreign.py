@@ -38,6 +38,7 @@ GARBAGE = (
     b"[]",
     b"null",
     b"7",
+    b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
     b'{"at": "noon", "shard": {}, "wanted": 3, "limit": []}',
 )
 ABOUT = About(crawl="ab12", shards=2, hash_seed=7, created=1, storage="/shared", replicas=1)

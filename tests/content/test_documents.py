@@ -134,6 +134,28 @@ def test_a_zip_bomb_is_unpacked_up_to_its_limit() -> None:
     assert text_of(many, WORD, limits=Limits(members=40)) == ""
 
 
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_no_office_program_packs_by_is_not_unpacked(packing: int) -> None:
+    """400 MB of it take 500 bytes, and `zipfile` unpacks them at once; damaged, it raises what it does not say."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", packing) as file:
+        file.writestr("word/document.xml", "<w:t>" + "a" * 5000 + "</w:t>")
+    body = bytearray(out.getvalue())
+    assert text_of(bytes(body), WORD) == ""
+    body[60:80] = bytes(byte ^ 0x55 for byte in body[60:80])
+    assert text_of(bytes(body), WORD) == ""
+
+
+@pytest.mark.parametrize("zeros", [0, 5000])
+def test_a_character_reference_of_any_length_is_text(zeros: int) -> None:
+    """`html.unescape` raises at 4,300 digits."""
+    for digits, shown in (("65", "A"), ("9" * 5000, "\ufffd")):
+        text = f"<p>one &#{'0' * zeros}{digits}; two</p>"
+        for media in ("text/html", "text/xml"):
+            assert text_of(text.encode(), media) == f"one {shown} two"
+        assert text_of(packed(word__document=text), WORD) == f"one {shown} two"
+
+
 def test_xml_and_plain_text() -> None:
     feed = b"<rss><title>T</title><d>&lt;p&gt;one&lt;/p&gt;</d><d><![CDATA[<b>two</b>]]></d></rss>"
     assert text_of(feed, "application/rss+xml").split() == ["T", "one", "two"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,29 @@ def test_a_file_that_is_cut_short(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be read"):
         imported(tmp_path / "into", tmp_path / "s", warc=path)
     assert len(list(lycosa.open(tmp_path / "into").pages())) == 2, "what came before it is there"
+
+
+@pytest.mark.parametrize("size", [b"-6", b"+1", b"0x1", b"1_0", b"-"])
+def test_a_size_of_a_chunk_that_is_none(size: bytes, tmp_path: Path) -> None:
+    """`int` reads them all; of the first, the body's reader came back to where it was, for ever."""
+    path = tmp_path / "a.warc"
+    body = size + b"\r\n<p>page"
+    path.write_bytes(record("response", "http://site.test/", answer(body, b"Transfer-Encoding: chunked")))
+    assert imported(tmp_path / "into", tmp_path / "s", warc=path) == Done(pages=1)
+    (page,) = lycosa.open(tmp_path / "into").pages()
+    assert page.body == body
+
+
+def test_a_page_of_the_future_is_one_of_now(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc"
+    times = ["9999-12-31T23:59:59.9999Z", "0001-01-01T00:00:00Z", "none"]
+    path.write_bytes(
+        b"".join(
+            record("response", f"http://site.test/{n}", answer(b"<p>page"), WARC_Date=at)
+            for n, at in enumerate(times)
+        )
+    )
+    before = time.time() * 1000 - 1
+    imported(tmp_path / "into", tmp_path / "s", warc=path)
+    found = [page.at for page in lycosa.open(tmp_path / "into").pages()]
+    assert len(found) == 3 and all(before <= at <= time.time() * 1000 for at in found)

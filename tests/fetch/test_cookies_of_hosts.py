@@ -17,6 +17,8 @@ def test_where_cookies_go() -> None:
         ("gone=7; Expires=Thu, 01 Jan 1970 00:00:00 GMT", "/"),
         ("no cookie", "/"),
         ("bad=\x01", "/"),
+        ("odd=8; Max-Age=\u00b2; Path=/odd", "/"),  # a digit to Python, and no number
+        ("far=9; Expires=Thu, 01 Jan 9999 00:00:00 +9999999999; Path=/odd", "/"),
     ]:
         jar.take(line, path, True, 100.0)
     assert jar.header("/", True, 100.0) == "all=1; safe=3; wide=4; late=6"

@@ -156,6 +156,8 @@ def test_a_hub_leads_to_good_pages_and_session_ids_make_none() -> None:
         ("yesterday", None),
         ("A title of 2020", None),
         ("2020-13-45", None),
+        ("9999-12-31", 253402300799.0),
+        ("\u00b2\u00b2\u00b2\u00b2-01-01", None),
         ("", None),
     ],
 )
@@ -173,6 +175,8 @@ def test_dates(text: str, seconds: float | None) -> None:
         ("", "Thu, 01 Jan 1970 01:00:00 GMT", 3600.0),
         ("", "0", 0.0),
         ("max-age=soon", "", 0.0),
+        ("max-age=\u00b2", "", 0.0),  # a digit to Python, and no number
+        ("", "Thu, 01 Jan 1970 01:00:00 +99999999999999", 0.0),
         ("max-age=99999999999", "", 365 * DAY),
     ],
 )

@@ -313,7 +313,7 @@ class JetStreamStorage:
             return None, 0
         try:
             info = msgspec.json.decode(found.data or b"", type=Info)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise StorageError(f"{name} in the object store {self._bucket} is damaged: remove it") from None
         return (None if info.deleted else info), found.seq
 

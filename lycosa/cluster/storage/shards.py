@@ -125,7 +125,7 @@ class ShardStorage:
         """A checkpoint; None if it is gone or damaged. `StorageError` if it names files that cannot be its own."""
         try:
             found = msgspec.json.decode(self._storage.get(self._name(epoch, position)), type=Checkpoint)
-        except (Missing, msgspec.MsgspecError, UnicodeDecodeError):
+        except (Missing, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         for local in found.files:
             check_name(local, self._name(epoch, position), parts=2)
