@@ -34,6 +34,7 @@ from lycosa.cli import crawl as crawl_verb
 from lycosa.cli import reaching
 from lycosa.cli.amounts import counted, duration, show_count, show_duration, show_size, size
 from lycosa.cli.streams import printable
+from lycosa.cli.usage import Parser
 from lycosa.errors import ConfigError, LocalError
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def choose(parser: argparse.ArgumentParser, args: list[str]) -> tuple[argparse.A
         parser.add_argument("action", choices=tuple(_SAID), metavar="ACTION", help="see below")
         return parser, args
     action = args[0]
-    chosen = argparse.ArgumentParser(
+    chosen = Parser(
         prog=f"lycosa cluster {action}",
         description=_SAID[action],
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -234,7 +235,7 @@ async def _create(operator: Operator, args: argparse.Namespace) -> int:
             setattr(args, name, value)
     if args.shared is None:
         raise ConfigError(
-            "say where shared storage is: --shared DIR (a directory that all agents mount), "
+            "give the shared storage: --shared DIR (a directory that all agents mount), "
             "--shared s3://BUCKET/PREFIX, or --shared nats (the servers themselves)"
         )
     seeds += args.seeds
@@ -381,7 +382,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 async def _fetch(operator: Operator, args: argparse.Namespace) -> int:
     if args.into is None:
-        raise ConfigError("say where to: --into DIR (a new directory)")
+        raise ConfigError("give a new directory: --into DIR")
     began = time.monotonic()
     found = await operator.fetch(
         args.into.absolute(), told=lambda text: print(text, file=sys.stderr, flush=True)
@@ -411,7 +412,7 @@ async def _answer(operator: Operator, args: argparse.Namespace) -> int:
     import secrets
 
     if args.index is None:
-        raise ConfigError("say which index: --index DIR, after lycosa cluster fetch and lycosa index")
+        raise ConfigError("give the index: --index DIR, after lycosa cluster fetch and lycosa index")
 
     def answered(shards: list[int]) -> None:
         print(f"answering for shard {', '.join(map(str, shards))} of {args.name}; Ctrl-C ends it", flush=True)
@@ -435,7 +436,7 @@ async def _search(operator: Operator, args: argparse.Namespace) -> int:
 
 async def _remove(operator: Operator, args: argparse.Namespace) -> int:
     if not args.yes:
-        raise ConfigError(f"this removes logs and exchange of {args.name} from the servers: say --yes")
+        raise ConfigError(f"this removes logs and exchange of {args.name} from the servers: add --yes")
     left = await operator.remove()
     print(f"{args.name} is gone from the servers; what is on shared storage ({left}) is yours to remove")
     return 0

@@ -261,9 +261,7 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
         if into is None and named is not None:
             into = args.config.parent / str(named)
     if into is None:
-        raise ConfigError(
-            "say where the crawl goes: --into DIR (a new directory, or that of a crawl to go on with)"
-        )
+        raise ConfigError("give the crawl's directory: --into DIR (a new one, or that of a crawl to resume)")
     seeds += args.seeds
     if args.seed_file is not None:
         seeds += read_seeds(args.seed_file)
@@ -279,7 +277,7 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
         before = _options_of(into) if exists else None
         for_own_site(given, [*seeds, *(before.near if before else ())], anew=given is said)
     if not seeds and not exists:
-        raise ConfigError(f"{into} has no crawl to go on with: give at least one seed")
+        raise ConfigError(f"{into} has no crawl to resume: give at least one seed")
     return given, seeds, into
 
 
@@ -521,7 +519,7 @@ def read_resolve(path: Path) -> list[str]:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"cannot read {path}: it is no text of UTF-8") from None
+        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
     overrides = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()

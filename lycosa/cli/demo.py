@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.web not in PRESETS:
         raise ConfigError(f"no preset {args.web!r}; there are {', '.join(sorted(PRESETS))}")
     if args.into is not None and args.into.exists() and (not args.into.is_dir() or any(args.into.iterdir())):
-        raise ConfigError(f"{args.into} is not empty: the demo wants a new directory")
+        raise ConfigError(f"{args.into} is not empty: the demo needs a new directory")
     kept = args.into is not None
     with nullcontext(args.into) if kept else scratch("lycosa-demo-") as into:
         print(f"1. a web of our own, made from one seed and served on loopback ({args.web})")

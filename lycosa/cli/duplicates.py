@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
     add("--follow", action="store_true", help="go on as long as the crawl runs")
-    add("--rebuild", action="store_true", help="throw away what is known and begin anew")
+    add("--rebuild", action="store_true", help="discard the clusters and start again")
     add("--most", type=int, default=10, metavar="N", help="clusters to show, the largest first (10)")
     add("--json", action="store_true", help="all clusters as JSON, one a line")
 

@@ -153,7 +153,7 @@ def _robots_lines(view: RobotsView | None) -> list[str]:
     rule = f"line {view.line}: {view.rule}" if view.line else "no rule applies"
     until = "valid until"
     if view.unreachable:
-        rule, until = "nothing may be fetched while the rules cannot be had", "asked for again after"
+        rule, until = "nothing may be fetched while robots.txt is unavailable", "asked for again after"
     return [
         f"robots     {verdict}, {rule}",
         f"           as read {_when(view.at)} ({status}{detail}), {until} {_when(view.expires)};"

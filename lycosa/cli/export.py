@@ -222,7 +222,7 @@ def _copy(crawl: CrawlReader, args: argparse.Namespace) -> int:
     if args.all_fetches or args.format is not None:
         raise ConfigError(f"{args.what} has a form of its own: leave --format and --all-fetches out")
     if args.to in (None, "-"):
-        raise ConfigError(f"say where it goes: --to {'crawl.wacz' if args.what == 'wacz' else 'DIRECTORY'}")
+        raise ConfigError(f"give a target: --to {'crawl.wacz' if args.what == 'wacz' else 'DIRECTORY'}")
     to = Path(args.to)
     with Progress("export") as told:
         if args.what == "wacz":

@@ -47,11 +47,13 @@ def run(args: argparse.Namespace) -> int:
     from lycosa.ask.reading import CrawlReader
 
     crawl = CrawlReader(args.directory)
+    if args.timeout <= 0:
+        raise ConfigError("--timeout must be above zero")
     if args.url is not None:
         return _try(args)
     if args.to is None:
         raise ConfigError(
-            "say where the rows go: --to rows.jsonl or --to rows.parquet; or try one page with --url"
+            "give a place for the rows: --to rows.jsonl or --to rows.parquet; or try one page with --url"
         )
     return _extract(crawl, args)
 
@@ -103,7 +105,7 @@ def _try(args: argparse.Namespace) -> int:
     page = SavedCrawl(args.directory).page(args.url)
     if page is None:
         raise ConfigError(
-            f"{args.url!r} is no page of the crawl: lycosa explain {args.directory} URL says why"
+            f"{args.url!r} is not a page of the crawl: lycosa explain {args.directory} URL says why"
         )
     caller = Caller(args.directory, args.function, args.timeout)
     try:

@@ -218,7 +218,9 @@ class Walk:
                 return 0 if looks_only else found
             address = found
         if decision.act is Act.DENY:
-            self._step("robots", looks_only, f"robots.txt cannot be had ({decision.detail}): not allowed")
+            self._step(
+                "robots", looks_only, f"robots.txt could not be fetched ({decision.detail}): not allowed"
+            )
             return 0 if looks_only else _REMOTE
         if decision.act is Act.ALLOW or not isinstance(answer, Response):
             self._step("robots", True, f"allowed: no robots.txt ({decision.detail})", allowed=True)

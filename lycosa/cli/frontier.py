@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from lycosa.urlfrontier.store import Store
 
     if args.delay < 0 or not 0 <= args.port < 65536:
-        raise ConfigError("--delay is at least 0, and --port is at most 65535")
+        raise ConfigError("--delay must be at least 0, and --port at most 65535")
     if not args.public and not _is_here(args.host):
         raise ConfigError(
             f"{args.host} can be reached by others, and the interface has no passwords: --public"

@@ -237,7 +237,9 @@ def _server(args: argparse.Namespace) -> tuple[Any, list[str]]:
 def _must(path: Path) -> Path:
     directory = _graph_directory(path)
     if directory is None:
-        hint = f"run `lycosa graph build {path}` first" if _is_crawl(path) else "give that of a crawl"
+        hint = (
+            f"run `lycosa graph build {path}` first" if _is_crawl(path) else "give the directory of a crawl"
+        )
         raise ConfigError(f"{path} has no link graph: {hint}")
     return directory
 
@@ -302,7 +304,7 @@ def _bv(path: Path) -> Any:
         name = name.removesuffix(ending)
     if not (path.parent / f"{name}.properties").exists():
         raise ConfigError(
-            f"{path} is no graph: neither a directory with one nor a BV graph ({name}.properties)"
+            f"{path} is not a graph: neither a directory with one nor a BV graph ({name}.properties)"
         )
     return BVGraph.open(DiskFiles(path.parent), name)
 

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from lycosa.files import DirectoryLock, DiskFiles, scratch
 
     if not (args.warc or args.cdx or args.urls):
-        raise ConfigError("say what to import: --warc FILE, --cdx FILE or --urls FILE")
+        raise ConfigError("give what to import: --warc FILE, --cdx FILE or --urls FILE")
     for path in [*(args.warc or ()), *(args.cdx or ())]:
         if not path.is_file():
             raise ConfigError(f"there is no file {path}")

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
     add("--follow", action="store_true", help="go on as long as the crawl runs")
-    add("--rebuild", action="store_true", help="throw the index away and begin anew")
+    add("--rebuild", action="store_true", help="discard the index and build it again")
     add("--language", default="en", metavar="CODE", help="of pages that do not say theirs (en)")
 
 

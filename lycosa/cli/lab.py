@@ -181,12 +181,12 @@ def run(args: argparse.Namespace) -> int:
         return lab_plan.run(args)
     if args.what == "predict":
         if args.graph is not None:
-            raise ConfigError("predict crawls what --crawl DIR or --synthetic N say")
+            raise ConfigError("predict needs a web: --crawl DIR or --synthetic N")
         return lab_predict.run(args, tell, tell.done)
     if args.what == "run":
         return lab_run.run(args, tell, tell.done)
     if args.graph is None:
-        raise ConfigError("say which graph: a BV graph, or a directory with a link graph")
+        raise ConfigError("give a graph: a BV graph, or a directory with a link graph")
     return _sydney(args)
 
 
@@ -201,7 +201,7 @@ def _sydney(args: argparse.Namespace) -> int:
         ("seed", args.seed, 0),
     ):
         if value < least:
-            raise ConfigError(f"--{name} is at least {least}")
+            raise ConfigError(f"--{name} must be at least {least}")
     if args.plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise ConfigError("plots need matplotlib: pip install 'lycosa[lab]'")
     if args.plot is not None and args.plot.is_dir():
@@ -265,7 +265,7 @@ def _subject(args: argparse.Namespace, tell: _Teller) -> Subject:
     name = _name(path)
     if not (path.parent / f"{name}.properties").exists():
         raise ConfigError(
-            f"{path} is no graph: neither a directory with one nor a BV graph ({name}.properties)"
+            f"{path} is not a graph: neither a directory with one nor a BV graph ({name}.properties)"
         )
     return from_numbers(BVGraph.open(DiskFiles(path.parent), name), args.start, args.seed, tell)
 

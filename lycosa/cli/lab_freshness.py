@@ -51,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
 
     for name in ("web", "on_sites", "days"):
         if getattr(args, name) < 1:
-            raise ConfigError(f"--{name.replace('_', '-')} is at least 1")
+            raise ConfigError(f"--{name.replace('_', '-')} must be at least 1")
     if args.warm < 0:
-        raise ConfigError("--warm is at least 0")
+        raise ConfigError("--warm must be at least 0")
     if args.plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise ConfigError("plots need matplotlib: pip install 'lycosa[lab]'")
     web = make_web(args.web, args.on_sites, args.seed)

@@ -61,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
         _print_check(crawl.name, rows, args.json)
         return 0
     if not args.pages:
-        raise ConfigError("say how many pages: --pages 10G")
+        raise ConfigError("give the number of pages: --pages 10G")
     if bool(args.agents) == (args.within is not None):
-        raise ConfigError("say one of --agents N and --within DAYS")
+        raise ConfigError("give one of --agents N and --within DAYS")
     fixed = {
         "hosts": args.hosts,
         "largest": args.largest,

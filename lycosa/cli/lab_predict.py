@@ -66,10 +66,10 @@ def wanted_of(args: argparse.Namespace, options: dict[str, Any]) -> Wanted:
     from lycosa.lab.predict import Wanted
 
     if not 0 <= args.errors < 1:
-        raise ConfigError("--errors is a share: at least 0 and below 1")
+        raise ConfigError("--errors must be at least 0 and below 1")
     for name in ("agents", "pages"):
         if getattr(args, name) < 0:
-            raise ConfigError(f"--{name} is at least 0")
+            raise ConfigError(f"--{name} must be at least 0")
     return Wanted(
         agents=args.agents or 1,
         visits=args.visits,
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
     from lycosa.lab.predict_web import from_web
 
     if (args.crawl is None) == (args.synthetic is None):
-        raise ConfigError("say what is to be crawled: --crawl DIR or --synthetic N")
+        raise ConfigError("give what is to be crawled: --crawl DIR or --synthetic N")
     options: dict[str, Any] = {}
     if args.crawl is not None:
         web, options = recorded(args.crawl, tell)

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     for name in ("seed", "agents", "shards", "pages"):
         if getattr(args, name) < 0:
-            raise ConfigError(f"--{name} is at least 0")
+            raise ConfigError(f"--{name} must be at least 0")
     numbers = Numbers(args.agents, args.shards, args.pages)
     if args.seeds:
         if args.trace:

@@ -57,7 +57,7 @@ def connection(args: argparse.Namespace) -> ConnectionOptions:
     if urls:
         given["servers"] = urls
     if not given.get("servers"):
-        raise ConfigError("say where the cluster is: --cluster nats://HOST:4222 (or $LYCOSA_CLUSTER)")
+        raise ConfigError("give the cluster's servers: --cluster nats://HOST:4222 (or $LYCOSA_CLUSTER)")
     if isinstance(given["servers"], list):
         for url in given["servers"]:
             if not str(url).startswith(("nats://", "tls://")):

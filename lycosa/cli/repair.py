@@ -34,9 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from lycosa.files import DirectoryLock, DiskFiles
 
     if not (args.directory / NAME).exists():
-        raise ConfigError(
-            f"{args.directory} holds no crawl: give the directory of one (see lycosa crawl --into)"
-        )
+        raise ConfigError(f"{args.directory} is not the directory of a crawl (see lycosa crawl --into)")
     files = DiskFiles(args.directory)
     lock = DirectoryLock(args.directory)
     try:

@@ -165,8 +165,8 @@ def _listen(host: str, port: int | None) -> socket.socket:
             listening.close()
             if port is not None:
                 raise ConfigError(
-                    f"port {port} of {host} cannot be had ({error}): give another --port"
+                    f"port {port} of {host} is not available ({error}): choose another --port"
                 ) from None
             continue
         return listening
-    raise ConfigError(f"no port of {host} from {PORT} to {PORT + _TRIES - 1} is free: give one with --port")
+    raise ConfigError(f"no port of {host} from {PORT} to {PORT + _TRIES - 1} is free: choose one with --port")

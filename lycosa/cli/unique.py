@@ -110,7 +110,7 @@ def _kept(args: argparse.Namespace) -> tuple[int, int]:
         if store_name != args.store:
             raise ConfigError(f"{args.into} was made with --store {store_name}: use the same")
     elif set(files.list("")) - {"lock", "store", "unique.part"}:
-        raise ConfigError(f"{args.into} holds other things: give an empty or a new directory")
+        raise ConfigError(f"{args.into} is not empty: give an empty or a new directory")
     for name in place.list(""):
         if name not in named:
             place.remove(name)
