@@ -11,7 +11,7 @@ from typing import Any
 
 from lycosa.cli.amounts import counted
 
-HELP = "crawl an embedded web with live progress, then report and explain"
+HELP = "crawl an embedded test web with live progress, then report and explain"
 
 # Short waits suit a web on loopback that nobody else uses; everything else is as in a real crawl.
 OPTIONS: dict[str, Any] = {
@@ -25,7 +25,9 @@ OPTIONS: dict[str, Any] = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--into", type=Path, metavar="DIR", help="keep the crawl there (else it is deleted)")
+    parser.add_argument(
+        "--into", type=Path, metavar="DIR", help="keep the crawl there (otherwise it is deleted)"
+    )
     parser.add_argument("--web", default="demo", metavar="PRESET", help="tiny or demo (demo)")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lycosa.ask.extraction import Extraction
     from lycosa.ask.reading import CrawlReader
 
-HELP = "call a function of yours on each page of a crawl, and keep its rows"
+HELP = "call your own function on each page of a crawl and store its rows"
 EPILOG = """\
 examples:
   lycosa extract crawls/example quotes.py:quotes --url https://example.org/      try it on one page
@@ -37,10 +37,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
     add("function", metavar="FILE.py:FUNCTION", help="or module:function")
     add("--to", type=Path, metavar="FILE", help="rows.jsonl, or rows.parquet, which is a directory of parts")
-    add("--url", metavar="URL", help="call it on this page alone, and print the rows")
-    add("--follow", action="store_true", help="go on as long as the crawl runs")
-    add("--timeout", type=duration, default=30.0, metavar="TIME", help="for one page (30s)")
-    add("--anew", action="store_true", help="begin again, and replace what is there")
+    add("--url", metavar="URL", help="call the function on this page only, and print the rows")
+    add("--follow", action="store_true", help="continue as long as the crawl runs")
+    add("--timeout", type=duration, default=30.0, metavar="TIME", help="time limit per page (30s)")
+    add("--anew", action="store_true", help="start again, and replace the existing rows")
 
 
 def run(args: argparse.Namespace) -> int:

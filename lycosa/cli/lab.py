@@ -38,7 +38,7 @@ from lycosa.files import DiskFiles, scratch
 if TYPE_CHECKING:
     from lycosa.lab.experiments.sydney import Row, Rule, Subject, Trace
 
-HELP = "experiments: the papers' tables and figures run again; policies for coming back; a cluster in trouble"
+HELP = "run experiments: the papers' tables and figures, predictions, plans, simulated clusters"
 EPILOG = """\
 examples:
   lycosa lab list                                  the papers' experiments
@@ -105,16 +105,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="pages less deep than this are sampled (the median depth)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn by chance (0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random choices (0)")
     parser.add_argument(
-        "--repeat", type=int, default=1, metavar="N", help="crawl N times, each with samples of its own (1)"
+        "--repeat", type=int, default=1, metavar="N", help="crawl N times with different samples (1)"
     )
     parser.add_argument(
         "--through",
         action="store_true",
-        help="also crawl through a real shard, and compare: minutes, not seconds",
+        help="also crawl with a real shard, and compare; takes minutes",
     )
-    parser.add_argument("--json", action="store_true", help="JSON, one object a line")
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
     lab_simulate.add_options(parser)
     lab_freshness.add_options(parser)
     lab_partition.add_options(parser)

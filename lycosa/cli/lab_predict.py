@@ -44,20 +44,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--wait", type=float, metavar="SECONDS", help="between visits of a host (the crawl's, or 1)"
     )
+    group.add_argument("--pages-per-visit", type=int, metavar="N", help="pages per visit (the crawl's, or 8)")
+    group.add_argument("--order", metavar="ORDER", help="order of the frontier (the crawl's, or depth)")
     group.add_argument(
-        "--pages-per-visit", type=int, metavar="N", help="pages of a visit (the crawl's, or 8)"
+        "--link",
+        type=amounts.size,
+        default=0,
+        metavar="BYTES",
+        help="bytes per second of all agents together (no limit)",
     )
-    group.add_argument("--order", metavar="ORDER", help="of the frontier (the crawl's, or depth)")
     group.add_argument(
-        "--link", type=amounts.size, default=0, metavar="BYTES", help="a second, of all agents (no limit)"
+        "--errors", type=float, default=0.0, metavar="SHARE", help="share of requests that fail (0)"
     )
-    group.add_argument("--errors", type=float, default=0.0, metavar="SHARE", help="of requests that fail (0)")
     group.add_argument(
         "--cost",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="predict, plan: another cost than measured",
+        help="predict, plan: use this cost instead of the measured one",
     )
 
 

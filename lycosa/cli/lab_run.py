@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--crawl", type=Path, metavar="DIR", help="a crawl to run on, after lycosa graph build"
     )
-    group.add_argument("--synthetic", type=_count, metavar="N", help="a web of N pages, drawn (1M)")
+    group.add_argument("--synthetic", type=_count, metavar="N", help="a random web of N pages (1M)")
     group.add_argument(
         "--policy",
         metavar="FILE.py:NAME",

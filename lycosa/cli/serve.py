@@ -140,6 +140,16 @@ def _token(path: Path | None) -> str:
 
     if path is None:
         return new_token()
+    try:
+        return _kept_token(path)
+    except OSError as error:
+        raise ConfigError(f"cannot use the token file {path}: {error.strerror}") from None
+
+
+def _kept_token(path: Path) -> str:
+    """The token in the file, which is made if it is missing."""
+    from lycosa.serve.guard import new_token
+
     if path.exists():
         token = path.read_text(encoding="utf-8", errors="replace").strip()
         if len(token) < 16 or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():

@@ -20,7 +20,7 @@ from lycosa.errors import ConfigError
 from lycosa.page.charset import charset_of
 from lycosa.page.sniff import declared, is_xml, sniff
 
-HELP = "print the main text of a file, or of a page of a crawl"
+HELP = "print the main text of a file or of a page of a crawl"
 EPILOG = """\
 examples:
   lycosa text page.html

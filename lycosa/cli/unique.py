@@ -44,7 +44,7 @@ from lycosa.seen.stores import NAMES, open_store
 from lycosa.url.canonical import canonicalise
 from lycosa.url.key import Keyer
 
-HELP = "write the URLs that were not met before; the uniqueness store as a filter"
+HELP = "write the lines that were not seen before (the uniqueness store as a filter)"
 EPILOG = """\
 examples:
   lycosa unique urls.txt more.txt.gz > new.txt

@@ -84,6 +84,8 @@ def test_mistakes_are_one_line_each(made: MadeCrawl, tmp_path: Path) -> None:
     short = tmp_path / "short"
     short.write_text("abc")
     assert "holds no token" in refused(where, "--token-file", str(short))
+    for place in (tmp_path / "nowhere" / "token", tmp_path):
+        assert "cannot use the token file" in refused(where, "--token-file", str(place))
     assert dispatch(["serve", str(tmp_path / "nothing")]) == 2
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import lycosa
+from lycosa.cli.main import main
 from lycosa.clock import SystemClock
 from lycosa.crawl.importing import Done, Importer
 from lycosa.errors import StorageError
@@ -135,3 +136,10 @@ def test_a_file_that_is_cut_short(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be read"):
         imported(tmp_path / "into", tmp_path / "s", warc=path)
     assert len(list(lycosa.open(tmp_path / "into").pages())) == 2, "what came before it is there"
+
+
+def test_a_file_of_another_kind_gives_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("hello\n")
+    assert main(["import", str(tmp_path / "into"), "--cdx", str(path)]) == 1
+    assert capsys.readouterr().err == f"nothing to import was found in {path}\n"
