@@ -306,6 +306,8 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         path = directory / "lock"
+        if directory.exists() and not directory.is_dir():
+            raise ConfigError(f"{directory} is not a directory: choose another one")
         with said("lock", path):
             make_directory(directory)
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -23,9 +23,18 @@ def read(kind: type[T], given: dict[str, Any], where: str = "") -> T:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        text = str(error)
-        prefix = f"{where}: " if where else ""
-        raise ConfigError(f"{prefix}{text.replace('$.', '')}") from None
+        raise ConfigError(_plain(str(error), where)) from None
+
+
+def _plain(text: str, where: str) -> str:
+    """msgspec's message with the option in front: `limits.pages: expected int, got str`."""
+    what, found, place = text.rpartition(" - at `")
+    if not found:
+        what, place = text, ""
+    path = ".".join(part for part in (where, place.rstrip("`").removeprefix("$").lstrip(".")) if part)
+    if what.startswith("Expected "):
+        what = "e" + what[1:].replace("`", "")
+    return f"{path}: {what}" if path else what
 
 
 def _check_names(kind: type[msgspec.Struct], given: dict[str, Any], where: str) -> None:

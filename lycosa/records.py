@@ -282,7 +282,7 @@ class RobotsState(StrEnum):
 
     READ = "read"  # its rules hold
     NONE = "none"  # there is none: everything is allowed
-    UNREACHABLE = "unreachable"  # it could not be had: nothing may be fetched
+    UNREACHABLE = "unreachable"  # it could not be fetched: nothing may be fetched
 
 
 class Robots(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="R"):

@@ -43,7 +43,7 @@ def test_a_good_page(tmp_path: Path) -> None:
         ("```python\ndef f(:\n```", "not Python"),
         ("```console\n$ lycosa crwal x\n```", "no verb 'crwal'"),
         ("```console\n$ echo x | lycosa crawl --nonsense \\\n  --into x\n```", "--nonsense"),
-        ("```console\n$ lycosa status\n```", "required: DIR"),
+        ("```console\n$ lycosa status\n```", "missing: DIR"),
         ("```\nopen", "not closed"),
         ("see /home/me/x", "some machine"),
     ],

@@ -182,7 +182,7 @@ def test_rooms_and_the_modules_below_them() -> None:
     said = re.search(r"Below the rooms are small modules .*? may use: (.*?)\.", prose(ARCHITECTURE))
     assert said is not None
     assert set(code(said[1])) == {path.stem for path in (ROOT / "lycosa").glob("*.py")} - {"__init__"} | BELOW
-    shape = re.search(r"^lycosa/ +one package a question: (.*)$", page("README.md"), re.M)
+    shape = re.search(r"^lycosa/ +one package per question: (.*)$", page("README.md"), re.M)
     assert shape is not None
     assert set(shape[1].split()) == rooms()
 
@@ -286,7 +286,7 @@ def test_seams_and_their_implementations(seam: str) -> None:
 
 
 def test_verbs_that_the_pages_name_exist() -> None:
-    answers = re.search(r"- \*\*Answers\*\*: (.*?)\. - ", prose("README.md"))
+    answers = re.search(r"- \*\*Inspection\*\*: (.*?)\. - ", prose("README.md"))
     assert answers is not None
     named = set(code(answers[1]))
     for name in ("README.md", ARCHITECTURE, "docs/guide.md", "docs/operating.md"):
@@ -295,7 +295,7 @@ def test_verbs_that_the_pages_name_exist() -> None:
 
 
 def test_the_number_on_the_first_screen_was_measured() -> None:
-    said = re.search(r"([\d.]+) times as many pages a second", prose("README.md"))
+    said = re.search(r"([\d.]+) times as many pages per second", prose("README.md"))
     measured = re.search(r"\| pages/s, lycosa : scrapy \| ([\d.]+) ", page("docs/benchmarks/crawl.md"))
     assert said is not None
     assert measured is not None
@@ -303,7 +303,7 @@ def test_the_number_on_the_first_screen_was_measured() -> None:
 
 
 def test_the_readme_counts_the_kills() -> None:
-    said = re.search(r"killed (a dozen|\d+) times with SIGKILL", prose("README.md"))
+    said = re.search(r"kill a crawl (a dozen|\d+) times with SIGKILL", prose("README.md"))
     assert said is not None
     assert int(WORDS.get(said[1], said[1])) == test_kill.KILLS
 

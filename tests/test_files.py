@@ -279,7 +279,7 @@ def test_the_lock_goes_with_its_process(tmp_path: Path) -> None:
 
 def test_a_lock_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
-    with pytest.raises(StorageError, match="cannot lock"):
+    with pytest.raises(ConfigError, match="is not a directory"):
         DirectoryLock(tmp_path / "f")
 
 

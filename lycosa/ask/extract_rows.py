@@ -79,7 +79,7 @@ class JsonLines:
         size = self._files.size(self._path.name) if self._path.exists() else 0
         if size < mark:
             raise StorageError(
-                f"{self._path} has {size} bytes and {mark} were written: restore it, or begin anew with --anew"
+                f"{self._path} has {size} bytes and {mark} were written: restore it, or start again with --anew"
             )
         if size > mark:
             self._files.truncate(self._path.name, mark)

@@ -128,7 +128,7 @@ class Extraction:
         try:
             found = msgspec.json.decode(self._files.read(_PLACE), type=_State)
         except msgspec.MsgspecError as error:
-            raise StorageError(f"{path} is damaged ({error}): begin anew with --anew") from None
+            raise StorageError(f"{path} is damaged ({error}): start again with --anew") from None
         if found.crawl != self._crawl.crawl:
             raise ConfigError(
                 f"{path} is of another crawl ({found.crawl}): choose another file, or add --anew"

@@ -40,11 +40,11 @@ class CrawlReader:
     def __init__(self, directory: Path | str) -> None:
         self.directory = Path(directory)
         if not self.directory.is_dir():
-            raise ConfigError(f"{directory} is not a directory: give that of a crawl")
+            raise ConfigError(f"{directory} is not a directory: give the directory of a crawl")
         self.files: Files = DiskFiles(self.directory)
         manifest = manifests.load(self.files)
         if manifest is None:
-            raise ConfigError(f"{directory} holds no crawl: it has no {manifests.NAME}")
+            raise ConfigError(f"{directory} is not the directory of a crawl: it has no {manifests.NAME}")
         self.manifest = manifest
         self.logs = [
             LogReader(self.files.within(f"{manifests.shard_directory(number)}/log"))

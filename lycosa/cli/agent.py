@@ -15,7 +15,7 @@ from lycosa.cli import reaching
 from lycosa.cli.amounts import show_time
 from lycosa.cli.streams import stop_signals
 
-HELP = "crawl as one of a cluster's agents, until the crawl ends"
+HELP = "run one agent of a cluster's crawl until the crawl ends"
 EPILOG = """\
 examples:
   lycosa agent --cluster nats://n1:4222,nats://n2:4222,nats://n3:4222 --crawl web --work /var/lib/lycosa/web
@@ -40,20 +40,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=Path,
         metavar="DIR",
-        help="a directory of this agent's own, made if need be",
+        help="a directory for this agent alone; created if missing",
     )
     add(
         "--shared",
         default="",
         metavar="PLACE",
-        help="where shared storage is from here, if elsewhere than at creation",
+        help="place of the shared storage on this machine, if different from creation",
     )
     add(
-        "--name", metavar="TEXT", help="how the agent is called in status and archive names (the host's name)"
+        "--name",
+        metavar="TEXT",
+        help="name of the agent in status and archive names (default: the host's name)",
     )
-    add("--scorer", metavar="FILE.py:FUNCTION", help="consent to load this scorer, should the crawl name it")
-    add("--index", action="store_true", help="keep the search index of the shards held, and answer for them")
-    add("--quiet", action="store_true", help="say nothing but errors")
+    add("--scorer", metavar="FILE.py:FUNCTION", help="permit this scorer to be loaded if the crawl names it")
+    add(
+        "--index",
+        action="store_true",
+        help="maintain the search index of the agent's shards, and answer queries",
+    )
+    add("--quiet", action="store_true", help="print only errors")
     reaching.add_flags(parser)
 
 

@@ -34,12 +34,13 @@ from lycosa.cli import crawl as crawl_verb
 from lycosa.cli import reaching
 from lycosa.cli.amounts import counted, duration, show_count, show_duration, show_size, size
 from lycosa.cli.streams import printable
+from lycosa.cli.usage import Parser
 from lycosa.errors import ConfigError, LocalError
 
 if TYPE_CHECKING:
     from lycosa.cluster.operating import Operator
 
-HELP = "make, start, pause, stop, watch and list crawls of a cluster; give them seeds; fetch them"
+HELP = "create, start, pause, stop, watch, list, seed and fetch the crawls of a cluster"
 EPILOG = """\
 actions (lycosa cluster ACTION --help says what each takes):
   create NAME SEED ... --shared PLACE [options of lycosa crawl]   make the crawl; nothing is fetched yet
@@ -96,7 +97,7 @@ def choose(parser: argparse.ArgumentParser, args: list[str]) -> tuple[argparse.A
         parser.add_argument("action", choices=tuple(_SAID), metavar="ACTION", help="see below")
         return parser, args
     action = args[0]
-    chosen = argparse.ArgumentParser(
+    chosen = Parser(
         prog=f"lycosa cluster {action}",
         description=_SAID[action],
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -120,36 +121,49 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
             help="shared storage: a directory all agents mount, s3://BUCKET/PREFIX, or nats (the servers)",
         )
         own.add_argument(
-            "--replicas", type=int, choices=(1, 3, 5), help="copies that the servers keep (3; 1 server: 1)"
+            "--replicas",
+            type=int,
+            choices=(1, 3, 5),
+            help="copies kept by the servers (3; with one server 1)",
         )
         own.add_argument(
-            "--lease", type=duration, metavar="TIME", help="after which a dead agent is replaced (30s)"
+            "--lease", type=duration, metavar="TIME", help="time after which a dead agent is replaced (30s)"
         )
         own.add_argument(
-            "--log-bytes", type=size, metavar="SIZE", help="the servers keep of each shard's log (256MiB)"
+            "--log-bytes", type=size, metavar="SIZE", help="size of each shard's log on the servers (256MiB)"
         )
         own.add_argument(
-            "--exchange-bytes", type=size, metavar="SIZE", help="and of links on their way (256MiB)"
+            "--exchange-bytes",
+            type=size,
+            metavar="SIZE",
+            help="size of the links in transit per shard (256MiB)",
         )
         crawl_verb.configure(parser)
     elif action == "seed":
         add("seeds", nargs="*", metavar="URL", help="URLs (or hosts)")
         add(
-            "--seeds", dest="seed_file", metavar="FILE", help="more of them, one a line; - for standard input"
+            "--seeds",
+            dest="seed_file",
+            metavar="FILE",
+            help="file with more URLs, one per line; - for standard input",
         )
     elif action == "control":
         add("act", metavar="ACT", help="see lycosa control --help")
-        add("words", nargs="*", metavar="WORD", help="what the act takes")
-        add("--who", default="", metavar="NAME", help="goes into the log (default: user@machine)")
+        add("words", nargs="*", metavar="WORD", help="arguments of the act")
+        add("--who", default="", metavar="NAME", help="name for the log (default: user@machine)")
     elif action in ("status", "list"):
-        add("--json", action="store_true", help="one JSON document (with --watch: one a second)")
+        add("--json", action="store_true", help="print one JSON document (with --watch: one per second)")
         if action == "status":
-            add("--watch", action="store_true", help="go on showing the status until the crawl ends")
+            add("--watch", action="store_true", help="update the status until the crawl ends")
     elif action == "fetch":
         add("--into", type=Path, metavar="DIR", help="a new directory, or that of an earlier fetch")
     elif action == "answer":
         add("--index", type=Path, metavar="DIR", help="a directory of the crawl, with an index")
-        add("--replica", metavar="NAME", help="of this index, if others answer for the same shards (drawn)")
+        add(
+            "--replica",
+            metavar="NAME",
+            help="name of this index, if others answer for the same shards (default: random)",
+        )
     elif action == "search":
         add("words", nargs="+", metavar="QUERY", help="as for lycosa search")
         add(
@@ -157,13 +171,13 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
             type=duration,
             default=0.5,
             metavar="TIME",
-            help="of each question to a shard (0.5s)",
+            help="time limit for the answer of each shard (0.5s)",
         )
-        add("--count", type=int, default=10, metavar="N", help="how many results (10)")
-        add("--skip", type=int, default=0, metavar="N", help="results to pass over")
-        add("--json", action="store_true", help="one JSON object a line: the answer, then its results")
+        add("--count", type=int, default=10, metavar="N", help="number of results (10)")
+        add("--skip", type=int, default=0, metavar="N", help="number of results to skip")
+        add("--json", action="store_true", help="JSON lines: the answer, then its results")
     elif action == "remove":
-        add("--yes", action="store_true", help="really remove")
+        add("--yes", action="store_true", help="confirm the removal")
     reaching.add_flags(parser)
 
 
@@ -234,7 +248,7 @@ async def _create(operator: Operator, args: argparse.Namespace) -> int:
             setattr(args, name, value)
     if args.shared is None:
         raise ConfigError(
-            "say where shared storage is: --shared DIR (a directory that all agents mount), "
+            "give the shared storage: --shared DIR (a directory that all agents mount), "
             "--shared s3://BUCKET/PREFIX, or --shared nats (the servers themselves)"
         )
     seeds += args.seeds
@@ -381,7 +395,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 async def _fetch(operator: Operator, args: argparse.Namespace) -> int:
     if args.into is None:
-        raise ConfigError("say where to: --into DIR (a new directory)")
+        raise ConfigError("give a new directory: --into DIR")
     began = time.monotonic()
     found = await operator.fetch(
         args.into.absolute(), told=lambda text: print(text, file=sys.stderr, flush=True)
@@ -411,7 +425,7 @@ async def _answer(operator: Operator, args: argparse.Namespace) -> int:
     import secrets
 
     if args.index is None:
-        raise ConfigError("say which index: --index DIR, after lycosa cluster fetch and lycosa index")
+        raise ConfigError("give the index: --index DIR, after lycosa cluster fetch and lycosa index")
 
     def answered(shards: list[int]) -> None:
         print(f"answering for shard {', '.join(map(str, shards))} of {args.name}; Ctrl-C ends it", flush=True)
@@ -435,7 +449,7 @@ async def _search(operator: Operator, args: argparse.Namespace) -> int:
 
 async def _remove(operator: Operator, args: argparse.Namespace) -> int:
     if not args.yes:
-        raise ConfigError(f"this removes logs and exchange of {args.name} from the servers: say --yes")
+        raise ConfigError(f"this removes logs and exchange of {args.name} from the servers: add --yes")
     left = await operator.remove()
     print(f"{args.name} is gone from the servers; what is on shared storage ({left}) is yours to remove")
     return 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lycosa.cli.described import Described
 
-HELP = "print a script that completes lycosa's commands in a shell"
+HELP = "print a completion script for a shell"
 EPILOG = """\
 examples:
   lycosa completion bash > ~/.local/share/bash-completion/completions/lycosa
@@ -25,7 +25,7 @@ _SHELLS = ("bash", "zsh", "fish")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=_SHELLS, help="whose script it is")
+    parser.add_argument("shell", choices=_SHELLS, help="the shell")
 
 
 def run(args: argparse.Namespace) -> int:

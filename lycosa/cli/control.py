@@ -12,7 +12,7 @@ from pathlib import Path
 from lycosa.cli.amounts import duration
 from lycosa.cli.streams import printable
 
-HELP = "pause, continue, stop or change a crawl while it runs"
+HELP = "pause, resume, stop or change a running crawl"
 EPILOG = """\
 acts:
   pause                  no more visits begin; also after a restart
@@ -39,10 +39,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "lycosa control DIR ACT [WORD ...] [option ...]"
     parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
     parser.add_argument("act", metavar="ACT", help="see below")
-    parser.add_argument("words", nargs="*", metavar="WORD", help="what the act takes")
-    parser.add_argument("--who", default="", metavar="NAME", help="goes into the log (default: user@machine)")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="arguments of the act")
+    parser.add_argument("--who", default="", metavar="NAME", help="name for the log (default: user@machine)")
     parser.add_argument(
-        "--wait", type=duration, default=30.0, metavar="TIME", help="for an answer of the crawl (30s)"
+        "--wait",
+        type=duration,
+        default=30.0,
+        metavar="TIME",
+        help="how long to wait for the crawl's answer (30s)",
     )
 
 

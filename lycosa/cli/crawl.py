@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lycosa.ask.follower import Place
     from lycosa.cli.extract import Beside
 
-HELP = "crawl from seeds into a directory; run it again to go on"
+HELP = "crawl from seeds into a directory; run it again to resume"
 EPILOG = """\
 examples:
   lycosa crawl https://example.org/ --into crawls/example \\
@@ -50,33 +50,38 @@ _FEW = 3
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "lycosa crawl SEED ... --into DIR [option ...]"  # a mistake must not print forty options
     add = parser.add_argument
-    add("seeds", nargs="*", metavar="SEED", help="URLs (or hosts) to begin with")
-    add("--into", type=Path, metavar="DIR", help="the crawl's directory, made if need be")
+    add("seeds", nargs="*", metavar="SEED", help="URLs or hosts to start from")
+    add("--into", type=Path, metavar="DIR", help="the crawl's directory; created if missing")
     add("--config", type=Path, metavar="FILE", help="a crawl.toml with seeds and options")
-    add("--seeds", dest="seed_file", metavar="FILE", help="more seeds, one a line; - for standard input")
+    add(
+        "--seeds",
+        dest="seed_file",
+        metavar="FILE",
+        help="file with more seeds, one per line; - for standard input",
+    )
 
     who = parser.add_argument_group("who asks")
-    who.add_argument("--user-agent", metavar="TEXT", help="with a contact: a URL or an address")
-    who.add_argument("--private", action="store_true", help="a web of your own: no contact is demanded")
+    who.add_argument("--user-agent", metavar="TEXT", help="must name a contact: a URL or a mail address")
+    who.add_argument("--private", action="store_true", help="a web of your own: no contact is required")
     who.add_argument("--header", action="append", metavar="'NAME: VALUE'", help="sent to every site")
     who.add_argument("--cookie", action="append", metavar="NAME=VALUE", help="sent to every site")
-    who.add_argument("--cookie-file", metavar="FILE", help="cookies by domain, in Netscape's format")
+    who.add_argument("--cookie-file", metavar="FILE", help="cookies per domain, in Netscape format")
     who.add_argument(
         "--auth",
         action="append",
         metavar="HOST[:PORT]=USER:PASSWORD",
-        help="HTTP Basic, over https only; http://HOST=... for plain http",
+        help="HTTP Basic credentials, sent over https only; http://HOST=... for plain http",
     )
     who.add_argument(
         "--proxy",
         action="append",
         metavar="URL",
-        help="http://, https:// or socks5h://; of several each host has its own",
+        help="http://, https:// or socks5h://; several form a pool, with one proxy per host",
     )
 
     what = parser.add_argument_group("what is fetched")
     what.add_argument(
-        "--scope", choices=("host", "site", "domain", "any"), help="relative to the seeds (host)"
+        "--scope", choices=("host", "site", "domain", "any"), help="how far to go from the seeds (host)"
     )
     for name, about in (
         ("include-host", "also crawl this host"),
@@ -89,26 +94,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("exclude", "never URLs that match this regular expression"),
     ):
         what.add_argument(f"--{name}", action="append", metavar="TEXT", help=about)
-    what.add_argument("--blocklist", action="append", type=Path, metavar="FILE", help="hosts never to ask")
-    what.add_argument("--max-depth", type=int, metavar="N", help="links from a seed")
+    what.add_argument(
+        "--blocklist",
+        action="append",
+        type=Path,
+        metavar="FILE",
+        help="file of hosts that are never contacted",
+    )
+    what.add_argument("--max-depth", type=int, metavar="N", help="maximum number of links from a seed")
     what.add_argument("--max-pages-per-site", type=int, metavar="N")
-    what.add_argument("--requisites", action="store_true", help="also images, scripts and styles")
-    what.add_argument("--no-sitemaps", action="store_true", help="do not follow sitemaps of robots files")
+    what.add_argument("--requisites", action="store_true", help="also fetch images, scripts and styles")
+    what.add_argument("--no-sitemaps", action="store_true", help="do not follow sitemaps named in robots.txt")
     what.add_argument(
         "--traps",
         choices=("on", "off"),
-        help="quarantine patterns of URLs that keep giving nothing new (off)",
+        help="quarantine URL patterns that produce nothing new (off)",
     )
     what.add_argument(
         "--release",
         action="append",
         metavar="PATTERN",
-        help="never quarantine it, and fetch what was skipped for it; as lycosa report writes it",
+        help="exempt a pattern, as shown by lycosa report, from quarantine, and fetch its skipped URLs",
     )
     what.add_argument(
         "--url-rules",
         choices=("apply", "propose"),
-        help="learn which URLs lead to the same page and skip them, or leave it to lycosa duplicates (propose)",
+        help="apply: learn which URLs lead to the same page and skip them; propose: leave it to lycosa"
+        " duplicates (propose)",
     )
     what.add_argument(
         "--render",
@@ -116,35 +128,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="pages that Chromium renders: auto (those that are empty without scripts), always, never, or a"
         " regular expression (never)",
     )
-    what.add_argument("--browser", metavar="PATH", help="the Chromium to render with (the system's)")
-    what.add_argument("--rules", metavar="A,B", help="further URL rules, by name (see lycosa url --help)")
+    what.add_argument(
+        "--browser", metavar="PATH", help="path of the Chromium to render with (default: the system's)"
+    )
+    what.add_argument("--rules", metavar="A,B", help="additional URL rules, by name (see lycosa url --help)")
 
     what.add_argument(
         "--refetch",
         action="append",
         metavar="failed|URL|PATTERN",
-        help="fetch once more what failed, this URL, or what matches a regular expression",
+        help="fetch again what failed, this URL, or what matches a regular expression",
     )
 
     much = parser.add_argument_group("how much")
     much.add_argument("--max-pages", type=int, metavar="N", help="end after N pages (of all runs together)")
-    much.add_argument("--max-bytes", type=size, metavar="SIZE", help="end after so many bytes, as 10GB")
+    much.add_argument("--max-bytes", type=size, metavar="SIZE", help="end after so many bytes, such as 10GB")
     much.add_argument("--max-time", type=duration, metavar="TIME", help="end this run after 30m, 2h, 7d")
     much.add_argument(
         "--continuous",
         action="store_true",
-        help="come back to pages when they may have changed; never ends by itself",
+        help="fetch pages again when they may have changed; the crawl does not end by itself",
     )
     much.add_argument(
         "--fetches",
         type=rate,
         metavar="N/d",
-        help="with --continuous: fetches a day (or N/h, N/s), old and new pages",
+        help="with --continuous: fetches per day (or N/h, N/s), known and new pages together",
     )
-    much.add_argument("--bandwidth", type=size, metavar="SIZE", help="bytes per second, as 2MB")
+    much.add_argument("--bandwidth", type=size, metavar="SIZE", help="bytes per second, such as 2MB")
     much.add_argument("--visits", type=int, metavar="N", help="hosts visited at a time (256)")
-    much.add_argument("--wait", type=duration, metavar="TIME", help="between two visits of a host (1s)")
-    much.add_argument("--pages-per-visit", type=int, metavar="N", help="over one connection (8)")
+    much.add_argument("--wait", type=duration, metavar="TIME", help="wait between two visits of a host (1s)")
+    much.add_argument("--pages-per-visit", type=int, metavar="N", help="pages over one connection (8)")
     much.add_argument(
         "--own-site",
         action="store_true",
@@ -153,7 +167,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
     order = parser.add_argument_group("in which order, in how much memory")
-    order.add_argument("--order", choices=ORDERS, help="which URLs first (depth)")
+    order.add_argument("--order", choices=ORDERS, help="which URLs are fetched first (depth)")
     order.add_argument(
         "--oracle", metavar="FILE", help="ranks for --order optimal: lines of a rank and a URL"
     )
@@ -163,53 +177,75 @@ def configure(parser: argparse.ArgumentParser) -> None:
     order.add_argument(
         "--batch", type=int, metavar="K", help="pages between two calculations of ranks (10000)"
     )
-    order.add_argument("--memory", type=size, metavar="SIZE", help="of the frontier, as 64MB (256MB)")
+    order.add_argument(
+        "--memory", type=size, metavar="SIZE", help="memory of the frontier, such as 64MB (256MB)"
+    )
     order.add_argument(
         "--sample",
         type=_sample,
         metavar="T",
-        help="new links of a page that enter at once: adaptive, inf or a number",
+        help="number of new links of a page that enter at once: adaptive, inf or a number",
     )
-    order.add_argument("--admit", choices=ADMITS, help="what becomes of the others (adaptive)")
-    order.add_argument("--host-budget", type=int, metavar="N", help="pages after which other hosts go first")
-    order.add_argument("--domain-budget", type=int, metavar="N", help="the same for a domain")
+    order.add_argument("--admit", choices=ADMITS, help="treatment of the other links (adaptive)")
+    order.add_argument(
+        "--host-budget", type=int, metavar="N", help="pages of a host after which other hosts take precedence"
+    )
+    order.add_argument("--domain-budget", type=int, metavar="N", help="the same per domain")
 
     net = parser.add_argument_group("network")
-    net.add_argument("--allow", action="append", metavar="NETWORK", help="may be asked although private")
+    net.add_argument("--allow", action="append", metavar="NETWORK", help="permit a private network")
     net.add_argument(
         "--only-network",
         action="append",
         metavar="NETWORK",
-        help="ask no address outside of it; may be repeated",
+        help="connect to no address outside of it; may be repeated",
     )
-    net.add_argument("--resolve", action="append", metavar="HOST:ADDRESS", help="instead of asking DNS")
-    net.add_argument("--resolve-file", type=Path, metavar="FILE", help="lines of: address host ...")
+    net.add_argument(
+        "--resolve", action="append", metavar="HOST:ADDRESS", help="use this address instead of DNS"
+    )
+    net.add_argument("--resolve-file", type=Path, metavar="FILE", help="file with lines of: address host ...")
     net.add_argument("--insecure", action="store_true", help="do not verify TLS certificates")
 
     more = parser.add_argument_group("more")
     more.add_argument(
         "--extract",
         metavar="FILE.py:FUNCTION",
-        help="call it on each page, in a process beside the crawl; see lycosa extract",
+        help="call this function on each page, in a separate process; see lycosa extract",
     )
     more.add_argument(
-        "--extract-to", type=Path, metavar="FILE", help="rows.jsonl or rows.parquet (DIR/extract/rows.jsonl)"
+        "--extract-to",
+        type=Path,
+        metavar="FILE",
+        help="output: rows.jsonl or rows.parquet (DIR/extract/rows.jsonl)",
     )
-    more.add_argument("--no-archive", action="store_true", help="keep no WARC files")
+    more.add_argument("--no-archive", action="store_true", help="write no WARC files")
     more.add_argument(
-        "--agents", type=int, metavar="N", help="processes that crawl (one a core, if there is work for them)"
+        "--agents",
+        type=int,
+        metavar="N",
+        help="number of crawling processes (one per core, if there is work for them)",
     )
-    more.add_argument("--shards", type=int, metavar="N", help="of a new crawl; fixed from then on (16)")
     more.add_argument(
-        "--splitter", choices=("domain", "host", "region"), help="of a new crawl: what shards it (domain)"
+        "--shards",
+        type=int,
+        metavar="N",
+        help="number of shards of a new crawl; cannot be changed later (16)",
     )
     more.add_argument(
-        "--region", action="append", metavar="NAME=SUFFIX,...", help="domains that share a part of the shards"
+        "--splitter",
+        choices=("domain", "host", "region"),
+        help="of a new crawl: the unit that is kept in one shard (domain)",
     )
-    more.add_argument("--set", action="append", metavar="OPTION=VALUE", help="any option of crawl.toml")
-    more.add_argument("--json", action="store_true", help="progress as JSON lines on standard output")
+    more.add_argument(
+        "--region",
+        action="append",
+        metavar="NAME=SUFFIX,...",
+        help="domains that share a part of the shards (--splitter region)",
+    )
+    more.add_argument("--set", action="append", metavar="OPTION=VALUE", help="set any option of crawl.toml")
+    more.add_argument("--json", action="store_true", help="print progress as JSON lines on standard output")
     more.add_argument("--serve", action="store_true", help="show the crawl in a browser while it runs")
-    more.add_argument("--quiet", action="store_true", help="no progress, only the summary")
+    more.add_argument("--quiet", action="store_true", help="print only the summary")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -261,9 +297,7 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
         if into is None and named is not None:
             into = args.config.parent / str(named)
     if into is None:
-        raise ConfigError(
-            "say where the crawl goes: --into DIR (a new directory, or that of a crawl to go on with)"
-        )
+        raise ConfigError("give the crawl's directory: --into DIR (a new one, or that of a crawl to resume)")
     seeds += args.seeds
     if args.seed_file is not None:
         seeds += read_seeds(args.seed_file)
@@ -279,7 +313,7 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
         before = _options_of(into) if exists else None
         for_own_site(given, [*seeds, *(before.near if before else ())], anew=given is said)
     if not seeds and not exists:
-        raise ConfigError(f"{into} has no crawl to go on with: give at least one seed")
+        raise ConfigError(f"{into} has no crawl to resume: give at least one seed")
     return given, seeds, into
 
 
@@ -521,7 +555,7 @@ def read_resolve(path: Path) -> list[str]:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"cannot read {path}: it is no text of UTF-8") from None
+        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
     overrides = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()

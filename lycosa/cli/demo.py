@@ -11,7 +11,7 @@ from typing import Any
 
 from lycosa.cli.amounts import counted
 
-HELP = "crawl an embedded web with live progress, then report and explain"
+HELP = "crawl an embedded test web with live progress, then report and explain"
 
 # Short waits suit a web on loopback that nobody else uses; everything else is as in a real crawl.
 OPTIONS: dict[str, Any] = {
@@ -25,7 +25,9 @@ OPTIONS: dict[str, Any] = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--into", type=Path, metavar="DIR", help="keep the crawl there (else it is deleted)")
+    parser.add_argument(
+        "--into", type=Path, metavar="DIR", help="keep the crawl there (otherwise it is deleted)"
+    )
     parser.add_argument("--web", default="demo", metavar="PRESET", help="tiny or demo (demo)")
 
 
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if args.web not in PRESETS:
         raise ConfigError(f"no preset {args.web!r}; there are {', '.join(sorted(PRESETS))}")
     if args.into is not None and args.into.exists() and (not args.into.is_dir() or any(args.into.iterdir())):
-        raise ConfigError(f"{args.into} is not empty: the demo wants a new directory")
+        raise ConfigError(f"{args.into} is not empty: the demo needs a new directory")
     kept = args.into is not None
     with nullcontext(args.into) if kept else scratch("lycosa-demo-") as into:
         print(f"1. a web of our own, made from one seed and served on loopback ({args.web})")

@@ -14,7 +14,7 @@ from lycosa.cli.streams import Progress, printable
 if TYPE_CHECKING:
     from lycosa.ask.clusters import Cluster
 
-HELP = "find pages that say nearly the same, in clusters"
+HELP = "find clusters of pages with nearly the same text"
 EPILOG = """\
 examples:
   lycosa duplicates crawls/example                   everything that was fetched since the last time
@@ -32,10 +32,10 @@ _PAUSE = 5.0
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
-    add("--follow", action="store_true", help="go on as long as the crawl runs")
-    add("--rebuild", action="store_true", help="throw away what is known and begin anew")
+    add("--follow", action="store_true", help="continue as long as the crawl runs")
+    add("--rebuild", action="store_true", help="discard the clusters and start again")
     add("--most", type=int, default=10, metavar="N", help="clusters to show, the largest first (10)")
-    add("--json", action="store_true", help="all clusters as JSON, one a line")
+    add("--json", action="store_true", help="print all clusters as JSON lines")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lycosa.ask.reading import CrawlReader
     from lycosa.records import Fetched
 
-HELP = "say why a URL was, or was not, fetched"
+HELP = "explain why a URL was or was not fetched"
 EPILOG = """\
 examples:
   lycosa explain crawls/example https://example.org/private/page
@@ -33,7 +33,7 @@ exit code: 0 the crawl knows the URL, 1 it never met it.
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
     parser.add_argument("url", metavar="URL", help="with or without its scheme")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--robots", action="store_true", help="also print the robots.txt as it was then")
 
 
@@ -153,7 +153,7 @@ def _robots_lines(view: RobotsView | None) -> list[str]:
     rule = f"line {view.line}: {view.rule}" if view.line else "no rule applies"
     until = "valid until"
     if view.unreachable:
-        rule, until = "nothing may be fetched while the rules cannot be had", "asked for again after"
+        rule, until = "nothing may be fetched while robots.txt is unavailable", "asked for again after"
     return [
         f"robots     {verdict}, {rule}",
         f"           as read {_when(view.at)} ({status}{detail}), {until} {_when(view.expires)};"

@@ -60,12 +60,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
     add("what", choices=("pages", "links", "cdxj", "wacz", "files"), help="what to export")
-    add("--format", choices=("jsonl", "csv", "parquet"), help="by the name of the file, or else jsonl")
-    add("--to", metavar="FILE", help="instead of standard output")
-    add("--text", action="store_true", help="pages: with their main text, from the archive")
-    add("--body", action="store_true", help="pages: with their decoded bodies, from the archive")
+    add(
+        "--format",
+        choices=("jsonl", "csv", "parquet"),
+        help="default: by the name of the file, otherwise jsonl",
+    )
+    add("--to", metavar="FILE", help="output file (default: standard output)")
+    add("--text", action="store_true", help="pages: include the main text, from the archive")
+    add("--body", action="store_true", help="pages: include the decoded body, from the archive")
     add("--columns", metavar="NAME,...", help="pages: only these columns, in this order")
-    add("--partition", choices=PARTITIONS, help="pages: a directory of files for each")
+    add("--partition", choices=PARTITIONS, help="pages: write one directory of files per value")
     add(
         "--incremental",
         action="store_true",
@@ -222,7 +226,7 @@ def _copy(crawl: CrawlReader, args: argparse.Namespace) -> int:
     if args.all_fetches or args.format is not None:
         raise ConfigError(f"{args.what} has a form of its own: leave --format and --all-fetches out")
     if args.to in (None, "-"):
-        raise ConfigError(f"say where it goes: --to {'crawl.wacz' if args.what == 'wacz' else 'DIRECTORY'}")
+        raise ConfigError(f"give a target: --to {'crawl.wacz' if args.what == 'wacz' else 'DIRECTORY'}")
     to = Path(args.to)
     with Progress("export") as told:
         if args.what == "wacz":

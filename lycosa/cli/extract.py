@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lycosa.ask.extraction import Extraction
     from lycosa.ask.reading import CrawlReader
 
-HELP = "call a function of yours on each page of a crawl, and keep its rows"
+HELP = "call your own function on each page of a crawl and store its rows"
 EPILOG = """\
 examples:
   lycosa extract crawls/example quotes.py:quotes --url https://example.org/      try it on one page
@@ -37,21 +37,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
     add("function", metavar="FILE.py:FUNCTION", help="or module:function")
     add("--to", type=Path, metavar="FILE", help="rows.jsonl, or rows.parquet, which is a directory of parts")
-    add("--url", metavar="URL", help="call it on this page alone, and print the rows")
-    add("--follow", action="store_true", help="go on as long as the crawl runs")
-    add("--timeout", type=duration, default=30.0, metavar="TIME", help="for one page (30s)")
-    add("--anew", action="store_true", help="begin again, and replace what is there")
+    add("--url", metavar="URL", help="call the function on this page only, and print the rows")
+    add("--follow", action="store_true", help="continue as long as the crawl runs")
+    add("--timeout", type=duration, default=30.0, metavar="TIME", help="time limit per page (30s)")
+    add("--anew", action="store_true", help="start again, and replace the existing rows")
 
 
 def run(args: argparse.Namespace) -> int:
     from lycosa.ask.reading import CrawlReader
 
     crawl = CrawlReader(args.directory)
+    if args.timeout <= 0:
+        raise ConfigError("--timeout must be above zero")
     if args.url is not None:
         return _try(args)
     if args.to is None:
         raise ConfigError(
-            "say where the rows go: --to rows.jsonl or --to rows.parquet; or try one page with --url"
+            "give a place for the rows: --to rows.jsonl or --to rows.parquet; or try one page with --url"
         )
     return _extract(crawl, args)
 
@@ -103,7 +105,7 @@ def _try(args: argparse.Namespace) -> int:
     page = SavedCrawl(args.directory).page(args.url)
     if page is None:
         raise ConfigError(
-            f"{args.url!r} is no page of the crawl: lycosa explain {args.directory} URL says why"
+            f"{args.url!r} is not a page of the crawl: lycosa explain {args.directory} URL says why"
         )
     caller = Caller(args.directory, args.function, args.timeout)
     try:

@@ -60,35 +60,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--head", action="store_true", help="write the head, as sent, to standard output")
     output.add_argument("--json", action="store_true", help="all of it as one JSON object")
     parser.add_argument(
-        "--user-agent", default=FetchOptions().user_agent, help="who asks (default: %(default)s)"
+        "--user-agent", default=FetchOptions().user_agent, help="User-Agent to send (default: %(default)s)"
     )
-    parser.add_argument("--no-robots", action="store_true", help="fetch whatever robots.txt says")
+    parser.add_argument("--no-robots", action="store_true", help="fetch even if robots.txt forbids it")
     parser.add_argument(
         "--allow",
         action="append",
         default=[],
         metavar="NETWORK",
-        help="may be asked although private; the word private: loopback and private networks",
+        help="permit a private network; the word private: loopback and all private networks",
     )
     parser.add_argument(
         "--allow-private", action="append_const", dest="allow", const="private", help=argparse.SUPPRESS
     )
     parser.add_argument(
-        "--only-network", action="append", default=[], metavar="NETWORK", help="ask no address outside of it"
+        "--only-network",
+        action="append",
+        default=[],
+        metavar="NETWORK",
+        help="connect to no address outside of it",
     )
     parser.add_argument(
         "--resolve",
         action="append",
         default=[],
         metavar="HOST:ADDRESS",
-        help="use this address for a host (or for *.DOMAIN) instead of asking; may be repeated",
+        help="use this address for a host (or *.DOMAIN) instead of DNS; may be repeated",
     )
     parser.add_argument("--nameserver", action="append", default=[], metavar="ADDRESS[:PORT]")
     parser.add_argument("-H", "--header", action="append", default=[], metavar="'NAME: VALUE'")
     parser.add_argument("--proxy", default="", metavar="URL")
-    parser.add_argument("--insecure", action="store_true", help="take any TLS certificate")
+    parser.add_argument("--insecure", action="store_true", help="do not verify TLS certificates")
     parser.add_argument("--http1", action="store_true", help="do not offer HTTP/2")
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for each fetch")
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="time limit per fetch (60)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -218,7 +224,9 @@ class Walk:
                 return 0 if looks_only else found
             address = found
         if decision.act is Act.DENY:
-            self._step("robots", looks_only, f"robots.txt cannot be had ({decision.detail}): not allowed")
+            self._step(
+                "robots", looks_only, f"robots.txt could not be fetched ({decision.detail}): not allowed"
+            )
             return 0 if looks_only else _REMOTE
         if decision.act is Act.ALLOW or not isinstance(answer, Response):
             self._step("robots", True, f"allowed: no robots.txt ({decision.detail})", allowed=True)

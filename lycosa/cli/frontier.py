@@ -16,7 +16,7 @@ from lycosa.errors import ConfigError
 if TYPE_CHECKING:
     from lycosa.urlfrontier.service import Server
 
-HELP = "a durable frontier for other crawlers, by URLFrontier's gRPC interface"
+HELP = "serve a durable frontier to other crawlers through URLFrontier's gRPC interface"
 EPILOG = """\
 examples:
   lycosa frontier queues/
@@ -30,10 +30,16 @@ The interface has no passwords: it listens on this machine alone unless --public
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("directory", type=Path, metavar="DIR", help="where its files are, made if need be")
+    add("directory", type=Path, metavar="DIR", help="directory of its files; created if missing")
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on")
-    add("--port", type=int, default=7071, help="0: any that is free")
-    add("--delay", type=int, default=1, metavar="SECONDS", help="between two times that a queue gives URLs")
+    add("--port", type=int, default=7071, help="port to listen on (7071); 0: any free port")
+    add(
+        "--delay",
+        type=int,
+        default=1,
+        metavar="SECONDS",
+        help="minimum time between two answers of a queue (1)",
+    )
     add("--public", action="store_true", help="listen on an address that others can reach")
 
 
@@ -49,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from lycosa.urlfrontier.store import Store
 
     if args.delay < 0 or not 0 <= args.port < 65536:
-        raise ConfigError("--delay is at least 0, and --port is at most 65535")
+        raise ConfigError("--delay must be at least 0, and --port at most 65535")
     if not args.public and not _is_here(args.host):
         raise ConfigError(
             f"{args.host} can be reached by others, and the interface has no passwords: --public"

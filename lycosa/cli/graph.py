@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lycosa.ask.follower import Follower
     from lycosa.ask.reading import CrawlReader
 
-HELP = "the link graph: build, in, out, path, common, stats, top, export, import"
+HELP = "build and query the link graph: in, out, path, common, stats, top, export, import"
 EPILOG = """\
 examples:
   lycosa graph build crawl/                            build or bring up to date
@@ -72,10 +72,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="PATH or URL", help="a directory or graph; URLs to ask about"
     )
-    parser.add_argument("--json", action="store_true", help="JSON, one object a line")
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
     made = parser.add_argument_group("build, import")
     made.add_argument(
-        "--memory", type=size, default=256 << 20, metavar="SIZE", help="for gathering and sorting (256MiB)"
+        "--memory",
+        type=size,
+        default=256 << 20,
+        metavar="SIZE",
+        help="memory for collecting and sorting (256MiB)",
     )
     made.add_argument(
         "--preset", metavar="NAME", help="fast, default or small (also of export --as webgraph)"
@@ -88,11 +92,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     made.add_argument("--into", metavar="PATH", help="import: a new BV graph, or for URLs a directory")
     made = parser.add_argument_group("in, out, path, common")
-    made.add_argument("--no-tail", action="store_true", help="answer from the last build alone")
-    made.add_argument("--out", action="store_true", help="common: what all of them link to, instead")
+    made.add_argument("--no-tail", action="store_true", help="answer only from the last build")
+    made.add_argument("--out", action="store_true", help="common: targets common to all, instead of sources")
     made = parser.add_argument_group("stats, top, export")
     made.add_argument("--quick", action="store_true", help="stats: without strong components and reach")
-    made.add_argument("--count", type=int, default=20, metavar="N", help="top: how many (20)")
+    made.add_argument("--count", type=int, default=20, metavar="N", help="top: number of rows (20)")
     made.add_argument("--by", choices=["pagerank", "harmonic", "in-degree"], default="pagerank", help="top")
     made.add_argument("--of", choices=["urls", "hosts", "domains"], default="urls", help="top, export")
     made.add_argument(
@@ -237,7 +241,9 @@ def _server(args: argparse.Namespace) -> tuple[Any, list[str]]:
 def _must(path: Path) -> Path:
     directory = _graph_directory(path)
     if directory is None:
-        hint = f"run `lycosa graph build {path}` first" if _is_crawl(path) else "give that of a crawl"
+        hint = (
+            f"run `lycosa graph build {path}` first" if _is_crawl(path) else "give the directory of a crawl"
+        )
         raise ConfigError(f"{path} has no link graph: {hint}")
     return directory
 
@@ -302,7 +308,7 @@ def _bv(path: Path) -> Any:
         name = name.removesuffix(ending)
     if not (path.parent / f"{name}.properties").exists():
         raise ConfigError(
-            f"{path} is no graph: neither a directory with one nor a BV graph ({name}.properties)"
+            f"{path} is not a graph: neither a directory with one nor a BV graph ({name}.properties)"
         )
     return BVGraph.open(DiskFiles(path.parent), name)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lycosa.ask.history import Event
     from lycosa.ask.reading import CrawlReader
 
-HELP = "the versions of a page: when they were fetched, how their texts differ, their bytes"
+HELP = "list the versions of a page: fetch times, differences of texts, bytes"
 EPILOG = """\
 examples:
   lycosa history crawls/example https://example.org/news
@@ -32,12 +32,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
     parser.add_argument("url", metavar="URL", help="with or without its scheme")
     parser.add_argument(
-        "--diff", action="store_true", help="how the text of each version differs from the one before"
+        "--diff", action="store_true", help="show how the text of each version differs from the previous one"
     )
     parser.add_argument(
         "--body", type=int, metavar="N", help="write the archived bytes of version N, decoded"
     )
-    parser.add_argument("--json", action="store_true", help="JSON, one fetch a line")
+    parser.add_argument("--json", action="store_true", help="print JSON lines, one per fetch")
 
 
 def run(args: argparse.Namespace) -> int:

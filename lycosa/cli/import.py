@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from lycosa.cli.amounts import counted
 from lycosa.cli.streams import Progress, printable
 from lycosa.errors import ConfigError
 
-HELP = "take pages that other programs fetched (WARC, CDX, lists of URLs) into a crawl"
+HELP = "add pages that other programs fetched (WARC, CDX, lists of URLs) to a crawl"
 EPILOG = """\
 examples:
   lycosa import crawls/example --warc site.warc.gz more.warc      of wget, Heritrix, Nutch, Common Crawl ...
@@ -24,17 +25,29 @@ The crawl must not be running. Pages that it has already are passed over: the sa
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("directory", type=Path, metavar="DIR", help="the crawl's directory, made if need be")
+    add("directory", type=Path, metavar="DIR", help="the crawl's directory; created if missing")
     add("--warc", type=Path, nargs="+", action="extend", metavar="FILE", help="pages with bodies and links")
-    add("--cdx", type=Path, nargs="+", action="extend", metavar="FILE", help="CDX or CDXJ: known as fetched")
+    add(
+        "--cdx",
+        type=Path,
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="CDX or CDXJ index: URLs to mark as fetched",
+    )
     add(
         "--urls",
         nargs="+",
         action="extend",
         metavar="FILE",
-        help="URLs to fetch, one a line; - for standard input",
+        help="files of URLs to fetch, one per line; - for standard input",
     )
-    add("--shards", type=int, metavar="N", help="of a new crawl; fixed from then on (16)")
+    add(
+        "--shards",
+        type=int,
+        metavar="N",
+        help="number of shards of a new crawl; cannot be changed later (16)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from lycosa.files import DirectoryLock, DiskFiles, scratch
 
     if not (args.warc or args.cdx or args.urls):
-        raise ConfigError("say what to import: --warc FILE, --cdx FILE or --urls FILE")
+        raise ConfigError("give what to import: --warc FILE, --cdx FILE or --urls FILE")
     for path in [*(args.warc or ()), *(args.cdx or ())]:
         if not path.is_file():
             raise ConfigError(f"there is no file {path}")
@@ -76,5 +89,9 @@ def run(args: argparse.Namespace) -> int:
         + (f"; passed over {counted(done.passed, 'page')} that the crawl has" if done.passed else "")
         + f"; go on: lycosa crawl SEED ... --into {args.directory}"
     )
+    if not (done.pages or done.known or done.urls or done.passed):
+        names = ", ".join(map(str, [*(args.warc or ()), *(args.cdx or ()), *(args.urls or ())]))
+        print(printable(f"nothing to import was found in {names}"), file=sys.stderr)
+        return 1
     print(printable(line))
     return 0

@@ -11,7 +11,7 @@ from lycosa.cli.amounts import counted
 from lycosa.cli.streams import Progress, printable
 from lycosa.errors import ConfigError
 
-HELP = "make the pages of a crawl searchable, or bring the index up to date"
+HELP = "make the pages of a crawl searchable, or update the index"
 EPILOG = """\
 examples:
   lycosa index crawls/example                 everything that was fetched since the last time
@@ -30,9 +30,9 @@ _GROWN = 0.25
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
-    add("--follow", action="store_true", help="go on as long as the crawl runs")
-    add("--rebuild", action="store_true", help="throw the index away and begin anew")
-    add("--language", default="en", metavar="CODE", help="of pages that do not say theirs (en)")
+    add("--follow", action="store_true", help="continue as long as the crawl runs")
+    add("--rebuild", action="store_true", help="discard the index and build it again")
+    add("--language", default="en", metavar="CODE", help="language of pages that declare none (en)")
 
 
 def run(args: argparse.Namespace) -> int:

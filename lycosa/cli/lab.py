@@ -38,7 +38,7 @@ from lycosa.files import DiskFiles, scratch
 if TYPE_CHECKING:
     from lycosa.lab.experiments.sydney import Row, Rule, Subject, Trace
 
-HELP = "experiments: the papers' tables and figures run again; policies for coming back; a cluster in trouble"
+HELP = "run experiments: the papers' tables and figures, predictions, plans, simulated clusters"
 EPILOG = """\
 examples:
   lycosa lab list                                  the papers' experiments
@@ -105,16 +105,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="pages less deep than this are sampled (the median depth)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn by chance (0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random choices (0)")
     parser.add_argument(
-        "--repeat", type=int, default=1, metavar="N", help="crawl N times, each with samples of its own (1)"
+        "--repeat", type=int, default=1, metavar="N", help="crawl N times with different samples (1)"
     )
     parser.add_argument(
         "--through",
         action="store_true",
-        help="also crawl through a real shard, and compare: minutes, not seconds",
+        help="also crawl with a real shard, and compare; takes minutes",
     )
-    parser.add_argument("--json", action="store_true", help="JSON, one object a line")
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
     lab_simulate.add_options(parser)
     lab_freshness.add_options(parser)
     lab_partition.add_options(parser)
@@ -181,12 +181,12 @@ def run(args: argparse.Namespace) -> int:
         return lab_plan.run(args)
     if args.what == "predict":
         if args.graph is not None:
-            raise ConfigError("predict crawls what --crawl DIR or --synthetic N say")
+            raise ConfigError("predict needs a web: --crawl DIR or --synthetic N")
         return lab_predict.run(args, tell, tell.done)
     if args.what == "run":
         return lab_run.run(args, tell, tell.done)
     if args.graph is None:
-        raise ConfigError("say which graph: a BV graph, or a directory with a link graph")
+        raise ConfigError("give a graph: a BV graph, or a directory with a link graph")
     return _sydney(args)
 
 
@@ -201,7 +201,7 @@ def _sydney(args: argparse.Namespace) -> int:
         ("seed", args.seed, 0),
     ):
         if value < least:
-            raise ConfigError(f"--{name} is at least {least}")
+            raise ConfigError(f"--{name} must be at least {least}")
     if args.plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise ConfigError("plots need matplotlib: pip install 'lycosa[lab]'")
     if args.plot is not None and args.plot.is_dir():
@@ -265,7 +265,7 @@ def _subject(args: argparse.Namespace, tell: _Teller) -> Subject:
     name = _name(path)
     if not (path.parent / f"{name}.properties").exists():
         raise ConfigError(
-            f"{path} is no graph: neither a directory with one nor a BV graph ({name}.properties)"
+            f"{path} is not a graph: neither a directory with one nor a BV graph ({name}.properties)"
         )
     return from_numbers(BVGraph.open(DiskFiles(path.parent), name), args.start, args.seed, tell)
 

@@ -22,17 +22,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Those that only this experiment has."""
     group = parser.add_argument_group("freshness")
     group.add_argument("--web", type=int, default=4_000, metavar="N", help="pages of the web (4000)")
-    group.add_argument("--on-sites", type=int, default=80, metavar="N", help="that they lie on (80)")
-    group.add_argument("--days", type=int, default=30, metavar="N", help="that are measured (30)")
+    group.add_argument("--on-sites", type=int, default=80, metavar="N", help="number of sites (80)")
+    group.add_argument("--days", type=int, default=30, metavar="N", help="days to measure (30)")
     group.add_argument(
-        "--warm", type=int, default=0, metavar="N", help="days of coming back before these (0)"
+        "--warm", type=int, default=0, metavar="N", help="days of revisits before the measured ones (0)"
     )
     group.add_argument(
         "--rates",
         type=_rates,
         default=[0.1, 0.3, 1.0],
         metavar="X,X…",
-        help="fetches a page and day (0.1,0.3,1)",
+        help="fetches per page and day (0.1,0.3,1)",
     )
 
 
@@ -51,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
 
     for name in ("web", "on_sites", "days"):
         if getattr(args, name) < 1:
-            raise ConfigError(f"--{name.replace('_', '-')} is at least 1")
+            raise ConfigError(f"--{name.replace('_', '-')} must be at least 1")
     if args.warm < 0:
-        raise ConfigError("--warm is at least 0")
+        raise ConfigError("--warm must be at least 0")
     if args.plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise ConfigError("plots need matplotlib: pip install 'lycosa[lab]'")
     web = make_web(args.web, args.on_sites, args.seed)

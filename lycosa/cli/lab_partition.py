@@ -25,14 +25,18 @@ _SHARES = (0.1, 0.25, 0.5)
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Those that only this experiment has."""
     group = parser.add_argument_group("partition")
-    group.add_argument("--nodes", default="4,16,64", metavar="N,N…", help="that share the index (4,16,64)")
+    group.add_argument(
+        "--nodes", default="4,16,64", metavar="N,N…", help="numbers of nodes that share the index (4,16,64)"
+    )
     group.add_argument(
         "--queries",
         type=Path,
         metavar="FILE",
-        help="one a line (texts of links to the pages, drawn by chance)",
+        help="file of queries, one per line (default: random texts of links to the pages)",
     )
-    group.add_argument("--most", type=int, default=20_000, metavar="N", help="pages that are read (20000)")
+    group.add_argument(
+        "--most", type=int, default=20_000, metavar="N", help="maximum number of pages to read (20000)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,23 +28,35 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Those that only these have."""
     group = parser.add_argument_group("plan")
     group.add_argument(
-        "--within", type=float, metavar="DAYS", help="how many agents does it take in so many days?"
+        "--within", type=float, metavar="DAYS", help="calculate the number of agents needed for so many days"
     )
     group.add_argument(
-        "--hosts", type=amounts.size, default=0, metavar="N", help="of the pages (one in a hundred)"
+        "--hosts",
+        type=amounts.size,
+        default=0,
+        metavar="N",
+        help="number of hosts (a hundredth of the pages)",
     )
     group.add_argument(
         "--largest", type=amounts.size, default=0, metavar="N", help="pages of the largest host"
     )
-    group.add_argument("--per-machine", type=int, default=4, metavar="N", help="agents of a machine (4)")
+    group.add_argument("--per-machine", type=int, default=4, metavar="N", help="agents per machine (4)")
     group.add_argument(
-        "--machine-memory", type=amounts.size, default=16 * 10**9, metavar="BYTES", help="(16GB)"
+        "--machine-memory",
+        type=amounts.size,
+        default=16 * 10**9,
+        metavar="BYTES",
+        help="memory of a machine (16GB)",
     )
-    group.add_argument("--machine-disk", type=amounts.size, default=4 * 10**12, metavar="BYTES", help="(4TB)")
-    group.add_argument("--measure", type=Path, metavar="DIR", help="take costs from a crawl")
     group.add_argument(
-        "--check", type=Path, metavar="DIR", help="calculate a crawl that was made, and compare"
+        "--machine-disk",
+        type=amounts.size,
+        default=4 * 10**12,
+        metavar="BYTES",
+        help="disk of a machine (4TB)",
     )
+    group.add_argument("--measure", type=Path, metavar="DIR", help="measure the costs on a crawl")
+    group.add_argument("--check", type=Path, metavar="DIR", help="calculate an existing crawl, and compare")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,9 +73,9 @@ def run(args: argparse.Namespace) -> int:
         _print_check(crawl.name, rows, args.json)
         return 0
     if not args.pages:
-        raise ConfigError("say how many pages: --pages 10G")
+        raise ConfigError("give the number of pages: --pages 10G")
     if bool(args.agents) == (args.within is not None):
-        raise ConfigError("say one of --agents N and --within DAYS")
+        raise ConfigError("give one of --agents N and --within DAYS")
     fixed = {
         "hosts": args.hosts,
         "largest": args.largest,

@@ -44,20 +44,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--wait", type=float, metavar="SECONDS", help="between visits of a host (the crawl's, or 1)"
     )
+    group.add_argument("--pages-per-visit", type=int, metavar="N", help="pages per visit (the crawl's, or 8)")
+    group.add_argument("--order", metavar="ORDER", help="order of the frontier (the crawl's, or depth)")
     group.add_argument(
-        "--pages-per-visit", type=int, metavar="N", help="pages of a visit (the crawl's, or 8)"
+        "--link",
+        type=amounts.size,
+        default=0,
+        metavar="BYTES",
+        help="bytes per second of all agents together (no limit)",
     )
-    group.add_argument("--order", metavar="ORDER", help="of the frontier (the crawl's, or depth)")
     group.add_argument(
-        "--link", type=amounts.size, default=0, metavar="BYTES", help="a second, of all agents (no limit)"
+        "--errors", type=float, default=0.0, metavar="SHARE", help="share of requests that fail (0)"
     )
-    group.add_argument("--errors", type=float, default=0.0, metavar="SHARE", help="of requests that fail (0)")
     group.add_argument(
         "--cost",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="predict, plan: another cost than measured",
+        help="predict, plan: use this cost instead of the measured one",
     )
 
 
@@ -69,10 +73,10 @@ def wanted_of(args: argparse.Namespace, options: dict[str, Any]) -> Wanted:
     if args.order not in (None, *ORDERS):
         raise ConfigError(f"--order is one of {', '.join(ORDERS)}, not {args.order!r}")
     if not 0 <= args.errors < 1:
-        raise ConfigError("--errors is a share: at least 0 and below 1")
+        raise ConfigError("--errors must be at least 0 and below 1")
     for name in ("agents", "pages"):
         if getattr(args, name) < 0:
-            raise ConfigError(f"--{name} is at least 0")
+            raise ConfigError(f"--{name} must be at least 0")
     return Wanted(
         agents=args.agents or 1,
         visits=args.visits,
@@ -110,7 +114,7 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
     from lycosa.lab.predict_web import from_web
 
     if (args.crawl is None) == (args.synthetic is None):
-        raise ConfigError("say what is to be crawled: --crawl DIR or --synthetic N")
+        raise ConfigError("give what is to be crawled: --crawl DIR or --synthetic N")
     options: dict[str, Any] = {}
     if args.crawl is not None:
         web, options = recorded(args.crawl, tell)

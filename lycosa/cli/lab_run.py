@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--crawl", type=Path, metavar="DIR", help="a crawl to run on, after lycosa graph build"
     )
-    group.add_argument("--synthetic", type=_count, metavar="N", help="a web of N pages, drawn (1M)")
+    group.add_argument("--synthetic", type=_count, metavar="N", help="a random web of N pages (1M)")
     group.add_argument(
         "--policy",
         metavar="FILE.py:NAME",
@@ -71,11 +71,11 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
     from lycosa.lab.experiments.register import find
 
     if args.graph is None:
-        raise ConfigError("say which experiment: `lycosa lab list` has them")
+        raise ConfigError("name an experiment: `lycosa lab list` prints them")
     entry = find(str(args.graph))
     given = [name for name in ("on_graph", "crawl", "synthetic") if getattr(args, name) is not None]
     if len(given) != 1:
-        raise ConfigError("say what to run on: one of --graph G, --crawl DIR, --synthetic N")
+        raise ConfigError("give what to run on: one of --graph G, --crawl DIR, --synthetic N")
     for name in ("plot", "keep"):
         place: Path | None = getattr(args, name)
         if place is not None and place.exists() and not place.is_dir():
@@ -138,7 +138,7 @@ def _web(args: argparse.Namespace, tell: Told) -> Web:
         path: Path = args.on_graph
         name = re.sub(r"\.(graph|properties|offsets)$", "", path.name)
         if not (path.parent / f"{name}.properties").exists():
-            raise ConfigError(f"{path} is no BV graph: there is no {name}.properties")
+            raise ConfigError(f"{path} is not a BV graph: there is no {name}.properties")
         return from_graph(BVGraph.open(DiskFiles(path.parent), name), name, args.seed, tell)
     directory: Path = args.crawl
     for place in (directory / "graph", directory):
@@ -238,14 +238,14 @@ def report(args: argparse.Namespace) -> int:
 
     place: Path | None = args.graph
     if place is None or not place.is_dir():
-        raise ConfigError("say where results were kept: a directory given to `lycosa lab run --keep`")
+        raise ConfigError("give the directory of the results, as given to `lycosa lab run --keep`")
     order = [entry.name for entry in EXPERIMENTS]
     found: list[Result] = []
     for path in sorted(place.glob("*.json")):
         try:
             kept = Result.from_json(path.read_bytes())
         except (ValueError, KeyError, TypeError, OSError):
-            raise ConfigError(f"{path} is no result of `lycosa lab run --keep`") from None
+            raise ConfigError(f"{path} is not a result of `lycosa lab run --keep`") from None
         found.append(kept)
     if not found:
         raise ConfigError(f"{place} holds no results: `lycosa lab run NAME --keep {place}` makes them")

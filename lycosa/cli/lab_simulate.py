@@ -28,17 +28,21 @@ _DAY = 86_400
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     given = parser.add_argument_group("simulate")
-    given.add_argument("--seeds", metavar="FROM-TO", default="", help="run all of these, and sum up")
-    given.add_argument("--agents", type=int, default=0, metavar="N", help="agents (the seed decides)")
-    given.add_argument("--shards", type=int, default=0, metavar="N", help="shards (the seed decides)")
+    given.add_argument("--seeds", metavar="FROM-TO", default="", help="run all of these seeds, and summarize")
+    given.add_argument(
+        "--agents", type=int, default=0, metavar="N", help="number of agents (chosen by the seed)"
+    )
+    given.add_argument(
+        "--shards", type=int, default=0, metavar="N", help="number of shards (chosen by the seed)"
+    )
     given.add_argument(
         "--pages",
         type=amounts.size,
         default=0,
         metavar="N",
-        help="pages of the web, about (the seed decides); predict: a limit; plan: all",
+        help="approximate number of pages (chosen by the seed); predict: limit; plan: all pages",
     )
-    given.add_argument("--trace", metavar="URL", default="", help="tell what happened to a URL")
+    given.add_argument("--trace", metavar="URL", default="", help="show what happened to a URL")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
     for name in ("seed", "agents", "shards", "pages"):
         if getattr(args, name) < 0:
-            raise ConfigError(f"--{name} is at least 0")
+            raise ConfigError(f"--{name} must be at least 0")
     numbers = Numbers(args.agents, args.shards, args.pages)
     if args.seeds:
         if args.trace:

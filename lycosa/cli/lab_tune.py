@@ -26,7 +26,7 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
     from lycosa.lab.tune import tune
 
     if args.crawl is None:
-        raise ConfigError("say which crawl: --crawl DIR")
+        raise ConfigError("give the crawl: --crawl DIR")
     web, options = lab_predict.recorded(args.crawl, tell)
     made = tune(web, lab_predict.wanted_of(args, options), tell, given(args.cost, Costs()))
     done()

@@ -27,7 +27,7 @@ from lycosa.page.registry import Parsers
 from lycosa.records import NOFOLLOW, LinkKind
 from lycosa.url.canonical import canonicalise
 
-HELP = "show the links of a file as the crawl would extract them"
+HELP = "print the links of a file as a crawl would extract them"
 EPILOG = """\
 examples:
   lycosa links page.html --base https://example.org/dir/
@@ -38,7 +38,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the file to read; - for standard input")
-    parser.add_argument("--base", metavar="URL", help="where the file came from; links resolve against it")
+    parser.add_argument("--base", metavar="URL", help="URL of the file, against which links are resolved")
     parser.add_argument(
         "--type",
         metavar="TYPE",
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--by",
         choices=("scanner", "tree"),
         default="scanner",
-        help="what reads HTML: the crawl's scanner, or a parser that builds the page's tree (scanner)",
+        help="HTML parser: the crawl's scanner, or one that builds a tree (scanner)",
     )
     parser.add_argument("--json", action="store_true", help="JSON lines: the page, then its links")
 

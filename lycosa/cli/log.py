@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
     add("--kind", metavar="A,B", help="only records of these kinds")
-    add("--url", metavar="TEXT", help="only records of URLs that hold this text")
+    add("--url", metavar="TEXT", help="only records of URLs that contain this text")
     add("--host", metavar="HOST", help="only records of this host")
     add("--since", metavar="TIME", help="only records from this time on")
     add("--until", metavar="TIME", help="only records before this time")
@@ -64,12 +64,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="POSITION",
-        help="from this position of a shard on",
+        help="start at this position of a shard",
     )
-    add("--links", choices=("count", "list", "none"), default="count", help="how links are shown (count)")
+    add("--links", choices=("count", "list", "none"), default="count", help="how to show links (count)")
     add("--by-time", action="store_true", help="merge the shards by time")
-    add("--follow", action="store_true", help="go on with what a running crawl commits")
-    add("--full", action="store_true", help="records of the configuration whole, one a shard")
+    add("--follow", action="store_true", help="continue with what a running crawl commits")
+    add("--full", action="store_true", help="show configuration records completely, one per shard")
     add("--limit", type=int, metavar="N", help="stop after N records")
 
 

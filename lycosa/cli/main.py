@@ -43,6 +43,7 @@ _NOT_VERBS = {
     "reaching",
     "screen",
     "streams",
+    "usage",
 }
 _SURROUNDINGS = frozenset(
     getattr(errno, name)
@@ -70,7 +71,7 @@ def _help_of(verb: str) -> str:
 
 
 def _overview() -> str:
-    rows = [f"  {verb:<10} {_help_of(verb)}" for verb in verbs()]
+    rows = [f"  {verb:<11} {_help_of(verb)}" for verb in verbs()]
     return "\n".join(
         [
             f"lycosa {VERSION}: a web crawler that never loses its place",
@@ -88,8 +89,10 @@ def parse(verb: str, args: list[str]) -> argparse.Namespace:
     """What a verb was given; a verb with actions (`choose`) has a parser, and a help, for each."""
     import argparse
 
+    from lycosa.cli.usage import Parser
+
     module = importlib.import_module(f"lycosa.cli.{verb}")
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = Parser(
         prog=f"lycosa {verb}",
         description=module.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,

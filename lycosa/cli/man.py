@@ -34,8 +34,10 @@ _CODES = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("verb", nargs="?", metavar="VERB", help="whose page is printed (of lycosa itself)")
-    parser.add_argument("--to", type=Path, metavar="DIR", help="write all pages here instead")
+    parser.add_argument(
+        "verb", nargs="?", metavar="VERB", help="the verb to describe (default: lycosa itself)"
+    )
+    parser.add_argument("--to", type=Path, metavar="DIR", help="write all manual pages to this directory")
 
 
 def run(args: argparse.Namespace) -> int:

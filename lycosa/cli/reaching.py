@@ -33,15 +33,20 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         action="append",
         metavar="URL,...",
-        help="nats://HOST:4222 (or tls://), several with commas; else $LYCOSA_CLUSTER",
+        help="nats://HOST:4222 (or tls://), separated by commas (default: $LYCOSA_CLUSTER)",
     )
     to.add_argument("--ca", metavar="FILE", help="PEM of the authority that signed the servers' certificates")
-    to.add_argument("--cert", metavar="FILE", help="PEM of our certificate, if the servers want one")
+    to.add_argument(
+        "--cert", metavar="FILE", help="PEM of the client certificate, if the servers require one"
+    )
     to.add_argument("--key", metavar="FILE", help="PEM of its key")
     to.add_argument("--creds", metavar="FILE", help="NATS credentials: a user's JWT and seed")
     to.add_argument("--nats-user", metavar="NAME", help="with the password in $LYCOSA_CLUSTER_PASSWORD")
     to.add_argument(
-        "--cluster-config", type=Path, metavar="FILE", help="TOML with a table [cluster] that says all this"
+        "--cluster-config",
+        type=Path,
+        metavar="FILE",
+        help="TOML file with these settings in a table [cluster]",
     )
 
 
@@ -57,7 +62,7 @@ def connection(args: argparse.Namespace) -> ConnectionOptions:
     if urls:
         given["servers"] = urls
     if not given.get("servers"):
-        raise ConfigError("say where the cluster is: --cluster nats://HOST:4222 (or $LYCOSA_CLUSTER)")
+        raise ConfigError("give the cluster's servers: --cluster nats://HOST:4222 (or $LYCOSA_CLUSTER)")
     if isinstance(given["servers"], list):
         for url in given["servers"]:
             if not str(url).startswith(("nats://", "tls://")):

@@ -10,7 +10,7 @@ from lycosa.cli.amounts import counted
 from lycosa.cli.streams import Progress
 from lycosa.errors import ConfigError
 
-HELP = "see what a damaged crawl has lost, and make it go on with the rest"
+HELP = "show what a damaged crawl has lost, and make it usable again"
 EPILOG = """\
 examples:
   lycosa repair crawls/example          look: says what is gone and what would be done; changes nothing
@@ -25,7 +25,7 @@ _SHOWN = 10
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
-    parser.add_argument("--yes", action="store_true", help="repair it")
+    parser.add_argument("--yes", action="store_true", help="make the changes (default: only show them)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,9 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from lycosa.files import DirectoryLock, DiskFiles
 
     if not (args.directory / NAME).exists():
-        raise ConfigError(
-            f"{args.directory} holds no crawl: give the directory of one (see lycosa crawl --into)"
-        )
+        raise ConfigError(f"{args.directory} is not the directory of a crawl (see lycosa crawl --into)")
     files = DiskFiles(args.directory)
     lock = DirectoryLock(args.directory)
     try:

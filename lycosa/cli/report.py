@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lycosa.ask.report import PageRow, Report, SiteRow
 
-HELP = "tell what happened in a crawl: statuses, sites, errors, broken links"
+HELP = "summarize a crawl: statuses, sites, errors, broken links"
 EPILOG = """\
 examples:
   lycosa report crawls/example
@@ -38,7 +38,7 @@ _WIDTH = 100
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page instead")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--top", type=int, default=20, metavar="N", help="rows of each table (20)")
     parser.add_argument(
         "--broken", type=int, default=500, metavar="N", help="broken links in --html and --json (500)"

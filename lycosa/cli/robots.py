@@ -17,7 +17,7 @@ from lycosa.errors import ConfigError, StorageError
 from lycosa.fetch.robots import RobotsRules
 from lycosa.version import VERSION
 
-HELP = "what a robots.txt says about URLs, and in which line"
+HELP = "check URLs against a robots.txt and print the deciding line"
 EPILOG = """\
 examples:
   lycosa robots robots.txt https://example.org/a https://example.org/b

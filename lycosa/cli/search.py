@@ -14,7 +14,7 @@ from lycosa.errors import ConfigError
 if TYPE_CHECKING:
     from lycosa.index.search import Answer, Result
 
-HELP = "search the pages of a crawl that was indexed"
+HELP = "search the pages of an indexed crawl"
 EPILOG = """\
 examples:
   lycosa search crawls/example wolf spider
@@ -31,14 +31,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
     add("words", nargs="*", metavar="QUERY", help="what to search for")
-    add("--count", type=int, default=10, metavar="N", help="how many results (10)")
-    add("--skip", type=int, default=0, metavar="N", help="results to pass over")
-    add("--per-host", type=int, default=0, metavar="N", help="at most so many of a host (any number)")
-    add("--no-fold", action="store_true", help="show copies of a page as results of their own")
+    add("--count", type=int, default=10, metavar="N", help="number of results (10)")
+    add("--skip", type=int, default=0, metavar="N", help="number of results to skip")
+    add("--per-host", type=int, default=0, metavar="N", help="maximum number of results per host (no limit)")
+    add("--no-fold", action="store_true", help="show copies of a page as separate results")
     add("--expand", action="store_true", help="add words of the best results to the query")
-    add("--rank-weight", type=float, default=0.2, metavar="W", help="what the pages' rank counts (0.2)")
-    add("--like", metavar="URL", help="pages like this one, instead of a query")
-    add("--json", action="store_true", help="one JSON object a line: the answer, then its results")
+    add("--rank-weight", type=float, default=0.2, metavar="W", help="weight of the pages' rank (0.2)")
+    add("--like", metavar="URL", help="find pages similar to this one, instead of a query")
+    add("--json", action="store_true", help="JSON lines: the answer, then its results")
 
 
 def run(args: argparse.Namespace) -> int:

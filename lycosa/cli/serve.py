@@ -140,6 +140,16 @@ def _token(path: Path | None) -> str:
 
     if path is None:
         return new_token()
+    try:
+        return _kept_token(path)
+    except OSError as error:
+        raise ConfigError(f"cannot use the token file {path}: {error.strerror}") from None
+
+
+def _kept_token(path: Path) -> str:
+    """The token in the file, which is made if it is missing."""
+    from lycosa.serve.guard import new_token
+
     if path.exists():
         token = path.read_text(encoding="utf-8", errors="replace").strip()
         if len(token) < 16 or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
@@ -165,8 +175,8 @@ def _listen(host: str, port: int | None) -> socket.socket:
             listening.close()
             if port is not None:
                 raise ConfigError(
-                    f"port {port} of {host} cannot be had ({error}): give another --port"
+                    f"port {port} of {host} is not available ({error}): choose another --port"
                 ) from None
             continue
         return listening
-    raise ConfigError(f"no port of {host} from {PORT} to {PORT + _TRIES - 1} is free: give one with --port")
+    raise ConfigError(f"no port of {host} from {PORT} to {PORT + _TRIES - 1} is free: choose one with --port")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lycosa.crawl.status import Status
     from lycosa.crawl.totals import Totals
 
-HELP = "show how a crawl goes, or how it ended"
+HELP = "show the state of a crawl, running or ended"
 EPILOG = """\
 examples:
   lycosa status crawls/example
@@ -35,8 +35,10 @@ _STALE = 10.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
-    parser.add_argument("--json", action="store_true", help="one JSON document (with --watch: one a second)")
-    parser.add_argument("--watch", action="store_true", help="go on showing it until the crawl ends")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON document (with --watch: one per second)"
+    )
+    parser.add_argument("--watch", action="store_true", help="update the status until the crawl ends")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from lycosa.errors import ConfigError
 from lycosa.page.charset import charset_of
 from lycosa.page.sniff import declared, is_xml, sniff
 
-HELP = "print the main text of a file, or of a page of a crawl"
+HELP = "print the main text of a file or of a page of a crawl"
 EPILOG = """\
 examples:
   lycosa text page.html
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         body, media, charset = _archived(args.source, args.url)
     elif args.url is not None:
         raise ConfigError(
-            f"{args.source!r} is no directory of a crawl, so there is no page {args.url!r} in it"
+            f"{args.source!r} is not the directory of a crawl, so there is no page {args.url!r} in it"
         )
     else:
         body = read_file(args.source)
@@ -75,7 +75,7 @@ def _archived(directory: str, url: str | None) -> tuple[bytes, str, str]:
     crawl = SavedCrawl(directory)
     if url is None:
         raise ConfigError(
-            f"{directory!r} is a crawl's directory: say which page, as lycosa text {directory} URL"
+            f"{directory!r} is a crawl's directory: name the page, as in lycosa text {directory} URL"
         )
     page = crawl.page(url)
     if page is None:

@@ -44,7 +44,7 @@ from lycosa.seen.stores import NAMES, open_store
 from lycosa.url.canonical import canonicalise
 from lycosa.url.key import Keyer
 
-HELP = "write the URLs that were not met before; the uniqueness store as a filter"
+HELP = "write the lines that were not seen before (the uniqueness store as a filter)"
 EPILOG = """\
 examples:
   lycosa unique urls.txt more.txt.gz > new.txt
@@ -110,7 +110,7 @@ def _kept(args: argparse.Namespace) -> tuple[int, int]:
         if store_name != args.store:
             raise ConfigError(f"{args.into} was made with --store {store_name}: use the same")
     elif set(files.list("")) - {"lock", "store", "unique.part"}:
-        raise ConfigError(f"{args.into} holds other things: give an empty or a new directory")
+        raise ConfigError(f"{args.into} is not empty: give an empty or a new directory")
     for name in place.list(""):
         if name not in named:
             place.remove(name)

@@ -30,7 +30,7 @@ from lycosa.lab.webs.truth import lines
 from lycosa.lab.webs.web import Web
 from lycosa.lab.webs.wide import WideOptions, WideServer, WideWeb
 
-HELP = "serve a synthetic web on loopback to crawl"
+HELP = "serve a synthetic web on loopback"
 EPILOG = "kinds of oddities:\n" + "\n".join(f"  {name:<11} {text}" for name, text in KINDS.items())
 PORT = 8123
 _NOT_WIDE = (

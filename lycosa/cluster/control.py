@@ -217,7 +217,7 @@ def _demand_free(storage: Storage, crawl: str, about: About) -> None:
     if there is None or there.crawl != about.crawl:
         raise ConfigError(
             f"shared storage holds files of an earlier crawl {crawl}: choose another name, or another --shared "
-            f"directory (or remove the directory {crawl} there, if nobody wants it any more)"
+            f"directory (or remove the directory {crawl} there, if it is no longer needed)"
         )
 
 

@@ -345,7 +345,7 @@ class Holder:
         self._told(f"shard {number}: handed over at position {shard.log.end:,}")
 
     async def let_go(self, number: int) -> None:
-        """The shard is not ours any more, or could not be had: nothing of it is saved."""
+        """The shard is not ours any more, or could not be fetched: nothing of it is saved."""
         held = self.held.get(number)
         if held is None:
             return

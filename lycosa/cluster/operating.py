@@ -178,7 +178,7 @@ class Operator:
             raise ConfigError(f"a lease lasts at least {_LEAST_LEASE:.0f} second")
         for name, least in (("log_bytes", 8 << 20), ("exchange_bytes", 4 << 20)):
             if more.get(name, least) < least:  # many messages must fit
-                raise ConfigError(f"--{name.replace('_', '-')} is at least {least >> 20}MiB")
+                raise ConfigError(f"--{name.replace('_', '-')} must be at least {least >> 20}MiB")
         if await self._control.exists():
             raise ConfigError(
                 f"there is a crawl {self._engine.crawl} on these servers already: choose another name"

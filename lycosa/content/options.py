@@ -22,4 +22,4 @@ class TrapOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.patience < 6:
-            raise ValueError(f"patience is at least 6, not {self.patience}")
+            raise ValueError(f"patience must be at least 6, not {self.patience}")

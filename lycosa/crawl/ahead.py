@@ -60,7 +60,7 @@ def _waiting(shard: Shard, host: str) -> str:
     for scheme in ("https", "http"):
         site = shard.sites.peek(f"{scheme}://{host}")
         if site is not None and site.robots_failures:
-            return "its robots.txt cannot be had"
+            return "its robots.txt could not be fetched"
         if site is not None and site.crawl_delay:
             return f"Crawl-delay of {site.crawl_delay:g} s"
     return "the wait between two visits"

@@ -517,7 +517,7 @@ def demand_room(into: Path) -> None:
     found = manifests.load(DiskFiles(into)) if manifests.NAME in names else None
     if found is not None and found.cluster:
         raise ConfigError(
-            f"{into} was brought from a cluster, and cannot be crawled on here: start that crawl again"
+            f"{into} is a copy of a cluster's crawl and cannot be continued here: start that crawl again"
             f" (lycosa cluster start), or choose a new directory"
         )
     others = sorted(names - _BESIDES)

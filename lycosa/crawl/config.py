@@ -110,7 +110,7 @@ def _demand(given: msgspec.Struct, name: str, least: float, most: float = math.i
     value = getattr(given, name)
     if not (math.isfinite(value) and least <= value <= most):
         upper = "" if most == math.inf else f" and at most {most}"
-        raise ValueError(f"{name} is at least {least}{upper}, not {value}")
+        raise ValueError(f"{name} must be at least {least}{upper}, not {value}")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

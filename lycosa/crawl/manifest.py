@@ -90,12 +90,12 @@ def check_shards(manifest: Manifest, shards: int | None, splitter: SplitterOptio
     """Refuse another number of shards, or another way of splitting, than the crawl began with."""
     if splitter not in (None, manifest.splitter):
         raise ConfigError(
-            f"this crawl is split by {manifest.splitter.by}, which never changes: leave the splitter (and regions) "
-            f"out, or begin anew"
+            f"this crawl is split by {manifest.splitter.by}, which cannot be changed: omit the splitter "
+            f"(and regions), or start a new crawl"
         )
     if shards not in (None, manifest.shards):
         raise ConfigError(
-            f"this crawl has {manifest.shards} shards, which never changes: leave shards out, or begin anew"
+            f"this crawl has {manifest.shards} shards, which cannot be changed: omit shards, or start a new crawl"
         )
 
 

@@ -164,10 +164,10 @@ def look(files: Files, told: Callable[[str, int], None] | None = None) -> Look:
     """Read a crawl's directory. Changes nothing."""
     manifest = manifests.load(files)
     if manifest is None:
-        raise ConfigError(f"{files.path('')} holds no crawl: it has no {manifests.NAME}")
+        raise ConfigError(f"{files.path('')} is not the directory of a crawl: it has no {manifests.NAME}")
     if manifest.cluster:
         raise ConfigError(
-            f"{files.path('')} was brought from a cluster: bring it again, into a new directory"
+            f"{files.path('')} is a copy of a cluster's crawl: fetch it again into a new directory"
             f" (lycosa cluster fetch)"
         )
     read, laid, count = _Reading(), list[Layout](), 0

@@ -55,7 +55,7 @@ class SiteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         for name, least in (("wait", 0), ("pages_per_visit", 1), ("pages", 1), ("depth", 0)):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value >= least):
-                raise ValueError(f"{name} is at least {least}, not {value}")
+                raise ValueError(f"{name} must be at least {least}, not {value}")
         if self.render is not None:
             check_when(self.render)
 
@@ -143,7 +143,7 @@ def _checked_login(name: str, login: LoginOptions | None) -> LoginOptions | None
     if not login.secrets:
         raise ConfigError(f"[site.{name!r}]: login.secrets says where the password is, by the field's name")
     if login.attempts < 1:
-        raise ConfigError(f"[site.{name!r}]: login.attempts is at least 1, not {login.attempts}")
+        raise ConfigError(f"[site.{name!r}]: login.attempts must be at least 1, not {login.attempts}")
     for field, place in login.secrets.items():
         secrets.checked(place, f"site {name}: login.secrets.{field}")
     return msgspec.structs.replace(login, page=page)

@@ -51,7 +51,7 @@ def check_splitter(options: SplitterOptions, shards: int) -> None:
         for suffix in suffixes:
             if not suffix or suffix != suffix.strip(".").lower():
                 raise ConfigError(
-                    f"region {name}: {suffix!r} is no domain or suffix; write it like example.org"
+                    f"region {name}: {suffix!r} is not a domain or suffix; write it like example.org"
                 )
             if owners.setdefault(suffix, name) != name:
                 raise ConfigError(f"{suffix} is in two regions, {owners[suffix]} and {name}")

@@ -149,10 +149,10 @@ class Steering:
         self._directory = Path(directory)
         found = manifests.load(DiskFiles(self._directory)) if self._directory.is_dir() else None
         if found is None:
-            raise ConfigError(f"there is no crawl in {directory}: give the directory of one")
+            raise ConfigError(f"{directory} is not the directory of a crawl")
         if found.cluster:
             raise ConfigError(
-                f"{directory} was brought from a cluster: steer the crawl there (lycosa cluster)"
+                f"{directory} is a copy of a cluster's crawl: control the crawl there (lycosa cluster control)"
             )
         self._files = ActFiles(self._directory)
         self._who = who

@@ -281,7 +281,7 @@ class Visitor:
         if turn.asked and fetcher.needs_address and turn.site != site_of(url):
             return False  # another connection: it waits its turn
         if is_page and self._refreshing and (until := self._refreshing.resting(turn.host)) is not None:
-            return self._defer(turn, Why.REFRESH, until, waiting.attempt, "its host could not be had")
+            return self._defer(turn, Why.REFRESH, until, waiting.attempt, "its host could not be reached")
         if fetcher.needs_address and not turn.address:
             arrived = await self._arrive(turn, waiting)
             if arrived is not None:
@@ -352,7 +352,7 @@ class Visitor:
         ruling = await self._rules.ruling(shard, site, lambda url: self._ask_robots(turn, url, fetcher))
         turn.crawl_delay = shard.sites.get(site).crawl_delay
         if ruling.rules is None:
-            detail = "robots.txt could not be had" + (f": {ruling.detail}" if ruling.detail else "")
+            detail = "robots.txt could not be fetched" + (f": {ruling.detail}" if ruling.detail else "")
             if ruling.final:
                 return self._skip(turn, Why.ROBOTS_UNREACHABLE, detail)
             if ruling.due:
@@ -509,7 +509,7 @@ class Visitor:
             )
             turn.crawl_delay = max(turn.crawl_delay, turn.shard.sites.get(site).crawl_delay)
             if ruling.rules is None:
-                return "robots (could not be had)"
+                return "robots (could not be fetched)"
             judgement = ruling.rules.judge(self._options.robots.agent, url)
             if not judgement.allowed:
                 return f"robots (line {judgement.line}: {judgement.rule})"[:200]

@@ -436,7 +436,9 @@ def _cookie_jar(path: str) -> CookieJar:
     except OSError as error:
         raise ConfigError(f"cannot read the cookie file {path}: {error.strerror}") from None
     if not len(jar):
-        what = f"line {jar.first_ignored} of {path} is no cookie" if jar.ignored else f"{path} has no cookie"
+        what = (
+            f"line {jar.first_ignored} of {path} is not a cookie" if jar.ignored else f"{path} has no cookie"
+        )
         raise ConfigError(
             f"{what}: in Netscape's format a line is domain, TRUE or FALSE for its subdomains, path, TRUE or FALSE"
             " for https only, time of expiry or 0, name and value, with tabs between"

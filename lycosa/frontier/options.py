@@ -73,9 +73,9 @@ class FrontierOptions(msgspec.Struct, frozen=True, kw_only=True):
         ):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= least):
-                raise ValueError(f"{name} is at least {least}, not {value}")
+                raise ValueError(f"{name} must be at least {least}, not {value}")
         if self.front_queues > 256:
-            raise ValueError(f"front_queues is at most 256, not {self.front_queues}")
+            raise ValueError(f"front_queues must be at most 256, not {self.front_queues}")
         if self.order == "optimal" and not self.oracle:
             raise ValueError("order optimal needs oracle, a file of ranks")
         if self.admit == "truncated" and not self.sample:

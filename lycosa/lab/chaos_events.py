@@ -58,7 +58,7 @@ def draw(seed: int, count: int, lease: float, gap: tuple[float, float] = (1.0, 6
     """So many events, each kind at least once, two joins."""
     if count < len(_MUST):
         raise ConfigError(
-            f"at least {len(_MUST)} events, please, so that each kind is among them, not {count}"
+            f"at least {len(_MUST)} events are needed so that each kind is among them, not {count}"
         )
     dice = Random(seed)
     kinds = [*_MUST, *(dice.choice(_MORE) for _ in range(count - len(_MUST)))]

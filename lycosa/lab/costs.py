@@ -105,7 +105,7 @@ class Costs:
             if name not in known:
                 raise ConfigError(f"there is no cost {name!r}: there are {', '.join(known)}")
             if not value >= 0:
-                raise ConfigError(f"the cost {name} is at least 0, not {value}")
+                raise ConfigError(f"the cost {name} must be at least 0, not {value}")
         return replace(self, **values, origins={**self.origins, **dict.fromkeys(values, origin)})
 
 
@@ -208,7 +208,7 @@ class Measured:
             ) from None
         if not pages or pages != fetched:
             raise ConfigError(
-                f"{directory}: costs are measured on a crawl of one run, and this had more, or no page"
+                f"{directory}: costs can be measured only on a crawl of exactly one run with at least one page"
             )
         return cls(
             name=directory.resolve().name,

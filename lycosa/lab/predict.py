@@ -125,7 +125,7 @@ def predict(web: PredictedWeb, wanted: Wanted, costs: Costs | None = None) -> Pr
     """Run it to its end."""
     costs = costs or Costs()
     if wanted.agents < 1:
-        raise ConfigError("--agents is at least 1")
+        raise ConfigError("--agents must be at least 1")
     began = time.process_time()
     if wanted.agents == 1:
         network, log, state, end = _alone(web, wanted, costs)
@@ -136,7 +136,7 @@ def predict(web: PredictedWeb, wanted: Wanted, costs: Costs | None = None) -> Pr
     took = time.process_time() - began
     times = np.array(network.times)
     if not len(times):
-        raise ConfigError("not a page was fetched: does the web have its seeds?")
+        raise ConfigError("no page was fetched: does the web contain its seeds?")
     at = max(int(0.9 * len(times)) - 1, 0)
     last = max(network.last, key=lambda host: network.last[host])
     archive = costs.page_archive * len(times)

@@ -37,7 +37,7 @@ class RefreshOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         for name in ("fetches", "per_page", "per_host", "bytes", "share"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} is at least 0, not {value}")
+                raise ValueError(f"{name} must be at least 0, not {value}")
         if self.share > 1:
             raise ValueError(f"share is a part of 1, not {self.share}")
         if not self.fetches and not self.per_page:

@@ -66,7 +66,7 @@ def find(named: str = "") -> str:
     if named:
         found = shutil.which(named)
         if found is None:
-            raise ConfigError(f"the browser {named!r} is no program on this machine: see --browser")
+            raise ConfigError(f"the browser {named!r} is not a program on this machine: see --browser")
         return found
     for name in NAMES:
         if (found := shutil.which(name)) is not None:

@@ -62,7 +62,7 @@ class RenderOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         ):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= least):
-                raise ValueError(f"{name} is at least {least}, not {value}")
+                raise ValueError(f"{name} must be at least {least}, not {value}")
 
 
 def wanted(when: str, url: str, scripts: bool, links: int, text: int) -> bool:

@@ -283,7 +283,7 @@ class Store:
         if size < self._size:
             raise StorageError(
                 f"{self._files.path(ITEMS)} has {size} bytes and {self._size} were written: restore it, or put an"
-                f" empty directory in the place of this one to begin anew"
+                f" empty directory instead of this one to start a new crawl"
             )
         if size > self._size:
             self._files.truncate(ITEMS, self._size)

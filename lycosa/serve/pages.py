@@ -398,7 +398,7 @@ def _rule(found: Explanation) -> str:
         return "<li>robots.txt: not asked for yet.</li>"
     if view.unreachable:
         return (
-            "<li>robots.txt could not be had, so that nothing may be fetched; it is asked for again after"
+            "<li>robots.txt could not be fetched, so that nothing may be fetched; it is asked for again after"
             f" {moment(iso(view.expires))}.</li>"
         )
     rule = f"line {view.line}, <code>{text(view.rule)}</code>" if view.line else "no rule applies"

@@ -57,7 +57,10 @@ async def test_options_and_records(tmp_path: Path) -> None:
 
 
 def test_what_is_no_crawl(tmp_path: Path) -> None:
-    for place, words in ((tmp_path, "holds no crawl"), (tmp_path / "nowhere", "not a directory")):
+    for place, words in (
+        (tmp_path, "is not the directory of a crawl"),
+        (tmp_path / "nowhere", "not a directory"),
+    ):
         with pytest.raises(ConfigError, match=words) as told:
             lycosa.open(place)
         assert "--" not in str(told.value)

@@ -173,7 +173,7 @@ def test_the_life_of_a_crawl_without_agents(capsys: Capture, url: str, tmp_path:
     assert main(["cluster", "stop", "life", *to]) == 0
     assert main(["cluster", "status", "life", "--watch", *to]) == 0, "it has ended: nothing to wait for"
     assert "life: stopped, 0 agents, 3 shards (0 held), 1 copy, shared" in capsys.readouterr().out
-    assert "say where" in wrong(capsys, "cluster", "fetch", "life", *to)
+    assert "give a new directory" in wrong(capsys, "cluster", "fetch", "life", *to)
     assert main(["cluster", "fetch", "life", *to, "--into", str(tmp_path / "home")]) == 0
     assert "0 records of 3 shards" in capsys.readouterr().out
     assert main(["log", str(tmp_path / "home")]) == 0

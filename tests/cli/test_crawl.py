@@ -428,8 +428,8 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["http://site.test/", "--private", "--blocklist", "/nowhere/list"], "/nowhere/list: No such file"),
     (["http://site.test/", "--private", "--resolve-file", "/nowhere/hosts"], "/nowhere/hosts"),
     (["http://site.test/", "--private", "--rules", "drop-sesions"], "did you mean"),
-    (["http://site.test/", "--private", "--max-pages", "-3"], "pages is at least 0"),
-    (["http://site.test/", "--private", "--visits", "0"], "visits is at least 1"),
+    (["http://site.test/", "--private", "--max-pages", "-3"], "limits: pages must be at least 0"),
+    (["http://site.test/", "--private", "--visits", "0"], "visits must be at least 1"),
     (["http://site.test/", "--private", "--shards", "0"], "1 to 4096 shards"),
     (["http://site.test/", "--private", "--set", "limits.pages=many"], "limits.pages"),
     (["http://site.test/", "--private", "--set", "limits.page=3"], "did you mean 'pages'"),
@@ -608,7 +608,7 @@ def test_a_directory_that_was_brought_from_a_cluster(done: Path, site: Site, cap
     manifest = json.loads((done / "crawl.json").read_text())
     (done / "crawl.json").write_text(json.dumps({**manifest, "cluster": True}))
     before = contents(done)
-    assert "brought from a cluster" in refused(capsys, 2, site.url(), "--into", str(done), *FLAGS)
+    assert "copy of a cluster's crawl" in refused(capsys, 2, site.url(), "--into", str(done), *FLAGS)
     assert contents(done) == before
 
 

@@ -43,7 +43,7 @@ def test_a_directory_that_is_not_empty(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "x").write_text("")
     assert main(["demo", "--into", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert "is not empty: the demo wants a new directory" in error and len(error.splitlines()) == 1
+    assert "is not empty: the demo needs a new directory" in error and len(error.splitlines()) == 1
     assert main(["demo", "--into", str(tmp_path / "x")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 

@@ -67,10 +67,10 @@ def test_nothing_because_the_site_fails(robots: Said | None, tmp_path: Path, cap
         seed = site.url()
         if robots is not None:
             line = nothing(capsys, 4, seed, "--into", str(tmp_path / "c"), *QUICK)
-            assert line.endswith("robots.txt could not be had: status 503 (robots-unreachable)")
+            assert line.endswith("robots.txt could not be fetched: status 503 (robots-unreachable)")
     if robots is None:
         line = nothing(capsys, 4, seed, "--into", str(tmp_path / "c"), *QUICK)
-        assert "robots.txt could not be had: " in line and "Failed to connect" in line
+        assert "robots.txt could not be fetched: " in line and "Failed to connect" in line
 
 
 def test_nothing_because_the_address_is_private(tmp_path: Path, capsys: Capture) -> None:

@@ -109,7 +109,7 @@ def test_texts_of_sites_are_escaped(tmp_path: Path, capsys: Capture) -> None:
 def test_mistakes(crawl: str, tmp_path: Path, capsys: Capture) -> None:
     MadeCrawl(tmp_path / "fresh").close()
     for args, message in (
-        ([str(tmp_path), "http://a.test/"], "holds no crawl"),
+        ([str(tmp_path), "http://a.test/"], "is not the directory of a crawl"),
         ([crawl, "http://"], "is not a URL"),
         ([crawl, "mailto://x y"], "is not a URL"),
         ([crawl, " "], "give the URL"),

@@ -114,7 +114,7 @@ def test_mistakes(crawl: Path, tmp_path: Path, capsys: Capture, monkeypatch: pyt
     bare.fetch("http://a.test/")
     bare.close()
     for args, message in (
-        ([str(tmp_path), "pages"], "holds no crawl"),
+        ([str(tmp_path), "pages"], "is not the directory of a crawl"),
         ([str(crawl), "links", "--text"], "belong to pages"),
         ([str(crawl), "pages", "--format", "parquet"], "add --to pages.parquet"),
         ([str(crawl), "pages", "--to", str(tmp_path / "no/x.jsonl")], "cannot write"),

@@ -51,9 +51,11 @@ def test_one_page_is_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     told = capsys.readouterr().err
     assert "code.py" in told and told.endswith("ValueError: page 2\n")
     assert main([*words, f"{tmp_path}/code.py:row", "--url", url + "0"]) == 2
-    assert "is no page of the crawl" in capsys.readouterr().err
+    assert "is not a page of the crawl" in capsys.readouterr().err
     assert main([*words, f"{tmp_path}/code.py:row"]) == 2
     assert "--to rows.jsonl" in capsys.readouterr().err
+    assert main([*words, f"{tmp_path}/code.py:row", "--to", str(tmp_path / "a.jsonl"), "--timeout", "0"]) == 2
+    assert "--timeout must be above zero" in capsys.readouterr().err
 
 
 def test_one_that_is_at_work_is_waited_for(

@@ -217,7 +217,7 @@ def test_export_and_import(built: Path, tmp_path: Path, capsys: pytest.CaptureFi
     [
         (["out", "{dir}", A], 2, "graph build"),
         (["build", "{dir}/nowhere"], 2, "not a directory"),
-        (["stats", "{dir}/nowhere"], 2, "no graph"),
+        (["stats", "{dir}/nowhere"], 2, "not a graph"),
         (["top", "{dir}", "--count", "0"], 2, "--count takes a number of rows: 1 or more, not 0"),
         (["out", "{dir}", "http://"], 2, "not a URL"),
         (["out", "{dir}"], 2, "no URL"),

@@ -128,14 +128,14 @@ def test_plot(graph: Path, tmp_path: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["nowhere"], "is no graph"),
+        (["nowhere"], "is not a graph"),
         (["."], "no link graph"),
         (["GRAPH", "--start", "300"], "no node 300"),
         (["GRAPH", "--start", "-1"], "no node -1"),
-        (["GRAPH", "--t", "0"], "--t is at least 1"),
-        (["GRAPH", "--budget", "0"], "--budget is at least 1"),
-        (["GRAPH", "--repeat", "0"], "--repeat is at least 1"),
-        (["GRAPH", "--shallow", "-1"], "--shallow is at least 0"),
+        (["GRAPH", "--t", "0"], "--t must be at least 1"),
+        (["GRAPH", "--budget", "0"], "--budget must be at least 1"),
+        (["GRAPH", "--repeat", "0"], "--repeat must be at least 1"),
+        (["GRAPH", "--shallow", "-1"], "--shallow must be at least 0"),
         (["GRAPH", "--plot", "."], "directory"),
     ],
 )

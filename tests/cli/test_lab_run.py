@@ -74,18 +74,18 @@ def test_it_runs_on_a_graph_and_on_a_crawls_own(tmp_path: Path, capsys: Capture)
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["run"], "say which experiment"),
+        (["run"], "name an experiment"),
         (["run", "nothing", "--synthetic", "1k"], "no experiment 'nothing': there are s"),
-        (["run", "caching"], "say what to run on"),
+        (["run", "caching"], "give what to run on"),
         (["run", "caching", "--synthetic", "1k", "--graph", "g"], "one of --graph"),
         (["run", "caching", "--synthetic", "10"], "at least 100"),
-        (["run", "caching", "--graph", "nowhere"], "no BV graph"),
+        (["run", "caching", "--graph", "nowhere"], "not a BV graph"),
         (["run", "caching", "--crawl", "."], "no link graph"),
         (["run", "caching", "--synthetic", "1k", "--keep", "FILE"], "is a file"),
         (["run", "uniqueness", "--graph", "g"], "draws its own URLs"),
-        (["report"], "say where results were kept"),
+        (["report"], "give the directory of the results"),
         (["report", "."], "holds no results"),
-        (["report", "DAMAGED"], "is no result"),
+        (["report", "DAMAGED"], "is not a result"),
     ],
 )
 def test_mistakes_get_one_line(

@@ -189,7 +189,7 @@ def test_url_search_decodes_only_what_holds_the_text(
 
 def test_mistakes(crawl: str, tmp_path: Path, capsys: Capture) -> None:
     for args, message in (
-        ([str(tmp_path)], "holds no crawl"),
+        ([str(tmp_path)], "is not the directory of a crawl"),
         ([crawl, "--kind", "fetched,pages"], "--kind 'pages': known are configured, seeded"),
         ([crawl, "--since", "yesterday"], "--since 'yesterday' is no time"),
         ([crawl, "--until", "2023-99-01"], "--until '2023-99-01' is no time"),

@@ -176,3 +176,24 @@ def test_help_is_read_without_importing_the_verbs() -> None:
 def test_modules_that_are_no_verbs_are_named() -> None:
     assert {"crawl", "demo", "fetch", "report", "url"} <= set(verbs())
     assert not set(verbs()) & front._NOT_VERBS
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["log", "--nonsense"], "lycosa log: unknown option --nonsense; lycosa log --help lists the options"),
+        (["crawl", "--ordr", "x"], "lycosa crawl: unknown option --ordr; did you mean --order?"),
+        (["log"], "lycosa log: missing: DIR ("),
+        (["status", "a", "b"], "lycosa status: too many arguments: b ("),
+        (["crawl", "--max-pages", "x"], "lycosa crawl: --max-pages: 'x' is not a whole number ("),
+        (["crawl", "--max-pages"], "lycosa crawl: --max-pages needs a value ("),
+        (["crawl", "--order", "x"], "lycosa crawl: --order: 'x' is not one of 'depth', "),
+        (["cluster", "status", "web", "--nonsense"], "lycosa cluster status: unknown option --nonsense; "),
+    ],
+)
+def test_a_mistake_in_the_arguments_is_one_line(args: list[str], words: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(args)
+    err = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert err.startswith(words) and err.count("\n") == 1

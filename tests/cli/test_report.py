@@ -91,7 +91,7 @@ def test_mistakes(crawl: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "empty").mkdir()
     for args, message in (
         ([str(tmp_path / "none")], "is not a directory"),
-        ([str(tmp_path / "empty")], "holds no crawl"),
+        ([str(tmp_path / "empty")], "is not the directory of a crawl"),
         ([crawl, "--top", "-1"], "0 or more"),
         ([crawl, "--html", str(tmp_path / "no" / "dir.html")], "cannot write"),
         ([crawl, "--html", str(tmp_path)], "it is a directory"),

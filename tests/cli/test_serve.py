@@ -79,11 +79,13 @@ def refused(*args: str) -> str:
 def test_mistakes_are_one_line_each(made: MadeCrawl, tmp_path: Path) -> None:
     where = str(made.directory)
     assert "--public" in refused(where, "--host", "0.0.0.0")
-    assert "holds no crawl" in refused(str(tmp_path))
-    assert "cannot be had" in refused(where, "--port", "99999")
+    assert "is not the directory of a crawl" in refused(str(tmp_path))
+    assert "is not available" in refused(where, "--port", "99999")
     short = tmp_path / "short"
     short.write_text("abc")
     assert "holds no token" in refused(where, "--token-file", str(short))
+    for place in (tmp_path / "nowhere" / "token", tmp_path):
+        assert "cannot use the token file" in refused(where, "--token-file", str(place))
     assert dispatch(["serve", str(tmp_path / "nothing")]) == 2
 
 

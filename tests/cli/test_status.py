@@ -173,4 +173,4 @@ def test_whether_a_process_crawls(crawl: Path) -> None:
 def test_mistakes(tmp_path: Path, capsys: Capture) -> None:
     assert main(["status", str(tmp_path)]) == 2
     found = capsys.readouterr()
-    assert "holds no crawl" in found.err and found.err.count("\n") == 1
+    assert "is not the directory of a crawl" in found.err and found.err.count("\n") == 1

@@ -45,7 +45,7 @@ def test_what_has_no_text_and_what_is_not_there(tmp_path: Path, capsys: pytest.C
     assert main(["text", str(tmp_path / "a.png")]) == 1
     assert main(["text", str(tmp_path / "none.html")]) == 2
     assert main(["text", str(tmp_path / "a.png"), "http://a/"]) == 2
-    assert "no directory of a crawl" in capsys.readouterr().err
+    assert "not the directory of a crawl" in capsys.readouterr().err
     assert main(["text", str(tmp_path)]) == 2, "a directory that is no crawl"
 
 
@@ -57,6 +57,6 @@ def test_a_page_of_a_crawl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["text", crawl, "http://a.test/none"]) == 2
     assert main(["text", crawl, "http://b.test/"]) == 2
     shown = capsys.readouterr().err
-    assert "say which page" in shown
+    assert "name the page" in shown
     assert "is no page of the crawl" in shown
     assert "does not have" in shown

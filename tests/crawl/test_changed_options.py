@@ -71,5 +71,5 @@ def test_the_number_of_shards_never_changes() -> None:
     made = manifests.create(files, 0, 4)
     manifests.check_shards(made, None)
     manifests.check_shards(made, 4)
-    with pytest.raises(ConfigError, match="4 shards, which never changes"):
+    with pytest.raises(ConfigError, match="4 shards, which cannot be changed"):
         manifests.check_shards(made, 8)

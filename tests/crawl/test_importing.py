@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import lycosa
+from lycosa.cli.main import main
 from lycosa.clock import SystemClock
 from lycosa.crawl.importing import Done, Importer
 from lycosa.errors import StorageError
@@ -162,3 +163,10 @@ def test_a_page_of_the_future_is_one_of_now(tmp_path: Path) -> None:
     imported(tmp_path / "into", tmp_path / "s", warc=path)
     found = [page.at for page in lycosa.open(tmp_path / "into").pages()]
     assert len(found) == 3 and all(before <= at <= time.time() * 1000 for at in found)
+
+
+def test_a_file_of_another_kind_gives_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("hello\n")
+    assert main(["import", str(tmp_path / "into"), "--cdx", str(path)]) == 1
+    assert capsys.readouterr().err == f"nothing to import was found in {path}\n"

@@ -112,7 +112,7 @@ async def test_robots_that_are_missing_broken_or_elsewhere(run: Run) -> None:
         assert code == 0 and "allowed: no robots.txt (status 404)" in out
     async with serving(web(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")) as site:
         code, _, err = await run(*LOCAL, site.url("/page"))
-        assert code == 4 and "robots.txt cannot be had" in err and err.count("\n") == 1
+        assert code == 4 and "robots.txt could not be fetched" in err and err.count("\n") == 1
         code, out, _ = await run(*LOCAL, "--no-robots", site.url("/page"))
         assert code == 0
     async with serving(web()) as real:

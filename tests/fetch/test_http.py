@@ -664,8 +664,8 @@ def test_where_a_password_goes() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("garbage", "line 1 of .* is no cookie: in Netscape's format"),
-        ("# Netscape HTTP Cookie File\n\n[{}]\nmore\n", "line 3 of .* is no cookie"),
+        ("garbage", "line 1 of .* is not a cookie: in Netscape's format"),
+        ("# Netscape HTTP Cookie File\n\n[{}]\nmore\n", "line 3 of .* is not a cookie"),
         ("a.test FALSE / FALSE 0 name value\n", "line 1 .* with tabs between"),
         ("", "has no cookie: in"),
         ("# Netscape HTTP Cookie File\n", "has no cookie: in"),

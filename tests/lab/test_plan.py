@@ -113,8 +113,8 @@ def test_the_command(tmp_path: Path, capsys: Capture) -> None:
     assert main(["lab", "plan", "--measure", str(place), "--check", str(place)]) == 0
     assert "CPU" in capsys.readouterr().out
     for more, says in (
-        ([], "say how many pages"),
-        (["--pages", "1k"], "say one of --agents N and --within DAYS"),
+        ([], "give the number of pages"),
+        (["--pages", "1k"], "give one of --agents N and --within DAYS"),
         (["--pages", "1k", "--agents", "1", "--cost", "page_cpu"], "write it like page_cpu="),
         (["--pages", "1k", "--agents", "1", "--measure", str(tmp_path)], "has no status.json"),
     ):

@@ -107,8 +107,8 @@ def test_policies_of_others_are_rivals(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("code", "args", "says"),
     [
-        ("class Mine: pass", ["scheduling"], "is no order: it has no 'ranking'"),
-        ("class Mine:\n  def __init__(self, n): pass", ["caching"], "is no cache"),
+        ("class Mine: pass", ["scheduling"], "is not an order: it lacks 'ranking'"),
+        ("class Mine:\n  def __init__(self, n): pass", ["caching"], "is not a cache"),
         ("class Mine: pass", ["caching"], "cannot be made: TypeError"),
         ("def Mine(url, depth, text, source): return 1 / 0", ["scheduling"], "ZeroDivisionError"),
         (

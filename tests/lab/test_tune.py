@@ -85,7 +85,7 @@ def test_what_is_printed_is_toml_of_a_crawl(tmp_path: Path, capsys: Capture) -> 
     table = tomllib.loads(shown.partition("for crawl.toml:")[2])
     assert read_options({**table, "public": False}).visits == table["visits"] > 2
     assert main(["lab", "tune"]) == 2
-    assert "say which crawl" in capsys.readouterr().err
+    assert "give the crawl" in capsys.readouterr().err
 
 
 def test_nothing_is_proposed_where_nothing_helps() -> None:

@@ -159,5 +159,5 @@ def test_what_is_not_here(app: ASGIApp) -> None:
 
 
 def test_a_directory_without_a_crawl(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no crawl"):
+    with pytest.raises(ConfigError, match="is not the directory of a crawl"):
         application(tmp_path, Guard(TOKEN, frozenset()))

@@ -75,7 +75,7 @@ class S3Place(NamedTuple):
             endpoint = urlsplit(given.get("endpoint", ""))
             endpoint.port  # noqa: B018  a port that is none is told here
         except ValueError:
-            raise ConfigError(f"this is no URL of an S3 bucket: {form}") from None
+            raise ConfigError(f"this is not the URL of an S3 bucket: {form}") from None
         if "@" in parts.netloc or "@" in endpoint.netloc or set(given) - set(_KEYS):
             raise ConfigError(
                 f"an S3 URL is {form}, and no more: credentials do not belong in it (it is kept with the crawl);"
@@ -83,7 +83,7 @@ class S3Place(NamedTuple):
             )
         prefix = parts.path.strip("/")
         if not _BUCKET.match(parts.netloc) or parts.fragment:
-            raise ConfigError(f"this is no URL of an S3 bucket: {form}")
+            raise ConfigError(f"this is not the URL of an S3 bucket: {form}")
         if given.get("endpoint") and (endpoint.scheme not in ("http", "https") or not endpoint.hostname):
             raise ConfigError("the endpoint of an S3 URL is itself a URL: endpoint=https://HOST[:PORT]")
         if prefix:

@@ -35,7 +35,7 @@ class Names:
     def __init__(self, crawl: str) -> None:
         if not _NAME.match(crawl):
             raise ConfigError(
-                f"{crawl!r} cannot name a crawl of a cluster: letters, digits and hyphens, at most 40, please"
+                f"{crawl!r} cannot name a crawl of a cluster: letters, digits and hyphens, at most 40"
             )
         self.crawl = crawl
         self.bucket = f"{_BUCKET}{crawl}"

@@ -53,7 +53,7 @@ class PolitenessOptions(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             least = 1 if name == "pages_per_visit" else 0
             if not (value >= least and math.isfinite(value)):
-                raise ValueError(f"{name} is at least {least} and finite, not {value}")
+                raise ValueError(f"{name} must be at least {least} and finite, not {value}")
 
 
 OWN_SITE: dict[str, float] = {"wait": 0.0, "factor": 0.0, "address_wait": 0.0, "pages_per_visit": 1000}

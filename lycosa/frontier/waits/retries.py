@@ -28,7 +28,7 @@ class RetryOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
-            raise ValueError(f"attempts is at least 1, not {self.attempts}")
+            raise ValueError(f"attempts must be at least 1, not {self.attempts}")
         if not (self.first >= 0 and self.growth >= 1 and 0 <= self.most < math.inf):
             raise ValueError("first and most are at least 0, growth at least 1")
 

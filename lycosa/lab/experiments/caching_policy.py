@@ -93,7 +93,7 @@ def cache_of(policy: Any, name: str, entries: int) -> Any:
     if hasattr(made, "probe"):
         return made
     if not hasattr(made, "request"):
-        raise ConfigError(f"--policy: {name} is no cache: it has neither request(key) nor probe(keys, hits)")
+        raise ConfigError(f"--policy: {name} is not a cache: it needs request(key) or probe(keys, hits)")
     return OneByOne(made)
 
 

@@ -95,7 +95,7 @@ def order_of(policy: Any, name: str) -> Callable[[], Order]:
     missing = [part for part in ("ranking", "bias", "sighted", "levels", "rank") if not hasattr(made, part)]
     if missing:
         raise ConfigError(
-            f"--policy: {name} is no order: it has no {missing[0]!r}; derive it from lycosa.frontier.DepthOrder"
+            f"--policy: {name} is not an order: it lacks {missing[0]!r}; derive it from lycosa.frontier.DepthOrder"
         )
     return policy
 
