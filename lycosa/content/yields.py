@@ -178,13 +178,15 @@ class Yields:
                 if pattern.level is Level.HOSTS or 2 * row.barren >= self._patience(pattern, row):
                     return Look.YES
                 found = Look.OR_IT_ENDED
-            elif pattern.level is Level.SITE or row.pages < 2:
                 continue
-            elif not _is_sampled(row, key, suspicion := pattern.suspicion):
+            if pattern.level is Level.SITE or row.pages < 2:
                 continue
-            elif pattern.level is Level.HOSTS:
+            suspicion = pattern.suspicion
+            if not _is_sampled(row, key, suspicion):
+                continue
+            if pattern.level is Level.HOSTS:
                 return Look.YES
-            elif suspicion or row.pages >= PLAIN:
+            if suspicion or row.pages >= PLAIN:
                 if not row.looked and (suspicion or pattern.level <= Level.FOLDER):
                     return Look.YES  # so that it is known whether the pattern gives anything (`proves`)
                 found = max(found, Look.IF_IT_LEADS_ON)
