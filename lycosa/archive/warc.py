@@ -116,16 +116,13 @@ def date(at: int) -> str:
 
 def frame(kind: str, identity: str, at: int, fields: Fields, block: bytes, form: Form = PLAIN) -> bytes:
     """Any record as one gzip member. Fields with an empty value are left out."""
-    lines = [f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identity}\r\nWARC-Date: {date(at)}\r\n"]
-    for name, value in fields:
-        if value:
-            if not value.isprintable():
-                value = value.translate(_CONTROLS)
-            lines.append(f"{name}: {value}\r\n")
+    named = [f"{name}: {value}" for name, value in fields if value]
+    if not "".join(named).isprintable():
+        named = [line.translate(_CONTROLS) for line in named]
     if form.block_digests:
-        lines.append(f"WARC-Block-Digest: {digest(block)}\r\n")
-    lines.append(f"Content-Length: {len(block)}\r\n\r\n")
-    head = "".join(lines).encode("utf-8", "replace")
+        named.append(f"WARC-Block-Digest: {digest(block)}")
+    first = f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identity}\r\nWARC-Date: {date(at)}"
+    head = "\r\n".join([first, *named, f"Content-Length: {len(block)}\r\n\r\n"]).encode("utf-8", "replace")
     return isal_zlib.compress(b"".join((head, block, b"\r\n\r\n")), form.level, _GZIP)
 
 

@@ -198,7 +198,15 @@ class Transfer:
     # libcurl's callbacks: they must not raise, and returning 0 for a non-empty piece ends the transfer.
 
     def _on_header(self, line: bytes) -> int | None:
-        self._room -= len(line)
+        size = len(line)
+        room = self._room = self._room - size
+        if room < 0 or size <= 2 or self.whole_head:
+            return self._on_end_of_head(line)
+        self.lines.append(line)
+        return None
+
+    def _on_end_of_head(self, line: bytes) -> int | None:
+        """Any line of a head but the usual ones before its end."""
         if self._room < 0:
             self.stopped = "head"
             return 0

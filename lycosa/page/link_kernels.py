@@ -62,7 +62,9 @@ _ATTRIBUTE = np.zeros(len(TAGS), np.int32)
 for _name, (_attribute, _kind) in _SIMPLE.items():
     _KIND[TAGS[_name]] = int(_kind)
     _ATTRIBUTE[TAGS[_name]] = ATTRIBUTES.index(_attribute)
-_A, _IMG, _AREA, _IFRAME, _META = (TAGS[name] for name in ("a", "img", "area", "iframe", "meta"))
+_A, _IMG, _AREA, _IFRAME, _META, _LINK = (
+    TAGS[name] for name in ("a", "img", "area", "iframe", "meta", "link")
+)
 _XLINK, _REL, _TITLE, _ALT, _SRCSET, _CONTENT, _NAME, _PRAGMA = (
     ATTRIBUTES.index(name)
     for name in ("xlink:href", "rel", "title", "alt", "srcset", "content", "name", "http-equiv")
@@ -206,10 +208,17 @@ def enter(
 
 
 @njit(cache=True, nogil=True)
-def sort_out(tape: Any, end: int, data: Any, special: Any) -> int:
-    """The places on the tape of the elements that `choose` passes over; returns how many."""
+def sort_out(tape: Any, end: int, data: Any, special: Any, likes: Any, longest: int) -> tuple[int, int]:
+    """The places on the tape of the elements that `choose` passes over; returns how many, and the end of `likes`.
+
+    A row of `special` is such a place; where the attributes of a `link` or `meta` begin and end in the page; and
+    from where to where `likes` says all else that it is read from: its tag, and of each attribute what it is, and
+    where in these bytes it begins and ends. Nothing is said of an element with more than `longest` bytes, nor of
+    others.
+    """
     count = 0
     at = 0
+    said = 0
     while at < end and count < len(special):
         attributes = tape[at + 6]
         tag = tape[at]
@@ -218,10 +227,25 @@ def sort_out(tape: Any, end: int, data: Any, special: Any) -> int:
             and (attributes or tape[at + 1] & IN_PAGE)
             and not (tag == _META and _is_idle(tape, at, data))
         ):
-            special[count] = at
+            special[count, 0] = at
+            special[count, 1], special[count, 2] = 0, 0
+            special[count, 3] = said
+            if tag in (_META, _LINK):
+                first = tape[at + HEAD + 1] if attributes else 0
+                last = tape[at + HEAD + 3 * attributes - 1] if attributes else 0
+                if last - first <= longest:
+                    likes[said] = tag
+                    said += 1
+                    for place in range(at + HEAD, at + HEAD + 3 * attributes, 3):
+                        likes[said] = tape[place]
+                        likes[said + 1] = tape[place + 1] - first
+                        likes[said + 2] = tape[place + 2] - first
+                        said += 3
+                    special[count, 1], special[count, 2] = first, last
+            special[count, 4] = said
             count += 1
         at += HEAD + 3 * attributes
-    return count
+    return count, said
 
 
 @njit(cache=True, nogil=True)

@@ -9,6 +9,9 @@ behind the rest.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import compress
+from operator import not_
 from typing import Any, NamedTuple
 
 import msgspec
@@ -73,17 +76,17 @@ class Linker:
         memo, limits = self._memo, self._limits
         into = Collected(limits, limits.links)
         into.base, into.dropped = page.base, page.dropped
-        heads: list[int] = []
-        for number, href in enumerate(page.hrefs):
-            if _is_ready(href):
-                heads.append(number)
-            else:
-                into.hrefs.append(href)
-                into.kinds.append(page.kinds[number])
-                into.texts.append(page.texts[number])
-        head = "\n".join([page.hrefs[number] for number in heads]).encode("ascii")
-        said = "\n".join([page.texts[number] for number in heads]).encode("utf-8", "replace")
-        kinds = bytes([page.kinds[number] for number in heads[: len(self._rows)]])
+        hrefs, kinds_of, texts_of = page.hrefs, page.kinds, page.texts
+        ready = list(map(_is_ready, hrefs))
+        if False in ready:
+            rest = list(map(not_, ready))
+            into.hrefs, into.kinds = list(compress(hrefs, rest)), list(compress(kinds_of, rest))
+            into.texts = list(compress(texts_of, rest))
+            hrefs, kinds_of = list(compress(hrefs, ready)), list(compress(kinds_of, ready))
+            texts_of = list(compress(texts_of, ready))
+        head = "\n".join(hrefs).encode("ascii")
+        said = "\n".join(texts_of).encode("utf-8", "replace")
+        kinds = bytes(kinds_of[: len(self._rows)])
         above = memo.of_base(base)
         text_end = len(marks.text_data)
         texts = np.empty(text_end + len(marks.body) + len(said) + 8, np.uint8)
@@ -250,6 +253,7 @@ class _Late:
         return np.concatenate((self._texts[: self._start], np.frombuffer(b"".join(self._added), np.uint8)))
 
 
+@lru_cache(1 << 12)  # the heads of a site's pages have the same links
 def _is_ready(href: str) -> bool:
     """Whether an href that a handler gave is as it would stand in the page, and is one for a memo."""
     return (

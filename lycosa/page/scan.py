@@ -58,8 +58,8 @@ _HEAD_BYTES = 512
 """Bytes of an element's attributes up to which it is remembered."""
 
 
-Heads = dict[tuple[Any, ...], Any]
-"""What elements of heads say, by their likeness."""
+Heads = dict[tuple[bytes, bytes, str], tuple[Callable[[Any, Collected], None], Any]]
+"""What elements of heads say, and who adds it, by all that they are read from."""
 
 
 class _Buffers(threading.local):
@@ -69,7 +69,8 @@ class _Buffers(threading.local):
         self.tape = np.empty(_TAPE, np.int32)
         self.stack = np.empty(DEEP, np.int32)
         self.texts = np.empty(_KEPT, np.uint8)
-        self.others = np.empty(_TAPE // HEAD, np.int32)
+        self.others = np.empty((_TAPE // HEAD, 5), np.int32)
+        self.likes = np.empty(_TAPE, np.int32)
         self.heads: Heads = {}
 
 
@@ -138,25 +139,6 @@ class Scanned:
                 return self._marks.value(words[at], words[at + 1], words[at + 2])
         return None
 
-    def likeness(self) -> tuple[Any, ...] | None:
-        """What its attributes are read from: elements of equal likeness say the same. None: too long to keep."""
-        words = self._words
-        end = HEAD + 3 * words[6]
-        if end == HEAD:
-            return (words[0],)
-        first, last = words[HEAD + 1], words[end - 1]
-        if last - first > _HEAD_BYTES:
-            return None
-        marks = self._marks
-        return (
-            words[0],
-            marks.charset,
-            marks.body[first:last],
-            *words[HEAD:end:3],
-            *[word - first for word in words[HEAD + 2 : end : 3]],
-            *[word - first for word in words[HEAD + 4 : end : 3]],
-        )
-
     @property
     def text(self) -> str:
         """The content of a title or style, the text of an anchor."""
@@ -172,21 +154,13 @@ class Scanned:
         return text
 
 
-def collect(marks: Marks, places: Iterable[int], into: Collected, heads: Heads | None = None) -> str:
-    """Have the handlers read the elements at some places; returns the language that the root element says.
-
-    `heads` remembers, from page to page, what elements of heads say.
-    """
+def collect(marks: Marks, places: Iterable[int], into: Collected) -> str:
+    """Have the handlers read the elements at some places; returns the language that the root element says."""
     language = ""
-    heads = {} if heads is None else heads
     for at in places:
         element = Scanned(marks, at)
         tag = element.tag
-        if tag == "link":
-            add_link(_remembered(heads, element, link_of), into)
-        elif tag == "meta":
-            add_meta(_remembered(heads, element, meta_of), into)
-        elif tag == "a":
+        if tag == "a":
             _anchor(element, into)
         elif tag == "style":
             collect_sheet(element.text, into)
@@ -197,17 +171,27 @@ def collect(marks: Marks, places: Iterable[int], into: Collected, heads: Heads |
     return language
 
 
-def _remembered(heads: Heads, element: Scanned, read: Callable[[Any], Any]) -> Any:
-    """What an element says, from `heads` if an equal one was read before."""
-    likeness = element.likeness()
-    if likeness is None:
-        return read(element)
-    said = heads.get(likeness, heads)
-    if said is heads:
-        if len(heads) >= _HEADS:
-            heads.clear()
-        said = heads[likeness] = read(element)
-    return said
+def _collect_sorted(marks: Marks, rows: list[list[int]], likes: bytes, into: Collected, heads: Heads) -> str:
+    """The same for the rows of `sort_out`; `heads` remembers, from page to page, what `link` and `meta` say."""
+    language = ""
+    body, charset = marks.body, marks.charset
+    for at, first, last, start, stop in rows:
+        if start == stop:
+            found = collect(marks, (at,), into)
+            language = language or found
+            continue
+        likeness = (likes[4 * start : 4 * stop], body[first:last], charset)
+        known = heads.get(likeness)
+        if known is None:
+            if len(heads) >= _HEADS:
+                heads.clear()
+            element: Any = Scanned(marks, at)
+            known = (add_link, link_of(element)) if element.tag == "link" else (add_meta, meta_of(element))
+            heads[likeness] = known
+        add, said = known
+        if said is not None:
+            add(said, into)
+    return language
 
 
 def _anchor(element: Scanned, into: Collected) -> None:
@@ -241,12 +225,15 @@ class ScanParser:
     def parse(self, body: bytes, url: str, media: str, charset: str) -> Page:
         """What the page says."""
         marks = self.scan(body, media, charset)
-        places: Iterable[int] = marks.places()
-        if self._deferred:
-            others = self._buffers.others
-            places = others[: sort_out(marks.tape, len(marks.tape), marks.data, others)].tolist()
         into = Collected(self._limits, self._limits.links)
-        language = collect(marks, places, into, self._buffers.heads)
+        if self._deferred:
+            buffers, tape = self._buffers, marks.tape
+            others, likes = buffers.others, buffers.likes
+            count, end = sort_out(tape, len(tape), marks.data, others, likes, _HEAD_BYTES)
+            rows, said = others[:count].tolist(), likes[:end].tobytes()
+            language = _collect_sorted(marks, rows, said, into, buffers.heads)
+        else:
+            language = collect(marks, marks.places(), into)
         return into.page(media, charset, language, marks.cut, marks if self._deferred else None)
 
     def scan(self, body: bytes, media: str, charset: str) -> Marks:
