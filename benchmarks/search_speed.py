@@ -274,7 +274,7 @@ def spread(pages: Iterable[Page], shards: int, into: Path) -> None:
     writers = [ShardWriter(draft / f"{shard:02d}", "speed") for shard in range(shards)]
     for page in pages:
         writer = writers[(page.id * 0x9E3779B97F4A7C15 >> 40) % shards]
-        writer.put(page)
+        writer.put(page, new=True)
         if writer.due:
             writer.commit([0, 0, 0])
     for writer in writers:

@@ -277,7 +277,7 @@ class Indexing:
         if before is not None:
             suspects.add(before.digest)
         copy = record.duplicate and bool(record.digest)
-        writer.put(self._page(identity, position, record, copy=copy))
+        writer.put(self._page(identity, position, record, copy=copy), new=before is None)
         if copy:
             suspects.add(record.digest)
             self.done.copies += 1

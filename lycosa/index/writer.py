@@ -150,10 +150,14 @@ class ShardWriter:
         hits = self._searcher.search(query, 1000, count=False).hits
         return [decode_page(self._searcher.doc(address).get_first("data")) for _, address in hits]
 
-    def put(self, page: Page) -> None:
-        """Have a page in the index, in the place of what had its id."""
+    def put(self, page: Page, *, new: bool = False) -> None:
+        """Have a page in the index, in the place of what had its id. `new`: `find` has just found nothing of it.
+
+        tantivy looks for what is to be deleted in every segment, at each commit; for a new page it need not.
+        """
         writer = self._write()
-        writer.delete_documents_by_term("key", key_of(page.id))
+        if not new:
+            writer.delete_documents_by_term("key", key_of(page.id))
         writer.add_document(document(page, self.marker.language))
         self._pending[page.id] = msgspec.structs.replace(page, text="")
         self._held += len(page.text) + 1000

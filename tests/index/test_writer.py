@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from lycosa.errors import StorageError
+from lycosa.index.reader import ShardReader
 from lycosa.index.writer import ShardWriter
 from tests.index.made import page, write
 
@@ -28,6 +30,30 @@ def test_a_document_is_there_once_and_what_is_not_committed_is_not(tmp_path: Pat
     assert again.marker.place == [0, 2, 2]
     assert again.find(7) is None and again.find(2**64 - 1) == found
     again.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_new_pages_need_no_deletion(tmp_path: Path, seed: int) -> None:
+    """Whatever is put, removed, put again and committed: each page is there once, as it was put last."""
+    draw = Random(seed)
+    writer = ShardWriter(tmp_path, "made")
+    held: dict[int, str] = {}
+    for step in range(1, 150):
+        number = draw.randrange(1, 12)
+        if draw.random() < 0.3:
+            writer.remove(number)
+            held.pop(number, None)
+        else:
+            held[number] = f"text {step}"
+            writer.put(page(number, held[number]), new=writer.find(number) is None)
+        if draw.random() < 0.1:
+            writer.commit([0, step, step])
+    writer.commit([0, 999, 999])
+    writer.close()
+    reader = ShardReader(tmp_path)
+    hits, total = reader.newest(reader.everything(), 100)
+    assert total == len(held)
+    assert {each.id: each.text for each in reader.pages([hit.address for hit in hits])} == held
 
 
 def test_of_another_crawl(tmp_path: Path) -> None:
