@@ -135,9 +135,10 @@ def patterns_plain(url: str) -> tuple[Pattern, ...]:
         flags = "~deep" + flags
     shapes = [_segment(each) for each in segments[:SEGMENTS]]
     more = "/**" if len(segments) > SEGMENTS else ""
-    if "{host}" in shapes:
+    is_host = "{host}" in shapes
+    if is_host:
         more, shapes = "/**", [*shapes[: shapes.index("{host}")], "{host}"]
-    if any("." in each and _HOST.fullmatch(each) for each in segments):
+    if is_host or any("." in each and _HOST.fullmatch(each) for each in segments[SEGMENTS:]):
         flags = "~host" + flags
     fine = f"{site}/{'/'.join(shapes)}{more}{names}{flags}"
     last = shapes[-1]
