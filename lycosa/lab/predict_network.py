@@ -57,6 +57,7 @@ class Network:
         self._chance = Random(f"{seed} network")
         self._link_free = 0.0
         self._free: dict[str, float] = {}
+        self._last_free = 0.0  # of all processors
         self._open = 0
         self._time: Callable[[], float] | None = None
         self._since = 0.0
@@ -116,7 +117,7 @@ class Network:
         before = now - gone
         if self.link and self._link_free - before > _BUSY:
             what = "bandwidth"
-        elif any(free - before > _BUSY for free in self._free.values()):
+        elif self._last_free - before > _BUSY:
             what = "processor"
         elif self._open >= self.visits:
             what = "visits"
@@ -143,7 +144,7 @@ class Network:
         if page.status != 200:
             return Reply(b"", page.status)
         # Two pages never have the same text, or one would count as a copy of the other.
-        anchors = "".join(f'<a href="{to}"></a>' for to in page.links)
+        anchors = '<a href="' + '"></a><a href="'.join(page.links) + '"></a>' if page.links else ""
         body = f"<p>{url}</p>{anchors}".encode()
         return Reply(body.ljust(page.size) if self.whole else body)
 
@@ -162,6 +163,7 @@ class Network:
             took = max(took, self._link_free - now)
         cpu = self.costs.page_cpu if request.reuse else self.costs.page_cpu + self.costs.host_cpu
         free = self._free[agent] = max(self._free.get(agent, 0.0), now) + cpu
+        self._last_free = max(self._last_free, free)
         return max(took, free - now)
 
     def _came(self, url: str, host: str, page: Page, now: float) -> None:
