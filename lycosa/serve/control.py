@@ -25,6 +25,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from lycosa.ask.alive import process_of
 from lycosa.ask.html_parts import Cell, moment, short, table, text
 from lycosa.ask.json_form import iso
 from lycosa.ask.reading import CrawlReader
@@ -89,6 +90,9 @@ class Acting:
             raise ConfigError("nothing can be changed from here: lycosa serve was started with --read-only")
         steering = Steering(self._directory, who=f"{whoami()} (page)", patience=_PATIENCE)
         return steering.act(what, *words)
+
+    def is_running(self) -> bool:
+        return process_of(self._directory) is not None
 
     def options(self) -> Options | None:
         return self._reader.options()
@@ -280,14 +284,14 @@ async def _body(request: Request) -> bytes | None:
 def _control(acting: Acting, options: Options | None) -> str:
     if options is None:
         return "<h1>Control</h1><p>The crawl has not begun yet.</p>"
-    paused = options.steered.paused
+    paused, running = options.steered.paused, acting.is_running()
     forms = ""
     if acting.allowed:
         turn = ("Go on", "go-on") if paused else ("Pause", "pause")
         stop = acting.button("Stop the run", "stop", back="/control", kind="grave")
         live = ", ".join(f"<code>{name}</code>" for name in LIVE)
         forms = (
-            f'<div class="acts">{acting.button(*turn, back="/control")}{stop}</div>'
+            f'<div class="acts">{acting.button(*turn, back="/control")}{stop if running else ""}</div>'
             + "<h2>Seeds</h2>"
             + acting.field("URLs, one a line", "seeds", "seed", back="/control", does="Add", many=True)
             + f"<h2>Options</h2><p class=soft>Taken up at once: {live}. Values as in TOML.</p>"
@@ -297,7 +301,8 @@ def _control(acting: Acting, options: Options | None) -> str:
             + _order(acting)
         )
     state = "paused" if paused else "not paused"
-    lead = f"<p>The crawl is {state}. Every act is in its log, with who did it.</p>"
+    now = "" if running else " No process crawls now: what you ask for is kept for the next start."
+    lead = f"<p>The crawl is {state}. Every act is in its log, with who did it.{now}</p>"
     return f"<h1>Control</h1>{lead}{forms}{_told(options)}"
 
 

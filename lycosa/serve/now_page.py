@@ -36,6 +36,16 @@ _SHOWN = (
 )
 
 
+_ENDS = {
+    "finished": "it has fetched all there was",
+    "limit": "it came to one of its limits",
+    "stopped": "it was stopped",
+    "failed": "it failed",
+}
+_OF_A_RUN = ("rate", "flow", "visits", "memory")
+"""Of `_SHOWN`, what says nothing of a crawl that does not run."""
+
+
 class Lately(NamedTuple):
     """What the crawl did a second in the last minutes."""
 
@@ -113,7 +123,7 @@ def headline(standing: Standing, pace: Lately) -> str:
         return "The crawl is not running."
     when = moment(iso(int(status.at * 1000)))
     why = f" ({status.reason})" if status.reason else ""
-    return f"The crawl is not running: {state}{why}, {when}."
+    return f"The crawl is not running: {_ENDS.get(state, state)}{why}, {when}."
 
 
 def outlook(status: Status, pace: Lately) -> str:
@@ -142,7 +152,7 @@ def now(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge], bar: 
     cells = "".join(
         f'<div class="number"><b data-value="{name}">{text(words[name])}</b><span>{label}</span></div>'
         for name, label in _SHOWN
-        if name in words
+        if name in words and (standing.state == "running" or name not in _OF_A_RUN)
     )
     state = words["state"]
     return (

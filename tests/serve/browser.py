@@ -147,6 +147,15 @@ class Browser:
     def shot(self, to: Path, *, tall: int = 3_000, scale: float = 1.0) -> None:
         """A picture of the whole page, at most so tall."""
         size = self.js("[document.documentElement.clientWidth, document.documentElement.scrollHeight]")
+        wide, high = size[0], min(size[1], tall)
+        self.call(  # frames below the window's edge are not painted
+            "Emulation.setDeviceMetricsOverride",
+            width=wide,
+            height=high,
+            deviceScaleFactor=1,
+            mobile=wide < 600,
+        )
+        self.js("new Promise((seen) => requestAnimationFrame(() => requestAnimationFrame(seen)))")
         clip = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], tall), "scale": scale}
         found = self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         to.write_bytes(base64.b64decode(found["data"]))

@@ -31,7 +31,20 @@ from tests.serve.small_png import small
 
 ENOUGH = 0.4
 """The share of the pages after which the running crawl is looked at."""
-DOCS = {"running": ("now", "site", "control"), "ended": ("url", "graph", "search")}
+_MADE = (
+    "document.readyState === 'complete' && !!document.querySelector('main')"
+    " && !document.querySelector('[data-waits]')"
+)
+_SHOW_FRAME = (
+    "new Promise((there) => { const frame = document.querySelector('iframe'); if (!frame) return there();"
+    " frame.addEventListener('load', () => { scrollTo(0, 0); there(); }); frame.loading = 'eager';"
+    " frame.src = frame.src; })"
+)
+"""The archived page is loaded when it is seen; here it is to be in the picture."""
+DOCS = {
+    "running": ("now", "sites", "site", "control"),
+    "ended": ("url", "graph", "search", "report", "lab"),
+}
 """The pictures of docs/images."""
 COMMAND = [sys.executable, "-m", "lycosa.cli.main"]
 WAITS = [
@@ -103,10 +116,11 @@ def take(browser: Browser, link: str, url: str, out: Path, when: str, docs: bool
     for name, path in pages(url).items():
         if docs and name not in DOCS[when]:
             continue
-        browser.open(base + path)
-        browser.until(lambda: browser.js("!document.querySelector('[data-waits]')"))
         for width, dark in looks:
             browser.look(width, dark=dark)
+            browser.open(base + path)
+            browser.until(lambda: browser.js(_MADE))
+            browser.js(_SHOW_FRAME)
             scheme = "dark" if dark else "light"
             if docs:
                 browser.shot(out / f"{name}.png", tall=900, scale=0.64)
