@@ -496,6 +496,7 @@ def test_nothing_makes_a_reader_raise(name: str) -> None:
     for nasty in EDGES:
         target.read(nasty)
         for piece in (*target.starts, *target.pieces):
+            target.read(target.starts[0] + piece + nasty)
             target.read(chance.choice(target.starts) + piece + nasty + chance.choice(target.pieces))
 
 
