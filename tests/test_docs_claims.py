@@ -105,7 +105,7 @@ NUMBERS = {
     r"given up after (\d+) failures": DEFAULTS.robots.attempts,
     r"it gives at most (\d+) links at a time": sydney.MOST_BACK,
     r"a cursor, (\d+) bytes in a file": left_packed._ENTRY.size,
-    r"\| (\d+) bytes an entry, in files": left_packed._ENTRY.size,
+    r"\| (\d+) bytes per entry, in files": left_packed._ENTRY.size,
     r"\| ([\d,]+) sites as objects": agent._HOT_SITES,
     r"budgets \| ([\d,]+) hosts and as many domains": budgets.ROWS,
     r"\| (\d+) bytes a host that has any": left_store.ROW.itemsize + 4,  # and its place in a bucket
