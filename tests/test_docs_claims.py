@@ -20,7 +20,8 @@ import pytest
 from lycosa import records
 from lycosa.cli import main as cli
 from lycosa.cluster import growing
-from lycosa.crawl import agent, budgets, harvest, manifest, rules, scheduling, visit, watchdog
+from lycosa.content import joins, yields
+from lycosa.crawl import agent, budgets, harvest, history, manifest, rules, scheduling, visit, watchdog
 from lycosa.crawl.config import Options
 from lycosa.crawl.shard import Shard
 from lycosa.fetch import http
@@ -28,7 +29,9 @@ from lycosa.fetch.robots_policy import RobotsOptions
 from lycosa.frontier.sydney import left_packed, left_store
 from lycosa.frontier.sydney import room as sydney
 from lycosa.log import snapshot
+from lycosa.pages import rows as page_rows
 from lycosa.records import Why
+from lycosa.render import options as render_options
 from lycosa.url import hrefs
 from tests.crawl import test_kill
 
@@ -105,13 +108,32 @@ NUMBERS = {
     r"given up after (\d+) failures": DEFAULTS.robots.attempts,
     r"it gives at most (\d+) links at a time": sydney.MOST_BACK,
     r"a cursor, (\d+) bytes in a file": left_packed._ENTRY.size,
-    r"\| (\d+) bytes an entry, in files": left_packed._ENTRY.size,
+    r"\| (\d+) bytes per entry, in files": left_packed._ENTRY.size,
     r"\| ([\d,]+) sites as objects": agent._HOT_SITES,
     r"budgets \| ([\d,]+) hosts and as many domains": budgets.ROWS,
     r"\| (\d+) bytes a host that has any": left_store.ROW.itemsize + 4,  # and its place in a bucket
     r"shard \((\d+) of them\)": manifest.DEFAULT_SHARDS,
     r"`href_cache` entries of (\d+) bytes": hrefs.ENTRY,
     r"parsed robots rules \| (\d+) MB": rules.KEPT >> 20,
+    r"yields \| ([\d,]+) patterns of all shards": yields.ROWS,
+    r"joins \| ([\d,]+) forms per shard": joins.FORMS,
+    r"in sorted files, (\d+) bytes per page": page_rows.ROW_BYTES,
+}
+
+GUIDE = "docs/guide.md"
+GUIDE_NUMBERS = {
+    r"paths with more than (\d+) segments": DEFAULTS.scope.max_path_depth,
+    r"in which one segment occurs more than (\w+) times": DEFAULTS.scope.max_repeats,
+    r"URLs of more than ([\d,]+) characters": DEFAULTS.scope.max_url_length,
+    r"due within a day \(`horizon`\).{0,9} A failed URL is tried again after (\w+) minutes": DEFAULTS.retry.first
+    / 60,
+    r"It serves up to (\d+) pages \(`--pages-per-visit`\)": DEFAULTS.politeness.pages_per_visit,
+    r"up to `--visits` \((\d+)\) hosts at a time": DEFAULTS.visits,
+    r"the site's Crawl-delay \(up to (\d+) s;": DEFAULTS.politeness.max_crawl_delay,
+    r"the status over time, at most ([\d,]+) lines": history.MOST,
+    r"\(commits are ([\d.]+) s apart\)": DEFAULTS.commit_seconds,
+    r"each known page gets ([\d.]+) fetches per day": DEFAULTS.refresh.per_page,
+    r"less than (\d+) characters of text\) are rendered": render_options.LEAST_TEXT,
 }
 
 
@@ -122,6 +144,14 @@ def test_numbers_of_the_architecture(claim: str) -> None:
     said = found[0][1].replace(",", "")
     number = 1.0 if said == "a" else float(WORDS.get(said, said))
     assert number == NUMBERS[claim]
+
+
+@pytest.mark.parametrize("claim", GUIDE_NUMBERS)
+def test_numbers_of_the_guide(claim: str) -> None:
+    found = re.findall(claim, prose(GUIDE))
+    assert len(found) == 1, f"{len(found)} times in {GUIDE}"
+    said = found[0].replace(",", "")
+    assert float(WORDS.get(said, said)) == GUIDE_NUMBERS[claim]
 
 
 def test_the_steps_of_admission() -> None:

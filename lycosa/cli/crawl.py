@@ -655,5 +655,5 @@ def _interrupted(crawl: Any, screen: Any) -> None:
         return
     # Nothing is lost but what was not committed, half a second at most: the next start recovers the crawl.
     screen.__exit__()
-    print("lycosa crawl: ended at once; run the same command to go on", file=sys.stderr, flush=True)
+    print("lycosa crawl: ended at once; run the same command to resume", file=sys.stderr, flush=True)
     os._exit(130)

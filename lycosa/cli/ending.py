@@ -47,10 +47,10 @@ def summary(status: Status, limits: Limits, into: Path, began: Sequence[Place] =
 def how_to_go_on(status: Status, limits: Limits) -> str:
     """What the operator must do: the same command does nothing once a limit over all runs is reached."""
     if limits.pages and status.pages >= limits.pages:
-        return "to go on, raise --max-pages"
+        return "to continue, raise --max-pages"
     if limits.bytes and status.bytes >= limits.bytes:
-        return "to go on, raise --max-bytes"
-    return "run the same command to go on"
+        return "to continue, raise --max-bytes"
+    return "run the same command to resume"
 
 
 def scorer_failures(status: Status) -> str:

@@ -204,7 +204,7 @@ def _build(args: argparse.Namespace) -> int:
     text = (
         f"{counted(made.nodes, 'URL')} on {counted(made.hosts, 'host')} of {counted(made.domains, 'domain')},"
         f" {counted(made.arcs, 'link')}, "
-        f"{row['bits_per_link']:.2f} bits a link"
+        f"{row['bits_per_link']:.2f} bits per link"
     )
     _say(args, row, text)
     return 0
@@ -474,7 +474,7 @@ def _import(args: argparse.Namespace) -> int:
     _say(
         args,
         {**row, "to": str(into)},
-        f"{counted(made.nodes, 'node')}, {counted(made.arcs, 'link')}, {row['bits_per_link']:.2f} bits a link:"
+        f"{counted(made.nodes, 'node')}, {counted(made.arcs, 'link')}, {row['bits_per_link']:.2f} bits per link:"
         f" {into} and its transpose {into}-t",
     )
     return 0

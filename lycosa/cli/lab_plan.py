@@ -130,35 +130,35 @@ def _print(made: Outlook) -> None:
     parts = ", ".join(f"{name} {amounts.show_size(size)}" for name, size in made.parts.items())
     held = ", ".join(f"{name} {amounts.show_size(size)}" for name, size in made.held.items())
     rows = [
-        ("days", f"{made.days:.3g}, at {rate:,.3g} pages a second: {made.binding} decides"),
+        ("days", f"{made.days:.3g}, at {rate:,.3g} pages per second, limited by {made.binding}"),
         (
             "machines",
             f"{made.machines:,} with {min(plan.per_machine, plan.agents)} agents each; "
             f"{made.servers} servers of the engine",
         ),
-        ("memory", f"{amounts.show_size(made.memory)} an agent: {held}"),
+        ("memory", f"{amounts.show_size(made.memory)} per agent: {held}"),
         ("disk", f"{amounts.show_size(made.disk)}: {parts}"),
-        ("", f"{amounts.show_size(made.disk / made.machines)} a machine, without copies"),
+        ("", f"{amounts.show_size(made.disk / made.machines)} per machine, without copies"),
         (
             "traffic",
-            f"{amounts.show_size(made.traffic)}, {amounts.show_size(made.traffic / made.seconds)} a second",
+            f"{amounts.show_size(made.traffic)}, {amounts.show_size(made.traffic / made.seconds)} per second",
         ),
-        ("messages", f"{made.messages:,.3g} a second to the engine"),
+        ("messages", f"{made.messages:,.3g} per second to the engine"),
         ("CPU", f"{made.cpu / 86_400:,.3g} days of a core"),
     ]
     print(f"{plan.pages:,} pages, {amounts.counted(plan.agents, 'agent')}")
     for name, text in rows:
         print(f"{name.ljust(9)} {text}")
-    print("\nused at that speed, what breaks first on top")
+    print("\nutilization at that speed, the scarcest resource first")
     for name, share in made.breaks_first:
         note = "  TOO MUCH" if share > 1.0001 else ""
-        most = f"up to {made.rates[name]:,.3g} pages a second" if name in made.rates else ""
+        most = f"up to {made.rates[name]:,.3g} pages per second" if name in made.rates else ""
         print(f"  {name.ljust(20)} {share:7.1%}  {most}{note}".rstrip())
     _print_costs(made.costs)
 
 
 def _print_costs(costs: Costs) -> None:
-    print("\ncosts (--cost NAME=VALUE sets another, --measure DIR takes those of a crawl)")
+    print("\ncosts (--cost NAME=VALUE sets one, --measure DIR uses those of a crawl)")
     for name, value, unit, what, where in costs.rows():
         print(f"  {name.ljust(15)} {value:>12,.6g} {unit.ljust(14)} {what} [{where}]")
 
@@ -167,7 +167,7 @@ def _print_check(name: str, rows: list[Checked], as_json: bool) -> None:
     if as_json:
         print(json.dumps({"crawl": name, "rows": [{**asdict(row), "error": row.error} for row in rows]}))
         return
-    print(f"{name}: calculated beside measured")
+    print(f"{name}: calculated and measured")
     for row in rows:
         shown = [
             amounts.show_size(v) if row.unit == "B" else f"{v:,.4g} {row.unit}"

@@ -31,8 +31,8 @@ _HELPS = {
     "bandwidth": "a faster link would shorten it (--link)",
     "processor": "more agents would shorten it (--agents)",
     "visits": "more visits would shorten it (--visits)",
-    "politeness": "more visits, agents or bandwidth would not shorten it; a shorter wait or more pages a visit"
-    " might, if the sites bear it (--wait, --pages-per-visit)",
+    "politeness": "more visits, agents or bandwidth would not shorten it; a shorter wait or more pages per visit"
+    " might, if the sites permit it (--wait, --pages-per-visit)",
     "discovery": "no limit of the crawl would shorten it: it waits for the next links",
 }
 
@@ -154,14 +154,14 @@ def lines(made: Predicted) -> list[str]:
     bound = ", ".join(f"{name} {share:.0%}" for name, share in _ranked(made.bound))
     end = f"{made.last_host} is last, with {amounts.counted(made.last_host_pages, 'page')}"
     rows = [
-        ("it takes", f"{_span(made.seconds)}; nine of ten pages after {_span(made.to_90)}"),
+        ("it takes", f"{_span(made.seconds)}; nine tenths of the pages after {_span(made.to_90)}"),
         (
             "pages",
-            f"{made.pages:,} in {made.requests:,} requests, {made.pages / max(made.seconds, 1e-9):.3g} a second",
+            f"{made.pages:,} in {made.requests:,} requests, {made.pages / max(made.seconds, 1e-9):.3g} per second",
         ),
         ("what binds", bound),
         ("", _HELPS[made.binding]),
-        ("the end", f"{end}; {made.hosts_at_90:,} of {made.hosts:,} hosts had pages left at nine of ten"),
+        ("the end", f"{end}; {made.hosts_at_90:,} of {made.hosts:,} hosts had pages left at nine tenths"),
         ("traffic", amounts.show_size(made.traffic)),
         (
             "disk",

@@ -133,8 +133,8 @@ class View(Standing):
                 f" {show_duration(meters['refresh.age'] / pages)} out of date on average (estimated)"
             )
             lines.append(
-                f"coming back  {counted(int(meters['refresh.waiting']), 'page')},"
-                f" {86_400 * meters['refresh.asked']:,.1f} fetches a day"
+                f"revisits     {counted(int(meters['refresh.waiting']), 'page')},"
+                f" {86_400 * meters['refresh.asked']:,.1f} fetches per day"
             )
         if self.state == "running":
             lines.append(f"visits       {status.visits:,} at a time, {counted(status.hosts, 'host')} known")
@@ -169,7 +169,7 @@ class View(Standing):
             and (options := self.crawl.options()) is not None
         ):
             return f"{how_to_go_on(self.status, options.limits)} (lycosa crawl ... --into {where})"
-        return f"run the same command to go on (lycosa crawl ... --into {where})"
+        return f"run the same command to resume (lycosa crawl ... --into {where})"
 
 
 def _total_lines(totals: Totals) -> list[str]:

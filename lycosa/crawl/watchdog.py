@@ -124,7 +124,7 @@ class Watchdog:
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
         if self._watch.still >= _INTERRUPTED:
-            self._say("ended at once, since nothing moves; run the same command to go on")
+            self._say("ended at once, since nothing moves; run the same command to resume")
             self._end(130)
 
 

@@ -108,7 +108,7 @@ def test_max_pages_is_exact_and_counts_all_runs(site: Site, tmp_path: Path, caps
         assert main(["crawl", site.url(), "--into", into, "--max-pages", str(limit), *FLAGS]) == 0
         out = capsys.readouterr().out
         assert out.startswith("limit: ")
-        assert "to go on, raise --max-pages" in out and "same command" not in out
+        assert "to continue, raise --max-pages" in out and "same command" not in out
         assert len(fetched(into)) == len(site.paths()) == limit
     assert main(["crawl", "--into", into, *FLAGS]) == 0, "the seeds are in the crawl"
     assert len(fetched(into)) == COUNT
@@ -872,7 +872,7 @@ def test_after_a_signal_the_summary_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert "stopping" in err
     assert out.startswith("stopped: ")
-    assert "run the same command to go on" in out
+    assert "run the same command to resume" in out
 
 
 def test_a_site_that_never_answers_does_not_hold_the_stop_and_a_second_one_ends_at_once(
@@ -894,7 +894,7 @@ def test_a_site_that_never_answers_does_not_hold_the_stop_and_a_second_one_ends_
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
         assert process.returncode == 130
-        assert err.splitlines() == ["lycosa crawl: ended at once; run the same command to go on"]
+        assert err.splitlines() == ["lycosa crawl: ended at once; run the same command to resume"]
         table["/hang"] = page("awake")
         assert main(["crawl", site.url(), "--into", str(tmp_path / "c"), *FLAGS]) == 0
     assert [row.url for row in fetched(tmp_path / "c")] == [site.url(), site.url("/hang")]

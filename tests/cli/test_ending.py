@@ -21,9 +21,9 @@ def test_what_to_do_after_each_limit(tmp_path: Path, capsys: Capture) -> None:
     with serving(chain(60, size=2000)) as site:
         slow = ["--wait", "50ms", "--pages-per-visit", "1"]
         for flags, advice in (
-            (["--max-pages", "3"], "to go on, raise --max-pages"),
-            (["--max-bytes", "4kB"], "to go on, raise --max-bytes"),
-            (["--max-time", "0.5s", *slow], "run the same command to go on"),
+            (["--max-pages", "3"], "to continue, raise --max-pages"),
+            (["--max-bytes", "4kB"], "to continue, raise --max-bytes"),
+            (["--max-time", "0.5s", *slow], "run the same command to resume"),
         ):
             into = str(tmp_path / flags[0])
             assert main(["crawl", site.url(), "--into", into, *FLAGS, *flags]) == 0

@@ -92,7 +92,7 @@ def test_a_crawl_that_was_killed(crawl: Path, capsys: Capture) -> None:
     leave(crawl, pid=1)
     text = shown(capsys, str(crawl))
     assert ": killed after 20" in text
-    assert "run the same command to go on (lycosa crawl ... --into " in text
+    assert "run the same command to resume (lycosa crawl ... --into " in text
 
 
 def test_a_crawl_that_ended(crawl: Path, capsys: Capture) -> None:
@@ -100,7 +100,7 @@ def test_a_crawl_that_ended(crawl: Path, capsys: Capture) -> None:
     text = shown(capsys, str(crawl))
     assert ": finished, 20" in text and "nothing is left to do" in text
     leave(crawl, state="limit")
-    assert "run the same command to go on" in shown(capsys, str(crawl))
+    assert "run the same command to resume" in shown(capsys, str(crawl))
 
 
 def test_without_a_status_the_log_is_added_up(crawl: Path, capsys: Capture) -> None:

@@ -108,7 +108,7 @@ def test_the_command(tmp_path: Path, capsys: Capture) -> None:
     assert {row["name"] for row in made["costs"]} == {name for name, *_ in Costs().rows()}
     assert main(["lab", "plan", "--pages", "1G", "--within", "30"]) == 0
     shown = capsys.readouterr().out
-    assert "what breaks first on top" in shown and "docs/benchmarks/crawl.md" in shown
+    assert "scarcest resource first" in shown and "docs/benchmarks/crawl.md" in shown
     place = crawled(tmp_path / "small", 1_000)
     assert main(["lab", "plan", "--measure", str(place), "--check", str(place)]) == 0
     assert "CPU" in capsys.readouterr().out
