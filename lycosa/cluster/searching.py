@@ -102,6 +102,7 @@ class Answers:
         self._methods: dict[str, Callable[..., Any]] = {
             "dfs": reader.dfs,
             "counted": reader.counted,
+            "near": reader.near,
             "top": self._top,
             "newest": self._newest,
             "occurrences": self._occurrences,
@@ -332,6 +333,10 @@ class RemoteShard:
 
     def vocabulary(self, field: str, prefix: str, most: int) -> list[str]:
         return [term for term, _ in self.counted(field, prefix, most)]
+
+    def near(self, field: str, word: str, distance: int) -> list[str]:
+        found: list[str] = self._ask("near", field, word, distance)
+        return found
 
     def counted(self, field: str, prefix: str, most: int) -> list[tuple[str, int]]:
         return [(term, count) for term, count in self._ask("counted", field, prefix, most)]

@@ -40,7 +40,7 @@ from lycosa.index.schema import Page
 
 _SLACK = 1e-4
 _VOCABULARY = 20_000
-"""Terms of a shard's vocabulary that are looked at for a prefix or a misspelled word."""
+"""Terms of a shard's vocabulary that are looked at for a prefix."""
 
 Ranks = Callable[[Sequence[int]], Sequence[float]]
 """Static ranks of documents by their ids, each in [0, 1]."""
@@ -174,20 +174,19 @@ class Broker:
     # -- the vocabulary
 
     def expand(self, field: str, start: str, distance: int) -> list[str]:
-        """Terms that begin with `start`, or that are at most `distance` letters from it; the most frequent."""
+        """Terms that begin with `start`, or that are at most `distance` letters from it, the first being the same.
+
+        The most frequent of them.
+        """
         if not start:
             return []
-        prefix = start[:1] if distance else start
-        found = {term for reader in self.readers for term in reader.vocabulary(field, prefix, _VOCABULARY)}
-        if distance:  # what cannot be near goes first: by length, and by letters that only one of them has
-            letters, size = set(start), len(start)
-            found = {
-                term
-                for term in found
-                if -distance <= len(term) - size <= distance
-                and len(letters.symmetric_difference(term)) <= 2 * distance
-                and within(term, start, distance)
-            }
+
+        def ask(reader: Shard) -> list[str]:
+            if distance:
+                return reader.near(field, start, distance)
+            return reader.vocabulary(field, start, _VOCABULARY)
+
+        found = {term for terms in self._each(ask, self.readers) for term in terms}
         self.statistics.learn((field, term) for term in found)
         counted = sorted((-self.statistics.df(field, term), term) for term in found)
         return [term for count, term in counted if count][:MOST_EXPANDED]
@@ -392,28 +391,3 @@ def _is_filter(condition: Condition) -> bool:
     if isinstance(condition, All):
         return all(map(_is_filter, (*condition.must, *condition.should, *condition.never)))
     return isinstance(condition, Filter | Dates)
-
-
-def within(word: str, other: str, most: int) -> bool:
-    """Whether one word becomes the other by at most `most` letters added, dropped, changed or swapped."""
-    if abs(len(word) - len(other)) > most:
-        return False
-    if word == other:
-        return True
-    start = 0
-    while start < min(len(word), len(other)) and word[start] == other[start]:
-        start += 1
-    a, b = word[start:], other[start:]
-    before: list[int] = []
-    row = list(range(len(b) + 1))
-    for i, letter in enumerate(a, 1):
-        new = [i]
-        for j, target in enumerate(b, 1):
-            cost = min(row[j] + 1, new[j - 1] + 1, row[j - 1] + (letter != target))
-            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == target:
-                cost = min(cost, before[j - 2] + 1)
-            new.append(cost)
-        if min(new) > most and (not before or min(row) > most):
-            return False
-        before, row = row, new
-    return row[-1] <= most

@@ -34,6 +34,7 @@ import tantivy
 from numpy.typing import NDArray
 
 from lycosa.errors import ConfigError, LycosaError, StorageError
+from lycosa.index.near import Vocabulary
 from lycosa.index.query import Dates, Filter
 from lycosa.index.schema import MARK, TEXTS, VERSION, Page, decode_page
 from lycosa.index.united import together
@@ -45,6 +46,8 @@ B = 0.75
 
 _EXPLAINED = 25
 """Explaining a document costs as much as scoring so many matches."""
+_LETTER = 100_000
+"""Terms with one first letter among which nearly the same are looked for, the most frequent."""
 _VALUES = 1000
 """Languages, or types, that are counted at most."""
 _SURE = 500
@@ -148,6 +151,7 @@ class Shard(Protocol):
     def df(self, field: str, term: str) -> int: ...
     def dfs(self, pairs: Sequence[tuple[str, str]]) -> list[int]: ...
     def vocabulary(self, field: str, prefix: str, most: int) -> list[str]: ...
+    def near(self, field: str, word: str, distance: int) -> list[str]: ...
     def counted(self, field: str, prefix: str, most: int) -> list[tuple[str, int]]: ...
     def clause(self, clause: Clause, weight: float) -> Any: ...
     def matching(self, clause: Clause) -> Any: ...
@@ -211,6 +215,7 @@ class ShardReader:
         self.marker: Marker | None = found[0] if found else None
         self._pages = tantivy.Query.term_query(self.schema, "kind", "page", "basic")
         self._df = lru_cache(maxsize=20_000)(self._count)
+        self._beginning = lru_cache(maxsize=50)(self._begin)
         self._local()
         gone = self.searcher.doc_freq("kind", "marker") - len(found)
         self._whole = self._documents - gone == self.searcher.num_docs
@@ -261,13 +266,21 @@ class ShardReader:
         return [self._df(field, term) for field, term in pairs]
 
     def vocabulary(self, field: str, prefix: str, most: int) -> list[str]:
-        """Terms that begin so (of deleted documents, too), at most so many, in order."""
+        """Terms that begin so (of deleted documents, too), at most so many, the most frequent first."""
         return [term for term, _ in self.counted(field, prefix, most)]
 
     def counted(self, field: str, prefix: str, most: int) -> list[tuple[str, int]]:
         """The same with in how many documents each is (deleted ones, too)."""
         found = self.searcher.terms_with_prefix(field, prefix, limit=most)
         return [(term, count) for term, count in found if term != MARK]
+
+    def near(self, field: str, word: str, distance: int) -> list[str]:
+        """Terms with the first letter of a word that are at most `distance` letters from it (of deleted documents,
+        too)."""
+        return self._beginning(field, word[:1]).near(word, distance)
+
+    def _begin(self, field: str, letter: str) -> Vocabulary:
+        return Vocabulary(self.vocabulary(field, letter, _LETTER))
 
     # -- queries
 

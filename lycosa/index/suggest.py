@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from lycosa.index.broker import Broker, within
+from lycosa.index.broker import Broker
+from lycosa.index.near import within
 from lycosa.index.plan import All, AnyOf, Plan
 from lycosa.index.query import Query, parse
 from lycosa.index.reader import Clause

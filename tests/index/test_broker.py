@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.errors import ConfigError, StorageError
-from lycosa.index.broker import Broker, within
+from lycosa.index.broker import Broker
 from lycosa.index.expand import rm3
 from lycosa.index.plan import Weights
 from lycosa.index.query import parse
@@ -295,25 +295,6 @@ def test_many_equal_scores_are_ordered_by_id(tmp_path: Path) -> None:
     readers = shards(tmp_path, [page(number, "same text") for number in range(1, 200)], 3)
     rows = Broker(readers).top(Broker(readers).plan(parse("text")), 5)
     assert [row.id for row in rows] == [1, 2, 3, 4, 5]
-
-
-@pytest.mark.parametrize(
-    ("word", "other", "most", "near"),
-    [
-        ("ape", "ape", 0, True),
-        ("ape", "appe", 1, True),
-        ("spider", "spdier", 1, True),
-        ("spider", "spyder", 1, True),
-        ("spider", "spyter", 1, False),
-        ("spider", "spyter", 2, True),
-        ("ab", "ba", 1, True),
-        ("", "ab", 1, False),
-        ("cat", "cats", 1, True),
-    ],
-)
-def test_within(word: str, other: str, most: int, near: bool) -> None:
-    assert within(word, other, most) is near
-    assert within(other, word, most) is near
 
 
 def test_an_empty_index(tmp_path: Path) -> None:

@@ -133,6 +133,12 @@ def test_a_misspelled_word(search: Search, tmp_path: Path) -> None:
     assert near.search("robots").suggestion == ""  # its stem is near that of the other, the word is not
 
 
+def test_a_rare_word_that_is_nearly_the_same_among_very_many(tmp_path: Path) -> None:
+    many = " ".join(f"sa{number:05d}" for number in range(21_000))
+    search = Search(shards(tmp_path, [page(1, many, language="xx"), page(2, "szpider", language="xx")]))
+    assert [result.id for result in search.search("szpidre~").results] == [2]
+
+
 def test_more_like_a_page(search: Search) -> None:
     page = search.page("http://a.test/1")
     assert page is not None
