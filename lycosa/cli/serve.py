@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.directory.parts[:1] == ("nats:",):
         raise ConfigError(
-            "a crawl in a cluster is served from a copy: lycosa cluster fetch NAME --cluster URL --into DIR, again and"
-            " again while it runs, and lycosa serve DIR"
+            "a crawl in a cluster is served from a copy: lycosa cluster fetch NAME --cluster URL --into DIR, again"
+            " and again while it runs, and lycosa serve DIR"
         )
     loopback = _is_loopback(args.host)
     if not loopback and not args.public:
