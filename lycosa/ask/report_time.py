@@ -117,11 +117,13 @@ def read_gauges(directory: Path, since: float = 0.0) -> list[Gauge]:
                 if last.at < since:
                     last = None
                     continue
-                if step and number % (1 << step):
+                if step and number % (1 << step) and last.state == "running":
                     continue
                 kept.append(last)
                 if len(kept) >= 2 * SHOWN:
-                    kept, step = kept[1::2], step + 1
+                    # The last word of a run stays: without it a pause would look like a slow crawl.
+                    kept = [row for n, row in enumerate(kept) if n % 2 or row.state != "running"]
+                    step += 1
     except OSError:
         return []
     if last is not None and (not kept or kept[-1] is not last):

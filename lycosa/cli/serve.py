@@ -63,6 +63,11 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is missing: pip install 'lycosa[serve]'") from None
 
+    if args.directory.parts[:1] == ("nats:",):
+        raise ConfigError(
+            "a crawl in a cluster is served from a copy: lycosa cluster fetch NAME --cluster URL --into DIR, again"
+            " and again while it runs, and lycosa serve DIR"
+        )
     loopback = _is_loopback(args.host)
     if not loopback and not args.public:
         raise ConfigError(

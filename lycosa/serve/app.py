@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 _AT_ONCE = 20_000
 """Records that are read for the sites between two words about it."""
-_DISCOVERIES = 200
+_DISCOVERIES = 50
 """Links to a URL that are looked at in each shard: the front page of a large site has one on each of its pages."""
 OPEN = ("/health", "/ready")
 """Paths that need no token: they tell a word."""

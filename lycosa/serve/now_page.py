@@ -185,11 +185,11 @@ def now_part(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge]) 
 
 
 def rates(gauges: Sequence[Gauge], values: Sequence[int]) -> list[float]:
-    """How fast a count grew, at each moment; nothing where a run begins or a count begins anew."""
+    """How fast a count grew, at each moment; nothing where a run begins or ends, or a count begins anew."""
     found = [0.0]
     for before, row, first, last in zip(gauges, gauges[1:], values, values[1:], strict=False):
         span = seconds_of(row.at) - seconds_of(before.at)
-        found.append(max(last - first, 0) / span if span > 0 and before.running else 0.0)
+        found.append(max(last - first, 0) / span if span > 0 and before.running and row.running else 0.0)
     return found
 
 

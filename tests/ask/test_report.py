@@ -388,6 +388,18 @@ def test_the_last_gauge_is_shown(tmp_path: Path) -> None:
     assert all(row.running for row in gauges[:-1])
 
 
+def test_the_end_of_every_run_is_kept_however_much_is_thinned(tmp_path: Path) -> None:
+    """Else a pause between two runs looks like a crawl that got slower and slower."""
+    lines = [b'{"at": %d, "state": "running"}' % (BEGIN // 1000 + n) for n in range(9001)]
+    ends = (1230, 4567)
+    for n in ends:
+        lines[n] = b'{"at": %d, "state": "stopped"}' % (BEGIN // 1000 + n)
+    (tmp_path / "meters.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    gauges = read_gauges(tmp_path)
+    assert len(gauges) <= 2 * SHOWN
+    assert [row.at for row in gauges if not row.running] == [iso(BEGIN + n * 1000) for n in ends]
+
+
 def gauge(second: float, visits: int, running: bool = True, **more: int) -> Gauge:
     row = {"pending": 0, "left_behind": 0, "deferred": 0, "hosts": 0, "rss": 0} | more
     at = iso(BEGIN + int(second * 1000)) or ""

@@ -11,11 +11,13 @@ import pytest
 from starlette.types import ASGIApp
 
 from lycosa.ask.indexing import Indexing
+from lycosa.ask.report import Gauge
 from lycosa.cli.main import main
 from lycosa.errors import ConfigError
 from lycosa.records import Skipped, Why
 from lycosa.serve.app import application
 from lycosa.serve.guard import Guard
+from lycosa.serve.now_page import rates
 from tests.crawl.made import MadeCrawl, anchors
 from tests.serve.asking import Answer, ask
 
@@ -161,3 +163,12 @@ def test_what_is_not_here(app: ASGIApp) -> None:
 def test_a_directory_without_a_crawl(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not the directory of a crawl"):
         application(tmp_path, Guard(TOKEN, frozenset()))
+
+
+def test_a_rate_is_nothing_where_a_run_ends_and_where_the_next_begins() -> None:
+    def at(second: int, pages: int, *, running: bool = True) -> Gauge:
+        rest = {"visits": 0, "pending": 0, "left_behind": 0, "deferred": 0, "hosts": 0, "rss": 0}
+        return Gauge(at=f"2026-01-01T00:00:{second:02d}Z", pages=pages, running=running, **rest)
+
+    rows = [at(0, 0), at(1, 5), at(2, 10, running=False), at(40, 10), at(42, 18)]
+    assert rates(rows, [row.pages for row in rows]) == [0, 5, 0, 0, 4]
