@@ -288,7 +288,7 @@ _SIXES = (
     ),
     Profile(
         "unasked",
-        {Kind.TURN: 1},
+        {Kind.TURN: 6, Kind.JOIN: 1, Kind.LATE: 1},
         whens=(When.BEGUN,),
         troubles=(6, 7),
         begins=(8.0, 50.0),
