@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from lycosa.errors import ConfigError
 from lycosa.lab.chaos import WEB, Ran, Storm, run
 from lycosa.version import VERSION
 
@@ -108,7 +109,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="lycosa-chaos-") as folder:
         place = args.keep or Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        ran = run(storm, place, lambda line: print(line, flush=True))
+        try:
+            ran = run(storm, place, lambda line: print(line, flush=True))
+        except ConfigError as error:
+            sys.exit(f"cluster_chaos.py: {error}")
     print("\n".join(verdict(storm, ran)))
     if args.write:
         RESULTS.write_text(page(storm, ran), encoding="utf-8")

@@ -249,7 +249,7 @@ def main() -> None:
             print(f"opened in {time.perf_counter() - began:,.0f} s")
 
             async def widened() -> None:
-                for name, work in (("widened", lambda: widen(agent)), ("snapshot", agent.snapshot)):
+                for name, work in (("widened", lambda: widen(agent)), ("snapshot", agent.saver.snapshot)):
                     began = time.perf_counter()
                     holds = await held(work())
                     rows.append(row(name, holds, time.perf_counter() - began))

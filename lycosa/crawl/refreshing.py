@@ -243,7 +243,7 @@ class Refreshing:
         while (
             looked < _AT_ONCE and (most := min(self._budget.known, room - len(items), _AT_ONCE - looked)) > 0
         ):
-            rows = shard.revisits.due(now_ms, most)
+            rows = shard.pages_due(now_ms, most)
             if not rows:
                 break
             looked += len(rows)
@@ -253,7 +253,7 @@ class Refreshing:
                     items.append(Waiting(row.url, key, row.depth, row.hops, row.attempt, Before.PAGE))
                     self._budget.take_known()
         if items:
-            shard.frontier.put(items, [0] * len(items))
+            shard.come_back(items)
 
     def _answer_calls(self, shard: Shard, now: int) -> list[Waiting]:
         """Pages that a hint has made due; see `lycosa.crawl.hearing`."""
@@ -303,7 +303,7 @@ class Refreshing:
             return True
         wait = max(due - now, 1000)
         due = due if wait < 6 * _HOUR * 1000 else now + wait // 2
-        shard.revisits.add(
+        shard.put_off(
             Deferred(
                 *(row.at, row.url, row.site, row.depth, row.hops, row.attempt, Why.REFRESH, due, row.detail),
                 before=Before.PAGE,

@@ -100,13 +100,7 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
     )
 
     def mark() -> None:
-        keys, _ = shard.keyer.scan("\n".join(urls).encode("ascii"))
-        if withdraw:
-            for url, key in zip(urls, keys.tolist(), strict=True):
-                shard.frontier.withdraw(url, key)
-                shard.calendar.withdraw(url)
-                shard.revisits.withdraw(url)
-        shard.links.received.mark(keys)
+        shard.settle(urls, withdraw=withdraw)
         urls.clear()
 
     for position, head in _heads(shard, start):
@@ -260,7 +254,7 @@ class _Batch:
         """Offer all of it, in the order of the log."""
         shard = self._shard
         if self.digests:
-            shard.content.mark_all(self.digests)
+            shard.know_contents(self.digests)
         if self._found:
             keys, hosts = shard.keyer.scan(b"\n".join([found.links.urls for _, found in self._found]))
             kinds = b"".join([found.links.kinds for _, found in self._found])

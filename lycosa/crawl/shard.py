@@ -439,6 +439,20 @@ class Shard:
         """From now on somebody sends what is replied to other agents."""
         self.replies = []
 
+    def settle(self, urls: Sequence[str], *, withdraw: bool) -> None:
+        """URLs that the log answers further on are known; `withdraw`: they may be pending or wait for a time."""
+        keys, _ = self.keyer.scan("\n".join(urls).encode("ascii"))
+        if withdraw:
+            for url, key in zip(urls, keys.tolist(), strict=True):
+                self.frontier.withdraw(url, key)
+                self.calendar.withdraw(url)
+                self.revisits.withdraw(url)
+        self.links.received.mark(keys)
+
+    def know_contents(self, digests: Sequence[int]) -> None:
+        """Contents that the log has; those of other agents' partitions are theirs to know."""
+        self.content.mark_all(digests)
+
     def take_replies(self, before: int) -> list[tuple[int, int, list[int]]]:
         """The replies to questions that were logged before a position; they are not kept."""
         rows = self.replies or []
@@ -663,6 +677,18 @@ class Shard:
     def room_for_due(self) -> int:
         """How many URLs that are known may become pending again now."""
         return min(max(self._room.urls_left(1.0), 0 if self.frontier.pending else _TRICKLE), _AT_ONCE)
+
+    def pages_due(self, now_ms: int, most: int) -> list[Deferred]:
+        """Pages whose time has come, at most so many; they wait no more. Each must be put off, or come back."""
+        return self.revisits.due(now_ms, most)
+
+    def put_off(self, page: Deferred) -> None:
+        """A page that was due waits for another time."""
+        self.revisits.add(page)
+
+    def come_back(self, pages: Sequence[Waiting]) -> None:
+        """Pages that are due become pending."""
+        self.frontier.put(pages, [0] * len(pages))
 
     def release_due(self, now_ms: int) -> None:
         """What is due goes back into the frontier, without asking seen: as much as there is room for."""

@@ -53,6 +53,8 @@ _BRINGS = 10.0
 """Seconds within which an agent brings its archive files to storage."""
 _TAKEN = 6.0
 """Seconds until a shard is taken again, though threads are late."""
+_TURN = 4.2
+"""Seconds that nobody hears an agent ask for turns, at least: one that it has ends meanwhile."""
 _PATIENCE = 30.0
 """Seconds after which the crawl is taken to be about to end."""
 APART = 1.09
@@ -346,7 +348,7 @@ class Troubler:
             what, seconds = "does not read what it was sent", seconds + _UNREAD
             rows = {(name, exchange_of(shard)): Hard([_lost]) for shard in held}
         elif trouble.kind is Kind.TURN:
-            what, seconds = "is not heard when it asks for turns", max(seconds, 2.0)
+            what, seconds = "is not heard when it asks for turns", max(seconds, _TURN)
             shards = range(len(self._running.servers.crawl(CRAWL).streams) // 2)
             rows = {(name, f"turn.{shard}"): Hard([_lost]) for shard in shards}
         elif trouble.kind is Kind.LAG:

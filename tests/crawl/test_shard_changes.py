@@ -19,6 +19,30 @@ NAMES = {"shard", "_shard"}
 """What a shard is called where it is somebody's; and, besides,"""
 LOCAL = NAMES | {"sender", "receiver", "owner"}
 """where it is handled."""
+FOLDS = {
+    *("calendar", "revisits", "left", "links", "sites", "pages", "budgets", "yields", "joins", "totals"),
+    *("cursors", "answers", "replies", "archive_ends", "content", "content_store", "changes", "settled"),
+}
+"""What follows the records. (The frontier's turns, and the outbox, follow the visits and the exchange besides.)"""
+CHANGING = {
+    *(
+        "add",
+        "append",
+        "apply",
+        "clear",
+        "discard",
+        "due",
+        "mark",
+        "mark_all",
+        "note",
+        "offer",
+        "pop",
+        "push",
+    ),
+    *("remove", "set", "setdefault", "thaw", "update", "withdraw"),
+}
+FRONTIER = {"done", "hold", "hold_all", "put", "withdraw"}
+"""What records do to the frontier."""
 
 
 def changed(source: str) -> Iterator[tuple[int, str]]:
@@ -34,6 +58,18 @@ def changed(source: str) -> Iterator[tuple[int, str]]:
             if not isinstance(target, ast.Attribute | ast.Subscript) or isinstance(target.ctx, ast.Load):
                 continue
             if _is_of_shard(target) or _is_of_site(target, fields):
+                yield node.lineno, ast.unparse(node)
+
+
+def called(source: str) -> Iterator[tuple[int, str]]:
+    """Where a fold of a shard is told to change: line and text."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_of_shard(node.func):
+            path = ast.unparse(node.func).split(".")
+            at = max(n for n, name in enumerate(path[:-1]) if name in LOCAL)
+            fold, does = path[at + 1], path[-1]
+            changes = FRONTIER if fold == "frontier" else CHANGING if fold in FOLDS else set()
+            if does in changes and (fold, does) != ("yields", "due"):
                 yield node.lineno, ast.unparse(node)
 
 
@@ -60,7 +96,8 @@ def test_nobody_else_sets_what_a_shard_has() -> None:
         for path in sorted((PACKAGE / room).rglob("*.py")):
             name = path.relative_to(PACKAGE).as_posix()
             if name not in OWN:
-                found += [f"{name}:{line} {text}" for line, text in changed(path.read_text("utf-8"))]
+                source = path.read_text("utf-8")
+                found += [f"{name}:{line} {text}" for line, text in (*changed(source), *called(source))]
     assert not found
 
 
@@ -73,4 +110,16 @@ def test_what_is_looked_for_is_found() -> None:
         "host.dns_failures = 0",
     )
     right = ("self._shard = shard", "shards[3] = shard", "turn.crawl_delay = 2.0", "held.shard = shard")
+    told = (
+        "shard.revisits.add(row)",
+        "self._shard.links.received.mark(keys)",
+        "shard.frontier.put(rows, [0])",
+    )
+    asked = (
+        "shard.revisits.next_due()",
+        "shard.pages.find(key)",
+        "shard.frontier.begin(now)",
+        "shard.append(row)",
+    )
+    assert all(list(called(line)) for line in told) and not any(list(called(line)) for line in asked)
     assert all(list(changed(line)) for line in wrong) and not any(list(changed(line)) for line in right)

@@ -109,7 +109,7 @@ DEFECTS = [
         "lycosa.cluster.turns:TurnAddresses.cut",
         "turn.task.cancel()",
         "pass",
-        46,
+        16,
     ),
     Defect(
         "a host's turn is given twice",
