@@ -1,7 +1,7 @@
 """The Sydney strategy at the size of the paper's largest graph: seconds, memory, and the cost of a link by size.
 
     python benchmarks/sydney_scale.py --pages 115k,1.15M,11.5M
-    python benchmarks/sydney_scale.py --pages 118M                    WebBase's: 118M pages, some 1,019M links
+    python benchmarks/sydney_scale.py --pages 118M --knee 8           WebBase's: 118M pages, some 1,019M links
 
 For each size, ascending: a synthetic web is drawn, and crawled with t=8 from its first page by the kernel of
 `lycosa lab run sydney`. CPU is that of the process; memory its peak so far. `--knee`: how many links pages have.

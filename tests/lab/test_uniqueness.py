@@ -47,4 +47,6 @@ def test_a_run_has_both_rows_and_every_cell(monkeypatch: pytest.MonkeyPatch) -> 
         for name in ("drum", "veuniq")
     }
     assert moved["drum"] > moved["veuniq"] > 0
-    assert [curve.name for curve in result.figures[0].curves] == ["DRUM", "DRUM, every 16 cycles", "VEUNIQ"]
+    curves = result.figures[0].curves
+    assert [curve.name for curve in curves if not curve.paper] == ["DRUM", "DRUM, every 16 cycles", "VEUNIQ"]
+    assert [curve.ys for curve in curves if curve.paper] == [uniqueness.DRUM, uniqueness.VEUNIQ]

@@ -156,14 +156,26 @@ def pop(times, numbers, count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _ascending(pages, count, most):  # type: ignore[no-untyped-def]
+    """The first so many pages, each of which is there once, by their numbers."""
+    there = np.zeros(most, np.bool_)
+    for i in range(count):
+        there[pages[i]] = True
+    return np.flatnonzero(there).astype(np.int32)
+
+
+@njit(cache=True, nogil=True)
 def rank_known(starts, nodes, fetched, count, known, found, rank, other):  # type: ignore[no-untyped-def]
     """PageRank of the `found` known pages by the links of the `count` fetched ones; begins with `rank`, and
     changes it.
 
-    Pages that are not fetched, or have no links, give theirs to all known pages alike.
+    Pages that are not fetched, or have no links, give theirs to all known pages alike. Pages are gone over in the
+    order of their numbers, in which links are near, and not in that in which they were found.
     """
     if found == 0:
         return
+    known = _ascending(known, found, len(starts) - 1)
+    fetched = _ascending(fetched, count, len(starts) - 1)
     total = 0.0
     for i in range(found):
         total += rank[known[i]]
