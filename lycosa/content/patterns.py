@@ -185,4 +185,3 @@ def _names(query: str) -> tuple[str, str]:
     if len(set(bare)) < len(bare):
         flags += "~again"
     return "?" + ",".join(known[:12]), flags
-

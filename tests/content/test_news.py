@@ -44,7 +44,9 @@ def test_words_of_the_address_are_left_out_however_often_they_stand_there() -> N
 def test_what_an_address_says_in_escapes_is_echoed_as_words() -> None:
     memory = Memory()
     body = "<p>Nothing was found for {} in our catalogue of books; perhaps you would like one of those below.</p>"
-    for number, (path, word) in enumerate((("caf%C3%A9%20noir", "caf\u00e9 noir"), ("3.5", "3.5"), ("a-b", "a-b"))):
+    for number, (path, word) in enumerate(
+        (("caf%C3%A9%20noir", "caf\u00e9 noir"), ("3.5", "3.5"), ("a-b", "a-b"))
+    ):
         assert memory.is_news(said(body.format(word), f"/find?what={path}"), SITE) == (number == 0)
 
 
