@@ -128,7 +128,7 @@ def choose(blocks: Any, elements: Any, chosen: Any) -> int:
 
 @njit(cache=True, nogil=True)
 def _token(text: Any, at: int, end: int) -> Any:
-    """The next token's hash, what it is made of, and where to go on; without any letter or figure it is none."""
+    """The hash of the next token, what it is made of, where to go on; without letters and figures it is none."""
     value = _FNV
     letters = figures = points = seps = signs = 0
     while at < end:

@@ -109,8 +109,9 @@ class Row(msgspec.Struct, array_like=True):
     ended: int = 0  # looks since the last of them that found nothing, and led to nothing of the kind
 
 
-def _is_sampled(row: Row, key: int, suspicion: int) -> bool:
+def _is_sampled(pattern: Pattern, row: Row, key: int) -> bool:
     """Whether a page is one of those that are looked at: of an ordinary pattern that gave much, fewer are."""
+    suspicion = pattern.suspicion
     if row.looked < LOOKS and (suspicion or row.pages < YOUNG):
         return True
     return not key % (SAMPLE if suspicion else SAMPLE << min(row.gains // OFTEN, RARELY))
@@ -178,15 +179,11 @@ class Yields:
                 if pattern.level is Level.HOSTS or 2 * row.barren >= self._patience(pattern, row):
                     return Look.YES
                 found = Look.OR_IT_ENDED
+            elif pattern.level is Level.SITE or row.pages < 2 or not _is_sampled(pattern, row, key):
                 continue
-            if pattern.level is Level.SITE or row.pages < 2:
-                continue
-            suspicion = pattern.suspicion
-            if not _is_sampled(row, key, suspicion):
-                continue
-            if pattern.level is Level.HOSTS:
+            elif pattern.level is Level.HOSTS:
                 return Look.YES
-            if suspicion or row.pages >= PLAIN:
+            elif (suspicion := pattern.suspicion) or row.pages >= PLAIN:
                 if not row.looked and (suspicion or pattern.level <= Level.FOLDER):
                     return Look.YES  # so that it is known whether the pattern gives anything (`proves`)
                 found = max(found, Look.IF_IT_LEADS_ON)

@@ -75,7 +75,7 @@ from lycosa.page.registry import Parsers
 from lycosa.page.scan import ScanParser
 from lycosa.pages.packed import PackedPages
 from lycosa.seen.cache import ScatterCache
-from lycosa.seen.memory import MemorySeen
+from lycosa.seen.contents import Contents
 from lycosa.seen.stores import open_store
 from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer
@@ -218,7 +218,7 @@ def build(
         """A shard as it is before recovery. Nothing of it is shared with others but cache and content."""
         place = files.within(manifests.shard_directory(number))
         store = open_store(options.seen.store, place.within("seen"), memory)
-        contents = MemorySeen(place.within("content"))
+        contents = Contents(place.within("content"), memory=page_rows // 2)
         urls_seen, index = cache, content
         if not alone:
             # What one shard sent must not hold back a link of another, whose record may be all that is left.

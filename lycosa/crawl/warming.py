@@ -34,8 +34,9 @@ from lycosa.page.protocol import Limits
 from lycosa.page.scan import ScanParser
 from lycosa.records import Waiting
 from lycosa.seen.cache import CachedSeen, ScatterCache
+from lycosa.seen.contents import Contents
 from lycosa.seen.memory import MemorySeen
-from lycosa.seen.protocol import Merging
+from lycosa.seen.protocol import Seen
 from lycosa.url.canonical import NO_RULES
 from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer, Keys
@@ -90,6 +91,9 @@ def _seen(files: Files, keys: Keys, store: str) -> None:
     pieces = list(seen.freeze())
     seen.settle()
     again.thaw(pieces)
+    contents = Contents(files.within("content"))
+    _store(contents, keys)
+    list(contents.freeze())
     if store == "memory":
         return
     from lycosa.seen.auto import AutoSeen  # the stores on disk share their kernels
@@ -104,7 +108,7 @@ def _seen(files: Files, keys: Keys, store: str) -> None:
     AutoSeen(files.within("disk"), memory=1 << 12).thaw(pieces)
 
 
-def _store(seen: Merging, keys: Keys) -> None:
+def _store(seen: Seen, keys: Keys) -> None:
     seen.certain(keys)
     seen.offer(keys, [b""] * len(keys))
     seen.certain(keys[:5])

@@ -25,6 +25,7 @@ _PAPERS = "docs/reproduction.md"
 _LAB = "docs/lab.md"
 _MEMO = 1 << 17
 _PAGE_TABLE = 16 << 20
+_CONTENTS = 8 << 20
 _HOT_HOSTS = 40_000
 
 
@@ -67,7 +68,9 @@ class Costs:
         370, "B/URL", "memos of links, of 131,072 URLs an agent", f"{_LAB}: memory, fitted"
     )
     page_memory: float = _cost(48, "B/page", "page table, of 16 MiB an agent", "lycosa.pages.rows: a row")
-    content_memory: float = _cost(9.8, "B/page", "contents met", f"{_MEMORY}: as of the seen set")
+    content_memory: float = _cost(
+        9.8, "B/page", "contents met, of 8 MiB an agent", f"{_MEMORY}: as of the seen set"
+    )
     seen_memory: float = _cost(9.8, "B/URL", "seen set in memory", f"{_MEMORY}: the seen set, a URL")
     seen_disk: float = _cost(8, "B/URL", "seen set on disk (veuniq)", "a key")
     host_memory: float = _cost(400, "B/host", "a host in memory, of 40,000 an agent", "lycosa.crawl.agent")
@@ -148,8 +151,7 @@ def memory_of(
 ) -> dict[str, float]:
     """Bytes of RAM of one agent by what holds them; the pages, URLs and hosts are its share.
 
-    Each but the contents has a bound of its own, beyond which the rest lies on disk or is forgotten. A host has one
-    visit at a time.
+    Each has a bound of its own, beyond which the rest lies on disk or is forgotten. A host has one visit at a time.
     """
     return {
         "process": costs.agent_memory,
@@ -158,7 +160,8 @@ def memory_of(
         "seen set": min(costs.seen_memory * met, float(SeenOptions().memory)),
         "memos of links": costs.memo_memory * min(met, _MEMO),
         "page table": min(costs.page_memory * pages, float(_PAGE_TABLE)),
-        "contents": costs.content_memory * pages,
+        # On disk 1/64 byte each stays in memory: where in its file a digest would be.
+        "contents": min(costs.content_memory * pages, float(_CONTENTS)) + pages / 64,
         "hosts": costs.host_memory * min(hosts, _HOT_HOSTS),
     }
 

@@ -29,6 +29,7 @@ from lycosa.seen.protocol import Keys
 MAGIC = b"LYCREPO1"
 BLOCK_KEYS = 1 << 16
 _HEAD = struct.Struct("<II")
+HEAD_BYTES = _HEAD.size
 
 States = NDArray[np.uint8]
 

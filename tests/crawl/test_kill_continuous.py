@@ -58,7 +58,7 @@ async def check(directory: Path, scratch: Path) -> None:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_due_times_and_histories_outlive_kills(kills: int, tmp_path: Path) -> None:
     random = Random(kills)
     directory = tmp_path / "crawl"
