@@ -94,12 +94,18 @@ class Keyer:
         self.seed = seed & _ALL
         self._kernel: Callable[[bytes, np.uint64, Keys, HostHashes], None] | None = None
         self.seed64 = np.uint64(self.seed)
+        self._last: tuple[str | None, int] = (None, 0)
 
     def key(self, url: str) -> int:
         """The key of a canonical URL."""
+        last = self._last
+        if last[0] is url:  # the folds ask for that of a record's URL one after the other
+            return last[1]
         data = url.encode("ascii")
         high = xxh64_intdigest(_host_bytes(data), self.seed) & _HIGH_16
-        return int(high | xxh64_intdigest(data, self.seed) & _LOW_48)
+        key = int(high | xxh64_intdigest(data, self.seed) & _LOW_48)
+        self._last = (url, key)
+        return key
 
     def host_hash(self, host: str) -> int:
         """64 bits of a host; the top 16 begin the keys of all its URLs."""
