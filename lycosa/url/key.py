@@ -94,13 +94,19 @@ class Keyer:
         self.seed = seed & _ALL
         self._kernel: Callable[[bytes, np.uint64, Keys, HostHashes], None] | None = None
         self.seed64 = np.uint64(self.seed)
-        self._last: tuple[bytes, Keys, HostHashes] = (b"", np.empty(0, np.uint64), np.empty(0, np.uint64))
+        self._last_scan: tuple[bytes, Keys, HostHashes] = (b"", np.empty(0, np.uint64), np.empty(0, np.uint64))
+        self._last_key: tuple[str | None, int] = (None, 0)
 
     def key(self, url: str) -> int:
         """The key of a canonical URL."""
+        last = self._last_key
+        if last[0] is url:  # the folds ask for that of a record's URL one after the other
+            return last[1]
         data = url.encode("ascii")
         high = xxh64_intdigest(_host_bytes(data), self.seed) & _HIGH_16
-        return int(high | xxh64_intdigest(data, self.seed) & _LOW_48)
+        key = int(high | xxh64_intdigest(data, self.seed) & _LOW_48)
+        self._last_key = (url, key)
+        return key
 
     def host_hash(self, host: str) -> int:
         """64 bits of a host; the top 16 begin the keys of all its URLs."""
@@ -112,7 +118,7 @@ class Keyer:
         The arrays are for reading: whoever asks again about the same object, as several folds do of one record, is
         given the same ones.
         """
-        last = self._last
+        last = self._last_scan
         if urls is last[0]:
             return last[1], last[2]
         count = urls.count(b"\n") + 1 if urls else 0
@@ -126,7 +132,7 @@ class Keyer:
             kernel = self._kernel = scan
         if count:
             kernel(urls, self.seed64, keys, hosts)
-        self._last = (urls, keys, hosts)
+        self._last_scan = (urls, keys, hosts)
         return keys, hosts
 
     def scan_plain(self, urls: bytes) -> tuple[Keys, HostHashes]:

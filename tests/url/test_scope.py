@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -311,6 +312,17 @@ def test_fast_and_plain_agree(
         assert verdict.rule
     some = [each for each in (*seeds, url, *seeds) if each is not None]
     assert subject.all_inside(some, depth) == [subject.inside(each, depth) for each in some]
+
+
+def test_what_is_remembered_of_a_directory_holds_for_all_in_it() -> None:
+    subject = scope("http://a.test/", max_repeats=2, max_path_depth=3, max_url_length=60)
+    names = ["x", "y", "a.test", "http:", "", "x?q=/x/x", "y" * 50]
+    some = [f"http://a.test/{'/'.join(path)}" for n in range(1, 5) for path in product(names, repeat=n)]
+    plain = [subject.inside(url, 1) for url in some]
+    assert 100 < sum(plain) < len(plain) - 100
+    for _ in range(2):
+        assert subject.all_inside(some, 1) == plain
+        assert subject.all_inside(some[::-1], 1) == plain[::-1]
 
 
 @given(st.text(), st.integers(0, 3))
