@@ -475,6 +475,8 @@ def _no_collector() -> Iterator[None]:
         ("robots directives", b"", [b"a:"]),
         ("gzip", b"", [_EMPTY_GZIP]),
         ("zstd", b"", [_SKIPPABLE]),
+        ("guard", b'lycosa="', [b'\\"']),
+        ("warc of others", b"WARC/1.0\r\na: b\r\n", [b" a\r\n"]),
     ],
 )
 def test_what_once_froze_a_reader_is_linear(name: str, start: bytes, units: list[bytes]) -> None:

@@ -80,8 +80,7 @@ def _record(file: BinaryIO) -> tuple[Record, int] | None:
             break
     if not line.startswith(b"WARC/"):
         raise ValueError("it does not begin with WARC/")
-    fields: dict[str, str] = {}
-    last = ""
+    lines: list[list[str]] = []  # each with what continues it
     most = size + _HEADER_LIMIT
     while True:
         line = file.readline(_HEADER_LIMIT)
@@ -93,12 +92,14 @@ def _record(file: BinaryIO) -> tuple[Record, int] | None:
         if not line.strip():
             break
         text = line.decode("utf-8", "replace").rstrip("\r\n")
-        if text[:1] in " \t" and last:
-            fields[last] += " " + text.strip()
-            continue
-        name, _, value = text.partition(":")
-        last = name.strip().lower()
-        fields.setdefault(last, value.strip())
+        if text[:1] in (" ", "\t") and lines:
+            lines[-1].append(text.strip())
+        else:
+            lines.append([text])
+    fields: dict[str, str] = {}
+    for parts in lines:
+        name, _, value = " ".join(parts).partition(":")
+        fields.setdefault(name.strip().lower(), value.strip())
     told = fields.get("content-length", "")
     if not (told.isascii() and told.isdigit()) or int(told) > RECORD_LIMIT:
         raise ValueError(f"its Content-Length is {told[:40]!r}")

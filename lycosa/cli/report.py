@@ -37,7 +37,12 @@ _WIDTH = 100
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page instead")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write one self-contained page instead (-: to standard output)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--top", type=int, default=20, metavar="N", help="rows of each table (20)")
     parser.add_argument(
@@ -69,9 +74,13 @@ def run(args: argparse.Namespace) -> int:
     if args.html is not None:
         from lycosa.ask.report_html import render
 
-        with replacing(args.html) as draft:
-            draft.write_text(render(report), encoding="utf-8")
-        print(f"wrote {args.html}", file=sys.stderr)
+        if args.html == Path("-"):
+            sys.stdout.buffer.write(render(report).encode())
+            sys.stdout.buffer.flush()
+        else:
+            with replacing(args.html) as draft:
+                draft.write_text(render(report), encoding="utf-8")
+            print(f"wrote {args.html}", file=sys.stderr)
     if args.json:
         import msgspec
 

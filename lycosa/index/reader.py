@@ -23,10 +23,10 @@ import json
 import math
 import re
 import time
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -39,6 +39,9 @@ from lycosa.index.query import Dates, Filter
 from lycosa.index.schema import MARK, TEXTS, VERSION, Page, decode_page
 from lycosa.index.united import together
 from lycosa.index.writer import Marker, markers_of, opened
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 K1 = 1.2
 B = 0.75
@@ -167,6 +170,22 @@ class Shard(Protocol):
     def with_term(self, field: str, value: str | int, most: int = 100) -> list[Page]: ...
 
 
+def _whole(method: Callable[Concatenate[ShardReader, P], R]) -> Callable[Concatenate[ShardReader, P], R]:
+    """Have what tantivy says of damaged files be said as of any damaged file."""
+
+    @wraps(method)
+    def reading(self: ShardReader, /, *args: P.args, **named: P.kwargs) -> R:
+        try:
+            return method(self, *args, **named)
+        except BaseException as error:
+            if not isinstance(error, ValueError) and type(error).__name__ != "PanicException":
+                raise  # the latter is Rust's, derives from BaseException, and can be had from nowhere
+            words = f"the index in {self.path} cannot be read ({error}): build it anew with --rebuild"
+            raise StorageError(words) from None
+
+    return reading
+
+
 class ShardReader:
     """The index of one shard, as of its last commit; `reload` looks for a newer one."""
 
@@ -197,6 +216,7 @@ class ShardReader:
         found = [(path / "meta.json").stat() for path in self._paths]
         return tuple((each.st_mtime_ns, each.st_ino) for each in found)
 
+    @_whole
     def reload(self) -> bool:
         """Whether there was a newer commit; it is what is searched from now on."""
         stamp = self._now()
@@ -265,10 +285,12 @@ class ShardReader:
         """The same for several pairs of field and term."""
         return [self._df(field, term) for field, term in pairs]
 
+    @_whole
     def vocabulary(self, field: str, prefix: str, most: int) -> list[str]:
         """Terms that begin so (of deleted documents, too), at most so many, the most frequent first."""
         return [term for term, _ in self.counted(field, prefix, most)]
 
+    @_whole
     def counted(self, field: str, prefix: str, most: int) -> list[tuple[str, int]]:
         """The same with in how many documents each is (deleted ones, too)."""
         found = self.searcher.terms_with_prefix(field, prefix, limit=most)
@@ -336,10 +358,12 @@ class ShardReader:
             return tantivy.Query.empty_query()
         return tantivy.Query.boolean_query([(_OCCUR[occur], query) for occur, query in parts])
 
+    @_whole
     def top(self, query: Any, most: int) -> Hits:
         """The best by tantivy's score, exactly."""
         return self._hits(self.searcher.search(query, most, weight_by_field="zero"))
 
+    @_whole
     def newest(self, query: Any, most: int) -> Hits:
         """The newest; the date is the score."""
         return self._hits(self.searcher.search(query, most, order_by_field="date"))
@@ -354,6 +378,7 @@ class ShardReader:
         ]
         return Hits(rows, found.count)
 
+    @_whole
     def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]:
         """For each clause and each document how often the one occurs in the other, and how long the field is."""
         lengths: dict[str, NDArray[np.float64]] = {}
@@ -415,10 +440,12 @@ class ShardReader:
         """What the index keeps of a document."""
         return decode_page(self.searcher.doc(address).get_first("data"))
 
+    @_whole
     def pages(self, addresses: Sequence[Any]) -> list[Page]:
         """What it keeps of several."""
         return [self.page(address) for address in addresses]
 
+    @_whole
     def copies(self, digests: Sequence[int]) -> list[Page]:
         """The copies of some contents, `MOST_COPIES` of each at most, about."""
         term = tantivy.Query.term_query
@@ -436,6 +463,7 @@ class ShardReader:
         """The values of a column."""
         return [int(value or 0) for value in self.searcher.fast_field_values(name, addresses)]
 
+    @_whole
     def with_term(self, field: str, value: str | int, most: int = 100) -> list[Page]:
         """Documents by an exact value of `url`, `key` or `digest`."""
         query = tantivy.Query.term_query(self.schema, field, value, "basic")

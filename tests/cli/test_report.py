@@ -72,6 +72,8 @@ def test_html(crawl: str, tmp_path: Path, capsys: Capture) -> None:
     text = page.read_text()
     assert text.startswith("<!doctype html>") and "http://a.test/gone" in text
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["report.html"]
+    assert main(["report", crawl, "--html", "-"]) == 0
+    assert capsys.readouterr().out.startswith("<!doctype html>") and not Path("-").exists()
 
 
 def test_what_a_site_sends_does_not_move_the_cursor(tmp_path: Path, capsys: Capture) -> None:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from lycosa.errors import StorageError
-from lycosa.index.reader import ShardReader
+from lycosa.index.reader import Clause, ShardReader
 from lycosa.index.writer import ShardWriter
 from tests.index.made import page, write
 
@@ -74,3 +74,20 @@ def test_a_list_of_deletions_that_a_killed_process_left(tmp_path: Path) -> None:
     found = writer.find(3)
     assert found is not None and found.text == "other"
     writer.close()
+
+
+@pytest.mark.parametrize("kind", ["pos", "idx", "term", "store"])
+def test_a_damaged_file_is_said_and_not_raised(kind: str, tmp_path: Path) -> None:
+    """What is not found when the index is opened is found when it is read."""
+    write(tmp_path, [page(number, f"text {number}") for number in range(50)])
+    for path in tmp_path.glob(f"*.{kind}"):
+        data = path.read_bytes()
+        path.write_bytes(bytes(len(data) - 200) + data[-200:])
+    with pytest.raises(StorageError, match="--rebuild"):
+        reader = ShardReader(tmp_path)
+        hits = reader.top(reader.everything(), 50)
+        reader.pages([hit.address for hit in hits])
+        for word in ("text", "7"):
+            clause = Clause("body", (word,))
+            reader.top(reader.matching(clause), 50)
+            reader.occurrences([clause], hits)
