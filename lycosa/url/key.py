@@ -94,7 +94,11 @@ class Keyer:
         self.seed = seed & _ALL
         self._kernel: Callable[[bytes, np.uint64, Keys, HostHashes], None] | None = None
         self.seed64 = np.uint64(self.seed)
-        self._last_scan: tuple[bytes, Keys, HostHashes] = (b"", np.empty(0, np.uint64), np.empty(0, np.uint64))
+        self._last_scan: tuple[bytes, Keys, HostHashes] = (
+            b"",
+            np.empty(0, np.uint64),
+            np.empty(0, np.uint64),
+        )
         self._last_key: tuple[str | None, int] = (None, 0)
 
     def key(self, url: str) -> int:
