@@ -61,7 +61,7 @@ def test_mistakes_are_named(given: dict[str, object], words: str) -> None:
 def test_where_goes_before_the_name() -> None:
     with pytest.raises(ConfigError, match=r"'crawl\.inner\.wiat'"):
         options.read(Outer, {"inner": {"wiat": 1}}, "crawl")
-    with pytest.raises(ConfigError, match=r"^crawl: "):
+    with pytest.raises(ConfigError, match=r"^crawl\.visits: "):
         options.read(Outer, {"visits": "x"}, "crawl")
 
 

@@ -39,7 +39,8 @@ from lycosa.ask.mirror import names_of
 from lycosa.content.change import content_digest
 from lycosa.content.documents import text_of
 from lycosa.content.language import language
-from lycosa.content.patterns import patterns_of, patterns_plain, words_of_url
+from lycosa.content.news import names_of as names_in
+from lycosa.content.patterns import patterns_of, patterns_plain
 from lycosa.content.sketches import sketch
 from lycosa.content.variants import candidates as rules_of
 from lycosa.content.variants import form_of, parse
@@ -212,7 +213,7 @@ def _address(text: str) -> object:
     if url is None:
         return None
     forms = [form_of(parse(rule.text), url) for rule in rules_of(url)]
-    return forms, patterns_of(url), patterns_plain(url), words_of_url(url), names_of(url)
+    return forms, patterns_of(url), patterns_plain(url), names_in(url), names_of(url)
 
 
 def _office(data: bytes) -> object:

@@ -230,7 +230,7 @@ class Admission:
         t = self._sampler.of_page(fill, found.source, len(found.links), low)
         t = min(t, self._room.urls_left(1.0)) if self._room.may_grow(self._number) else 0
         if t >= len(offer.rows) and self._room.urls_left(0.5) >= len(offer.rows):
-            self._put_new(offer, range(len(offer.rows)))
+            self._put_new(offer)
         else:
             own = self._keyer.host_hash(host_of(found.source)) if found.source else 0
             self._walk(offer, position, t, lambda host: own if host == own else OTHERS, own)
@@ -386,10 +386,11 @@ class Admission:
             cursor = int(np.count_nonzero(place[group] < first))
             self._left.push(queue, Entry(position, cursor))
 
-    def _put_new(self, offer: Offer, chunk: Sequence[int]) -> int:
-        """Offer some links to the store; what is new is pending from now on. How many are new or await."""
+    def _put_new(self, offer: Offer, chunk: Sequence[int] | None = None) -> int:
+        """Offer links to the store, all of them or a chunk in its order; what is new is pending from now on. How many
+        are new or await."""
         found, items, rows = offer.found, offer.items, offer.rows
-        if len(chunk) < len(rows):
+        if chunk is not None:
             items, rows = [items[index] for index in chunk], [rows[index] for index in chunk]
         keys = offer.keys.take(rows)
         sighting = self._sighting(found, rows)

@@ -64,7 +64,7 @@ VERBS = {
     "graph-top": "graph top {directory}",
     "help": "--help",
     "history": "history {directory} {seed}",
-    "import": "import {here}/imported --urls {here}/page.html",
+    "import": "import {here}/imported --urls {here}/urls.txt",
     "index": "index {directory}",
     "lab": "lab sydney {directory} --budget 100",
     "links": "links {here}/page.html --base http://a/",
@@ -91,6 +91,7 @@ def run(name: str, place: Place, out: int, tmp_path: Path, encoding: str = "utf-
     """
     (tmp_path / "page.html").write_text("<title>✓</title><p>ö</p><a href=/ö>→</a>", encoding="utf-8")
     (tmp_path / "code.py").write_text("def row(page): return {'said': 'ö'}", encoding="utf-8")
+    (tmp_path / "urls.txt").write_text("http://a/ö\n", encoding="utf-8")
     (tmp_path / "robots.txt").write_text("User-agent: *\nDisallow: /ö", encoding="utf-8")
     words = [word.format(**place._asdict(), here=tmp_path) for word in VERBS[name].split()]
     with (tmp_path / "stderr").open("wb") as error:

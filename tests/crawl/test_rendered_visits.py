@@ -162,6 +162,6 @@ def test_a_page_whose_run_stops_is_rendered_by_the_next() -> None:
 def test_a_missing_browser_is_told_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     files = FaultyFiles()
-    with pytest.raises(ConfigError, match="no program on this machine"):
+    with pytest.raises(ConfigError, match="not a program on this machine"):
         crawl(files, {ROOT: shell()}, [ROOT], render={"when": "always", "browser": "/no/such"})
     assert not files.exists("crawl.json")

@@ -163,7 +163,7 @@ async def test_what_cannot_be_done_is_said_and_leaves_no_trace(tmp_path: Path) -
     assert acts(tmp_path) == []
     with pytest.raises(ConfigError, match="nothing to stop"):
         Steering(tmp_path).stop()
-    with pytest.raises(ConfigError, match="no crawl"):
+    with pytest.raises(ConfigError, match="not the directory of a crawl"):
         Steering(tmp_path / "nowhere")
 
 

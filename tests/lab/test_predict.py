@@ -151,9 +151,9 @@ def test_a_drawn_web_and_what_is_wrong(capsys: Capture) -> None:
     assert main(["lab", "predict", "--synthetic", "150", "--visits", "4", "--cost", "page_cpu=0.002"]) == 0
     assert "150 pages on" in capsys.readouterr().out
     for more, says in (
-        ([], "say what is to be crawled"),
+        ([], "give what is to be crawled"),
         (["--synthetic", "150", "--cost", "page=1"], "there is no cost 'page'"),
-        (["--synthetic", "150", "--errors", "1"], "--errors is a share"),
+        (["--synthetic", "150", "--errors", "1"], "--errors must be at least 0"),
         (["--synthetic", "150", "--order", "sideways"], "--order is one of depth, length"),
         (["--crawl", "/nowhere"], "is not a directory"),
     ):

@@ -194,7 +194,7 @@ def test_addresses_and_ports() -> None:
         ({"max_depth": -1}, "scope.max_depth is -1; leave it out for no limit"),
         ({"max_repeats": 0}, "scope.max_repeats is 0"),
         ({"max_url_length": 0}, "scope.max_url_length is 0"),
-        ({"mode": "hosts"}, "scope: Invalid enum value 'hosts'"),
+        ({"mode": "hosts"}, "scope.mode: Invalid enum value 'hosts'"),
         ({"max_dept": 1}, "unknown option 'scope.max_dept'; did you mean 'max_depth'"),
     ],
 )
