@@ -387,8 +387,10 @@ class Admission:
             self._left.push(queue, Entry(position, cursor))
 
     def _put_new(self, offer: Offer, chunk: Sequence[int] | None = None) -> int:
-        """Offer links to the store, all of them or a chunk in its order; what is new is pending from now on. How many
-        are new or await."""
+        """Offer links to the store, all of them or a chunk in its order; what is new is pending from now on.
+
+        Returns how many are new or await an answer.
+        """
         found, items, rows = offer.found, offer.items, offer.rows
         if chunk is not None:
             items, rows = [items[index] for index in chunk], [rows[index] for index in chunk]
