@@ -30,9 +30,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.cli import crawl as crawl_verb
-from lycosa.cli import reaching
+from lycosa.cli import crawl_flags, reaching
 from lycosa.cli.amounts import counted, duration, show_count, show_duration, show_size, size
+from lycosa.cli.crawl import splitter_of, take_structure
 from lycosa.cli.streams import printable
 from lycosa.cli.usage import Parser
 from lycosa.errors import ConfigError, LocalError
@@ -138,7 +138,7 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
             metavar="SIZE",
             help="size of the links in transit per shard (256MiB)",
         )
-        crawl_verb.configure(parser)
+        crawl_flags.configure(parser)
     elif action == "seed":
         add("seeds", nargs="*", metavar="URL", help="URLs (or hosts)")
         add(
@@ -253,11 +253,11 @@ async def _create(operator: Operator, args: argparse.Namespace) -> int:
         )
     seeds += args.seeds
     if args.seed_file is not None:
-        seeds += crawl_verb.read_seeds(args.seed_file)
-    crawl_verb._apply_flags(given, args)
+        seeds += crawl_flags.read_seeds(args.seed_file)
+    crawl_flags.apply_flags(given, args)
     for text in args.set or []:
-        crawl_verb._set(given, text)
-    crawl_verb._take_structure(given, args)
+        crawl_flags.set_option(given, text)
+    take_structure(given, args)
     if args.agents is not None:
         raise ConfigError("agents are started one by one: lycosa agent (as many as you like)")
     more: dict[str, Any] = {}
@@ -269,7 +269,7 @@ async def _create(operator: Operator, args: argparse.Namespace) -> int:
         seeds,
         shared=args.shared,
         shards=args.shards,
-        splitter=crawl_verb._splitter(args),
+        splitter=splitter_of(args),
         **more,
     )
     _say_refused(refused)
@@ -280,7 +280,7 @@ async def _create(operator: Operator, args: argparse.Namespace) -> int:
 async def _seed(operator: Operator, args: argparse.Namespace) -> int:
     seeds = list(args.seeds)
     if args.seed_file is not None:
-        seeds += crawl_verb.read_seeds(args.seed_file)
+        seeds += crawl_flags.read_seeds(args.seed_file)
     if not seeds:
         raise ConfigError("give at least one URL")
     refused = await operator.seed(seeds)

@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lycosa.cli.crawl import read_seeds
+    from lycosa.cli.crawl_flags import read_seeds
     from lycosa.clock import SystemClock
     from lycosa.crawl.api import demand_room
     from lycosa.crawl.importing import Importer

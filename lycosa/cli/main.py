@@ -25,26 +25,8 @@ if TYPE_CHECKING:
     import argparse
 
 _HERE = Path(__file__).parent
-_NOT_VERBS = {
-    "__init__",
-    "amounts",
-    "described",
-    "ending",
-    "index_process",
-    "lab_freshness",
-    "lab_partition",
-    "lab_plan",
-    "lab_predict",
-    "lab_run",
-    "lab_simulate",
-    "lab_tune",
-    "main",
-    "panel",
-    "reaching",
-    "screen",
-    "streams",
-    "usage",
-}
+_NOT_VERBS = {"amounts", "described", "ending", "main", "panel", "reaching", "screen", "streams", "usage"}
+"""Modules that serve the verbs; so do those with an underscore in their names."""
 _SURROUNDINGS = frozenset(
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EIO", "EROFS", "EACCES", "EPERM", "EMFILE", "ENFILE", "EFBIG")
@@ -60,7 +42,8 @@ _CODES: list[tuple[type[LycosaError], int]] = [
 
 def verbs() -> list[str]:
     """The names of all verbs."""
-    return sorted(path.stem for path in _HERE.glob("*.py") if path.stem not in _NOT_VERBS)
+    stems = (path.stem for path in _HERE.glob("*.py"))
+    return sorted(stem for stem in stems if "_" not in stem and stem not in _NOT_VERBS)
 
 
 def _help_of(verb: str) -> str:
