@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lycosa.cluster.api import Crawl
     from lycosa.cluster.api import Crawl as crawl  # noqa: N813 - it is called, as a function is
     from lycosa.crawl.agent import End
-    from lycosa.crawl.api import FetchedPage
+    from lycosa.crawl.pages import FetchedPage
     from lycosa.crawl.steering import Steering
     from lycosa.crawl.steering import Steering as steer  # noqa: N813
     from lycosa.errors import ConfigError, LocalError, LycosaError, StorageError

@@ -9,8 +9,8 @@
             await crawl.stop()
 
 Options are those of `crawl.toml`, as keywords; tables are dictionaries. Pages come in the order in which they were
-logged, each once; the crawl waits for a consumer that is slow, so that at most `_ROOM` pages and one a visit wait
-for it. `stop` drops those; nothing else does. Without a loop over pages: `await crawl.start()`, then
+logged, each once; the crawl waits for a consumer that is slow, so that at most `pages.ROOM` pages and one per
+visit wait for it. `stop` drops those; nothing else does. Without a loop over pages: `await crawl.start()`, then
 `await crawl.wait()`. The same call with the same directory goes on where the last one stopped.
 
 A loop over pages that began the crawl ends it cleanly when it is left, by `break` or an exception too: at once with
@@ -33,12 +33,11 @@ import inspect
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import Any, Protocol, Unpack
 
 from lycosa import options as options_of
 from lycosa.clock import SystemClock
@@ -49,6 +48,7 @@ from lycosa.crawl.agent import End, build
 from lycosa.crawl.config import Options, canonical_seeds, read_options
 from lycosa.crawl.harvest import Crop
 from lycosa.crawl.keywords import CrawlKeywords, SplitterKeywords
+from lycosa.crawl.pages import FetchedPage, Pages
 from lycosa.crawl.ranking import make_order
 from lycosa.crawl.sessions import demand_secrets
 from lycosa.crawl.splitting import SplitterOptions
@@ -64,14 +64,9 @@ from lycosa.fetch.registry import FetchContext, Fetchers
 from lycosa.files import DirectoryLock, DiskFiles
 from lycosa.frontier import Scorer, load_scorer
 from lycosa.meters import Meters
-from lycosa.records import Fetched, Link
 from lycosa.url.rules import Rules
 
-if TYPE_CHECKING:
-    from turbohtml import Document
-
-OnPage = Callable[["FetchedPage"], Any]
-_ROOM = 100
+OnPage = Callable[[FetchedPage], Any]
 _FAILURES = 100
 """Failures of a function on pages that are kept; all are counted."""
 _BESIDES = frozenset(
@@ -87,109 +82,6 @@ _BESIDES = frozenset(
 )
 """What a directory may hold in which a crawl begins: what a start that was cut short leaves, the crawl's own
 options, and what systems put into any directory or fresh volume."""
-
-
-class FetchedPage:
-    """A page as the crawl has just fetched it."""
-
-    def __init__(self, crop: Crop) -> None:
-        self.record: Fetched = crop.record
-        self.url = crop.record.url
-        self.status = crop.record.status
-        self.depth = crop.record.depth
-        self.type = crop.record.type
-        self.title = crop.record.title
-        self.body = crop.response.decoded
-        """The body, decoded."""
-        self.head = crop.response.head
-        """Status line and headers as sent."""
-        self._crop = crop
-
-    @property
-    def links(self) -> list[Link]:
-        """Its links, canonical, each URL once."""
-        return list(self.record.links)
-
-    @property
-    def text(self) -> str:
-        """The main text (read when asked for)."""
-        from lycosa.content.documents import text_of
-
-        return text_of(self.body, self.type, self.record.charset)
-
-    @property
-    def tree(self) -> Document:
-        """The page as a tree (built when asked for): `page.tree.select("h1 a")`; see `lycosa.page.tree`."""
-        from lycosa.page.tree import tree_of
-
-        return tree_of(self.body, self.record.charset)
-
-    def header(self, name: str) -> str | None:
-        return self._crop.response.header(name)
-
-    def __repr__(self) -> str:
-        return f"<{self.status} {self.url}>"
-
-
-class Pages:
-    """Pages between a crawl and its consumer: in order, bounded, none lost when its visit is cut short."""
-
-    def __init__(self, room: int = _ROOM) -> None:
-        self._room = room
-        self._rows: deque[FetchedPage] = deque()
-        self._filled = asyncio.Event()
-        self._writers: deque[asyncio.Future[None]] = deque()  # one for each page beyond the room
-        self._closed = False
-        self._dropping = False
-        self.over = False
-        """Whether the last page has been read, or nobody will read one any more."""
-        self.read = False
-        """Whether anybody has begun to read."""
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    async def put(self, page: FetchedPage) -> None:
-        """Add a page at once; return when there is room for it."""
-        if self._dropping:
-            return
-        self._rows.append(page)
-        self._filled.set()
-        if len(self._rows) > self._room:
-            turn = asyncio.get_running_loop().create_future()
-            self._writers.append(turn)
-            await turn
-
-    async def get(self) -> FetchedPage | None:
-        """The next page; None after the last."""
-        self.read = True
-        while not self._rows:
-            if self._closed:
-                self.over = True
-                return None
-            self._filled.clear()
-            await self._filled.wait()
-        page = self._rows.popleft()
-        self._let_in(1)
-        return page
-
-    def drop(self) -> None:
-        """Nobody reads any more."""
-        self._dropping = self.over = True
-        self._rows.clear()
-        self._let_in(len(self._writers))
-
-    def close(self) -> None:
-        """No more pages come."""
-        self._closed = True
-        self._filled.set()
-
-    def _let_in(self, count: int) -> None:
-        while count and self._writers:
-            turn = self._writers.popleft()
-            if not turn.done():  # a visit that was cut short waits no more
-                turn.set_result(None)
-                count -= 1
 
 
 class Running(Protocol):

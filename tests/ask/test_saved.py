@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lycosa
-from lycosa.crawl.api import FetchedPage
+from lycosa.crawl.pages import FetchedPage
 from lycosa.errors import ConfigError
 from lycosa.records import Configured, Fetched
 from tests.crawl.recorded import OPTIONS, Said, chain, pages, serving

@@ -13,7 +13,8 @@ import pytest
 
 import lycosa
 from lycosa.crawl.agent import RUNNING, End
-from lycosa.crawl.api import Crawl, FetchedPage, Pages
+from lycosa.crawl.api import Crawl
+from lycosa.crawl.pages import FetchedPage, Pages
 from lycosa.crawl.status import read_status
 from lycosa.errors import ConfigError, StorageError
 from lycosa.records import LinkKind

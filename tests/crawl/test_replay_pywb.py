@@ -9,7 +9,7 @@ import lycosa
 from lycosa.archive.reader import read_exchange
 from lycosa.ask.reading import CrawlReader
 from lycosa.cli.main import main
-from lycosa.crawl.api import FetchedPage
+from lycosa.crawl.pages import FetchedPage
 from lycosa.lab.webs import WebOptions, for_this_machine, serving
 from tests.archive.replay import wayback
 from tests.crawl.served import options
