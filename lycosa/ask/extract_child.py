@@ -17,6 +17,7 @@ it ends by itself.
 from __future__ import annotations
 
 import faulthandler
+import io
 import os
 import signal
 import sys
@@ -86,6 +87,8 @@ def main(directory: str, named: str, seconds: float) -> None:
     source = sys.stdin.buffer
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the function prints
+    if isinstance(sys.stdout, io.TextIOWrapper):  # also what it prints before it is killed
+        sys.stdout.reconfigure(line_buffering=True)
     sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123
     sys.path.insert(0, os.path.dirname(os.path.abspath(named.rpartition(":")[0])))  # noqa: PTH100, PTH120
     try:

@@ -79,8 +79,11 @@ async def test_more_seeds_and_another_limit(tmp_path: Path) -> None:
         more = site.url("/", "more.test")
         assert await asked(tmp_path, "seed", more) == "done"
         await until(lambda: site.paths("more.test") == ["/"])
+        assert await asked(tmp_path, "pause") == "done"  # else it may be past the limit when that arrives
+        await until(lambda: crawl.status().visits == 0)
         limit = crawl.status().pages + 20
         assert await asked(tmp_path, "set", f"limits.pages={limit}") == "done"
+        assert await asked(tmp_path, "go-on") == "done"
         assert await crawl.wait() is End.LIMIT
         assert crawl.status().pages == limit
     found = explain(CrawlReader(tmp_path), more)
