@@ -116,8 +116,12 @@ def test_rows_are_once_wherever_it_is_cut_short(
 
 
 def test_a_function_that_misbehaves(
-    crawl: CrawlReader, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    crawl: CrawlReader,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # which would hide what is held back
     to = tmp_path / "rows.jsonl"
     with Extraction(crawl, function(crawl, "bad"), to, seconds=3.0) as extraction:
         done = extraction.round()
