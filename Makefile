@@ -22,7 +22,7 @@ demo: setup
 	@$(BIN)/lycosa demo
 
 test: setup
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m 'not slow'
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m 'not slow'
 
 test-slow: setup
 	LYCOSA_EXAMPLES=all $(BIN)/python -m pytest -m 'slow or hypothesis'

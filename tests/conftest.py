@@ -61,14 +61,21 @@ def take_signals() -> None:
                 signal.signal(number, hears)
 
 
+def pytest_collection_finish() -> None:
+    """What there is now stays to the end: the collector need not look at the modules and tests again and again. A
+    crawl freezes and thaws what it finds, for the same reason; here that would thaw the tests, too, and keep what
+    earlier crawls left until somebody collects everything."""
+    gc.collect()
+    gc.freeze()
+    gc.freeze = gc.unfreeze = lambda: None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Iterator[None]:
     """Hundreds of crawls in one process leave gigabytes: each is a ring of objects that only a full collection
-    finds, which Python puts off, and glibc keeps what was freed. A crawl that was killed in a test never came to
-    thaw what it had frozen for the collector. To look for all that costs half a second: not after each test."""
+    finds, which Python puts off, and glibc keeps what was freed."""
     yield
     if resident() > _Memory.enough:
-        gc.unfreeze()
         gc.collect()
         if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
             trim(0)

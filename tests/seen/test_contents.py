@@ -31,7 +31,7 @@ def saved(contents: Contents) -> tuple[list[bytes], list[str]]:
 
 def test_memory_is_bounded_and_nothing_is_forgotten() -> None:
     contents = Contents(FaultyFiles(), memory=LIMIT)
-    keys = digests(400_000)
+    keys = digests(200_000)
     most = 0
     for at in range(0, len(keys), 10_000):
         contents.mark(keys[at : at + 10_000])
