@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,8 +86,10 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         try:
             while not any(path.startswith("/evil") for path in site.paths()) or len(site.paths()) < 6:
                 assert crawl.poll() is None
+                time.sleep(0.02)
             while (status := read_status(into)) is None or status.pages < 5:
                 assert crawl.poll() is None
+                time.sleep(0.02)
             with served(into) as link, Browser() as browser:
                 browser.enter(link)
                 yield Scene(browser, link.split("/?")[0], into, site)
