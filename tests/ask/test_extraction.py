@@ -39,6 +39,8 @@ def bad(page):
     return {"title": page.title} if path else None
 def slow(page):
     time.sleep(0.01)
+    number = int(page.url.rpartition("/")[2] or 0)
+    while number > int(open(os.environ["STOP"]).read()): time.sleep(0.01)
     return {"title": page.title}
 """
 
@@ -169,8 +171,12 @@ def test_it_goes_on_where_it_was(crawl: CrawlReader, tmp_path: Path) -> None:
     assert mine.read_text(encoding="utf-8") == "my own\n"
 
 
-def test_killed_with_sigkill(crawl: CrawlReader, tmp_path: Path) -> None:
-    """The command itself, killed while it writes: the same command again, and each page's rows are there once."""
+def test_killed_with_sigkill(crawl: CrawlReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command itself, killed while it writes: the same command again, and each page's rows are there once.
+
+    Before each kill it comes only so far, however late that is."""
+    stop = tmp_path / "stop"
+    monkeypatch.setenv("STOP", str(stop))
     to = tmp_path / "rows.jsonl"
     kept = tmp_path / "rows.jsonl.extract" / "place.json"
     code = (
@@ -179,7 +185,8 @@ def test_killed_with_sigkill(crawl: CrawlReader, tmp_path: Path) -> None:
     )
     words = ["extract", str(crawl.directory), function(crawl, "slow"), "--to", str(to)]
     last = 0
-    for _ in range(2):
+    for upto in (PAGES // 3, 2 * PAGES // 3):
+        stop.write_text(str(upto))
         process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.DEVNULL)
         while process.poll() is None:
             called = json.loads(kept.read_bytes())["called"] if kept.exists() else 0
@@ -190,6 +197,7 @@ def test_killed_with_sigkill(crawl: CrawlReader, tmp_path: Path) -> None:
             time.sleep(0.005)
         assert process.wait() == -signal.SIGKILL, "it was at work"
     assert 0 < last < PAGES
+    stop.write_text(str(PAGES))
     subprocess.run([sys.executable, "-c", code, *words], check=True, stdout=subprocess.DEVNULL)
     assert [row["url"] for row in lines(to)] == [page.url for page in lycosa.open(crawl.directory).pages()]
 

@@ -6,7 +6,6 @@ import base64
 import json
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +147,6 @@ def test_follow_prints_what_is_committed_until_the_crawl_ends(tmp_path: Path) ->
     command = [sys.executable, "-m", "lycosa.cli.main", "log", str(tmp_path), "--follow", "--kind", "fetched"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    watchdog = threading.Timer(30, process.kill)
-    watchdog.start()
     try:
         assert json.loads(process.stdout.readline())["url"] == "http://a.test/first"
         for number in range(3):
@@ -162,7 +159,6 @@ def test_follow_prints_what_is_committed_until_the_crawl_ends(tmp_path: Path) ->
         assert [json.loads(line)["url"] for line in process.stdout] == ["http://a.test/last"]
         assert process.wait(240) == 0
     finally:
-        watchdog.cancel()
         process.kill()
         process.wait()
         process.stdout.close()

@@ -28,7 +28,7 @@ class Work:
         made = self.version
         tell("reading", 12_345)
         self.begun.release()
-        assert self.go_on.acquire(timeout=60)
+        assert self.go_on.acquire(timeout=170)
         if self.error is not None:
             raise self.error
         return f"made of {made}"
@@ -36,7 +36,7 @@ class Work:
 
 def until_made(making: Making[str], work: Work) -> str:
     """What comes of the work that is under way."""
-    assert work.begun.acquire(timeout=60)
+    assert work.begun.acquire(timeout=170)
     work.go_on.release()
     while (look := making.look()).telling:
         pass
@@ -48,7 +48,7 @@ def test_who_looks_is_told_how_far_it_is_and_does_not_wait_for_it() -> None:
     work = Work()
     making = Making(work.make, lambda: work.version)
     assert making.look().made is None
-    assert work.begun.acquire(timeout=60)
+    assert work.begun.acquire(timeout=170)
     assert making.look() == (None, "reading, 12,345 so far")
     assert not work.begun.acquire(blocking=False), "one at a time"
     work.begun.release()
@@ -81,7 +81,7 @@ def test_what_fails_is_told_once_and_tried_again() -> None:
     work.error = ValueError("no room")
     making = Making(work.make, lambda: work.version)
     making.look()
-    assert work.begun.acquire(timeout=60)
+    assert work.begun.acquire(timeout=170)
     work.go_on.release()
     with pytest.raises(ValueError, match="no room"):
         while True:

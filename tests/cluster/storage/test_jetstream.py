@@ -82,11 +82,12 @@ def test_a_store_that_is_not_there(one: Servers) -> None:
 
 def test_servers_that_are_away(tmp_path_factory: pytest.TempPathFactory) -> None:
     with Servers(tmp_path_factory.mktemp("away")) as servers:
-        made = JetStreamStorage(
-            ConnectionOptions(servers=servers.urls), "away", timeout=0.5, tries=2, first_wait=0.01
-        )
-        made.create(1)
-        made.put("a/f", b"1")
+        options = ConnectionOptions(servers=servers.urls)
+        first = JetStreamStorage(options, "away")
+        first.create(1)
+        first.put("a/f", b"1")
+        first.close()
+        made = JetStreamStorage(options, "away", timeout=0.5, tries=2, first_wait=0.01)
         servers.all[0].kill()
         with pytest.raises(Away, match="does not answer"):
             made.get("a/f")

@@ -17,7 +17,8 @@ from lycosa.errors import ConfigError
 from lycosa.files import DiskFiles, write_whole
 from tests.cluster.storage.s3_server import ENVIRON, KEY, SECRET, FaultyS3, S3Server, answer, silent
 
-SHORT = Patience(connect=2.0, request=2.0, retries=3, first=0.01, most=0.05)
+SHORT = Patience(connect=60.0, request=60.0, retries=3, first=0.01, most=0.05)
+"""Whoever is there answers, on however busy a machine; waits between attempts are short."""
 
 
 @pytest.fixture
