@@ -138,10 +138,10 @@ class ContentSeen:
 
     def learn(self, shard: Shard) -> None:
         """Log what the last fetches taught."""
-        at = milliseconds(self._clock)
         while self._verdicts:
-            self._decide(self._verdicts.pop(), at)
+            self._decide(self._verdicts.pop(), milliseconds(self._clock))
         while due := shard.yields.due():
+            at = milliseconds(self._clock)
             for row in due:
                 shard.append(Learned(at, "trap", row.pattern, row.holds, row.pages, row.why, row.examples))
 

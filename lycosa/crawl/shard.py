@@ -107,6 +107,7 @@ class ContentIndex:
         self.stores: dict[int, Seen] = dict(enumerate(stores))
         self.total = len(stores) if total is None else total
         """Partitions of the whole crawl: one a shard."""
+        self._asked = np.empty(1, np.uint64)
 
     def owner(self, digest: int) -> int:
         """The shard whose partition a digest is in."""
@@ -115,13 +116,15 @@ class ContentIndex:
     def knows(self, digest: int) -> bool:
         """Whether the content is known to have been fetched before; False for another agent's digest."""
         store = self.stores.get(digest % self.total)
-        return store is not None and bool(store.certain(np.array([digest], np.uint64))[0])
+        self._asked[0] = digest
+        return store is not None and bool(store.certain(self._asked)[0])
 
     def mark(self, digest: int) -> None:
         """Note a digest, if it is of a partition that is here."""
         store = self.stores.get(digest % self.total)
         if store is not None:
-            store.mark(np.array([digest], np.uint64))
+            self._asked[0] = digest
+            store.mark(self._asked)
 
     def mark_all(self, digests: Sequence[int]) -> None:
         """Mark many at once."""

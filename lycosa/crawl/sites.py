@@ -40,6 +40,7 @@ HOT = 20_000
 _SLICE = 1_000
 """Entries to a piece: some two milliseconds."""
 _TRIES = 8
+_MISSED = 4_096
 
 
 class Site(msgspec.Struct, array_like=True, weakref=True):
@@ -97,6 +98,7 @@ class SiteTable:
         self._old: OrderedDict[str, _Hot] = (
             OrderedDict()
         )  # used before all those; a freeze is owed their state
+        self._missed: set[str] = set()  # names that were asked for and have no entry, so many at most
         self._owed: list[bytes] = []  # rows of entries that left `_old` meanwhile
         self._len = 0
         self._cut = 0  # how many freezes there were
@@ -111,7 +113,8 @@ class SiteTable:
     @property
     def nbytes(self) -> int:
         """Bytes of RAM held, about."""
-        return 450 * (len(self._hot) + len(self._old)) + (self._store.nbytes if self._store else 0)
+        held = 450 * (len(self._hot) + len(self._old)) + 150 * len(self._missed)
+        return held + (self._store.nbytes if self._store else 0)
 
     def get(self, name: str) -> Site:
         """The entry of a site or host, made at its first mention."""
@@ -132,11 +135,14 @@ class SiteTable:
             self._owed.append(hot.row())
             self._hot[name] = hot
             return hot.site
-        if self._store is None:
+        if self._store is None or name in self._missed:
             return None
         data = _bytes(name)
         stored = self._store.find(data)
         if stored is None:
+            if len(self._missed) >= _MISSED:
+                self._missed.clear()
+            self._missed.add(name)
             return None
         place, fields = stored
         site = _site(fields)
@@ -167,6 +173,7 @@ class SiteTable:
         return self._hot.get(name) or self._old.get(name)
 
     def _keep(self, name: str, hot: _Hot) -> None:
+        self._missed.discard(name)
         self._hot[name] = hot
         if self._store is not None:
             # Those that are held go behind the others; with all of them held the table is larger for a while.
@@ -261,6 +268,7 @@ class SiteTable:
             raise StorageError(f"the snapshot's site table has version {head.version}, not {VERSION}")
         if self._store is not None:
             self._store.open(head.spans)
+            self._missed.clear()
             self._len = len(self._store)
         elif head.spans:
             raise StorageError("the snapshot's site table has files, but none were given")

@@ -41,7 +41,7 @@ from lycosa.crawl.limits import RunQuota
 from lycosa.crawl.rules import RulesKeeper
 from lycosa.crawl.sessions import Came, Session, Sessions
 from lycosa.crawl.shard import Shard
-from lycosa.crawl.site_options import Settings
+from lycosa.crawl.site_options import Setting, Settings
 from lycosa.fetch.dns import DnsFailure, DnsKind, Resolver
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.protocol import Failure, FailureKind, Fetcher, Kind, Request, Response
@@ -116,9 +116,11 @@ class FetcherTable(Protocol):
 class Stay:
     """One visit's state."""
 
-    def __init__(self, shard: Shard, host: str) -> None:
+    def __init__(self, shard: Shard, host: str, setting: Setting, session: Session | None) -> None:
         self.shard = shard
         self.host = host
+        self.setting = setting  # of the host; looked up anew for every page
+        self.session = session
         self.open: Waiting | None = None  # the URL that was taken and has no record yet
         self.address = ""
         self.site = ""  # whose connection the visit has; "": none yet, or none any more
@@ -214,7 +216,7 @@ class Visitor:
 
     async def visit(self, shard: Shard, host: str) -> None:
         """Stay at a host that the shard's frontier has begun."""
-        turn = Stay(shard, host)
+        turn = self._turn(shard, host)
         try:
             await self._stay(turn)
             await self._sessions.save(host, self._settings.of(host))
@@ -231,11 +233,17 @@ class Visitor:
             shard.admission.replenish_host(host)  # while it is begun, so that it need not be forgotten
             shard.frontier.end(host, ready)
 
+    def _turn(self, shard: Shard, host: str) -> Stay:
+        setting = self._settings.of(host)
+        return Stay(shard, host, setting, self._sessions.of(host, setting))
+
     async def _stay(self, turn: Stay) -> None:
         idle = 0
-        while not self.stopping and not self.holds(turn.host):
-            if turn.asked >= pages_per_visit(self._settings.of(turn.host).politeness, turn.crawl_delay):
+        while not self.stopping:
+            turn.setting = setting = self._settings.of(turn.host)
+            if setting.hold or turn.asked >= pages_per_visit(setting.politeness, turn.crawl_delay):
                 return
+            turn.session = self._sessions.of(turn.host, setting)
             if not self._may_ask(turn.shard.number, turn.address):
                 return
             waiting = turn.shard.frontier.take(turn.host)
@@ -260,7 +268,7 @@ class Visitor:
         if not shard.scope.inside(url, waiting.depth):
             verdict = shard.scope.judge(url, waiting.depth)
             return self._skip(turn, verdict.why, verdict.rule)
-        setting = self._settings.of(turn.host)
+        setting = turn.setting
         if setting.depth is not None and waiting.depth > setting.depth:
             return self._skip(
                 turn, Why.SCOPE, f"depth {waiting.depth} is more than {setting.depth} of its site"
@@ -269,7 +277,7 @@ class Visitor:
         is_page = waiting.before is Before.PAGE  # limits of pages do not mind that it is fetched once more
         if limit and not is_page and shard.sites.get(site_of(url)).pages >= limit:
             return self._skip(turn, Why.SITE_LIMIT, f"{limit} pages a site")
-        session = self._session(turn.host)
+        session = turn.session
         if session is not None and (refused := session.refuses(url)):
             return self._skip(turn, Why.LOGIN, refused)
         if self._content_seen is not None and (held := self._content_seen.holds(shard, waiting)):
@@ -278,7 +286,8 @@ class Visitor:
         fetcher = self._fetchers.for_scheme(scheme)
         if fetcher is None:
             return self._skip(turn, Why.SCHEME, scheme)
-        if turn.asked and fetcher.needs_address and turn.site != site_of(url):
+        site = site_of(url)
+        if turn.asked and fetcher.needs_address and turn.site != site:
             return False  # another connection: it waits its turn
         if is_page and self._refreshing and (until := self._refreshing.resting(turn.host)) is not None:
             return self._defer(turn, Why.REFRESH, until, waiting.attempt, "its host could not be reached")
@@ -287,7 +296,7 @@ class Visitor:
             if arrived is not None:
                 return arrived
         if self._options.robots.obey and scheme in ("http", "https"):
-            ruled = await self._judge(turn, waiting, fetcher)
+            ruled = await self._judge(turn, waiting, site, fetcher)
             if ruled is not None:
                 return ruled
         if session is not None and session.login is not None and not session.logged_in:
@@ -346,9 +355,9 @@ class Visitor:
 
     # -- robots
 
-    async def _judge(self, turn: Stay, waiting: Waiting, fetcher: Fetcher) -> bool | None:
+    async def _judge(self, turn: Stay, waiting: Waiting, site: str, fetcher: Fetcher) -> bool | None:
         """Ask the site's rules. None: allowed; else what `_one` returns."""
-        shard, site = turn.shard, site_of(waiting.url)
+        shard = turn.shard
         ruling = await self._rules.ruling(shard, site, lambda url: self._ask_robots(turn, url, fetcher))
         turn.crawl_delay = shard.sites.get(site).crawl_delay
         if ruling.rules is None:
@@ -357,13 +366,12 @@ class Visitor:
                 return self._skip(turn, Why.ROBOTS_UNREACHABLE, detail)
             if ruling.due:
                 return self._defer(turn, Why.ROBOTS_UNREACHABLE, ruling.due, waiting.attempt, detail)
-            turn.ready = self._clock.monotonic() + self._settings.of(turn.host).politeness.wait
+            turn.ready = self._clock.monotonic() + turn.setting.politeness.wait
             return False
         judgement = ruling.rules.judge(self._options.robots.agent, waiting.url)
         if not judgement.allowed:
             return self._skip(turn, Why.ROBOTS, f"line {judgement.line}: {judgement.rule}"[:300])
-        politeness = self._settings.of(turn.host).politeness
-        if ruling.asked and pages_per_visit(politeness, turn.crawl_delay) <= turn.asked:
+        if ruling.asked and pages_per_visit(turn.setting.politeness, turn.crawl_delay) <= turn.asked:
             return False  # robots.txt was this visit's only request
         if turn.lent or (turn.asked and fetcher.needs_address and turn.site != site):
             return False  # robots.txt was had, and the connection with it; the address rests
@@ -376,7 +384,7 @@ class Visitor:
         if host == turn.host:
             if turn.asked and turn.site != site_of(url):
                 self._hang_up(turn)
-                await self._clock.sleep(wait_after(self._settings.of(host).politeness, 0.0, None, turn.last))
+                await self._clock.sleep(wait_after(turn.setting.politeness, 0.0, None, turn.last))
             elif turn.lent:
                 await self._clock.sleep(self._options.politeness.address_wait)
             outcome = await self._request(turn, url, fetcher, Kind.ROBOTS)
@@ -399,7 +407,7 @@ class Visitor:
             return Failure(FailureKind.UNSUPPORTED, f"no fetcher for {url}", transient=False)
         if not await self._hosts.claim(host):
             return None
-        other = Stay(turn.shard, host)
+        other = self._turn(turn.shard, host)
         try:
             there = await self._settle_in(turn, other, fetcher)
             if there is not True:
@@ -438,10 +446,9 @@ class Visitor:
         now = self._clock.monotonic()
         if other.address and not other.borrowed:
             self._addresses.end(other.address, now)
-        politeness = self._settings.of(other.host).politeness
-        wait = (
-            wait_after(politeness, other.crawl_delay, other.retry_after, other.last) if other.asked else 0.0
-        )
+        wait = 0.0
+        if other.asked:
+            wait = wait_after(other.setting.politeness, other.crawl_delay, other.retry_after, other.last)
         self._hosts.end(other.host, now + wait)
 
     # -- what a page's scripts ask for (`lycosa.crawl.errands`)
@@ -451,7 +458,7 @@ class Visitor:
         rendering = self._rendering
         if rendering is None:
             return None
-        when = self._settings.of(turn.host).render or self._options.render.when
+        when = turn.setting.render or self._options.render.when
         if when == "never":
             return None
 
@@ -479,7 +486,7 @@ class Visitor:
             ):
                 return STOPPED if self.stopping else "turn (of its host)"
             await self._clock.sleep(_POLL)
-        other = Stay(self._shard_of(host) or turn.shard, host)
+        other = self._turn(self._shard_of(host) or turn.shard, host)
         there: bool | Failure | str = "turn (of its address)"
         try:
             while not (there := await self._settle_in(turn, other, fetcher)):
@@ -532,7 +539,7 @@ class Visitor:
 
     async def _rest(self, turn: Stay, site: str) -> None:
         """Wait, if the next request would be the next visit's, or over another connection."""
-        politeness = self._settings.of(turn.host).politeness
+        politeness = turn.setting.politeness
         since = turn.asked - turn.rested
         if since >= pages_per_visit(politeness, turn.crawl_delay) or (turn.asked and turn.site != site):
             self._hang_up(turn)
@@ -553,9 +560,6 @@ class Visitor:
 
     # -- the session
 
-    def _session(self, host: str) -> Session | None:
-        return self._sessions.of(host, self._settings.of(host))
-
     async def _log_in(self, turn: Stay, session: Session) -> bool | None:
         """Log in at the visit's host. None: done, and the visit goes on; else what `_one` returns."""
         came = await session.log_in(lambda url, body: self._ask_login(turn, url, body))
@@ -568,7 +572,7 @@ class Visitor:
                 due = retry_due(self._options.retry, session.failures, now) or now
                 turn.ready = self._clock.monotonic() + (due - now) / 1000
             return False
-        politeness = self._settings.of(turn.host).politeness
+        politeness = turn.setting.politeness
         return False if turn.asked >= pages_per_visit(politeness, turn.crawl_delay) else None
 
     async def _ask_login(self, turn: Stay, url: str, body: bytes | None) -> Response | Failure | None:
@@ -576,7 +580,7 @@ class Visitor:
         fetcher = self._fetchers.for_scheme(url[: url.index(":")])
         if fetcher is None or not self._may_ask(turn.shard.number, turn.address):
             return None
-        politeness = self._settings.of(turn.host).politeness
+        politeness = turn.setting.politeness
         rest = turn.asked >= pages_per_visit(politeness, turn.crawl_delay)
         if turn.asked and (rest or turn.site != site_of(url)):
             self._hang_up(turn)
@@ -608,12 +612,12 @@ class Visitor:
         shard, address = turn.shard.number, turn.address
         may_send = (lambda: self._may_ask(shard, address)) if address else None
         began = self._clock.monotonic()
-        headers = self._settings.of(turn.host).headers + more
+        headers = turn.setting.headers + more
         request = Request(url, address, headers, kind=kind, reuse=turn.site == site, may_send=may_send)
         # What was rendered may have changed although what was sent has not.
         if old is not None and old.status < 300 and (old.etag or old.modified) and old.rendered is None:
             request = msgspec.structs.replace(request, etag=old.etag, modified=old.modified)
-        session = self._session(turn.host) if kind is Kind.PAGE else None
+        session = turn.session if kind is Kind.PAGE else None
         if session is not None:
             cookie = session.sent(url, self._clock.wall())
             request = msgspec.structs.replace(request, cookie=cookie, body=body)
@@ -670,7 +674,7 @@ class Visitor:
             earlier = await self._earlier(turn.shard, waiting) if self._refreshing else None
             old = earlier.record if earlier else None
             outcome = await self._request(turn, waiting.url, fetcher, Kind.PAGE, old)
-            session = self._session(turn.host)
+            session = turn.session
             if session is not None and isinstance(outcome, Response) and session.ended(waiting.url, outcome):
                 return True  # it is put back, and fetched again after the login
             kept = await self._record(turn, waiting, outcome, earlier)
@@ -792,4 +796,5 @@ class Visitor:
         waiting = turn.open
         assert waiting is not None
         turn.open = None
+        turn.shard.keyer.remember_key(waiting.url, waiting.key)
         return waiting

@@ -59,6 +59,7 @@ from lycosa.page.collect import WHITE, Collected, fold
 from lycosa.page.css import collect_sheet
 from lycosa.page.encodings import decode
 from lycosa.page.protocol import LIMITS, Limits, Page
+from lycosa.page.relations import PRELOADS, RELATIONS
 from lycosa.page.sniff import XHTML
 from lycosa.records import NOFOLLOW, LinkKind
 
@@ -83,23 +84,6 @@ MANIFEST = int(LinkKind.MANIFEST)
 _LARGE = 1 << 20
 """Characters from which on the text of an anchor is read from its own children only."""
 
-_RELATIONS: list[tuple[str, int | None]] = [
-    # The first that a rel names decides.
-    ("stylesheet", STYLE),
-    ("icon", ICON),
-    ("apple-touch-icon", ICON),
-    ("apple-touch-icon-precomposed", ICON),
-    ("mask-icon", ICON),
-    ("fluid-icon", ICON),
-    ("manifest", MANIFEST),
-    ("canonical", CANONICAL),
-    ("sitemap", SITEMAP),
-    ("alternate", ALTERNATE),
-    ("amphtml", ALTERNATE),
-    ("dns-prefetch", None),
-    ("preconnect", None),
-    ("pingback", None),
-]
 _AS = {
     "script": SCRIPT,
     "worker": SCRIPT,
@@ -194,12 +178,12 @@ def link_of(element: Element) -> tuple[str, int, str] | None:
         return None
     relations = (element.attr("rel") or "").lower().split()
     kind: int | None = RELATED
-    for name, its in _RELATIONS:
+    for name, its in RELATIONS.items():
         if name in relations:
             kind = its
             break
     else:
-        if "preload" in relations or "modulepreload" in relations:
+        if not PRELOADS.isdisjoint(relations):
             default = "script" if "modulepreload" in relations else ""
             kind = _AS.get((element.attr("as") or default).strip().lower(), OBJECT)
     if kind is None:

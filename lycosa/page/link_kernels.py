@@ -5,25 +5,32 @@
     row = kind entry text-start text-end text-bits tape
 
 `entry` is the memo's (`lycosa.url.memo_kernels`), pending where the href was never met; elements whose links
-need more than that (`link`, `meta`, srcset, lazy images, style, whatever of SVG) are left to the handlers in
-Python, by their places on the tape. `pack` writes the columns of `records.Links`: each URL once, under the
-kind that is most worth following, with the first text that says anything; the same rules as
-`lycosa.crawl.harvest.pack_links`.
+need more than that (`meta`, a `link` that its rel alone does not explain, srcset, lazy images, style, whatever of
+SVG) are left to the handlers in Python, by their places on the tape. Texts are finished where they lie, unless that
+takes what only Python has (other encodings than UTF-8, rare references). `pack` writes the columns of
+`records.Links`: each URL once, under the kind that is most worth following, with the first text that says anything;
+the same rules as `lycosa.crawl.harvest.pack_links`. With them it gives the keys and host hashes of the URLs.
 """
 
 from __future__ import annotations
 
+from html.entities import html5
 from typing import Any
 
 import numpy as np
 
 from lycosa.compiled import njit
+from lycosa.page.relations import PRELOADS, RELATIONS
 from lycosa.page.scan_kernels import (
     AMP,
+    BREAK,
+    FOLDED,
     FOREIGN,
+    HASH,
     HEAD,
     HIGH,
     IN_PAGE,
+    NUL,
     TEXT_AMP,
     TEXT_HIGH,
     TEXT_NUL,
@@ -56,7 +63,7 @@ _SIMPLE = {
     "body": ("background", LinkKind.IMAGE),
     "track": ("src", LinkKind.MEDIA),
 }
-_FORM_KIND = int(LinkKind.FORM)
+_FORM_KIND, _ALTERNATE, _RELATED = int(LinkKind.FORM), int(LinkKind.ALTERNATE), int(LinkKind.RELATED)
 _KIND = np.full(len(TAGS), -1, np.int32)
 _ATTRIBUTE = np.zeros(len(TAGS), np.int32)
 for _name, (_attribute, _kind) in _SIMPLE.items():
@@ -65,13 +72,46 @@ for _name, (_attribute, _kind) in _SIMPLE.items():
 _A, _IMG, _AREA, _IFRAME, _META, _LINK = (
     TAGS[name] for name in ("a", "img", "area", "iframe", "meta", "link")
 )
-_XLINK, _REL, _TITLE, _ALT, _SRCSET, _CONTENT, _NAME, _PRAGMA = (
+_ATTRIBUTE[_LINK] = ATTRIBUTES.index("href")
+_HREF, _XLINK, _REL, _TITLE, _ALT, _SRCSET, _CONTENT, _NAME, _PRAGMA, _TYPE = (
     ATTRIBUTES.index(name)
-    for name in ("xlink:href", "rel", "title", "alt", "srcset", "content", "name", "http-equiv")
+    for name in (
+        "href",
+        "xlink:href",
+        "rel",
+        "title",
+        "alt",
+        "srcset",
+        "content",
+        "name",
+        "http-equiv",
+        "type",
+    )
 )
+NOTHING, UNSURE = -1, -2
+_WORDS = [*RELATIONS, *PRELOADS]
+_WORD_KINDS = np.array(
+    [
+        UNSURE if name in PRELOADS or kind == LinkKind.CANONICAL else NOTHING if kind is None else kind
+        for name, kind in [*RELATIONS.items(), *((name, None) for name in PRELOADS)]
+    ],
+    np.int32,
+)
+"""What a word of a rel makes of a link element, in the order in which they decide."""
+_WORD_LENGTHS = np.array([len(name) for name in _WORDS], np.int32)
+_WORD_BYTES = np.zeros((len(_WORDS), max(map(len, _WORDS))), np.uint8)
+for _number, _word in enumerate(_WORDS):
+    _WORD_BYTES[_number, : len(_word)] = np.frombuffer(_word.encode(), np.uint8)
 _NOFOLLOW = np.frombuffer(b"nofollow", np.uint8).copy()
 _ROBOTS = np.frombuffer(b"robots", np.uint8).copy()
 _HTTP = np.frombuffer(b"http", np.uint8).copy()
+_NAMED = sorted(
+    (int.from_bytes(name[:-1].encode(), "little"), ord(text))
+    for name, text in html5.items()
+    if name.endswith(";") and len(name) <= 9 and len(text) == 1
+)
+_NAMED_WORDS = np.array([word for word, _ in _NAMED], np.uint64)
+_NAMED_CODES = np.array([code for _, code in _NAMED], np.int64)
 ABSOLUTE, ACROSS, ROOTED, NEAR = 0, 1, 2, 3
 """Places of `contexts`: what an href that is absolute, begins with //, with / or otherwise depends on."""
 
@@ -111,7 +151,7 @@ def _is_idle(tape: Any, at: int, data: Any) -> bool:
         which = tape[place] & 0xFF
         if which == _CONTENT:
             content, stop = tape[place + 1], tape[place + 2]
-            if tape[place] >> 8:
+            if tape[place] >> 8 & (AMP | HIGH | NUL):
                 return False
         elif which == _PRAGMA or (
             which == _NAME and _has_token(data, tape[place + 1], tape[place + 2], _ROBOTS)
@@ -132,8 +172,196 @@ def _is_idle(tape: Any, at: int, data: Any) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def _relation(tape: Any, at: int, data: Any) -> int:
+    """The kind of a link element; NOTHING: it gives no link, UNSURE: it takes a handler to tell."""
+    href = False
+    typed = False
+    start = 0
+    stop = 0
+    for place in range(at + HEAD, at + HEAD + 3 * tape[at + 6], 3):
+        which = tape[place] & 0xFF
+        if which == _HREF:
+            href = tape[place + 2] > tape[place + 1]
+        elif which == _TYPE:
+            typed = True
+        elif which == _REL:
+            if tape[place] >> 8 & (AMP | HIGH | NUL):
+                return UNSURE
+            start, stop = tape[place + 1], tape[place + 2]
+    if not href:
+        return NOTHING
+    if tape[at + 1] & FOREIGN:
+        return UNSURE
+    found = len(_WORD_KINDS)
+    while start < stop:
+        while start < stop and FOLDED[data[start]]:
+            start += 1
+        word = start
+        while start < stop and not FOLDED[data[start]]:
+            start += 1
+        for n in range(found):
+            if _WORD_LENGTHS[n] == start - word:
+                same = True
+                for i in range(start - word):
+                    same = same and data[word + i] | 32 == _WORD_BYTES[n, i]
+                if same:
+                    found = n
+                    break
+    kind = _RELATED if found == len(_WORD_KINDS) else _WORD_KINDS[found]
+    return UNSURE if kind == _ALTERNATE and typed else kind
+
+
+@njit(cache=True, nogil=True)
+def _is_white(code: int) -> bool:
+    """Whether a character above ASCII is white space to Python."""
+    return code in (0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000) or 0x2000 <= code <= 0x200A
+
+
+@njit(cache=True, nogil=True)
+def _character(texts: Any, at: int, stop: int) -> tuple[Any, int]:
+    """The code of the character above ASCII that begins at a place, and its bytes: none if it is not UTF-8."""
+    first = np.int64(texts[at])
+    if first < 0xC2 or first > 0xF4:
+        return 0, 0
+    length = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    if at + length > stop:
+        return 0, 0
+    code = first & (0xFF >> (length + 1))
+    for n in range(1, length):
+        if texts[at + n] & 0xC0 != 0x80:
+            return 0, 0
+        code = code << 6 | np.int64(texts[at + n]) & 0x3F
+    least = 0x80 if length == 2 else 0x800 if length == 3 else 0x10000
+    if code < least or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        return 0, 0
+    return code, length
+
+
+@njit(cache=True, nogil=True)
+def _meant(texts: Any, at: int, stop: int) -> tuple[Any, int]:
+    """The code of what the `&` at a place begins, and how many bytes that has; no bytes: a kernel cannot tell.
+
+    It tells references that end with a semicolon, to `&` and to characters above 0x9F; and an `&` that begins none.
+    """
+    end = at + 1
+    if end >= stop or not (texts[end] == 35 or 97 <= texts[end] | 32 <= 122):
+        return 38, 1
+    code: Any = 0
+    if texts[end] == 35:
+        end += 1
+        base = 10
+        if end < stop and texts[end] | 32 == 120:
+            base = 16
+            end += 1
+        while end < stop and code <= 0x10FFFF:
+            digit: Any = np.int64(texts[end])
+            if 48 <= digit <= 57:
+                digit -= 48
+            elif base == 16 and 97 <= digit | 32 <= 102:
+                digit = (digit | 32) - 87
+            else:
+                break
+            code = code * base + digit
+            end += 1
+    else:
+        word = np.uint64(0)
+        while end < stop and end - at <= 8 and texts[end] != 59:
+            word |= np.uint64(texts[end]) << np.uint64(8 * (end - at - 1))
+            end += 1
+        low, high = 0, len(_NAMED_WORDS)
+        while low < high:
+            middle = (low + high) >> 1
+            if _NAMED_WORDS[middle] < word:
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(_NAMED_WORDS) and _NAMED_WORDS[low] == word:
+            code = _NAMED_CODES[low]
+    if (
+        end >= stop
+        or texts[end] != 59
+        or not (code == 38 or 0x9F < code <= 0x10FFFF)
+        or 0xD800 <= code <= 0xDFFF
+    ):
+        return 0, 0
+    return code, end + 1 - at
+
+
+@njit(cache=True, nogil=True)
+def finish(texts: Any, start: int, stop: int, limit: int, utf8: bool) -> int:
+    """Finish a text where it lies: fold it and cut it to so many characters; where it ends, -1: a kernel cannot.
+
+    It can if bytes above 0x7F are UTF-8, it can tell what each `&` begins, and there is more than white space.
+    Nothing is changed if it cannot. White space of ASCII is folded already.
+    """
+    at = start
+    white = False
+    while at < stop:
+        byte = texts[at]
+        length = 1
+        if byte > 127:
+            code, length = _character(texts, at, stop) if utf8 else (0, 0)
+            white = white or _is_white(code)
+        elif byte == 38:
+            _, length = _meant(texts, at, stop)
+        elif byte == 0:
+            return -1
+        if not length:
+            return -1
+        at += length
+    if white and stop - start > 8 * limit:
+        return -1  # so long a text is cut before it is folded
+    at = start
+    out = start
+    count = 0
+    space = False
+    while at < stop and count < limit:
+        byte = texts[at]
+        code, length = np.int64(byte), 1
+        if byte > 127:
+            code, length = _character(texts, at, stop)
+        elif byte == 38:
+            code, length = _meant(texts, at, stop)
+        at += length
+        if code == 32 or _is_white(code):
+            space = out > start
+            continue
+        if space:
+            texts[out] = 32
+            out += 1
+            count += 1
+            space = False
+            if count == limit:
+                break
+        count += 1
+        if code < 0x80:
+            texts[out] = code
+        elif code < 0x800:
+            texts[out] = 0xC0 | code >> 6
+        elif code < 0x10000:
+            texts[out] = 0xE0 | code >> 12
+        else:
+            texts[out] = 0xF0 | code >> 18
+            out += 1
+            texts[out] = 0x80 | code >> 12 & 0x3F
+        if code >= 0x800:
+            out += 1
+            texts[out] = 0x80 | code >> 6 & 0x3F
+        if code >= 0x80:
+            out += 1
+            texts[out] = 0x80 | code & 0x3F
+        out += 1
+    while out > start and texts[out - 1] == 32:
+        out -= 1
+    return out if out > start else -1
+
+
+@njit(cache=True, nogil=True)
 def _context(data: Any, start: int, stop: int) -> int:
-    """Which of the contexts an href depends on; -1: on the whole URL of the page, which no memo is good for."""
+    """Which of the contexts an href depends on; -1: on the whole URL of the page, which no memo is good for.
+
+    It has no tabs and line breaks.
+    """
     first = data[start]
     if first == 47:
         if start + 1 < stop and (data[start + 1] == 47 or data[start + 1] == 92):
@@ -149,9 +377,6 @@ def _context(data: Any, start: int, stop: int) -> int:
             if at + 2 < stop and data[at + 1] == 47 and data[at + 2] == 47:
                 return ABSOLUTE
             return -1
-    for at in range(start, stop):
-        if data[at] == 9 or data[at] == 10 or data[at] == 13:
-            return -1  # the parser takes these out first
     return NEAR
 
 
@@ -214,7 +439,8 @@ def sort_out(tape: Any, end: int, data: Any, special: Any, likes: Any, longest: 
     A row of `special` is such a place; where the attributes of a `link` or `meta` begin and end in the page; and
     from where to where `likes` says all else that it is read from: its tag, and of each attribute what it is, and
     where in these bytes it begins and ends. Nothing is said of an element with more than `longest` bytes, nor of
-    others.
+    others. A `link` whose kind is plain has it noted on the tape, plus one, in the place of a text's start: it is
+    left to `choose`.
     """
     count = 0
     at = 0
@@ -222,11 +448,14 @@ def sort_out(tape: Any, end: int, data: Any, special: Any, likes: Any, longest: 
     while at < end and count < len(special):
         attributes = tape[at + 6]
         tag = tape[at]
-        if (
-            _KIND[tag] < 0
-            and (attributes or tape[at + 1] & IN_PAGE)
-            and not (tag == _META and _is_idle(tape, at, data))
-        ):
+        passed = _KIND[tag] < 0 and (attributes or tape[at + 1] & IN_PAGE)
+        if tag == _META:
+            passed = passed and not _is_idle(tape, at, data)
+        elif tag == _LINK:
+            kind = _relation(tape, at, data)
+            passed = kind == UNSURE
+            tape[at + 2] = max(kind, NOTHING) + 1
+        if passed:
             special[count, 0] = at
             special[count, 1], special[count, 2] = 0, 0
             special[count, 3] = said
@@ -275,6 +504,8 @@ def choose(
     texts: Any,
     text_end: int,
     most: int,
+    limit: int,
+    utf8: bool,
     rows: Any,
     first: int,
     special: Any,
@@ -284,7 +515,8 @@ def choose(
     The rows before `first` are those of `enter`. Returns where the rows end, how many places in `special`, the end
     of the texts, how many links a limit kept out, how many texts are not finished, and whether the memo had no room
     (then nothing else counts).
-    `based`: the page has a base element, so that `#x` and an empty href are links to another page.
+    `based`: the page has a base element, so that `#x` and an empty href are links to another page. `limit`:
+    characters of a text. `utf8`: that is the page's encoding.
     """
     count = first
     left = 0
@@ -298,7 +530,7 @@ def choose(
         here = at
         attributes = tape[at + 6]
         at += HEAD + 3 * attributes
-        kind = _KIND[tag]
+        kind = _KIND[tag] if tag != _LINK else tape[here + 2] - 1
         if kind < 0:
             continue
         wanted = _ATTRIBUTE[tag]
@@ -316,7 +548,9 @@ def choose(
                 start, stop = tape[place + 1], tape[place + 2]
             elif which == _REL:
                 follow = not _has_token(data, tape[place + 1], tape[place + 2], _NOFOLLOW)
-            elif which == _ALT or (which == _TITLE and tag == _A):
+            elif which == _ALT or (
+                which == _TITLE and (tag == _A or (tag == _LINK and kind in (_RELATED, _ALTERNATE)))
+            ):
                 alt, alt_stop = tape[place + 1], tape[place + 2]
             elif which == _SRCSET:
                 odd = True
@@ -342,7 +576,7 @@ def choose(
         if stop - start > longest:
             dropped += 1
             continue
-        if not flags & AMP:
+        if flags & HASH and not flags & AMP:
             for n in range(start, stop):
                 if data[n] == 35:
                     # A space before the fragment is part of the URL; `#x` alone is a link if there is a base.
@@ -351,7 +585,9 @@ def choose(
                     break
         if start == stop and not based:
             continue
-        context = -1 if start == stop else _context(data, start, stop)
+        context = -1
+        if start < stop and not flags & BREAK:  # the parser takes those out first
+            context = _context(data, start, stop)
         if data[start] == 35 or context < 0 or flags & HIGH or count >= len(rows):
             if count >= len(rows):
                 dropped += 1
@@ -373,10 +609,14 @@ def choose(
             bits = tape[here + 1] & ~FOREIGN & ~IN_PAGE
             if text == text_stop and alt < 0 and tape[here + 4] >= 0:
                 alt, alt_stop = tape[here + 4], tape[here + 5]
-        if text == text_stop and alt >= 0 and (tag in (_A, _IMG, _AREA)):
+        if text == text_stop and alt >= 0 and (tag in (_A, _IMG, _AREA, _LINK)):
             state[1], state[2], state[3] = state[0], 0, 0
             add_text(data, alt, alt_stop, texts, state, most)
             text, text_stop, bits = state[1], state[0], state[2] | IN_PAGE
+        if bits & UNREADY:
+            ready = finish(texts, text, text_stop, limit, utf8)
+            if ready >= 0:
+                text_stop, bits = ready, READY
         if _worth(kind) == 0 and follow and text_stop > text and not bits & UNREADY:
             stamps[entry] = stamp
         if bits & UNREADY:
@@ -398,16 +638,20 @@ def pack(
     limit: int,
     places: Any,
     keys: Any,
+    hosts: Any,
     arena: Any,
     others: Any,
     other_places: Any,
     other_keys: Any,
+    other_hosts: Any,
     texts: Any,
     table: Any,
     stamp: int,
     urls_out: Any,
     kinds_out: Any,
     texts_out: Any,
+    keys_out: Any,
+    hosts_out: Any,
     kept: Any,
 ) -> tuple[int, int, int]:
     """The columns of a record; returns the lengths of the URLs, of the kinds and of the texts.
@@ -474,11 +718,13 @@ def pack(
             texts_out[text_at] = 10
             text_at += 1
         if entry >= 0:
+            keys_out[mine], hosts_out[mine] = keys[entry], hosts[entry]
             first = places[entry, 2]
             for n in range(places[entry, 3]):
                 urls_out[at + n] = arena[first + n]
             at += places[entry, 3]
         else:
+            keys_out[mine], hosts_out[mine] = other_keys[-1 - entry], other_hosts[-1 - entry]
             first = other_places[-1 - entry, 0]
             for n in range(other_places[-1 - entry, 1]):
                 urls_out[at + n] = others[first + n]

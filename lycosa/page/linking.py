@@ -1,10 +1,10 @@
 """The links of a scanned page as a record has them, without a Python object per link.
 
-Four kernel calls per page: `enter` looks up the hrefs that handlers gave (mostly of the head), `choose` finds
-the links on the tape and looks theirs up, `resolve` answers those that the memo did not know, `pack` writes the
-columns. Hrefs that are not plain (see `lycosa.url.resolve_kernels`) are parsed by the URL library, all of a page
-at once. What no memo is good for (a query alone, letters outside ASCII) goes through the plain memo and is packed
-behind the rest.
+Four kernel calls per page at most: `enter` looks up the hrefs that handlers gave, `choose` finds the links on the
+tape and looks theirs up, `resolve` answers those that the memo did not know, `pack` writes the columns. Hrefs that
+are not plain (see `lycosa.url.resolve_kernels`) are parsed by the URL library, all of a page at once. What no memo
+is good for (a query alone, letters outside ASCII) goes through the plain memo and is packed behind the rest. The
+keys and host hashes of the URLs are the memo's: whoever scans them next (`lycosa.url.key`) finds them done.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from lycosa.meters import Meters
 from lycosa.page import references
 from lycosa.page.collect import Collected, fold
+from lycosa.page.encodings import UTF_8
 from lycosa.page.link_kernels import COLUMNS, READY, UNREADY, choose, enter, pack
 from lycosa.page.protocol import Limits, Page
 from lycosa.page.scan import TEXT_BYTES, Marks, Scanned, collect
@@ -64,6 +65,8 @@ class Linker:
         self._urls = np.empty(1 << 20, np.uint8)
         self._kinds = np.empty(limits.links, np.uint8)
         self._texts = np.empty(limits.links * 2, np.uint8)
+        self._keys = np.empty(limits.links, np.uint64)
+        self._hosts = np.empty(limits.links, np.uint64)
 
     def links(self, page: Page, base: str) -> tuple[Links, int] | None:
         """The links of a page that a scanner deferred, and how many limits left out.
@@ -74,34 +77,38 @@ class Linker:
             return None
         marks: Marks = page.marks
         memo, limits = self._memo, self._limits
-        into = Collected(limits, limits.links)
-        into.base, into.dropped = page.base, page.dropped
+        into: Collected | None = None
         hrefs, kinds_of, texts_of = page.hrefs, page.kinds, page.texts
         ready = list(map(_is_ready, hrefs))
         if False in ready:
             rest = list(map(not_, ready))
+            into = self._rest(page)
             into.hrefs, into.kinds = list(compress(hrefs, rest)), list(compress(kinds_of, rest))
             into.texts = list(compress(texts_of, rest))
             hrefs, kinds_of = list(compress(hrefs, ready)), list(compress(kinds_of, ready))
             texts_of = list(compress(texts_of, ready))
-        head = "\n".join(hrefs).encode("ascii")
-        said = "\n".join(texts_of).encode("utf-8", "replace")
-        kinds = bytes(kinds_of[: len(self._rows)])
         above = memo.of_base(base)
-        text_end = len(marks.text_data)
-        texts = np.empty(text_end + len(marks.body) + len(said) + 8, np.uint8)
-        texts[:text_end] = marks.text_data
+        text_end = marks.text_end
+        texts = marks.text_data
+        if hrefs:
+            head = "\n".join(hrefs).encode("ascii")
+            said = "\n".join(texts_of).encode("utf-8", "replace")
+            kinds = bytes(kinds_of[: len(self._rows)])
+            texts = np.empty(len(texts) + len(said), np.uint8)
+            texts[:text_end] = marks.text_data[:text_end]
         table = (memo.slots, memo.hashes, memo.contexts, memo.places, memo.arena, memo.used)
         for _ in range(2):
             first = len(memo)
             self._stamp += 1
-            early, end = enter(head, kinds, said, above.contexts, *table, texts, text_end, self._rows)
+            early, end = 0, text_end
+            if hrefs:
+                early, end = enter(head, kinds, said, above.contexts, *table, texts, text_end, self._rows)
             if early != FULL:
                 count, left, end, dropped, unready, full = choose(
                     marks.tape,
                     len(marks.tape),
                     marks.data,
-                    bool(into.base),
+                    bool(page.base),
                     limits.href,
                     above.contexts,
                     *table,
@@ -110,6 +117,8 @@ class Linker:
                     texts,
                     end,
                     TEXT_BYTES * limits.text,
+                    limits.text,
+                    marks.charset == UTF_8,
                     self._rows,
                     early,
                     self._special,
@@ -121,16 +130,26 @@ class Linker:
             return None
         self._asked.value += count
         self._hits.value += count - raw
-        into.dropped += dropped
+        dropped += page.dropped
         if left:
+            into = into or self._rest(page)
             collect(marks, self._special[:left].tolist(), into)
-        late = _Late(texts, end)
-        if unready:
-            self._finish(marks, early, count, late)
+            dropped += into.dropped
         others = _NO_OTHERS
-        if into.hrefs:
-            count, others = self._add(base, into, count, late)
-        return self._packed(count, others, late.texts()), into.dropped
+        if unready or into is not None:
+            late = _Late(texts, end)
+            if unready:
+                self._finish(marks, early, count, late)
+            if into is not None and into.hrefs:
+                count, others = self._add(base, into, count, late)
+            texts = late.texts()
+        return self._packed(count, others, texts), dropped
+
+    def _rest(self, page: Page) -> Collected:
+        """Where links of a page are gathered that the kernels pass over."""
+        into = Collected(self._limits, self._limits.links)
+        into.base = page.base
+        return into
 
     def _answered(self, first: int, base: str, above: Base) -> int | None:
         """Say what the hrefs that the memo has met now stand for; how many they were, None if there is no room."""
@@ -162,7 +181,10 @@ class Linker:
         rows, limit = self._rows, self._limits.text
         for row in (np.flatnonzero(rows[start:stop, 4] & UNREADY) + start).tolist():
             element = Scanned(marks, int(rows[row, 5]))
-            text = element.link_text(limit) if element.tag == "a" else fold(element.attr("alt") or "", limit)
+            if element.tag == "a":
+                text = element.link_text(limit)
+            else:
+                text = fold(element.attr("title" if element.tag == "link" else "alt") or "", limit)
             rows[row, 2:5] = (*late.add(text), READY)
 
     def _add(self, base: str, into: Collected, count: int, late: _Late) -> tuple[int, _Others]:
@@ -177,10 +199,11 @@ class Linker:
                 places[number] = (at, len(url))
                 at += len(url) + 1
         text = "\n".join([url for url in urls if url is not None]).encode("ascii")
-        keys = np.zeros(len(urls), np.uint64)
-        keys[places[:, 1] >= 0] = self._keyer.scan(text)[0]
+        keys, hosts = np.zeros((2, len(urls)), np.uint64)
+        there = places[:, 1] >= 0
+        keys[there], hosts[there] = self._keyer.scan(text)
         # An array that could be written to, as one of nothing is: another type is another kernel to compile.
-        return count + len(urls), _Others(np.frombuffer(bytearray(text), np.uint8), places, keys)
+        return count + len(urls), _Others(np.frombuffer(bytearray(text), np.uint8), places, keys, hosts)
 
     def _packed(self, count: int, others: _Others, texts: Any) -> Links:
         """The columns of a record, from the first `count` rows."""
@@ -194,6 +217,7 @@ class Linker:
                 self._limits.text,
                 self._memo.places,
                 self._memo.keys,
+                self._memo.hosts,
                 self._memo.arena,
                 *others,
                 texts,
@@ -202,6 +226,8 @@ class Linker:
                 self._urls,
                 self._kinds,
                 self._texts,
+                self._keys,
+                self._hosts,
                 self._kept,
             )
             if url_end >= 0:
@@ -211,22 +237,27 @@ class Linker:
             self._texts = np.empty(max(texts_end, len(self._texts)), np.uint8)
         if not unique:
             return NO_LINKS
+        urls = self._urls[:url_end].tobytes()
+        self._keyer.remember(urls, self._keys[:unique].copy(), self._hosts[:unique].copy())
         return Links(
-            self._urls[:url_end].tobytes(),
+            urls,
             self._kinds[:unique].tobytes(),
             self._texts[:texts_end].tobytes() if texts_end >= unique else b"",
         )
 
 
 class _Others(NamedTuple):
-    """URLs that are in no memo: joined, where each lies and how long it is (-1: it has none), and their keys."""
+    """URLs that are in no memo: joined, where each lies and how long it is (-1: it has none), keys, host hashes."""
 
     text: Any
     places: Any
     keys: Any
+    hosts: Any
 
 
-_NO_OTHERS = _Others(np.empty(0, np.uint8), np.empty((0, 2), np.int32), np.empty(0, np.uint64))
+_NO_OTHERS = _Others(
+    np.empty(0, np.uint8), np.empty((0, 2), np.int32), np.empty(0, np.uint64), np.empty(0, np.uint64)
+)
 
 
 class _Late:

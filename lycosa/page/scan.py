@@ -77,15 +77,18 @@ class _Buffers(threading.local):
 class Marks:
     """A page that was scanned: its bytes, and what the kernel wrote about them."""
 
-    __slots__ = ("body", "charset", "cut", "data", "tape", "text_data")
+    __slots__ = ("body", "charset", "cut", "data", "tape", "text_data", "text_end")
 
-    def __init__(self, body: bytes, data: Any, charset: str, tape: Any, text_data: Any, cut: bool) -> None:
+    def __init__(
+        self, body: bytes, data: Any, charset: str, tape: Any, text_data: Any, text_end: int, cut: bool
+    ) -> None:
         self.body = body
         self.data = data
         self.charset = charset
         """In which values are decoded: the page's, or UTF-8 if the page had to be decoded first."""
         self.tape = tape
         self.text_data = text_data
+        self.text_end = text_end
         self.cut = cut
 
     def places(self) -> Iterator[int]:
@@ -97,7 +100,7 @@ class Marks:
 
     def value(self, word: int, start: int, stop: int) -> str:
         """The value of an attribute, by what the tape says of it."""
-        raw, flags = self.body[start:stop], word >> 8
+        raw, flags = self.body[start:stop], word >> 8 & (AMP | HIGH | NUL)
         if not flags:
             return raw.decode("ascii")
         text = self._decoded(raw) if flags & HIGH else raw.decode("ascii")
@@ -251,6 +254,7 @@ class ScanParser:
         end, text_end, full = scan(
             data, len(data), media == XHTML, TEXT_BYTES * limits.text, buffers.tape, texts, buffers.stack
         )
-        return Marks(
-            body, data, read_as, buffers.tape[:end].copy(), texts[:text_end].copy(), cut or bool(full)
-        )
+        # Behind the texts there is room for what attributes say: that of an image is also the text of its anchor.
+        kept = np.empty(text_end + 2 * len(body) + 8 if self._deferred else text_end, np.uint8)
+        kept[:text_end] = texts[:text_end]
+        return Marks(body, data, read_as, buffers.tape[:end].copy(), kept, text_end, cut or bool(full))

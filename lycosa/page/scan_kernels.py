@@ -13,7 +13,8 @@ or say something of the page, in the order of their start tags:
     text      of `a`: what follows until its end, tags and comments left out, white space folded, in the text
               buffer; of `title` and `style`: their content, as it stands in the page; else nothing (0, 0)
     alt       of `a`: the value of `alt` of the first img within it (-1: there is no img, or it has none)
-    flags     AMP: the value holds `&` and may need decoding; HIGH: it holds bytes above 0x7F; NUL: it holds zeroes
+    flags     AMP: the value holds `&` and may need decoding; HIGH: it holds bytes above 0x7F; NUL: it holds zeroes;
+              BREAK: it holds tabs or line breaks; HASH: it holds `#`
 
 What the tokenizer needs to know of the tree is kept in a small stack: whether we are in SVG or MathML (there
 CDATA sections exist, and script, style and title hold markup like any other element) or in HTML again within
@@ -55,7 +56,9 @@ from lycosa.page.scan_names import (
 )
 
 FOREIGN, IN_PAGE, TEXT_AMP, TEXT_HIGH, TEXT_NUL, TEXT_LONG = 1, 2, 4, 8, 16, 32
-AMP, HIGH, NUL = 1, 2, 4
+AMP, HIGH, NUL, BREAK, HASH = 1, 2, 4, 8, 16
+_FLAGS = np.zeros(256, np.int64)
+_FLAGS[38], _FLAGS[128:], _FLAGS[0], _FLAGS[[9, 10, 13]], _FLAGS[35] = AMP, HIGH, NUL, BREAK, HASH
 HEAD = 7
 """Integers of an element before its attributes."""
 LONGEST = HEAD + 3 * 8
@@ -81,9 +84,9 @@ DEEP = 512
 _SPACE = np.zeros(256, np.bool_)
 """What HTML calls white space."""
 _SPACE[[9, 10, 12, 13, 32]] = True
-_FOLDED = np.zeros(256, np.bool_)
+FOLDED = np.zeros(256, np.bool_)
 """What a text is split at: Python's white space of ASCII."""
-_FOLDED[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32]] = True
+FOLDED[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32]] = True
 _ENDS_NAME = _SPACE.copy()
 _ENDS_NAME[[47, 62]] = True  # / >
 _ENDS_ATTRIBUTE = _ENDS_NAME.copy()
@@ -254,7 +257,7 @@ def add_text(data: Any, start: int, stop: int, texts: Any, state: Any, most: int
         if byte == 160 and length > 1:
             space = 1
             continue
-        if _FOLDED[byte]:
+        if FOLDED[byte]:
             space = 1
             continue
         if end - begin >= most:
@@ -418,6 +421,11 @@ def scan(
                 at += 1
             while at < stop and _SPACE[data[at]]:
                 at += 1
+            attribute = -1
+            if wanted and name_length <= 16:
+                attribute = _find(ATTR_LOWS, ATTR_HIGHS, ATTR_IDS, name_low, name_high)
+                if attribute >= 0 and not (wanted >> np.uint32(attribute)) & np.uint32(1):
+                    attribute = -1
             flags = 0
             value, value_end = at, at
             if at < stop and data[at] == 61:
@@ -430,8 +438,13 @@ def scan(
                 if quote == 34 or quote == 39:
                     at += 1
                     value = at
-                    while at < stop and data[at] != quote:
-                        at += 1
+                    if attribute < 0:
+                        while at < stop and data[at] != quote:
+                            at += 1
+                    else:
+                        while at < stop and data[at] != quote:
+                            flags |= _FLAGS[data[at]]
+                            at += 1
                     value_end = at
                     if at >= stop:
                         break
@@ -441,21 +454,12 @@ def scan(
                 else:
                     value = at
                     while at < stop and not _SPACE[data[at]] and data[at] != 62:
+                        flags |= _FLAGS[data[at]]
                         at += 1
                     value_end = at
-            if not wanted or name_length > 16:
-                continue
-            attribute = _find(ATTR_LOWS, ATTR_HIGHS, ATTR_IDS, name_low, name_high)
-            if attribute < 0 or not (wanted >> np.uint32(attribute)) & np.uint32(1):
+            if attribute < 0:
                 continue
             wanted &= ~(np.uint32(1) << np.uint32(attribute))  # the first of a name counts
-            for n in range(value, value_end):
-                if data[n] == 38:
-                    flags |= AMP
-                elif data[n] > 127:
-                    flags |= HIGH
-                elif data[n] == 0:
-                    flags |= NUL
             tape[place] = attribute | flags << 8
             tape[place + 1] = value
             tape[place + 2] = value_end

@@ -92,7 +92,9 @@ def sniff(body: bytes, media: str) -> str:
     return media
 
 
-_PLAINLY_HTML = re.compile(rb"(?:\xef\xbb\xbf)?[\t\n\f\r ]*+<(?:!doctype html|html)", re.IGNORECASE)
+_PLAINLY_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?[\t\n\f\r ]*+(?:<\?[^?>]*+\?>[\t\n\f\r ]*+)?<(?:!doctype html|html)", re.IGNORECASE
+)
 
 _MARKUP = re.compile(
     rb"[\t\n\f\r ]*+<(?:(?:!DOCTYPE HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|B|BODY"

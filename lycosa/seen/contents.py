@@ -111,7 +111,9 @@ class Contents:
         return known
 
     def offer(self, keys: Keys, payloads: Sequence[bytes]) -> Answer:
-        unknown = np.flatnonzero(~self.certain(keys))
+        if not self._sealed and not self._runs:  # else a key that is there would be in the young table, too
+            return Answer(self._insert(keys), _NO_ROWS)
+        unknown = (~self.certain(keys)).nonzero()[0]
         return Answer(unknown[self._insert(keys[unknown])], _NO_ROWS)
 
     def mark(self, keys: Keys) -> None:

@@ -112,6 +112,10 @@ class Keyer:
         self._last_key = (url, key)
         return key
 
+    def remember_key(self, url: str, key: int) -> None:
+        """Whoever asks next for the key of this very string is given this one."""
+        self._last_key = (url, key)
+
     def host_hash(self, host: str) -> int:
         """64 bits of a host; the top 16 begin the keys of all its URLs."""
         return int(xxh64_intdigest(host.encode("ascii"), self.seed))
@@ -138,6 +142,10 @@ class Keyer:
             kernel(urls, self.seed64, keys, hosts)
         self._last_scan = (urls, keys, hosts)
         return keys, hosts
+
+    def remember(self, urls: bytes, keys: Keys, hosts: HostHashes) -> None:
+        """Whoever packed these URLs has their keys and host hashes: who scans them next is given these."""
+        self._last_scan = (urls, keys, hosts)
 
     def scan_plain(self, urls: bytes) -> tuple[Keys, HostHashes]:
         """What `scan` returns, line by line with the library."""

@@ -23,7 +23,7 @@ parse.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ from lycosa.url.resolve_kernels import resolve
 _BYTES_PER_ENTRY = 160
 """Of the arena: a raw href and its URL."""
 _BASES = 1_000
+_LINE = 64
+"""Bytes of a line of the processor's cache."""
 
 
 class Base(NamedTuple):
@@ -51,27 +53,33 @@ class Base(NamedTuple):
     site_end: int
 
 
+def _in_lines(rows: int) -> NDArray[np.uint64]:
+    """Rows of zeroes that are a line of the cache each: what is known of an entry is fetched at once."""
+    words = _LINE // 8
+    memory = np.zeros((rows + 1) * words, np.uint64)
+    first = -memory.ctypes.data % _LINE // 8
+    return memory[first : first + rows * words].reshape(rows, words)
+
+
 class LinkMemo:
-    """The arrays of a memo; see `lycosa.url.memo_kernels`. `capacity` is in entries, of about 210 bytes each."""
+    """The arrays of a memo; see `lycosa.url.memo_kernels`. `capacity` is in entries, of about 230 bytes each."""
 
     def __init__(self, capacity: int, keyer: Keyer) -> None:
         size = 1 << max(capacity, 64).bit_length()
         self.slots = np.zeros(2 * size, np.int32)
-        self.hashes = np.empty(size, np.uint64)
-        self.contexts = np.empty(size, np.uint64)
-        self.places = np.empty((size, 4), np.int32)
-        self.keys = np.empty(size, np.uint64)
+        rows = _in_lines(size)
+        self.hashes, self.contexts, self.keys, self.hosts = rows.T[:4]
+        self.places = rows.view(np.int32)[:, 8:12]
+        self.stamps = rows.view(np.int64)[:, 6]
+        """For whoever goes over a page's links: the last page that an entry is done for."""
         self.arena = np.empty(size * _BYTES_PER_ENTRY, np.uint8)
         self.used = np.zeros(2, np.int64)
-        self.stamps = np.zeros(size, np.int64)
-        """For whoever goes over a page's links: the last page that an entry is done for."""
         self._keyer = keyer
         self._bases: OrderedDict[str, Base] = OrderedDict()
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.slots, self.hashes, self.contexts, self.places, self.keys, self.arena)
-        return sum(array.nbytes for array in arrays)
+        return self.slots.nbytes + _LINE * len(self.hashes) + self.arena.nbytes
 
     def __len__(self) -> int:
         return int(self.used[0])
@@ -100,7 +108,7 @@ class LinkMemo:
     def resolve(self, first: int, base: Base) -> int:
         """Answer the plain ones of the hrefs from an entry on; how many are left."""
         left: int = resolve(
-            *(self.places, self.keys, self.arena, self.used, first),
+            *(self.places, self.keys, self.hosts, self.arena, self.used, first),
             *(base.directory, base.host, base.host_end, base.site_end, self._keyer.seed64),
         )
         return left
@@ -123,8 +131,5 @@ class LinkMemo:
                 end += len(url) + 1
                 ends.append(end)
         joined = "\n".join([url for url in urls if url is not None]).encode("ascii")
-        keys, _ = self._keyer.scan(joined)
-        text: Any = np.frombuffer(joined, np.uint8)
-        return bool(
-            fill(self.places, self.keys, self.arena, self.used, entries, text, np.array(ends, np.int64), keys)
-        )
+        answers = (np.frombuffer(joined, np.uint8), np.array(ends, np.int64), *self._keyer.scan(joined))
+        return bool(fill(self.places, self.keys, self.hosts, self.arena, self.used, entries, *answers))

@@ -1,6 +1,7 @@
 """Kernels of `lycosa.url.memo`: the table of raw hrefs, found and filled where the bytes lie.
 
-A memo is eight arrays that belong together (`lycosa.url.memo.LinkMemo` makes them):
+A memo is nine arrays that belong together (`lycosa.url.memo.LinkMemo` makes them, all that an entry has in one
+line of the processor's cache):
 
     slots     int32, a power of two: entry + 1, or 0; open addressing by the low bits of the entry's hash
     hashes    uint64 an entry: XXH64 of the raw bytes, seeded by the context
@@ -8,6 +9,8 @@ A memo is eight arrays that belong together (`lycosa.url.memo.LinkMemo` makes th
     places    int32 x 4 an entry: where its raw bytes lie and how many, where its URL lies and how many;
               a length of NONE: the href has no URL, PENDING: nobody has said yet
     keys      uint64 an entry: the URL's key
+    hosts     uint64 an entry: the hash of its host
+    stamps    int64 an entry, for callers
     arena     uint8: raw bytes and URLs, one behind the other
     used      int64 x 2: entries, bytes of the arena
 """
@@ -73,7 +76,16 @@ def find_or_add(
 
 @njit(cache=True, nogil=True)
 def fill(
-    places: Any, keys: Any, arena: Any, used: Any, entries: Any, urls: Any, ends: Any, url_keys: Any
+    places: Any,
+    keys: Any,
+    hosts: Any,
+    arena: Any,
+    used: Any,
+    entries: Any,
+    urls: Any,
+    ends: Any,
+    url_keys: Any,
+    url_hosts: Any,
 ) -> bool:
     """Answer entries; `ends[n]` is the end of the n-th one's URL in `urls`, NONE where it has none.
 
@@ -92,7 +104,7 @@ def fill(
             continue
         places[entry, 2] = at
         places[entry, 3] = stop - start
-        keys[entry] = url_keys[row]
+        keys[entry], hosts[entry] = url_keys[row], url_hosts[row]
         row += 1
         for i in range(start, stop):
             arena[at] = urls[i]

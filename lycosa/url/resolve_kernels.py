@@ -132,6 +132,7 @@ def _join(data: Any, start: int, stop: int, out: Any, at: int, root: int) -> int
 def resolve(
     places: Any,
     keys: Any,
+    hosts: Any,
     arena: Any,
     used: Any,
     first: int,
@@ -148,7 +149,7 @@ def resolve(
     """
     left = 0
     directory_end = len(base)
-    host_hash = xxh64(base, host, host_end, seed) & HIGH_16
+    base_host = xxh64(base, host, host_end, seed)
     for entry in range(first, used[0]):
         if places[entry, 3] != PENDING:
             continue
@@ -165,7 +166,7 @@ def resolve(
             continue
         out = used[1]
         at = -1
-        high = host_hash
+        its_host = base_host
         if arena[start] == _SLASH:
             if stop - start == 1 or arena[start + 1] != _SLASH:
                 for n in range(site_end + 1):
@@ -186,7 +187,7 @@ def resolve(
                     arena[out + n] = arena[start + n]
                 at = out + end + 1 - start
                 at = _join(arena, end + 1, stop, arena, at, at)
-                high = xxh64(arena, colon + 3, end, seed) & HIGH_16
+                its_host = xxh64(arena, colon + 3, end, seed)
         else:
             segment = start
             while segment < stop and arena[segment] != _SLASH and arena[segment] != _QUESTION:
@@ -200,6 +201,7 @@ def resolve(
             continue
         places[entry, 2] = out
         places[entry, 3] = at - out
-        keys[entry] = high | (xxh64(arena, out, at, seed) & LOW_48)
+        hosts[entry] = its_host
+        keys[entry] = (its_host & HIGH_16) | (xxh64(arena, out, at, seed) & LOW_48)
         used[1] = at
     return left

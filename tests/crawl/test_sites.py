@@ -54,6 +54,19 @@ def state(table: SiteTable) -> dict[str, list[object]]:
 # -- the contract, both ways
 
 
+def test_a_name_without_an_entry_is_found_as_soon_as_it_has_one(make: Make) -> None:
+    table = make()
+    assert [table.peek("http://a"), table.peek("http://a"), table.peek("http://b")] == [None] * 3
+    table.get("http://a").pages = 3
+    for n in range(20):
+        table.get(f"http://h{n}")
+    gc.collect()
+    found = table.peek("http://a")
+    assert found is not None
+    assert found.pages == 3
+    assert table.peek("http://b") is None
+
+
 def test_changes_are_kept(make: Make) -> None:
     table = make()
     for turn in range(3):

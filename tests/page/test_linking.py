@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lycosa.crawl.harvest import pack_links
 from lycosa.meters import Meters
+from lycosa.page import link_kernels as kernels
+from lycosa.page import linking
 from lycosa.page.html import HtmlParser
 from lycosa.page.linking import Linker, undeferred
 from lycosa.page.protocol import Limits, Page
@@ -100,8 +103,7 @@ def test_the_better_followed_of_two_kinds_is_kept_whichever_comes_first() -> Non
     for first in pieces:
         for second in pieces:
             body = (first + second).encode()
-            if "<link" not in second:  # those come before all others, where the tree has them in their place
-                assert by_url(packed(linker(), body)) == by_url(plainly(body)), body
+            assert by_url(packed(linker(), body)) == by_url(plainly(body)), body
             if first != second and "form" in first and "img" not in second:
                 (link,) = packed(linker(), body)
                 assert link.kind is not LinkKind.FORM
@@ -184,3 +186,93 @@ def test_a_memo_says_the_keys_of_its_urls() -> None:
     assert stored == {url: KEYER.key(url) for url in ("http://h.test/dir/x", "http://h.test/y")}
     assert memo.nbytes < 100_000
     assert np.count_nonzero(memo.slots) == len(memo) == 3
+
+
+RELS = [
+    "", "next", "stylesheet", "STYLESHEET", "alternate stylesheet", "shortcut icon", "icon\tnofollow",
+    "canonical", "canonical next", "alternate", "amphtml", "preconnect", "preconnect icon", "dns-prefetch",
+    "preload", "preload manifest", "modulepreload", "nofollow", "apple-touch-icon-precomposed",
+    "apple-touch-ico", "iconx", "mask-icon", "sitemap", "pingback", "n&#101;xt", "ic\u00f6n", "icon\x0b",
+    "\x1dicon\x1c",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "more", ["", " title='a  title'", " title='&lt;\u00e9'", " type=application/rss+xml", " as=style"]
+)
+def test_a_link_element_says_what_the_tree_makes_of_it(more: str) -> None:
+    one = linker()
+    for rel in RELS:
+        for href in (" href=/x", " href=''", " href='#f'", " href='mailto:q'", ""):
+            for body in (
+                f"<link rel='{rel}'{href}{more}>",
+                f"<link{href}{more}>",
+                f"<svg><link rel='{rel}'{href}{more}>",
+            ):
+                page = SCANNER.parse(body.encode(), URL, "text/html", "utf-8")
+                assert by_url(packed(one, body.encode())) == by_url(plainly(body.encode())), body
+                tree = HtmlParser(LIMITS).parse(body.encode(), URL, "text/html", "utf-8")
+                assert page.canonical == tree.canonical
+
+
+TEXTS = [
+    "a &amp; b", "&amp;lt;", "&amp", "&", "& b", "a&", "&;", "&1", "&x;", "AT&T", "&eacute;", "a&#8203;(b)",
+    "&#x1F600;&#X1f600;", "&#38;amp;", "&#38;#38;", "&#128;", "&#x85;", "&#xD800;", "&#1114111;",
+    "&#1114112;", "&#99999999999999999999999;", "&#0233;", "&#233", "&#;", "&#x;", "&#x2003;", "&thetasym;",
+    "&thetasymx;", "&notit;", "&rarr;&raquo;&copy;&AMP;&NotEqualTilde;&fjlig;&emsp;x", "&Hat;", "&lbrace;",
+    "&copy", "&copyx;", "&#233;", "&nbsp;x&nbsp;", "é", "\u00b6", "日本語", "😀 x", "x\u00a0y",
+    "\u00a0", "\u2003x", "\u3000", "x\u200b", "\u200b", "\u1680a", "\u202fb", "\u2029", "é " * 99,
+    "&amp;" * 150, "é" * 99 + "  z", "日" * 2_000, " é ", "a\u0085b", "a\x00é",
+    "<b>é</b> &amp; <i>x</i>", "\uffff",
+]  # fmt: skip
+BYTES = [
+    b"\xff", b"\xc3", b"\xc0\x80", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
+    b"\xf0\x8f\xbf\xbf", b"a\xe2\x82", b"\xf5\x80\x80\x80", b"\xc3\xc3", b"\x80",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "windows-1252", "gbk"])
+def test_texts_that_need_more_than_a_copy(charset: str) -> None:
+    one = linker()
+    for text in [*(text.encode() for text in TEXTS), *BYTES]:
+        for body in (
+            b"<a href=/x>" + text + b"</a>",
+            b"<a href=/x title='" + text + b"'></a>",
+            b"<a href=/x><img src=/y alt='" + text + b"'></a>",
+            b"<link rel=next href=/x title='" + text + b"'>",
+            b"<a href=/x></a><a href=/x>" + text + b"</a><a href=/x>z</a>",
+        ):
+            assert by_url(packed(one, body, charset=charset)) == by_url(plainly(body, charset=charset)), body
+
+
+def test_no_text_is_written_behind_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of an image is also that of the anchor around it."""
+    ends = []
+
+    def choose(*args: Any) -> Any:
+        found = kernels.choose(*args)
+        ends.append((found[2], len(args[14])))
+        return found
+
+    monkeypatch.setattr(linking, "choose", choose)
+    long = b"z" * 1_500
+    bodies = [
+        b"<a href=/x><img src=/y alt='" + long + b"'></a>",
+        b"<a href=/x title='" + long + b"'><img src=/y alt='" + long + b"'></a>",
+        b"<link rel=next href=/x title='" + long + b"'><map><area href=/y alt='" + long + b"'>",
+    ]
+    for body in [*bodies, *pages(100)]:
+        packed(linker(), body)
+    assert all(end <= size for end, size in ends)
+    assert len(ends) == 103
+
+
+def test_whoever_scans_the_links_of_a_page_next_is_given_keys_that_are_right() -> None:
+    one = linker()
+    body = "".join(f'<a href="{href}">t</a>' for href in HREFS).encode()
+    for _ in range(2):
+        links = packed(one, body)
+        keys, hosts = KEYER.scan(links.urls)
+        wanted_keys, wanted_hosts = KEYER.scan_plain(links.urls)
+        assert keys.tolist() == wanted_keys.tolist()
+        assert hosts.tolist() == wanted_hosts.tolist()

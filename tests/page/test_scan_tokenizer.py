@@ -127,7 +127,7 @@ def scanned(case: Case) -> list[Tag]:
             data, len(data), False, 1_000, tape, texts, np.empty(DEEP, np.int32)
         )
     assert not full
-    marks = Marks(body, data, "utf-8", tape[:end], texts[:text_end], False)
+    marks = Marks(body, data, "utf-8", tape[:end], texts[:text_end], int(text_end), False)
     found = []
     for at in marks.places():
         words = tape[at : at + HEAD + 3 * int(tape[at + 6])].tolist()
