@@ -148,7 +148,9 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
             help="file with more URLs, one per line; - for standard input",
         )
     elif action == "control":
-        add("act", metavar="ACT", help="see lycosa control --help")
+        from lycosa.crawl.acts import WHATS
+
+        add("act", choices=WHATS, metavar="ACT", help="see lycosa control --help")
         add("words", nargs="*", metavar="WORD", help="arguments of the act")
         add("--who", default="", metavar="NAME", help="name for the log (default: user@machine)")
     elif action in ("status", "list"):

@@ -5,6 +5,7 @@
     stop                    the run ends cleanly; if there is none any more, nothing happens
     seed URL ...            more seeds
     set KEY=VALUE ...       other options, of those in `LIVE`; a value is TOML, or else plain text
+    release PATTERN ...     what is quarantined as a trap: its URLs are fetched after all
     site HOST hold          no visit of the host begins
     site HOST block         none of its URLs is fetched: they are out of scope
     site HOST boost         it is visited whenever it is ready, before all others
@@ -39,7 +40,7 @@ from lycosa.url.domains import Domains
 from lycosa.url.rules import Rules
 from lycosa.url.scope import Scope
 
-WHATS = ("pause", "go-on", "stop", "seed", "set", "site")
+WHATS = ("pause", "go-on", "stop", "seed", "set", "release", "site")
 ORDERS = ("hold", "block", "boost", "release", "budget")
 """What can be done with a site."""
 LIVE = (
@@ -118,6 +119,10 @@ def _changed(options: Options, act: Act) -> Options:
         if not act.words:
             raise ConfigError("set takes at least one KEY=VALUE, like limits.pages=1000")
         return _set(options, dict(_setting(text) for text in act.words))
+    if act.what == "release":
+        if not act.words:
+            raise ConfigError("release takes the patterns that are quarantined, as lycosa report writes them")
+        return _set(options, {"traps.release": list(dict.fromkeys((*options.traps.release, *act.words)))})
     if act.what == "site":
         return _ordered(options, act.words)
     raise ConfigError(f"there is no act {act.what!r}: {', '.join(WHATS)}")

@@ -205,6 +205,10 @@ class Steering:
         """Change options, by their full names: {"limits.pages": 5000}."""
         return self.act("set", *(f"{name}={_toml(value)}" for name, value in values.items()))
 
+    def release(self, *patterns: str) -> str:
+        """Have what is quarantined as a trap fetched after all."""
+        return self.act("release", *patterns)
+
     def site(self, host: str, order: str, *more: str) -> str:
         """hold, release, block, boost, or budget N: what is to be done with a host."""
         return self.act("site", host, order, *map(str, more))

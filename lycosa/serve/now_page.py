@@ -158,6 +158,7 @@ def now(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge], bar: 
     return (
         f'<h1>Now <span class="state {state}" data-value="state">{state}</span></h1>'
         f'<p data-value="headline" aria-live="polite">{text(words["headline"])}</p>'
+        '<p class="bad" role="status" data-gone hidden>lycosa serve does not answer: these numbers are old.</p>'
         f'{bar}{_progress(standing)}<div class="numbers">{cells}</div>'
         f'<div data-part="/part/now">{now_part(standing, whole, hour)}</div>'
     )

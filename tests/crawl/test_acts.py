@@ -49,6 +49,11 @@ def test_what_is_done_with_a_site() -> None:
     assert done(after, ("site", "www.example.org", "budget", "0")).site == {}
 
 
+def test_what_is_released_stays_released() -> None:
+    after = done(PLAIN, ("release", "http://a.test/c?d"), ("release", "http://b.test/", "http://a.test/c?d"))
+    assert after.traps.release == ("http://a.test/c?d", "http://b.test/")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -63,6 +68,7 @@ def test_what_is_done_with_a_site() -> None:
         (("set", "fetch.user_agent=x"), "cannot be changed while a crawl runs"),
         (("set", "politeness.address_wait=1"), "cannot be changed while a crawl runs"),
         (("set", "scope.exclude_patterns=['(']"), "exclude_patterns"),
+        (("release",), "release takes the patterns"),
         (("site", "a b", "hold"), "site takes HOST"),
         (("site", "a.test", "love"), "site takes HOST"),
         (("site", "a.test", "budget"), "site takes HOST"),
