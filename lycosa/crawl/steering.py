@@ -150,7 +150,7 @@ class Steering:
         found = manifests.load(DiskFiles(self._directory)) if self._directory.is_dir() else None
         if found is None:
             raise ConfigError(f"{directory} is not the directory of a crawl")
-        if found.cluster:
+        if found.cluster and not self.is_running():
             raise ConfigError(
                 f"{directory} is a copy of a cluster's crawl: control the crawl there (lycosa cluster control)"
             )
@@ -182,7 +182,7 @@ class Steering:
         return "no process crawls now: kept for the next start"
 
     def is_running(self) -> bool:
-        """Whether a process crawls into the directory."""
+        """Whether a process crawls into the directory, or keeps a copy of a cluster's crawl current there."""
         return process_of(self._directory) is not None
 
     def pause(self) -> str:

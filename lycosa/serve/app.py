@@ -44,6 +44,7 @@ from lycosa.ask.report_time import read_gauges, seconds_of
 from lycosa.ask.standing import Standing
 from lycosa.crawl.status import Ahead
 from lycosa.errors import ConfigError, LycosaError
+from lycosa.files import Files
 from lycosa.lab.experiments.register import EXPERIMENTS
 from lycosa.lab.experiments.report_page import page as lab_report
 from lycosa.lab.experiments.result import Result
@@ -209,9 +210,13 @@ class Crawl:
         return None
 
 
-def application(directory: Path, guard: Guard, *, acts: bool = True) -> ASGIApp:
-    """The application; `ConfigError` if the directory holds no crawl. `acts`: whether anything can be changed."""
+def application(directory: Path, guard: Guard, *, acts: bool = True, archive: Files | None = None) -> ASGIApp:
+    """The application; `ConfigError` if the directory holds no crawl.
+
+    `acts`: whether anything can be changed. `archive`: where bodies are, if elsewhere than in the directory.
+    """
     crawl = Crawl(directory)
+    crawl.reader.archive_files = archive or crawl.reader.archive_files
     acting = Acting(directory, crawl.reader, guard, allowed=acts)
     graphs = Graphs(directory)
 
