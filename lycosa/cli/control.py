@@ -19,7 +19,8 @@ acts:
   go-on                  after a pause
   stop                   the run ends cleanly; the same command resumes
   seed URL ...           more seeds
-  set KEY=VALUE ...      other options: limits.*, scope.*, follow.*, politeness.*, retry.*, visits, horizon
+  set KEY=VALUE ...      other options: limits.*, scope.*, follow.*, politeness.*, retry.*, visits, horizon;
+                         site.HOST.NAME=VALUE: an option of one site, such as site.example.org.wait=5
   release PATTERN ...    what is quarantined as a trap (lycosa report) is fetched after all
   site HOST hold         no visit of the host begins until it is released
   site HOST block        none of its URLs is fetched until it is released

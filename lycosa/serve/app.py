@@ -498,7 +498,7 @@ class Guarded:
         began on somebody else's page."""
         token = next(part.partition("=")[2] for part in query.split("&") if part.startswith("token="))
         body = (
-            '<!doctype html><meta charset="utf-8"><title>lycosa</title>'
+            '<!doctype html><meta charset="utf-8"><title>lycosa</title><link rel="icon" href="data:,">'
             f'<meta http-equiv="refresh" content="0;url={text(address)}"><a href="{text(address)}">Go on</a>'
         )
         answer = HTMLResponse(body, headers=OURS)

@@ -49,6 +49,21 @@ def test_what_is_done_with_a_site() -> None:
     assert done(after, ("site", "www.example.org", "budget", "0")).site == {}
 
 
+def test_options_of_a_site_are_set_beside_what_holds_there() -> None:
+    before = read_options({"public": False, "site": {"*.a.test": {"depth": 3}, "b.test": {"hold": True}}})
+    after = done(before, ("set", 'site."www.A.test".wait=5', "site.b.test.pages=7", "limits.pages=9"))
+    assert (after.site["www.a.test"].wait, after.site["www.a.test"].depth) == (5.0, 3)
+    assert after.site["b.test"].hold and after.site["b.test"].pages == 7 and after.limits.pages == 9
+    assert done(after, ("set", "site.*.a.test.depth=4")).site["*.a.test"].depth == 4
+    for word, told in (
+        ("site.b.test.wiat=5", "wait"),
+        ("site.b test.wait=5", "b test"),
+        ("site.wait=5", "a host in lower case"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            done(before, ("set", word))
+
+
 def test_what_is_released_stays_released() -> None:
     after = done(PLAIN, ("release", "http://a.test/c?d"), ("release", "http://b.test/", "http://a.test/c?d"))
     assert after.traps.release == ("http://a.test/c?d", "http://b.test/")
