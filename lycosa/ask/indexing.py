@@ -81,6 +81,8 @@ class Round(msgspec.Struct):
     records: int = 0
     pages: int = 0
     """Pages put into the index, new or in the place of an older version."""
+    bodiless: int = 0
+    """Of them, those whose body the archive does not have: found by title and address alone."""
     copies: int = 0
     removed: int = 0
     renamed: int = 0
@@ -303,6 +305,7 @@ class Indexing:
             body = body_of(self._crawl, record)
         except StorageError:
             body = None  # what the archive has lost is found by its title and address
+        self.done.bodiless += body is None
         read = read_text(body or b"", record)
         text = read.text[:MOST_TEXT]
         return msgspec.structs.replace(

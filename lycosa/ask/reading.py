@@ -50,7 +50,7 @@ class CrawlReader:
             LogReader(self.files.within(f"{manifests.shard_directory(number)}/log"))
             for number in range(manifest.shards)
         ]
-        self.archive_files = self.files.within("archive")
+        self.archive_files: Files = self.files.within("archive")
 
     @cached_property
     def splitter(self) -> Splitter:
@@ -70,8 +70,11 @@ class CrawlReader:
         return self.manifest.crawl
 
     def is_running(self) -> bool:
-        """Whether a process crawls into the directory."""
-        return process_of(self.directory) is not None
+        """Whether a process crawls into the directory, so that its last commit may not be the last word.
+
+        Of a cluster's crawl the directory has copies of what was committed, even while somebody keeps it current.
+        """
+        return not self.manifest.cluster and process_of(self.directory) is not None
 
     def records(self, by_time: bool = False) -> Iterator[Entry]:
         """(shard, position, record) of the whole crawl, as a follower that has just begun is handed them."""

@@ -1,7 +1,8 @@
 """How a crawl stands: what can be known of it from outside, at one moment.
 
 A running crawl leaves a status.json every second; whether its process lives is asked of the lock. Where there is no
-status.json (it is not durable) the totals come from the snapshots and the log.
+status.json (it is not durable) the totals come from the snapshots and the log. In a copy of a cluster's crawl the
+process is the one that keeps it current (`lycosa serve nats://...`), and says in status.json how the crawl stands.
 
 `as_plain` is the document of `lycosa status --json` and of the page's API:
 
@@ -44,12 +45,17 @@ class Standing:
         self.crawl = crawl
         self.process = process_of(crawl.directory)
         self.status: Status | None = read_status(crawl.directory)
+        copy = crawl.manifest.cluster
+        if copy and self.process is None and self.status is not None and self.status.state == "running":
+            self.status = None  # of a process that kept the copy current: the crawl may go on without it
         self.totals: Totals | None = None if self.status is not None else crawl.totals(told)
         self.last_commit = _last_commit(crawl)
 
     @property
     def state(self) -> str:
         """One word."""
+        if self.crawl.manifest.cluster:  # the process keeps the copy current, whether or not the crawl runs
+            return self.status.state if self.status is not None else "unknown"
         if self.process is not None:
             return "running"
         unclean = self.crawl.files.exists("running")

@@ -11,9 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from lycosa.ask.json_form import safe
 from lycosa.cli import reaching
 from lycosa.cli.amounts import show_time
-from lycosa.cli.streams import stop_signals
+from lycosa.cli.streams import message, stop_signals
 
 HELP = "run one agent of a cluster's crawl until the crawl ends"
 EPILOG = """\
@@ -59,13 +62,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="maintain the search index of the agent's shards, and answer queries",
     )
+    add("--json", action="store_true", help="messages as JSON lines on standard output, with time and level")
     add("--quiet", action="store_true", help="print only errors")
     reaching.add_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     options = reaching.connection(args)
-    return asyncio.run(_agent(args, options, _quiet if args.quiet else _say))
+    return asyncio.run(_agent(args, options, _quiet if args.quiet else _as_json if args.json else _say))
 
 
 async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
@@ -127,6 +131,10 @@ def _interrupted(member: Any, leaving: asyncio.Event, say: Any) -> None:
 
 def _say(text: str) -> None:
     print(f"{show_time(time.time())} {text}", file=sys.stderr, flush=True)
+
+
+def _as_json(text: str) -> None:
+    print(safe(msgspec.json.encode(message(text))).decode(), flush=True)
 
 
 def _quiet(text: str) -> None:

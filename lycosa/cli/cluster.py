@@ -36,6 +36,7 @@ from lycosa.cli.crawl import splitter_of, take_structure
 from lycosa.cli.streams import printable
 from lycosa.cli.usage import Parser
 from lycosa.errors import ConfigError, LocalError
+from lycosa.files import process_of
 
 if TYPE_CHECKING:
     from lycosa.cluster.operating import Operator
@@ -148,7 +149,9 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
             help="file with more URLs, one per line; - for standard input",
         )
     elif action == "control":
-        add("act", metavar="ACT", help="see lycosa control --help")
+        from lycosa.crawl.acts import WHATS
+
+        add("act", choices=WHATS, metavar="ACT", help="see lycosa control --help")
         add("words", nargs="*", metavar="WORD", help="arguments of the act")
         add("--who", default="", metavar="NAME", help="name for the log (default: user@machine)")
     elif action in ("status", "list"):
@@ -396,6 +399,10 @@ def _lines(found: dict[str, Any]) -> list[str]:
 async def _fetch(operator: Operator, args: argparse.Namespace) -> int:
     if args.into is None:
         raise ConfigError("give a new directory: --into DIR")
+    if (process := process_of(args.into)) is not None:
+        raise ConfigError(
+            f"{args.into} is kept current by process {process} (lycosa serve): it has what there is"
+        )
     began = time.monotonic()
     found = await operator.fetch(
         args.into.absolute(), told=lambda text: print(text, file=sys.stderr, flush=True)

@@ -37,14 +37,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _names(verb: Described) -> str:
-    return " ".join(name for flag in verb.flags for name in flag.names)
+    """What may stand where no value is expected: the words that it takes a choice of, and its flags."""
+    chosen = [choice for word in verb.words for choice in word.choices]
+    return " ".join((*chosen, *(name for flag in verb.flags for name in flag.names)))
 
 
 def bash(verbs: list[Described]) -> str:
     """By `complete -F`."""
     cases, values = [], []
     for verb in verbs:
-        words = " ".join((*(action.name for action in verb.actions), _names(verb)))
+        words = _names(verb)
         cases.append(f"    {verb.name}) words={shlex.quote(words)} ;;")
         cases += [
             f"    {shlex.quote(f'{verb.name} {action.name}')}) words={shlex.quote(_names(action))} ;;"
@@ -101,11 +103,13 @@ def zsh(verbs: list[Described]) -> str:
                     inner = f"({' '.join(flag.choices)})" if flag.choices else "_files"
                     value = f":{_zsh_text(flag.takes)}:{inner}"
                 specs.append(f"        '{name}[{_zsh_text(flag.about)}]{value}'")
-        actions = " ".join(action.name for action in verb.actions)
-        first = f"        '1:action:({actions})'\n" if actions else ""
+        specs += [
+            f"        '{place}:{_zsh_text(word.name)}:({' '.join(word.choices)})'"
+            for place, word in enumerate(verb.words, 1)
+            if word.choices
+        ]
         body = " \\\n".join(specs)
-        more = first.rstrip("\n") + " \\\n" if first else ""
-        cases.append(f"    {verb.name}) _arguments \\\n{more}{body} \\\n        '*:file:_files' ;;")
+        cases.append(f"    {verb.name}) _arguments \\\n{body} \\\n        '*:file:_files' ;;")
     return f"""\
 #compdef lycosa
 # zsh completion of lycosa, made by `lycosa completion zsh`
@@ -135,6 +139,13 @@ def fish(verbs: list[Described]) -> str:
         lines += [
             f"complete -c lycosa {within} -a {action.name} -d {shlex.quote(action.about)}"
             for action in verb.actions
+        ]
+        acts = {action.name for action in verb.actions}
+        lines += [
+            f"complete -c lycosa {within} -a {choice} -d {shlex.quote(word.about)}"
+            for word in verb.words
+            for choice in word.choices
+            if choice not in acts
         ]
         for flag in dict.fromkeys(flag for each in (verb, *verb.actions) for flag in each.flags):
             names = " ".join(f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in flag.names)

@@ -19,7 +19,9 @@ acts:
   go-on                  after a pause
   stop                   the run ends cleanly; the same command resumes
   seed URL ...           more seeds
-  set KEY=VALUE ...      other options: limits.*, scope.*, follow.*, politeness.*, retry.*, visits, horizon
+  set KEY=VALUE ...      other options: limits.*, scope.*, follow.*, politeness.*, retry.*, visits, horizon;
+                         site.HOST.NAME=VALUE: an option of one site, such as site.example.org.wait=5
+  release PATTERN ...    what is quarantined as a trap (lycosa report) is fetched after all
   site HOST hold         no visit of the host begins until it is released
   site HOST block        none of its URLs is fetched until it is released
   site HOST boost        it is visited before all others, whenever it is ready
@@ -36,9 +38,11 @@ exit code: 0 done, or kept for the next start; 2 it cannot be done.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    from lycosa.crawl.acts import WHATS
+
     parser.usage = "lycosa control DIR ACT [WORD ...] [option ...]"
     parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
-    parser.add_argument("act", metavar="ACT", help="see below")
+    parser.add_argument("act", choices=WHATS, metavar="ACT", help="see below")
     parser.add_argument("words", nargs="*", metavar="WORD", help="arguments of the act")
     parser.add_argument("--who", default="", metavar="NAME", help="name for the log (default: user@machine)")
     parser.add_argument(

@@ -24,14 +24,21 @@ class Flag(NamedTuple):
     about: str
 
 
+class Word(NamedTuple):
+    """One positional word."""
+
+    name: str
+    about: str
+    choices: tuple[str, ...]
+
+
 class Described(NamedTuple):
     """One verb, or one action of a verb."""
 
     name: str
     about: str
     usage: str
-    words: tuple[tuple[str, str], ...]
-    """Positional words, with what they are."""
+    words: tuple[Word, ...]
     flags: tuple[Flag, ...]
     notes: str
     """Examples and the like."""
@@ -71,6 +78,6 @@ def _of(name: str, about: str, parser: argparse.ArgumentParser, notes: str) -> D
             takes = "" if action.nargs == 0 else ("|".join(choices) or called)
             flags.append(Flag(tuple(action.option_strings), takes, choices, told))
         else:
-            words.append((called, told))
+            words.append(Word(called, told, choices))
     usage = re.sub(r"\s+", " ", parser.format_usage().removeprefix("usage: ")).strip()
     return Described(name, about, usage, tuple(words), tuple(flags), notes)

@@ -66,6 +66,8 @@ def judge(status: Status, into: Path) -> int:
     if status.pages or status.state == "stopped":
         return 0
     found = _seed_left_out(into)
+    if found is None and status.state == "finished":
+        raise ConfigError("nothing was fetched, and nothing waits: give a seed, or widen --scope")
     if found is None:
         raise ConfigError("nothing was fetched: the run was too short; raise --max-time")
     url, why, detail = found

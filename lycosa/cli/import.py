@@ -87,7 +87,8 @@ def run(args: argparse.Namespace) -> int:
         + (f", {counted(done.known, 'page')} without a body" if done.known else "")
         + (f", {counted(done.urls, 'URL')} to fetch" if done.urls else "")
         + (f"; passed over {counted(done.passed, 'page')} that the crawl has" if done.passed else "")
-        + f"; go on: lycosa crawl SEED ... --into {args.directory}"
+        + (f"; {counted(done.refused, 'line')} no URL" if done.refused else "")
+        + f"; go on: lycosa crawl {'' if done.urls else 'SEED ... '}--into {args.directory}"
     )
     if not (done.pages or done.known or done.urls or done.passed):
         names = ", ".join(map(str, [*(args.warc or ()), *(args.cdx or ()), *(args.urls or ())]))

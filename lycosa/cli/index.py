@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.language not in STEMMED:
         raise ConfigError(f"--language {args.language}: there is a stemmer for {', '.join(sorted(STEMMED))}")
     crawl = CrawlReader(args.directory)
-    pages = copies = removed = ranked = 0
+    pages = bodiless = copies = removed = ranked = 0
     begun = time.monotonic()
     with (
         Progress("index") as told,
@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
             running = crawl.is_running()
             done = indexing.round()
             pages, copies, removed = pages + done.pages, copies + done.copies, removed + done.removed
+            bodiless += done.bodiless
             last = not args.follow or not running
             ranked = indexing.rank(time.time_ns() // 1_000_000, 0.0 if last else _GROWN) or ranked
             if last:
@@ -69,4 +70,10 @@ def run(args: argparse.Namespace) -> int:
         + f"; try: lycosa search {args.directory} WORDS"
     )
     print(printable(outcome))
+    if bodiless:
+        print(
+            f"lycosa index: the archive does not have the bodies of {counted(bodiless, 'page')}: they are found by"
+            " title and address alone",
+            file=sys.stderr,
+        )
     return 0

@@ -112,7 +112,7 @@ def page(verb: Described) -> str:
 
 def _options(verb: Described, title: str) -> list[str]:
     lines = [title]
-    for name, about in verb.words:
+    for name, about, _ in verb.words:
         lines += [".TP", f"\\fI{_roff(name)}\\fR", _roff(about or name)]
     for flag in verb.flags:
         names = ", ".join(f"\\fB{_roff(name)}\\fR" for name in flag.names)

@@ -16,7 +16,7 @@ import msgspec
 from lycosa.ask.json_form import safe
 from lycosa.cli.amounts import counted, show_duration, show_size
 from lycosa.cli.ending import scorer_failures
-from lycosa.cli.streams import OutputClosedError, OutputFailedError, outlet, printable
+from lycosa.cli.streams import OutputClosedError, OutputFailedError, message, outlet, printable
 from lycosa.crawl.status import Status
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Screen:
     def note(self, text: str) -> None:
         """One line beside the progress."""
         if self._mode == "json":
-            self._json({"note": text})
+            self._json(message(text))
         elif self._live is not None:
             self._live.note(text)
         elif self._mode != "quiet":

@@ -3,36 +3,60 @@
 The link that is printed holds a token that is made at every start; without it nothing is answered. By default only
 this machine can ask. Anywhere else needs `--public`, since the token and all that is shown would cross the network
 in clear: put a proxy with TLS before it, and give its name with `--name`.
+
+Of a crawl in a cluster (`nats://SERVER,.../NAME`) the logs are copied into a directory and kept current there
+(`lycosa.cluster.following`), in a thread of this process.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import ipaddress
 import os
 import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lycosa.cli import reaching
+from lycosa.cli.streams import printable
 from lycosa.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lycosa.files import Files
 
 HELP = "show a crawl in a browser, and answer programs over HTTP"
 EPILOG = """\
 examples:
   lycosa serve crawls/example
   lycosa serve crawls/example --port 8100 --token-file token
+  lycosa serve nats://n1:4222,nats://n2:4222/web --into crawls/web      (a crawl of a cluster, while it runs)
   curl -H "Authorization: Bearer $(cat token)" http://127.0.0.1:8100/api/status
 """
 PORT = 8020
 _TRIES = 20
+_PATIENCE = 5.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
+    parser.add_argument(
+        "crawl",
+        metavar="DIR",
+        help="the crawl's directory; or nats://HOST:4222,.../NAME, a crawl of a cluster",
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="DIR",
+        help="of a cluster's crawl: where its logs are copied and kept current",
+    )
     parser.add_argument(
         "--port", type=int, metavar="N", help=f"where to listen (the first that is free from {PORT} on)"
     )
@@ -52,6 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token-file", type=Path, metavar="FILE", help="read the token from here, or write it"
     )
+    reaching.add_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,11 +88,6 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is missing: pip install 'lycosa[serve]'") from None
 
-    if args.directory.parts[:1] == ("nats:",):
-        raise ConfigError(
-            "a crawl in a cluster is served from a copy: lycosa cluster fetch NAME --cluster URL --into DIR, again"
-            " and again while it runs, and lycosa serve DIR"
-        )
     loopback = _is_loopback(args.host)
     if not loopback and not args.public:
         raise ConfigError(
@@ -79,18 +99,78 @@ def run(args: argparse.Namespace) -> int:
     shown = f"[{args.host}]" if ":" in args.host else args.host
     names = {f"{shown}:{port}", f"localhost:{port}", *(name.lower() for name in args.name)}
     guard = Guard(token, frozenset(names), cookie=f"lycosa-{port}")
-    app = application(args.directory, guard, acts=not args.read_only)
-    print(f"http://{shown}:{port}/?token={token}")
-    print("open this link; Ctrl-C ends it", file=sys.stderr)
-    sys.stdout.flush()
-    config = uvicorn.Config(
-        app, log_level="warning", lifespan="on", server_header=False, timeout_graceful_shutdown=2
-    )
-    server = uvicorn.Server(config)
-    if args.with_parent:
-        threading.Thread(target=_end_with_parent, args=(server,), daemon=True).start()
-    server.run(sockets=[listening])
+    with _followed(args) as (directory, archive):
+        app = application(directory, guard, acts=not args.read_only, archive=archive)
+        print(f"http://{shown}:{port}/?token={token}")
+        print("open this link; Ctrl-C ends it", file=sys.stderr)
+        sys.stdout.flush()
+        config = uvicorn.Config(
+            app, log_level="warning", lifespan="on", server_header=False, timeout_graceful_shutdown=2
+        )
+        server = uvicorn.Server(config)
+        if args.with_parent:
+            threading.Thread(target=_end_with_parent, args=(server,), daemon=True).start()
+        server.run(sockets=[listening])
     return 0
+
+
+@contextmanager
+def _followed(args: argparse.Namespace) -> Iterator[tuple[Path, Files | None]]:
+    """The directory to show, and where its bodies are if not there; kept current if it is of a cluster's crawl."""
+    if not args.crawl.startswith(("nats://", "tls://")):
+        if args.into is not None:
+            raise ConfigError(
+                "--into is for a crawl of a cluster: lycosa serve nats://HOST:4222/NAME --into DIR"
+            )
+        yield Path(args.crawl), None
+        return
+    servers, _, name = args.crawl.rpartition("/")
+    if not name or servers.endswith("/"):
+        raise ConfigError(f"name the crawl, too: lycosa serve {args.crawl.rstrip('/')}/NAME --into DIR")
+    if args.into is None:
+        raise ConfigError("give the directory that the crawl's logs are copied to: --into DIR")
+    args.cluster = [servers]
+    options = reaching.connection(args)
+    ready: Future[Any] = Future()
+    begun: Future[Callable[[], object]] = Future()
+
+    async def following() -> None:
+        from lycosa.cluster.following import follow
+        from lycosa.cluster.operating import Operator
+        from lycosa.cluster.storage.opening import open_storage
+        from lycosa.engine.nats.engine import NatsEngine
+
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        begun.set_result(partial(loop.call_soon_threadsafe, task.cancel))
+        engine = await NatsEngine.open(options, name)
+        operator = Operator(engine, partial(open_storage, connection=options))
+        try:
+            await follow(engine, operator, args.into, _tell, ready.set_result)
+        finally:
+            await operator.close()
+
+    def run() -> None:
+        try:
+            asyncio.run(following())
+        except BaseException as error:
+            if not ready.done():
+                ready.set_exception(error)
+            elif not isinstance(error, asyncio.CancelledError):
+                _tell(f"note: {args.into} is not kept current any more: {error}")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield args.into, ready.result().archive
+    finally:
+        with suppress(RuntimeError):  # it has ended already
+            begun.result()()
+        thread.join(_PATIENCE)
+
+
+def _tell(text: str) -> None:
+    print(printable(text), file=sys.stderr, flush=True)
 
 
 def _end_with_parent(server: Any) -> None:

@@ -145,7 +145,8 @@ class View(Standing):
         for name, counts in (("skipped", status.skipped), ("errors", status.errors)):
             if counts:
                 lines.append(f"{name:<12} {_pairs(counts)}")
-        lines.append(f"memory       {show_size(status.rss)} of {show_size(status.memory_limit)}")
+        limit = f" of {show_size(status.memory_limit)}" if status.memory_limit else ""
+        lines.append(f"memory       {show_size(status.rss)}{limit}")
         caches = self.caches()
         if caches:
             told = (f"{name} {100 * row['rate']:.1f}% of {row['asked']:,.0f}" for name, row in caches.items())

@@ -246,6 +246,12 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def message(text: str) -> dict[str, object]:
+    """A line for people as values for programs: when, of what level, and the text."""
+    level = "warning" if text.startswith("note: ") else "info"
+    return {"at": time.time(), "level": level, "note": text}
+
+
 def write_found(data: bytes) -> None:
     """Bytes from the web on standard output: as they are, but to a terminal as text that is safe for it."""
     if sys.stdout.isatty():

@@ -45,7 +45,7 @@ from lycosa.cluster.log_copy import LogCopy
 from lycosa.cluster.names import log_of
 from lycosa.cluster.operating import manifest_of
 from lycosa.cluster.searching import Ready, answer, ask_best, ask_ready, progress
-from lycosa.cluster.storage import Missing, ShardStorage, Storage
+from lycosa.cluster.storage import ArchiveFiles, Missing, ShardStorage, Storage
 from lycosa.crawl import manifest as manifests
 from lycosa.engine.protocol import Answering, Engine, Unavailable, got
 from lycosa.errors import StorageError
@@ -98,21 +98,6 @@ def decide(
     return Choice(frozenset({*held, *alone} - drop), frozenset(drop))
 
 
-class _ArchiveFiles(DiskFiles):
-    """The archive files of our agent; what it has brought to shared storage, or others have, is read there."""
-
-    def __init__(self, root: Path, storage: Storage, crawl: str) -> None:
-        super().__init__(root)
-        self._storage = storage
-        self._crawl = crawl
-
-    def read_at(self, name: str, offset: int, length: int) -> bytes:
-        if self.exists(name):
-            with contextlib.suppress(StorageError):  # it may be brought away at this moment
-                return super().read_at(name, offset, length)
-        return self._storage.read_at(f"{self._crawl}/archive/{name}", offset, length)
-
-
 class Indexer:
     """Keeps and answers; see the module."""
 
@@ -144,7 +129,7 @@ class Indexer:
             write_whole(files, manifests.SUFFIXES, storage.get(f"{engine.crawl}/public_suffix.dat"))
             write_whole(files, manifests.NAME, msgspec.json.encode(manifest_of(about)))
         self._crawl = CrawlReader(directory)
-        self._crawl.archive_files = _ArchiveFiles(work / "archive", storage, engine.crawl)
+        self._crawl.archive_files = ArchiveFiles(work / "archive", storage, engine.crawl)
         self._copies = [
             LogCopy(
                 engine.stream(log_of(number)),

@@ -105,7 +105,7 @@ class Operator:
         """What the servers refused to this user; empty if nothing."""
         return self._engine.denied
 
-    async def _storage(self, place: str, replicas: int = 0) -> Storage:
+    async def storage(self, place: str, replicas: int = 0) -> Storage:
         """Shared storage; it is closed with this."""
         opened = await asyncio.to_thread(self._open_storage, place, self._engine.crawl, replicas=replicas)
         self._opened.append(opened)
@@ -198,14 +198,14 @@ class Operator:
         )
         encoded = encode_options(options).decode()
         try:
-            storage = await self._storage(place, about.replicas)
+            storage = await self.storage(place, about.replicas)
             await self._control.create(about, encoded, storage, suffixes)
         except ConfigError:
             if replicas is not None:
                 raise
             # Nobody asked for three copies, and there are not three servers.
             about = msgspec.structs.replace(about, replicas=1)
-            storage = await self._storage(place, about.replicas)
+            storage = await self.storage(place, about.replicas)
             await self._control.create(about, encoded, storage, suffixes)
         await self._control.limit_pages(options.limits.pages)
         domains = Domains(suffixes)
@@ -232,7 +232,7 @@ class Operator:
             await self._control.want(wanted, now)
         if not (urls := seeds_of(options, act)):
             return []
-        storage = await self._storage(about.storage)
+        storage = await self.storage(about.storage)
         domains = Domains(await asyncio.to_thread(storage.get, f"{self._engine.crawl}/public_suffix.dat"))
         await sow(self._engine, Splitter(about.shards, domains, about.splitter), urls)
         if state.finished:
@@ -350,7 +350,7 @@ class Operator:
         """
         about = await self._control.about()
         running = bool((await self.status())["shards_held"])
-        storage = await self._storage(about.storage)
+        storage = await self.storage(about.storage)
         files = DiskFiles(into)
         there = manifests.load(files)
         if there is not None and there.crawl != about.crawl:

@@ -4,7 +4,9 @@
     go-on                   after a pause
     stop                    the run ends cleanly; if there is none any more, nothing happens
     seed URL ...            more seeds
-    set KEY=VALUE ...       other options, of those in `LIVE`; a value is TOML, or else plain text
+    set KEY=VALUE ...       other options, of those in `LIVE`; a value is TOML, or else plain text. An option of one
+                            site is site.HOST.NAME
+    release PATTERN ...     what is quarantined as a trap: its URLs are fetched after all
     site HOST hold          no visit of the host begins
     site HOST block         none of its URLs is fetched: they are out of scope
     site HOST boost         it is visited whenever it is ready, before all others
@@ -39,7 +41,7 @@ from lycosa.url.domains import Domains
 from lycosa.url.rules import Rules
 from lycosa.url.scope import Scope
 
-WHATS = ("pause", "go-on", "stop", "seed", "set", "site")
+WHATS = ("pause", "go-on", "stop", "seed", "set", "release", "site")
 ORDERS = ("hold", "block", "boost", "release", "budget")
 """What can be done with a site."""
 LIVE = (
@@ -117,7 +119,11 @@ def _changed(options: Options, act: Act) -> Options:
     if act.what == "set":
         if not act.words:
             raise ConfigError("set takes at least one KEY=VALUE, like limits.pages=1000")
-        return _set(options, dict(_setting(text) for text in act.words))
+        return _set(options, _with_sites(options, dict(_setting(text) for text in act.words)))
+    if act.what == "release":
+        if not act.words:
+            raise ConfigError("release takes the patterns that are quarantined, as lycosa report writes them")
+        return _set(options, {"traps.release": list(dict.fromkeys((*options.traps.release, *act.words)))})
     if act.what == "site":
         return _ordered(options, act.words)
     raise ConfigError(f"there is no act {act.what!r}: {', '.join(WHATS)}")
@@ -134,6 +140,21 @@ def _setting(text: str) -> tuple[str, Any]:
         return name.strip(), tomllib.loads(f"x = {value}")["x"]
     except tomllib.TOMLDecodeError:
         return name.strip(), value
+
+
+def _with_sites(options: Options, given: dict[str, Any]) -> dict[str, Any]:
+    """Values of single sites as one of the table of sites; what else is said of these sites stays."""
+    named = [name for name in given if name.startswith("site.")]
+    if not named:
+        return given
+    sites: dict[str, Any] = msgspec.to_builtins(options.site)
+    for name in named:
+        host, _, option = name.removeprefix("site.").rpartition(".")
+        host = host.strip("\"'")
+        host = canonical_host(host) or host  # what is no host is refused with the other options
+        usual = options.site.get(table_of(options.site.keys() - {host}, host), SiteOptions())
+        sites.setdefault(host, msgspec.to_builtins(usual))[option] = given[name]
+    return {**{name: value for name, value in given.items() if name not in named}, "site": sites}
 
 
 def _set(options: Options, given: dict[str, Any]) -> Options:

@@ -10,8 +10,9 @@ A page becomes the Fetched that the crawl itself would have logged: it is read b
 exchange is stored in the crawl's own archive, and its record goes to the log of its shard. All folds (seen,
 frontier, links between shards) come from the logs, at the next start of the crawl. Depth is that of a seed, 0.
 
-A crawl that is new begins with options of nobody: its next run brings its own, and whatever of the imported links
-is in their scope is then found by the pass over the log that follows any change of scope.
+A crawl that is new begins with options of nobody, but that its scope is relative to the URLs to be fetched. Its
+next run brings its own, and whatever of the imported links is in their scope is then found by the pass over the log
+that follows any change of scope.
 
 **Once.** Archive bytes are durable before the records that name them. A page that the logs had before is passed
 over, so after a kill the same command goes on; several captures of one URL within one import are fetches of it.
@@ -39,9 +40,10 @@ from lycosa.archive.reader import Record
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.config import Options, decode_options, encode_options
+from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
 from lycosa.crawl.harvest import Harvester
 from lycosa.crawl.splitting import Splitter
+from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import Response, find_header
 from lycosa.files import Files
@@ -95,6 +97,8 @@ class Done(msgspec.Struct):
     urls: int = 0
     passed: int = 0
     """Pages that the crawl had before."""
+    refused: int = 0
+    """Lines of lists that are no URLs."""
 
 
 class Importer:
@@ -172,12 +176,16 @@ class Importer:
         self._commit()
 
     def urls(self, lines: Iterable[str]) -> None:
-        """URLs to be fetched, as seeds; what is none is passed over."""
-        waiting: dict[int, list[str]] = {}
+        """URLs (or hosts) to be fetched, as seeds: the scope of later runs is relative to them, too."""
+        given: list[str] = []
         for line in lines:
-            url = canonicalise(line, rules=self._rules)
-            if url is None:
-                continue
+            try:
+                given += canonical_seeds([line], self._rules)
+            except ConfigError:
+                self.done.refused += 1
+        self._widen(with_seeds(self._options, self._options, given))
+        waiting: dict[int, list[str]] = {}
+        for url in given:
             if not self._is_new(url) or self._now.certain(self._key(url))[0]:
                 self.done.passed += 1
                 continue
@@ -191,6 +199,14 @@ class Importer:
             if rows:
                 self._seed(self._logs[shard], rows)
         self._commit()
+
+    def _widen(self, options: Options) -> None:
+        """Have the logs say so if options are others."""
+        if options != self._options:
+            self._options = options
+            for log in self._logs:
+                log.append(Configured(milliseconds(self._clock), encode_options(options)))
+                self._uncommitted += 1
 
     def recover(self) -> None:
         """Cut the archive to what the logs know of it; before the first page."""

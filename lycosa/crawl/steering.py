@@ -150,7 +150,7 @@ class Steering:
         found = manifests.load(DiskFiles(self._directory)) if self._directory.is_dir() else None
         if found is None:
             raise ConfigError(f"{directory} is not the directory of a crawl")
-        if found.cluster:
+        if found.cluster and not self.is_running():
             raise ConfigError(
                 f"{directory} is a copy of a cluster's crawl: control the crawl there (lycosa cluster control)"
             )
@@ -182,7 +182,7 @@ class Steering:
         return "no process crawls now: kept for the next start"
 
     def is_running(self) -> bool:
-        """Whether a process crawls into the directory."""
+        """Whether a process crawls into the directory, or keeps a copy of a cluster's crawl current there."""
         return process_of(self._directory) is not None
 
     def pause(self) -> str:
@@ -204,6 +204,10 @@ class Steering:
     def set(self, values: Mapping[str, Any]) -> str:
         """Change options, by their full names: {"limits.pages": 5000}."""
         return self.act("set", *(f"{name}={_toml(value)}" for name, value in values.items()))
+
+    def release(self, *patterns: str) -> str:
+        """Have what is quarantined as a trap fetched after all."""
+        return self.act("release", *patterns)
 
     def site(self, host: str, order: str, *more: str) -> str:
         """hold, release, block, boost, or budget N: what is to be done with a host."""

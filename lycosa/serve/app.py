@@ -44,6 +44,7 @@ from lycosa.ask.report_time import read_gauges, seconds_of
 from lycosa.ask.standing import Standing
 from lycosa.crawl.status import Ahead
 from lycosa.errors import ConfigError, LycosaError
+from lycosa.files import Files
 from lycosa.lab.experiments.register import EXPERIMENTS
 from lycosa.lab.experiments.report_page import page as lab_report
 from lycosa.lab.experiments.result import Result
@@ -57,7 +58,7 @@ from lycosa.serve.making import Look, Making, Tell
 from lycosa.serve.metrics import TYPE, exposition
 from lycosa.serve.responses import Json, Page
 from lycosa.serve.search import search_handlers
-from lycosa.serve.sites import COLUMNS, SiteRow, Sites
+from lycosa.serve.sites import COLUMNS, LAST, Quarantined, SiteRow, Sites
 from lycosa.url.parts import host_of
 
 T = TypeVar("T")
@@ -155,6 +156,11 @@ class Crawl:
         behind = self._catch_up()
         return Table(self.sites.page(search, sort, up=up, number=number), self.sites.count(search), behind)
 
+    def quarantined(self) -> list[Quarantined]:
+        """The patterns of URLs that are skipped as traps."""
+        self._catch_up()
+        return self.sites.quarantined()
+
     def site(self, name: str) -> Site | None:
         """One site, if the crawl has met it."""
         self._catch_up()
@@ -204,9 +210,13 @@ class Crawl:
         return None
 
 
-def application(directory: Path, guard: Guard, *, acts: bool = True) -> ASGIApp:
-    """The application; `ConfigError` if the directory holds no crawl. `acts`: whether anything can be changed."""
+def application(directory: Path, guard: Guard, *, acts: bool = True, archive: Files | None = None) -> ASGIApp:
+    """The application; `ConfigError` if the directory holds no crawl.
+
+    `acts`: whether anything can be changed. `archive`: where bodies are, if elsewhere than in the directory.
+    """
     crawl = Crawl(directory)
+    crawl.reader.archive_files = archive or crawl.reader.archive_files
     acting = Acting(directory, crawl.reader, guard, allowed=acts)
     graphs = Graphs(directory)
 
@@ -255,7 +265,8 @@ def application(directory: Path, guard: Guard, *, acts: bool = True) -> ASGIApp:
         except ConfigError as error:
             return page("A URL", pages.ask_url(str(error)), "/url", 404)
         links = await _thread(lambda: graphs.neighbours(found.url))
-        return page(found.url, pages.explanation(found, links), "/url")
+        bar = acting.said(request) + acting.url_bar(found)
+        return page(found.url, pages.explanation(found, links, bar), "/url")
 
     async def archived(request: Request) -> Response:
         asked = request.query_params.get("u", "")
@@ -288,6 +299,8 @@ def application(directory: Path, guard: Guard, *, acts: bool = True) -> ASGIApp:
         return Json(await _thread(lambda: read_gauges(directory)), headers=OURS)
 
     async def api_sites(request: Request) -> Response:
+        if problem := _wrong(request.query_params):
+            return Json({"error": problem}, 400, headers=OURS)
         search, sort, up, number = _table(request.query_params)
         rows, count, behind = await _thread(lambda: crawl.table(search, sort, up, number))
         return Json({"count": count, "page": number, "behind": behind, "sites": rows}, headers=OURS)
@@ -341,11 +354,15 @@ def application(directory: Path, guard: Guard, *, acts: bool = True) -> ASGIApp:
         word, code = ("stale", 503) if stale else (standing.state, 200 if standing.state != "killed" else 503)
         return PlainTextResponse(f"{word}\n", code, headers=OURS)
 
-    async def failed(_: Request, error: Exception) -> Response:
+    async def failed(request: Request, error: Exception) -> Response:
         words = str(error).partition("\n")[0]
+        if request.url.path.startswith("/api/"):
+            return Json({"error": words}, 500, headers=OURS)
         return page("Trouble", pages.problem("This cannot be answered", words), "", 500)
 
-    async def missing(_: Request, __: Exception) -> Response:
+    async def missing(request: Request, _: Exception) -> Response:
+        if request.url.path.startswith("/api/"):
+            return Json({"error": "there is no such question: see /openapi.json"}, 404, headers=OURS)
         return page("Not here", pages.problem("Not here", "There is no such page."), "", 404)
 
     @asynccontextmanager
@@ -379,7 +396,7 @@ def application(directory: Path, guard: Guard, *, acts: bool = True) -> ASGIApp:
         **{f"/static/{name}": _file(name, kind) for name, kind in _STATIC.items()},
     }
     routes = [Route(path, handler, methods=["GET"]) for path, handler in handlers.items()]
-    for path, (method, handler) in control_handlers(acting, page, guard).items():
+    for path, (method, handler) in control_handlers(acting, page, guard, crawl.quarantined).items():
         routes.append(Route(path, handler, methods=[method]))
     app = Starlette(
         routes=routes,
@@ -426,8 +443,23 @@ def _table(query: Any) -> tuple[str, str, bool, int]:
         query.get("q", "")[:200],
         sort if sort in COLUMNS else "pages",
         query.get("up") == "1",
-        int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0,
+        int(number) if number.isascii() and number.isdigit() and int(number[:11]) <= LAST else 0,
     )
+
+
+def _wrong(query: Any) -> str:
+    """What a program got wrong in asking for a table of sites; a page shows the usual one instead."""
+    search, sort, up, number = _table(query)
+    given = (
+        ("sort", sort, "one of " + ", ".join(COLUMNS)),
+        ("up", str(int(up)), "0 or 1"),
+        ("page", str(number), f"0 to {LAST}"),
+        ("q", search, "200 characters at most"),
+    )
+    for name, used, takes in given:
+        if query.get(name, used) != used:
+            return f"{name} takes {takes}, not {query[name]!r}"
+    return ""
 
 
 async def _thread(work: Callable[[], T]) -> T:
@@ -466,7 +498,7 @@ class Guarded:
         began on somebody else's page."""
         token = next(part.partition("=")[2] for part in query.split("&") if part.startswith("token="))
         body = (
-            '<!doctype html><meta charset="utf-8"><title>lycosa</title>'
+            '<!doctype html><meta charset="utf-8"><title>lycosa</title><link rel="icon" href="data:,">'
             f'<meta http-equiv="refresh" content="0;url={text(address)}"><a href="{text(address)}">Go on</a>'
         )
         answer = HTMLResponse(body, headers=OURS)

@@ -4,7 +4,7 @@
     POST /act           a form: what, words (or one field a word: word), csrf, back; goes on to `back`, which says
                         what came of it
     POST /api/act       {"what": ..., "words": [...]} -> {"said": ...}; 400 and {"error": ...} if it cannot be done
-    GET  /api/control   paused, what was said of sites, what acts have set, the last acts
+    GET  /api/control   paused, what was said of sites, what is quarantined, what acts have set, the last acts
 
 The guard has seen to it that the request has the token and comes from a page of ours, or from a program. A form
 must also have the word that only our pages know (`csrf`): so a request that some browser lets through without
@@ -26,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lycosa.ask.alive import process_of
+from lycosa.ask.explain import Explanation
 from lycosa.ask.html_parts import Cell, moment, short, table, text
 from lycosa.ask.json_form import iso
 from lycosa.ask.reading import CrawlReader
@@ -36,6 +37,7 @@ from lycosa.crawl.steering import Steering, whoami
 from lycosa.errors import ConfigError
 from lycosa.serve.guard import OURS, Guard
 from lycosa.serve.responses import Json
+from lycosa.serve.sites import Quarantined
 
 _LARGEST = 4 << 20
 """Bytes of a request: some fifty thousand seeds."""
@@ -48,7 +50,6 @@ _USUAL = {
     "visits": "hosts visited at a time",
     "scope.max_depth": "links from a seed, at most",
     "scope.exclude_hosts": 'hosts never to ask, as ["a.example"]',
-    "traps.release": "patterns to fetch after all, as the report writes them",
 }
 """Options that are shown with their values, ready to be changed, and what they are."""
 _ORDERS = {
@@ -131,7 +132,7 @@ class Acting:
         value: str = "",
         many: bool = False,
     ) -> str:
-        """A form of one field, whose words come after those given; `does`: its button's."""
+        """A form of one field, whose lines are the words after those given; `does`: its button's."""
         if not self.allowed:
             return ""
         fixed = "".join(f'<input type="hidden" name="word" value="{text(word)}">' for word in words)
@@ -159,6 +160,14 @@ class Acting:
         turn = ("Go on", "go-on") if paused else ("Pause", "pause")
         stop = self.button("Stop", "stop", back="/", kind="grave")
         return f'<div class="acts">{self.button(*turn, back="/")}{stop}</div>'
+
+    def url_bar(self, found: Explanation) -> str:
+        """What can be done with a URL: what is skipped as a trap can be fetched after all."""
+        held = [row.subject for row in found.learned if row.what == "trap" and row.holds]
+        if not held or not found.state.startswith("skipped"):
+            return ""
+        back = f"/url?u={quote(found.url, safe='')}"
+        return f'<div class="acts">{self.button("Release the pattern", "release", held[-1], back=back)}</div>'
 
     def site_bar(self, site: str, host: str) -> str:
         """What can be done with a site's host, and what was."""
@@ -201,12 +210,19 @@ class Acting:
         )
 
 
-def control_handlers(acting: Acting, page: MakePage, guard: Guard) -> dict[str, tuple[str, Handler]]:
-    """Paths with their method and who answers."""
+def control_handlers(
+    acting: Acting, page: MakePage, guard: Guard, trapped: Callable[[], list[Quarantined]]
+) -> dict[str, tuple[str, Handler]]:
+    """Paths with their method and who answers. `trapped`: the patterns that are quarantined."""
+
+    def known() -> tuple[Options | None, list[Quarantined]]:
+        options = acting.options()
+        given_up = () if options is None else options.traps.release
+        return options, [row for row in trapped() if row.pattern not in given_up]
 
     async def control(request: Request) -> Response:
-        options = await asyncio.to_thread(acting.options)
-        return page("Control", acting.said(request) + _control(acting, options), "/control")
+        options, held = await asyncio.to_thread(known)
+        return page("Control", acting.said(request) + _control(acting, options, held), "/control")
 
     async def act(request: Request) -> Response:
         body = await _body(request)
@@ -219,7 +235,8 @@ def control_handlers(acting: Acting, page: MakePage, guard: Guard) -> dict[str, 
         words = [value for name, value in given if name == "word" and value]
         if "key" in fields:
             words.append(f"{fields['key']}={fields.get('value', '').strip()}")
-        words += [word for name, value in given if name == "words" for word in value.split()]
+        lines = [line.strip() for name, value in given if name == "words" for line in value.splitlines()]
+        words += [line for line in lines if line]
         what = fields.get("what", "")
         try:
             said = (
@@ -244,8 +261,8 @@ def control_handlers(acting: Acting, page: MakePage, guard: Guard) -> dict[str, 
             return Json({"error": str(error)}, 400, headers=OURS)
 
     async def api_control(_: Request) -> Response:
-        options = await asyncio.to_thread(acting.options)
-        return Json(as_plain(options or Options()), headers=OURS)
+        options, held = await asyncio.to_thread(known)
+        return Json(as_plain(options or Options(), held), headers=OURS)
 
     return {
         "/control": ("GET", control),
@@ -255,7 +272,7 @@ def control_handlers(acting: Acting, page: MakePage, guard: Guard) -> dict[str, 
     }
 
 
-def as_plain(options: Options) -> dict[str, Any]:
+def as_plain(options: Options, held: Sequence[Quarantined]) -> dict[str, Any]:
     """What acts have left, for programs."""
     steered = options.steered
     return {
@@ -265,6 +282,10 @@ def as_plain(options: Options) -> dict[str, Any]:
             for host, said in options.site.items()
         },
         "blocked": list(options.scope.exclude_hosts),
+        "quarantined": [
+            {"pattern": row.pattern, "since": iso(row.since), "why": row.why, "skipped": row.skipped}
+            for row in held
+        ],
         "set": {name: msgspec.json.decode(now) for name, (_, now) in sorted(steered.values.items())},
         "acts": [{"at": iso(row.at), "who": row.who, "what": row.text} for row in reversed(steered.did)],
     }
@@ -281,7 +302,7 @@ async def _body(request: Request) -> bytes | None:
     return b"".join(parts)
 
 
-def _control(acting: Acting, options: Options | None) -> str:
+def _control(acting: Acting, options: Options | None, held: Sequence[Quarantined]) -> str:
     if options is None:
         return "<h1>Control</h1><p>The crawl has not begun yet.</p>"
     paused, running = options.steered.paused, acting.is_running()
@@ -303,7 +324,21 @@ def _control(acting: Acting, options: Options | None) -> str:
     state = "paused" if paused else "not paused"
     now = "" if running else " No process crawls now: what you ask for is kept for the next start."
     lead = f"<p>The crawl is {state}. Every act is in its log, with who did it.{now}</p>"
-    return f"<h1>Control</h1>{lead}{forms}{_told(options)}"
+    return f"<h1>Control</h1>{lead}{forms}{_trapped(acting, held)}{_told(options)}"
+
+
+def _trapped(acting: Acting, held: Sequence[Quarantined]) -> str:
+    """What is quarantined, to be released."""
+    rows: list[list[Cell]] = [
+        [
+            ("u", f"<code>{text(row.pattern)}</code><small>{text(row.why)}</small>"),
+            ("n", f"{row.skipped:,}"),
+            ("", acting.button("Release", "release", row.pattern, back="/control")),
+        ]
+        for row in held
+    ]
+    lead = "<p class=soft>Traps: patterns of URLs that gave nothing new, and are skipped but for tests.</p>"
+    return f"<h2>Quarantined</h2>{lead}{table(('Pattern', '#URLs skipped', 'Act'), rows)}" if rows else ""
 
 
 def _order(acting: Acting) -> str:

@@ -44,6 +44,8 @@ _ENDS = {
 }
 _OF_A_RUN = ("rate", "flow", "visits", "memory")
 """Of `_SHOWN`, what says nothing of a crawl that does not run."""
+_OF_AN_AGENT = ("hosts", "failures")
+"""Of `_SHOWN`, what the agents of a cluster do not report."""
 
 
 class Lately(NamedTuple):
@@ -84,8 +86,9 @@ def shown(standing: Standing, pace: Lately) -> dict[str, str]:
             "duplicates": f"{totals.duplicates:,}",
         }
     running = standing.state == "running"
+    hidden = _OF_AN_AGENT if standing.crawl.manifest.cluster else ()
     done = f"{status.pages:,} of at most {status.page_limit:,} pages" if status.page_limit else ""
-    return words | {
+    words |= {
         "done": done,
         "pages": f"{status.pages:,}",
         "rate": f"{pace.pages if running else 0:,.1f}/s",
@@ -100,6 +103,7 @@ def shown(standing: Standing, pace: Lately) -> dict[str, str]:
         "duplicates": f"{status.duplicates:,}",
         "memory": size(status.rss),
     }
+    return {name: word for name, word in words.items() if name not in hidden}
 
 
 def state_of(standing: Standing) -> str:
@@ -158,6 +162,7 @@ def now(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge], bar: 
     return (
         f'<h1>Now <span class="state {state}" data-value="state">{state}</span></h1>'
         f'<p data-value="headline" aria-live="polite">{text(words["headline"])}</p>'
+        '<p class="bad" role="status" data-gone hidden>lycosa serve does not answer: these numbers are old.</p>'
         f'{bar}{_progress(standing)}<div class="numbers">{cells}</div>'
         f'<div data-part="/part/now">{now_part(standing, whole, hour)}</div>'
     )
@@ -178,9 +183,10 @@ def _progress(standing: Standing) -> str:
 
 def now_part(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge]) -> str:
     """What of the first page is asked for anew: charts and tables."""
-    charts = _charts("The whole crawl", whole)
+    told = not standing.crawl.manifest.cluster
+    charts = _charts("The whole crawl", whole, failures=told)
     if len(whole) > 1 and seconds_of(whole[-1].at) - seconds_of(whole[0].at) > 1.2 * HOUR:
-        charts = _charts("The last hour", hour) + charts
+        charts = _charts("The last hour", hour, failures=told) + charts
     return charts + _answers(standing) + _ahead(standing) + _memory(standing) + _parts(standing)
 
 
@@ -193,7 +199,7 @@ def rates(gauges: Sequence[Gauge], values: Sequence[int]) -> list[float]:
     return found
 
 
-def _charts(title: str, gauges: Sequence[Gauge]) -> str:
+def _charts(title: str, gauges: Sequence[Gauge], *, failures: bool) -> str:
     if len(gauges) < 2:
         return ""
     times = [seconds_of(row.at) for row in gauges]
@@ -212,11 +218,11 @@ def _charts(title: str, gauges: Sequence[Gauge]) -> str:
         plot("Bytes per second", span, times, {"": rates(gauges, [row.bytes for row in gauges])}, size),
         plot("Waiting", span, times, waiting, number),
         plot("Under way", span, times, visits, number),
-        plot(
-            "Failed attempts per second", span, times, {"": rates(gauges, [r.errors for r in gauges])}, number
-        ),
         plot("Memory", span, times, {"": [float(row.rss) for row in gauges]}, size),
     ]
+    if failures:
+        errors = {"": rates(gauges, [row.errors for row in gauges])}
+        plots.insert(4, plot("Failed attempts per second", span, times, errors, number))
     return f'<h2>{title}</h2><div class="plots">{"".join(plots)}</div>'
 
 
@@ -300,7 +306,7 @@ def _parts(standing: Standing) -> str:
                 ("n", f"{row.pid}"),
                 ("n", f"{row.visits:,}"),
                 ("n", size(row.rss)),
-                ("n", duration(row.cpu)),
+                ("n", duration(row.cpu) if row.cpu else "–"),
             ]
             for row in status.agents
         ]

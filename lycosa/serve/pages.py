@@ -74,8 +74,8 @@ def frame(title: str, body: str, *, here: str, crawl: str) -> str:
         + ('<noscript><meta http-equiv="refresh" content="2"></noscript>' if " data-waits" in body else "")
         + "</head><body>"
         f'<a class="skip" href="#content">To the content</a>'
-        f'<div class="top"><b>lycosa</b><nav aria-label="Pages">{menu}</nav>'
-        f'<span class="crawl">{text(short(crawl, 60))}</span></div>'
+        f'<header class="top"><b>lycosa</b><nav aria-label="Pages">{menu}</nav>'
+        f'<span class="crawl">{text(short(crawl, 60))}</span></header>'
         f'<main id="content">{body}</main></body></html>\n'
     )
 
@@ -286,12 +286,15 @@ class LinksView(Protocol):
     def out(self) -> list[str]: ...
 
 
-def explanation(found: Explanation, links: LinksView | None = None) -> str:
-    """All that is known of a URL: the answer, the path from a seed, each decision with its evidence, its links."""
+def explanation(found: Explanation, links: LinksView | None = None, bar: str = "") -> str:
+    """All that is known of a URL: the answer, the path from a seed, each decision with its evidence, its links.
+
+    `bar`: what can be done with it.
+    """
     parts = [
         f"<h1>{text(short(found.url))}</h1>{_url_form(found.url)}",
         f'<p class="answer"><span class="state {found.state.split()[0]}">{found.state}</span>'
-        f" {text(found.why)}</p>",
+        f" {text(found.why)}</p>{bar}",
     ]
     if found.first is not None:
         steps = "".join(f"<li>{_step(url)}</li>" for url in (*found.path, found.url))

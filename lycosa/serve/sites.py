@@ -9,6 +9,8 @@ from the log. It lies in `serve/` of the crawl's directory, or in memory where t
     reason      why URLs of a site were skipped, with counts, and other counts: by kind "skip", "robots" (the rule
                 that forbade), "wait" (why URLs were deferred), "status" (of its answers)
     slot        fetches of a site, and errors among them, by stretches of `SLOT` milliseconds
+    pattern     what is, or was, quarantined as a trap: of the last word about it whether it holds, why and when,
+                and how many URLs were skipped for it
     place       one row: the crawl's name, the follower's place, the number of records read
 
 SQLite answers for a million sites: an index for each column that a table can be sorted by would cost more than the
@@ -30,17 +32,19 @@ import msgspec
 from lycosa.ask.follower import Follower, Place
 from lycosa.ask.reading import CrawlReader
 from lycosa.errors import StorageError
-from lycosa.records import Before, Deferred, Fetched, Lost, Record, Robots, Skipped, Why
+from lycosa.records import Before, Deferred, Fetched, Learned, Lost, Record, Robots, Skipped, Why
 from lycosa.url.parts import site_of
 
-FILE = "sites-2.sqlite"
+FILE = "sites-3.sqlite"
 COLUMNS = ("site", "pages", "fetches", "bytes", "errors", "skipped", "mean_ms", "last")
 """What a table of sites can be sorted by."""
 PER_PAGE = 100
+LAST = 10**9
+"""The number of the last page of the table that may be asked for."""
 SLOT = 300_000
 _BATCH = 20_000
 _MOST = 200
-"""Rules, reasons and statuses of one site that are told."""
+"""Rules, reasons and statuses of one site that are told, and patterns."""
 _SCHEMA = """
 create table if not exists site (
   site text primary key, pages int default 0, fetches int default 0, bytes int default 0,
@@ -52,6 +56,9 @@ create table if not exists reason (
 ) without rowid;
 create table if not exists slot (
   site text, at int, fetches int, errors int, primary key (site, at)
+) without rowid;
+create table if not exists pattern (
+  name text primary key, holds int default 0, at int default 0, why text default '', skipped int default 0
 ) without rowid;
 create table if not exists place (one int primary key check (one = 1), crawl text, places blob, records int);
 """
@@ -73,6 +80,27 @@ class _Row:
 
     def count(self, kind: str, why: str) -> None:
         self.reasons[kind, why] = self.reasons.get((kind, why), 0) + 1
+
+
+@dataclass
+class _Batch:
+    """What some records come to."""
+
+    sites: dict[str, _Row] = field(default_factory=dict)
+    learned: dict[str, Learned] = field(default_factory=dict)
+    trapped: dict[str, int] = field(default_factory=dict)
+
+    def site(self, name: str) -> _Row:
+        return self.sites.setdefault(name, _Row())
+
+
+class Quarantined(msgspec.Struct, kw_only=True):
+    """A pattern whose URLs are skipped."""
+
+    pattern: str
+    since: int
+    why: str
+    skipped: int
 
 
 class SiteRow(msgspec.Struct, kw_only=True):
@@ -120,7 +148,7 @@ class Sites:
                 Follower(self._crawl, places)
                 return places
         with self._database:
-            for table in ("site", "reason", "slot", "place"):
+            for table in ("site", "reason", "slot", "pattern", "place"):
                 self._database.execute(f"delete from {table}")
         return []
 
@@ -129,23 +157,24 @@ class Sites:
         with self._reading:
             follower = self._follower or Follower(self._crawl, self._places, settled=True)
             self._follower = None  # if this does not end well, the next one goes on from what is kept
-            rows: dict[str, _Row] = {}
+            batch = _Batch()
             count = held = 0
             for shard, position, record in follower.read():
-                _apply(rows, shard, position, record)
+                _apply(batch, shard, position, record)
                 count += 1
                 held += 1
                 if held >= _BATCH or count >= most:
-                    self._write(rows, follower.places, held)
-                    rows, held = {}, 0
+                    self._write(batch, follower.places, held)
+                    batch, held = _Batch(), 0
                     if count >= most:
                         return count
             if held or not self._places:
-                self._write(rows, follower.places, held)
+                self._write(batch, follower.places, held)
             self._follower = follower
             return count
 
-    def _write(self, rows: dict[str, _Row], places: list[Place], count: int) -> None:
+    def _write(self, batch: _Batch, places: list[Place], count: int) -> None:
+        rows = batch.sites
         with self._lock, self._database as database:
             database.executemany(
                 "insert into site values (?,?,?,?,?,?,?,?,?,?,?) on conflict (site) do update set"
@@ -171,6 +200,16 @@ class Sites:
                 "insert into slot values (?,?,?,?) on conflict (site, at) do update set"
                 " fetches=fetches+excluded.fetches, errors=errors+excluded.errors",
                 [(site, at, *counts) for site, row in rows.items() for at, counts in row.slots.items()],
+            )
+            database.executemany(
+                "insert into pattern (name, holds, at, why) values (?,?,?,?) on conflict (name) do update set"
+                " holds=excluded.holds, at=excluded.at, why=excluded.why",
+                [(name, row.holds, row.at, row.why) for name, row in batch.learned.items()],
+            )
+            database.executemany(
+                "insert into pattern (name, skipped) values (?,?) on conflict (name) do update set"
+                " skipped=skipped+excluded.skipped",
+                list(batch.trapped.items()),
             )
             database.execute(
                 "insert into place values (1,?,?,?) on conflict (one) do update set crawl=excluded.crawl,"
@@ -219,6 +258,13 @@ class Sites:
         query = "select at * ?, fetches, errors from slot where site = ? order by at"
         with self._lock:
             return list(self._database.execute(query, (SLOT, site)).fetchall())
+
+    def quarantined(self) -> list[Quarantined]:
+        """The patterns that are quarantined, those of the most skipped URLs first."""
+        query = "select name, at, why, skipped from pattern where holds order by skipped desc, name limit ?"
+        with self._lock:
+            rows = self._database.execute(query, (_MOST,)).fetchall()
+        return [Quarantined(pattern=name, since=at, why=why, skipped=n) for name, at, why, n in rows]
 
     def robots(self, site: str) -> Robots | None:
         """The site's newest robots.txt."""
@@ -273,9 +319,9 @@ def _rows(rows: list[tuple[Any, ...]]) -> Iterator[SiteRow]:
         )
 
 
-def _apply(rows: dict[str, _Row], shard: int, position: int, record: Record) -> None:
+def _apply(batch: _Batch, shard: int, position: int, record: Record) -> None:
     if isinstance(record, Fetched):
-        row = rows.setdefault(site_of(record.url), _Row())
+        row = batch.site(site_of(record.url))
         row.fetches += 1
         row.pages += record.before is not Before.PAGE
         row.bytes += record.size
@@ -287,18 +333,23 @@ def _apply(rows: dict[str, _Row], shard: int, position: int, record: Record) -> 
         slot[0] += 1
         slot[1] += record.status >= 400
     elif isinstance(record, Lost):
-        row = rows.setdefault(site_of(record.url), _Row())
+        row = batch.site(site_of(record.url))
         row.fetches -= 1
         row.pages -= not record.remains
         row.bytes -= record.size
         row.errors -= record.status >= 400
     elif isinstance(record, Skipped):
-        row = rows.setdefault(site_of(record.url), _Row())
+        row = batch.site(site_of(record.url))
         row.skipped += 1
         row.count("skip", record.why)
         if record.why is Why.ROBOTS:
             row.count("robots", record.detail)
+        elif record.why is Why.TRAP:
+            pattern = record.detail.partition(" ")[0]
+            batch.trapped[pattern] = batch.trapped.get(pattern, 0) + 1
     elif isinstance(record, Deferred):
-        rows.setdefault(record.site or site_of(record.url), _Row()).count("wait", record.why)
+        batch.site(record.site or site_of(record.url)).count("wait", record.why)
     elif isinstance(record, Robots):
-        rows.setdefault(record.site, _Row()).robots = (shard, position)
+        batch.site(record.site).robots = (shard, position)
+    elif isinstance(record, Learned) and record.what == "trap":
+        batch.learned[record.subject] = record

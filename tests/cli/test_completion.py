@@ -31,6 +31,9 @@ def test_bash_completes_verbs_actions_flags_and_choices() -> None:
     assert completed(script, "lycosa", "cluster", "cre") == ["create"]
     assert completed(script, "lycosa", "cluster", "remove", "--y") == ["--yes"]
     assert completed(script, "lycosa", "completion", "--he") == ["--help"]
+    assert completed(script, "lycosa", "graph", "t") == ["top"]
+    assert completed(script, "lycosa", "control", "DIR", "go") == ["go-on"]
+    assert completed(script, "lycosa", "cluster", "control", "NAME", "go") == ["go-on"]
 
 
 def test_every_verb_and_flag_is_in_every_script() -> None:

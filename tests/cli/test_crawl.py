@@ -98,7 +98,8 @@ def test_json_lines(site: Site, tmp_path: Path, capsys: Capture) -> None:
     rows = [json.loads(line) for line in captured.out.splitlines()]
     last = rows[-1]
     assert (last["state"], last["pages"], last["pending"]) == ("finished", COUNT, 0)
-    assert any("note" in row for row in rows)
+    said = [row for row in rows if "note" in row]
+    assert said and all(row["level"] == "info" and row["at"] <= time.time() for row in said)
     assert captured.err == ""
 
 

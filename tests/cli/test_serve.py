@@ -81,7 +81,9 @@ def test_mistakes_are_one_line_each(made: MadeCrawl, tmp_path: Path) -> None:
     where = str(made.directory)
     assert "--public" in refused(where, "--host", "0.0.0.0")
     assert "is not the directory of a crawl" in refused(str(tmp_path))
-    assert "lycosa cluster fetch" in refused("nats://127.0.0.1:4222")
+    assert "nats://127.0.0.1:4222/NAME" in refused("nats://127.0.0.1:4222")
+    assert "--into DIR" in refused("nats://127.0.0.1:4222/web")
+    assert "for a crawl of a cluster" in refused(where, "--into", str(tmp_path))
     assert "is not available" in refused(where, "--port", "99999")
     short = tmp_path / "short"
     short.write_text("abc")

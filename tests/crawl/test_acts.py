@@ -49,6 +49,26 @@ def test_what_is_done_with_a_site() -> None:
     assert done(after, ("site", "www.example.org", "budget", "0")).site == {}
 
 
+def test_options_of_a_site_are_set_beside_what_holds_there() -> None:
+    before = read_options({"public": False, "site": {"*.a.test": {"depth": 3}, "b.test": {"hold": True}}})
+    after = done(before, ("set", 'site."www.A.test".wait=5', "site.b.test.pages=7", "limits.pages=9"))
+    assert (after.site["www.a.test"].wait, after.site["www.a.test"].depth) == (5.0, 3)
+    assert after.site["b.test"].hold and after.site["b.test"].pages == 7 and after.limits.pages == 9
+    assert done(after, ("set", "site.*.a.test.depth=4")).site["*.a.test"].depth == 4
+    for word, told in (
+        ("site.b.test.wiat=5", "wait"),
+        ("site.b test.wait=5", "b test"),
+        ("site.wait=5", "a host in lower case"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            done(before, ("set", word))
+
+
+def test_what_is_released_stays_released() -> None:
+    after = done(PLAIN, ("release", "http://a.test/c?d"), ("release", "http://b.test/", "http://a.test/c?d"))
+    assert after.traps.release == ("http://a.test/c?d", "http://b.test/")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -63,6 +83,7 @@ def test_what_is_done_with_a_site() -> None:
         (("set", "fetch.user_agent=x"), "cannot be changed while a crawl runs"),
         (("set", "politeness.address_wait=1"), "cannot be changed while a crawl runs"),
         (("set", "scope.exclude_patterns=['(']"), "exclude_patterns"),
+        (("release",), "release takes the patterns"),
         (("site", "a b", "hold"), "site takes HOST"),
         (("site", "a.test", "love"), "site takes HOST"),
         (("site", "a.test", "budget"), "site takes HOST"),

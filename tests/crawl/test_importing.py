@@ -121,13 +121,22 @@ def test_indexes_and_lists(tmp_path: Path) -> None:
             into,
             tmp_path / "s",
             cdx=tmp_path / "index.cdxj",
-            urls=[site.url("/9"), site.url("/1"), "nothing"],
+            urls=[site.url("/9"), site.url("/1"), "mailto:nobody@site.test"],
         )
-        assert done == Done(known=2, urls=1, passed=1)
+        assert done == Done(known=2, urls=1, passed=1, refused=1)
         lycosa.Crawl(site.url(), into=into, **OPTIONS).run()
         assert sorted(site.paths()) == ["/", "/10", "/11", "/9"], (
             "/1 and /2 are known, and nobody says what they link to"
         )
+
+
+def test_a_list_alone_is_crawled_by_the_next_run_without_a_seed(tmp_path: Path) -> None:
+    into = tmp_path / "into"
+    with serving(chain(3)) as site:
+        host = site.url().removeprefix("http://").rstrip("/")
+        assert imported(into, tmp_path / "s", urls=[host]) == Done(urls=1)
+        lycosa.Crawl(into=into, **OPTIONS).run()
+        assert sorted(site.paths()) == ["/", "/1", "/2"]
 
 
 def test_a_file_that_is_cut_short(tmp_path: Path) -> None:

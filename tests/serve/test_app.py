@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -142,16 +143,61 @@ def test_a_url_is_explained(app: ASGIApp) -> None:
     assert (found["state"], found["path"]) == ("skipped", ["seed", "http://a.test/"])
 
 
-def test_the_description_has_every_path_for_programs(app: ASGIApp) -> None:
-    told = msgspec.json.decode(get(app, "/openapi.json").body)["paths"]
+def test_the_description_has_every_path_for_programs_and_what_they_answer(app: ASGIApp) -> None:
+    document = msgspec.json.decode(get(app, "/openapi.json").body)
+    told = document["paths"]
     wanted = {path.partition("?")[0] for path in PATHS if path.startswith(("/api", "/metrics"))}
     assert set(told) == {*wanted, "/health", "/ready", "/api/act"}
     for path, entry in told.items():
         if path == "/api/act":
             continue  # nothing to get
         target = path + QUESTIONS.get(path, "")
-        media = next(iter(entry["get"]["responses"]["200"].get("content", {"text/plain": None})))
-        assert get(app, target).headers["content-type"].startswith(media)
+        content = entry["get"]["responses"]["200"].get("content", {"text/plain": None})
+        media, answer = next(iter(content)), get(app, target)
+        assert answer.headers["content-type"].startswith(media)
+        if media == "application/json":
+            value = msgspec.json.decode(answer.body)
+            assert misfits(value, content[media]["schema"], document["components"]["schemas"], path) == []
+
+
+def misfits(value: Any, schema: dict[str, Any], named: dict[str, Any], where: str) -> list[str]:
+    """Where a value is not as a schema has it."""
+    if "$ref" in schema:
+        return misfits(value, named[schema["$ref"].rpartition("/")[2]], named, where)
+    if "anyOf" in schema:
+        tried = [misfits(value, each, named, where) for each in schema["anyOf"]]
+        return [] if [] in tried else [found for each in tried for found in each]
+    kinds = schema.get("type", [])
+    fits = any(isinstance(value, _KINDS[kind]) for kind in ([kinds] if isinstance(kinds, str) else kinds))
+    if (kinds and not fits) or value not in schema.get("enum", [value]):
+        return [f"{where}: {value!r:.80}"]
+    if isinstance(value, dict):
+        found = [f"{where}: no {name}" for name in schema.get("required", ()) if name not in value]
+        rest = schema.get("additionalProperties") or {}
+        for name, each in value.items():
+            found += misfits(each, schema.get("properties", {}).get(name, rest), named, f"{where}.{name}")
+        return found
+    rows = value if isinstance(value, list) else []
+    return [found for each in rows for found in misfits(each, schema.get("items", {}), named, f"{where}[]")]
+
+
+_KINDS: dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "null": type(None),
+}
+
+
+def test_programs_are_told_what_they_got_wrong(app: ASGIApp) -> None:
+    for query in ("sort=error", "up=yes", "page=-1", "page=9999999999"):
+        answer = get(app, f"/api/sites?{query}")
+        assert answer.status == 400 and query.partition("=")[0] in msgspec.json.decode(answer.body)["error"]
+    nothing = get(app, "/api/sitse")
+    assert nothing.status == 404 and "openapi" in msgspec.json.decode(nothing.body)["error"]
 
 
 def test_what_is_not_here(app: ASGIApp) -> None:

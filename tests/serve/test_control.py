@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 import pytest
@@ -12,9 +12,11 @@ from starlette.types import ASGIApp
 
 import lycosa
 from lycosa.crawl.agent import End
+from lycosa.records import Learned, Skipped, Why
 from lycosa.serve.app import application
 from lycosa.serve.guard import Guard
-from tests.crawl.made import MadeCrawl
+from lycosa.serve.sites import Sites
+from tests.crawl.made import MadeCrawl, anchors
 from tests.crawl.recorded import OPTIONS, chain, serving
 from tests.crawl.test_steering import SLOW, acts, until
 from tests.serve.asking import Answer, ask
@@ -107,6 +109,42 @@ async def test_what_cannot_be_done_is_said_on_the_page(app: ASGIApp) -> None:
     for body in (b"{", b'{"a":' * 100_000 + b"1" + b"}" * 100_000):
         bad = await ask(app, "/api/act", "POST", body, authorization=f"Bearer {TOKEN}")
         assert bad.status == 400 and b"error" in bad.body
+
+
+async def test_a_line_of_a_field_is_one_word(app: ASGIApp, tmp_path: Path) -> None:
+    lines = "scope.exclude_hosts = ['b.test', 'c.test']\r\n\r\n limits.pages=5 "
+    fields = {"csrf": GUARD.csrf, "what": "set", "back": "/", "words": lines}
+    headers = {"origin": "http://here.test", "cookie": COOKIE}
+    answer = await ask(app, "/act", "POST", urlencode(fields).encode(), **headers)
+    assert "kept for the next start" in (await ask(app, answer.headers["location"], cookie=COOKIE)).text
+    act = msgspec.json.decode(next((tmp_path / "control").glob("*.act")).read_bytes())
+    assert act["words"] == ["scope.exclude_hosts = ['b.test', 'c.test']", "limits.pages=5"]
+
+
+async def test_what_is_quarantined_is_released_from_the_page(tmp_path: Path) -> None:
+    made = MadeCrawl(tmp_path, shards=1)
+    made.configure()
+    made.seed("http://a.test/")
+    made.fetch("http://a.test/", links=anchors("http://a.test/c?d=2", "http://a.test/c?d=3"))
+    held, over = "http://a.test/c?d", "http://a.test/e?f"
+    for pattern in (held, over):
+        made.log(Learned(made.tick(), "trap", pattern, True, 9, "9 pages gave nothing new"), 0)
+    made.log(Learned(made.tick(), "trap", over, False, 11, "tests found something"), 0)
+    for number in (2, 3):
+        url = f"http://a.test/c?d={number}"
+        made.log(Skipped(made.tick(), url, 1, Why.TRAP, f"{held} is quarantined: ..."), 0)
+    made.close()
+    Sites(made.reader(), tmp_path / "serve").catch_up()
+    app = application(tmp_path, GUARD)
+    page = await ask(app, "/control", cookie=COOKIE)
+    assert "9 pages gave nothing new" in page.text and over not in page.text
+    found = msgspec.json.decode((await ask(app, "/api/control", authorization=f"Bearer {TOKEN}")).body)
+    assert [(row["pattern"], row["skipped"]) for row in found["quarantined"]] == [(held, 2)]
+    shown = await ask(app, f"/url?u={quote('http://a.test/c?d=2', safe='')}", cookie=COOKIE)
+    assert 'value="release"' in shown.text and f'value="{held}"' in shown.text
+    await post(app, "release", held)
+    act = msgspec.json.decode(next((tmp_path / "control").glob("*.act")).read_bytes())
+    assert (act["what"], act["words"]) == ("release", [held])
 
 
 async def test_hostile_words_come_back_as_text(app: ASGIApp) -> None:

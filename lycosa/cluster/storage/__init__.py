@@ -1,5 +1,6 @@
 """Shared storage: what every machine of a cluster can read. A directory, an S3 store, or the servers themselves."""
 
+from lycosa.cluster.storage.archive_files import ArchiveFiles
 from lycosa.cluster.storage.directory import DirectoryStorage
 from lycosa.cluster.storage.protocol import Away, Missing, Storage, check_name
 from lycosa.cluster.storage.shards import (
@@ -16,6 +17,7 @@ from lycosa.cluster.storage.shards import (
 )
 
 __all__ = [
+    "ArchiveFiles",
     "Away",
     "Checkpoint",
     "CheckpointAhead",

@@ -4,7 +4,10 @@
 const values = document.querySelectorAll("[data-value]");
 if (values.length) {
   const events = new EventSource("/events");
+  const gone = document.querySelector("[data-gone]");
+  events.onerror = () => { gone.hidden = false; };
   events.onmessage = (event) => {
+    gone.hidden = true;
     const words = JSON.parse(event.data);
     for (const place of values) {
       const word = words[place.dataset.value];
@@ -17,12 +20,21 @@ if (values.length) {
   document.addEventListener("visibilitychange", () => { if (document.hidden) events.close(); else location.reload(); });
 }
 
+// What a reader has opened, stands on or is marking stays as it is.
+const reached = (part) => [...part.querySelectorAll("a, summary, [tabindex]")];
 for (const part of document.querySelectorAll("[data-part]")) {
   setInterval(async () => {
-    if (document.hidden) return;
+    const marked = getSelection();
+    if (document.hidden || (!marked.isCollapsed && part.contains(marked.anchorNode))) return;
     try {
       const answer = await fetch(part.dataset.part);
-      if (answer.ok) part.innerHTML = await answer.text();
+      if (!answer.ok) return;
+      const html = await answer.text();
+      const open = [...part.querySelectorAll("details")].map((each) => each.open);
+      const stands = reached(part).indexOf(document.activeElement);
+      part.innerHTML = html;
+      part.querySelectorAll("details").forEach((each, index) => { each.open = open[index] ?? false; });
+      if (stands >= 0) reached(part)[stands]?.focus({ preventScroll: true });
     } catch { /* the server is gone: what is shown stays */ }
   }, 5000);
 }
