@@ -14,6 +14,11 @@ One request is sent once. libcurl would repeat it, at once and on a new connecti
 out to be dead; whoever fetches politely decides that for himself, so the second socket is refused ("stale"). So is
 the first one of a request that is to go over the connection of the request before it (`reuse`).
 
+What is called, and how often, is what a transfer costs beside libcurl's own work. So the lines of heads are
+collected by a function in C and read once, at the end (libcurl bounds them: 300 KB a head, 5,000 lines with
+trailers), a transfer is begun by a call of ours instead of a timer's, and libcurl asks nothing before it sends over
+a kept connection (`PREREQFUNCTION`): whoever begins the transfer has just asked.
+
 Connections. `Outcome.kept` says whether libcurl still has the connection after the answer, whatever the reason
 (HTTP/1.0, `Connection: close` in any spelling, HTTP/2's farewell). A kept one stays until `let_go` ends it. libcurl
 has no call for that, so the socket is shut down beneath it. libcurl looks for dead connections once a second;
@@ -65,8 +70,8 @@ class Outcome(NamedTuple):
 
     code: int
     message: str
-    lines: list[bytes]  # of the final head
-    whole_head: bool
+    head: bytes  # the final one
+    status: int  # 0: the head is not whole
     parts: list[bytes | bytearray]
     size: int
     stopped: str
@@ -86,9 +91,8 @@ class Transfer:
         "_may_send",
         "_pin",
         "_posted",
-        "_reuse",
-        "_room",
         "_spend",
+        "asks",
         "body_limit",
         "curl",
         "future",
@@ -98,12 +102,12 @@ class Transfer:
         "opened",
         "parts",
         "proxied",
+        "reuse",
         "sent",
         "serial",
         "size",
         "started",
         "stopped",
-        "whole_head",
     )
 
     def __init__(
@@ -120,34 +124,34 @@ class Transfer:
         self._spend = spend
         self._pin = ""
         self._posted = False
-        self._reuse = False
+        self.asks = True  # libcurl asks before it sends
+        self.reuse = False
         self._may_send: Callable[[], bool] | None = None
         self._lines_set: list[bytes] | None = None
         self.serial = 0
         self.started = 0.0
         self.future: asyncio.Future[Outcome] | None = None
+        self.lines: list[bytes] = []  # as they came, of all heads and of the trailers
+        self.body_limit = 0
         self._clear()
         self.curl = curl = pycurl.Curl()
         for option, value in options:
             curl.setopt(option, value)
-        curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
+        curl.setopt(pycurl.HEADERFUNCTION, self.lines.append)
         curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_open)
         curl.setopt(pycurl.PREREQFUNCTION, self._on_request)
         curl.setopt(pycurl.SOCKOPTFUNCTION, self._on_opened)
 
     def _clear(self) -> None:
-        self.lines: list[bytes] = []
+        self.lines.clear()
         self.parts: list[bytes | bytearray] = []
         self.size = 0
-        self.whole_head = False
         self.stopped = ""
         self.message = ""
         self.handed = 0  # sockets that were made for libcurl
         self.opened: list[int] = []  # the descriptors that it has of them
         self.sent = False
-        self._room = self._header_limit
-        self.body_limit = 0
 
     def prepare(
         self,
@@ -162,11 +166,13 @@ class Transfer:
     ) -> None:
         """Set up the next transfer. `reuse`: over a kept connection or not at all. `may_send` has the last word.
         `form`: is posted."""
-        self._clear()
         self.body_limit = body_limit
-        self._reuse = reuse
+        self.reuse = reuse
         self._may_send = may_send
         curl = self.curl
+        if self.asks is (reuse and not self.proxied):
+            self.asks = not self.asks
+            curl.setopt(pycurl.PREREQFUNCTION, self._on_request if self.asks else None)
         curl.setopt(pycurl.URL, url)
         if not self.proxied:
             # libcurl would write %2e as %2E; a proxy needs the whole URL here, so there it does.
@@ -197,37 +203,11 @@ class Transfer:
 
     # libcurl's callbacks: they must not raise, and returning 0 for a non-empty piece ends the transfer.
 
-    def _on_header(self, line: bytes) -> int | None:
-        size = len(line)
-        room = self._room = self._room - size
-        if room < 0 or size <= 2 or self.whole_head:
-            return self._on_end_of_head(line)
-        self.lines.append(line)
-        return None
-
-    def _on_end_of_head(self, line: bytes) -> int | None:
-        """Any line of a head but the usual ones before its end."""
-        if self._room < 0:
-            self.stopped = "head"
-            return 0
-        if self.whole_head:
-            # A trailer, unless a proxy's answer to CONNECT came before the site's own.
-            if not (self.proxied and not self.size and line.startswith(b"HTTP/")):
-                return None
-            self.whole_head = False
-            self.lines = []
-        self.lines.append(line)
-        if line in (b"\r\n", b"\n"):
-            words = self.lines[0].split(None, 2)
-            if len(words) > 1 and words[0].startswith(b"HTTP/") and words[1].isdigit():
-                if len(words[1]) == 3 and words[1].startswith(b"1"):
-                    self.lines = []  # 1xx: the answer is still to come
-                else:
-                    self.whole_head = True
-        return None
-
     def _on_body(self, data: bytes) -> int | None:
         size, parts = len(data), self.parts
+        if not parts and sum(map(len, self.lines)) > self._header_limit:
+            self.stopped = "head"
+            return 0
         self.size += size
         if size >= _SMALL or not parts:
             parts.append(data)
@@ -245,23 +225,24 @@ class Transfer:
         return None
 
     def _on_request(self, *where: Any) -> int:
-        if self._is_late():
+        if self.is_late():
             return int(pycurl.PREREQFUNC_ABORT)
         self.sent = True
         return int(pycurl.PREREQFUNC_OK)
 
-    def _is_late(self) -> bool:
+    def is_late(self) -> bool:
+        """Whether the request may not be sent any more; then it is stopped."""
         if self._may_send is None or self._may_send():
             return False
         self.stopped = "late"
         return True
 
     def _on_open(self, purpose: int, address: Any) -> Any:
-        if (self.sent or self._reuse) and not self.proxied:
+        if (self.sent or self.reuse) and not self.proxied:
             # The kept connection was dead, and libcurl would open another one at once.
             self.stopped = "stale"
             return pycurl.SOCKET_BAD
-        if self._is_late():
+        if self.is_late():
             return pycurl.SOCKET_BAD
         refused = self._refusal(str(address.addr[0]))
         if refused is not None:
@@ -308,9 +289,8 @@ class Transfer:
 
     def outcome(self, code: int, message: str, now: float) -> Outcome:
         """What the ended transfer has to show."""
-        curl = self.curl
-        info = curl.getinfo
-        connect = info(pycurl.APPCONNECT_TIME_T) or info(pycurl.CONNECT_TIME_T)
+        info = self.curl.getinfo
+        connect = 0 if self.reuse else info(pycurl.APPCONNECT_TIME_T) or info(pycurl.CONNECT_TIME_T)
         total = info(pycurl.TOTAL_TIME_T)
         if self.stopped in ("first-byte", "closed"):
             total = int((now - self.started) * 1_000_000)  # libcurl does not know yet that it has ended
@@ -320,17 +300,20 @@ class Transfer:
             (info(pycurl.STARTTRANSFER_TIME_T) + 500) // 1000,
             (total + 500) // 1000,
         )
-        if not self.stopped and not self.lines and (short := self._shortage(code)):
+        head, status = final_head(self.lines)
+        if len(head) > self._header_limit:
+            self.stopped = "head"
+        if not self.stopped and not head and (short := self._shortage(code)):
             self.stopped, self.message = "shortage", f"cannot open a connection: {short}"
         address = info(pycurl.PRIMARY_IP) or ""
-        if self._pin and self.lines and address != self._pin and not same_address(address, self._pin):
+        if self._pin and head and address != self._pin and not same_address(address, self._pin):
             self.stopped = "address"
             self.message = f"{address} answered, not the address that was checked ({self._pin})"
         return Outcome(
             code,
             self.message or message,
-            self.lines,
-            self.whole_head,
+            head,
+            status,
             self.parts,
             self.size,
             self.stopped,
@@ -338,6 +321,26 @@ class Transfer:
             address,
             kept=self.proxied or int(info(pycurl.ACTIVESOCKET)) >= 0,
         )
+
+
+def final_head(lines: list[bytes]) -> tuple[bytes, int]:
+    """The last head among the lines that came, and its status, 0 if it is not whole. Those of status 1xx are none,
+    and what follows is trailers."""
+    head = b"".join(lines)
+    if head.find(b"\n\r\n") == len(head) - 3 and head.startswith(b"HTTP/1.1 ") and b"\n\n" not in head:
+        code = head[9:12]
+        if code.isdigit() and code >= b"200":
+            return head, int(code)  # one head, as nearly always
+    found: list[bytes] = []
+    for line in lines:
+        found.append(line)
+        if line in (b"\r\n", b"\n"):
+            words = found[0].split(None, 2)
+            if len(words) > 1 and words[0].startswith(b"HTTP/") and words[1].isdigit():
+                if len(words[1]) != 3 or not words[1].startswith(b"1"):
+                    return b"".join(found), int(words[1][:3])
+                found = []  # the answer is still to come
+    return b"".join(found), 0
 
 
 def same_address(one: str, other: str) -> bool:
@@ -398,17 +401,22 @@ class Transfers:
         try:
             prepare(transfer)
             future = transfer.future = loop.create_future()
+            self._kicked = True  # the timer that libcurl wants for its first step is the call below
             try:
                 self._multi.add_handle(transfer.curl)
             except pycurl.error as error:  # its numbers are not those of an easy handle
                 raise MemoryError(f"libcurl cannot begin: {error}") from error
         except BaseException:
+            self._kicked = False
             transfer.curl.close()
             self._free_slot()
             raise
         transfer.started = loop.time()
         self._active[transfer.curl] = transfer
         self._watch(loop, transfer)
+        if not transfer.asks and transfer.is_late():
+            self._settle(transfer.curl, _OK, "")
+        self._on_due()
         try:
             outcome: Outcome = await future
             return outcome
@@ -512,7 +520,7 @@ class Transfers:
             return
         assert self._loop is not None
         outcome = transfer.outcome(code, message, self._loop.time())
-        if not transfer.proxied:  # what is kept is the proxy's else
+        if outcome.kept and not transfer.reuse and not transfer.proxied:  # what is kept is the proxy's else
             self._note_socket(curl)
         future = transfer.future
         self._retire(transfer)
@@ -593,7 +601,7 @@ class Transfers:
         now = loop.time()
         while watched and (watched[0][0] <= now or watched[0][1].serial != watched[0][2]):
             _, transfer, serial = watched.popleft()
-            if transfer.serial == serial and not transfer.lines and not transfer.whole_head:
+            if transfer.serial == serial and not final_head(transfer.lines)[0]:
                 transfer.stopped = "first-byte"
                 self._settle(transfer.curl, _OPERATION_TIMEDOUT, "")
         if watched:

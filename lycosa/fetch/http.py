@@ -50,6 +50,7 @@ from lycosa.url.canonical import canonicalise
 from lycosa.url.parts import host_of, site_of
 
 _DECODERS = 2  # threads for large bodies
+_SUPPRESS_CONNECT_HEADERS = 265  # libcurl's number, of which pycurl has no name
 _INLINE = 1 << 20  # decoded bytes that the event loop makes itself: some 2 ms
 
 # Where systems keep their certificates, when Python's own ssl does not say.
@@ -313,7 +314,7 @@ class HttpFetcher:
         if stopped == "first-byte":
             detail = f"no first byte within {self._options.first_byte_timeout:g} s"
             return Failure(FailureKind.TIMEOUT, detail, timing)
-        if outcome.whole_head and not self._tunnel_failed(outcome):
+        if outcome.status:
             return None
         if code == 0:
             return Failure(FailureKind.PROTOCOL, "an answer without a complete head", timing)
@@ -321,10 +322,6 @@ class HttpFetcher:
         if self._options.proxy and kind in (FailureKind.CONNECT, FailureKind.DISCONNECT):
             kind = FailureKind.PROXY
         return Failure(kind, _one_line(outcome.message) or f"libcurl error {code}", timing, transient)
-
-    def _tunnel_failed(self, outcome: Outcome) -> bool:
-        """Whether the head is that of a proxy that would not connect, not the site's."""
-        return bool(self._options.proxy) and outcome.code in (7, 56, 97) and "CONNECT" in outcome.message
 
     async def _response(
         self,
@@ -335,12 +332,10 @@ class HttpFetcher:
         limit: int,
         robots: bool,
     ) -> Response:
-        head = b"".join(outcome.lines)
+        head, status = outcome.head, outcome.status
         if not head.endswith(b"\r\n\r\n"):
-            head = b"".join(line.rstrip(b"\r\n") + b"\r\n" for line in outcome.lines)
-        words = outcome.lines[0].split(None, 2)
-        version = words[0].decode("latin-1")
-        status = int(words[1][:3])
+            head = b"".join(line.rstrip(b"\r") + b"\r\n" for line in head.removesuffix(b"\n").split(b"\n"))
+        version = head.split(None, 1)[0].decode("latin-1")
         parts = outcome.parts
         body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
         truncated = ""
@@ -459,6 +454,7 @@ def _curl_options(options: FetchOptions) -> list[tuple[int, Any]]:
         (pycurl.HTTP09_ALLOWED, 0),
         (pycurl.HTTP_CONTENT_DECODING, 0),
         (pycurl.PATH_AS_IS, 1),
+        (_SUPPRESS_CONNECT_HEADERS, 1),  # a proxy's own answer is none
         (pycurl.BUFFERSIZE, 64 * 1024),
         (pycurl.CONNECTTIMEOUT_MS, max(1, int(options.connect_timeout * 1000))),
         (pycurl.TIMEOUT_MS, max(1, int(options.total_timeout * 1000))),
