@@ -33,6 +33,8 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from crawl_site import pin
+
 PARTS = ("fetch", "floor of fetch", "archive", "log")
 HOSTS = 16
 EVERY = 500
@@ -58,6 +60,7 @@ def head_of(page: bytes) -> bytes:
 
 def serve(place: Path, pipe: Connection) -> None:
     """Answer `/N` with page N until the pipe is closed."""
+    pin(cores()[1])
     answers = [head_of(page) + page for page in read_pages(place)]
     listening = socket.create_server(("0.0.0.0", 0), backlog=64)
     listening.setblocking(False)
@@ -88,6 +91,13 @@ def serve(place: Path, pipe: Connection) -> None:
 def cpu() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
+
+
+def cores() -> tuple[int | None, int | None]:
+    """The core of what is measured, and the server's."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None, None
+    return 0, (os.cpu_count() or 1) - 1
 
 
 class Serving:
@@ -211,6 +221,7 @@ def log(count: int, into: Path) -> None:
 def run(part: str, place: Path, count: int) -> float:
     """CPU seconds of one part over so many pages, after a few to warm up."""
     pages = read_pages(place)
+    pin(cores()[0])
     with tempfile.TemporaryDirectory() as into:
         served = Serving(place) if "fetch" in part else None
         port = served.port if served is not None else 0

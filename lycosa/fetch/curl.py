@@ -16,8 +16,8 @@ the first one of a request that is to go over the connection of the request befo
 
 What is called, and how often, is what a transfer costs beside libcurl's own work. So the lines of heads are
 collected by a function in C and read once, at the end (libcurl bounds them: 300 KB a head, 5,000 lines with
-trailers), a transfer is begun by a call of ours instead of a timer's, and libcurl asks nothing before it sends over
-a kept connection (`PREREQFUNCTION`): whoever begins the transfer has just asked.
+trailers), and for requests over a kept connection, which it sends at once, libcurl asks nothing
+(`PREREQFUNCTION`): whether they may be sent is asked before it is called.
 
 Connections. `Outcome.kept` says whether libcurl still has the connection after the answer, whatever the reason
 (HTTP/1.0, `Connection: close` in any spelling, HTTP/2's farewell). A kept one stays until `let_go` ends it. libcurl
@@ -371,6 +371,8 @@ class Transfers:
         self._new_poller = poller
         self._idle: list[Transfer] = []
         self._active: dict[pycurl.Curl, Transfer] = {}
+        self._begun: list[Transfer] = []
+        """Those that libcurl will not ask about before it sends: it is asked here, before libcurl does anything."""
         self._queue: deque[asyncio.Future[None]] = deque()  # starts that wait for a free slot
         self._watched: deque[tuple[float, Transfer, int]] = deque()
         self._watch_timer: asyncio.TimerHandle | None = None
@@ -401,22 +403,19 @@ class Transfers:
         try:
             prepare(transfer)
             future = transfer.future = loop.create_future()
-            self._kicked = True  # the timer that libcurl wants for its first step is the call below
             try:
                 self._multi.add_handle(transfer.curl)
             except pycurl.error as error:  # its numbers are not those of an easy handle
                 raise MemoryError(f"libcurl cannot begin: {error}") from error
         except BaseException:
-            self._kicked = False
             transfer.curl.close()
             self._free_slot()
             raise
         transfer.started = loop.time()
         self._active[transfer.curl] = transfer
         self._watch(loop, transfer)
-        if not transfer.asks and transfer.is_late():
-            self._settle(transfer.curl, _OK, "")
-        self._on_due()
+        if not transfer.asks:
+            self._begun.append(transfer)
         try:
             outcome: Outcome = await future
             return outcome
@@ -500,6 +499,11 @@ class Transfers:
         self._collect()
 
     def _act(self, fd: int, what: int) -> None:
+        if self._begun:
+            begun, self._begun = self._begun, []
+            for transfer in begun:
+                if transfer.future is not None and transfer.is_late():
+                    self._settle(transfer.curl, _OK, "")
         self._running = self._multi.socket_action(fd, what)[1]
 
     def _collect(self) -> None:
