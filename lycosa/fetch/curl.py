@@ -28,9 +28,8 @@ kind.
 Shortage. A socket that this machine cannot open or connect, for want of descriptors, memory or ports, ends its
 transfer as "shortage": see `lycosa.fetch.shortage`.
 
-Time. libcurl's own timers limit the connection and the whole; the first byte has none there, so transfers
-stand in a queue by their starts (every transfer has the same limit, hence by their deadlines), and one timer
-looks at its front.
+Time. libcurl's own timers limit the connection and the whole; the first byte has none there. Transfers are kept in the
+order of their starts (every transfer has the same limit, hence of their deadlines), and one timer looks at the first.
 
 Nothing here knows about HTTP's meaning: an `Outcome` is lines, pieces of body and an error code.
 """
@@ -104,7 +103,6 @@ class Transfer:
         "proxied",
         "reuse",
         "sent",
-        "serial",
         "size",
         "started",
         "stopped",
@@ -128,7 +126,6 @@ class Transfer:
         self.reuse = False
         self._may_send: Callable[[], bool] | None = None
         self._lines_set: list[bytes] | None = None
-        self.serial = 0
         self.started = 0.0
         self.future: asyncio.Future[Outcome] | None = None
         self.lines: list[bytes] = []  # as they came, of all heads and of the trailers
@@ -198,18 +195,19 @@ class Transfer:
     def release(self) -> None:
         """Let go of what was received; the handle stays."""
         self.future = self._may_send = None
-        self.serial += 1
         self._clear()
 
     # libcurl's callbacks: they must not raise, and returning 0 for a non-empty piece ends the transfer.
 
     def _on_body(self, data: bytes) -> int | None:
         size, parts = len(data), self.parts
-        if not parts and sum(map(len, self.lines)) > self._header_limit:
-            self.stopped = "head"
-            return 0
         self.size += size
-        if size >= _SMALL or not parts:
+        if not parts:
+            if sum(map(len, self.lines)) > self._header_limit:
+                self.stopped = "head"
+                return 0
+            parts.append(data)
+        elif size >= _SMALL:
             parts.append(data)
         elif isinstance(last := parts[-1], bytearray):
             last += data
@@ -287,13 +285,13 @@ class Transfer:
             return os.strerror(errno.EMFILE)
         return os.strerror(errno.EMFILE) if not descriptors_left(2) else ""
 
-    def outcome(self, code: int, message: str, now: float) -> Outcome:
+    def outcome(self, code: int, message: str, loop: asyncio.AbstractEventLoop) -> Outcome:
         """What the ended transfer has to show."""
         info = self.curl.getinfo
         connect = 0 if self.reuse else info(pycurl.APPCONNECT_TIME_T) or info(pycurl.CONNECT_TIME_T)
         total = info(pycurl.TOTAL_TIME_T)
         if self.stopped in ("first-byte", "closed"):
-            total = int((now - self.started) * 1_000_000)  # libcurl does not know yet that it has ended
+            total = int((loop.time() - self.started) * 1_000_000)  # libcurl does not know yet that it has ended
         timing = Timing(
             0,
             (connect + 500) // 1000,
@@ -374,7 +372,6 @@ class Transfers:
         self._begun: list[Transfer] = []
         """Those that libcurl will not ask about before it sends: it is asked here, before libcurl does anything."""
         self._queue: deque[asyncio.Future[None]] = deque()  # starts that wait for a free slot
-        self._watched: deque[tuple[float, Transfer, int]] = deque()
         self._watch_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due: float | None = None
@@ -392,16 +389,31 @@ class Transfers:
     def in_flight(self) -> int:
         return len(self._active)
 
-    async def run(self, prepare: Callable[[Transfer], None]) -> Outcome:
-        """Run one transfer that `prepare` sets up; waits for a free slot first."""
-        loop = self._open()
+    async def run(
+        self,
+        url: str,
+        path: str,
+        address: str,
+        lines: list[bytes],
+        body_limit: int,
+        reuse: bool,
+        may_send: Callable[[], bool] | None,
+        form: bytes | None,
+        proxy: str,
+    ) -> Outcome:
+        """Run one transfer (`Transfer.prepare`; through `proxy`, unless it is ""); waits for a free slot first."""
+        loop = self._loop
+        if loop is None or self._closed:
+            loop = self._open()
         if self._free > 0:
             self._free -= 1
         else:
             await self._wait_for_slot(loop)
         transfer = self._idle.pop() if self._idle else self._make()
         try:
-            prepare(transfer)
+            if proxy:
+                transfer.curl.setopt(pycurl.PROXY, proxy)
+            transfer.prepare(url, path, address, lines, body_limit, reuse, may_send, form)
             future = transfer.future = loop.create_future()
             try:
                 self._multi.add_handle(transfer.curl)
@@ -413,7 +425,8 @@ class Transfers:
             raise
         transfer.started = loop.time()
         self._active[transfer.curl] = transfer
-        self._watch(loop, transfer)
+        if self._watch_timer is None and self._first_byte_timeout > 0:
+            self._watch_timer = loop.call_at(transfer.started + self._first_byte_timeout, self._on_watch)
         if not transfer.asks:
             self._begun.append(transfer)
         try:
@@ -523,7 +536,7 @@ class Transfers:
         if transfer is None:
             return
         assert self._loop is not None
-        outcome = transfer.outcome(code, message, self._loop.time())
+        outcome = transfer.outcome(code, message, self._loop)
         if outcome.kept and not transfer.reuse and not transfer.proxied:  # what is kept is the proxy's else
             self._note_socket(curl)
         future = transfer.future
@@ -533,12 +546,16 @@ class Transfers:
 
     def _retire(self, transfer: Transfer) -> None:
         """Take the transfer out of libcurl and its handle back into the pool."""
-        self.opened += len(transfer.opened)
+        if transfer.opened:
+            self.opened += len(transfer.opened)
         del self._active[transfer.curl]
         self._multi.remove_handle(transfer.curl)
         transfer.release()
         self._idle.append(transfer)
-        self._free_slot()
+        if self._queue:
+            self._free_slot()
+        else:
+            self._free += 1
 
     def _note_socket(self, curl: pycurl.Curl) -> None:
         fd = int(curl.getinfo(pycurl.ACTIVESOCKET))
@@ -586,30 +603,21 @@ class Transfers:
 
     # The limit on the first byte.
 
-    def _watch(self, loop: asyncio.AbstractEventLoop, transfer: Transfer) -> None:
-        if self._first_byte_timeout <= 0:
-            return
-        watched = self._watched
-        while watched and watched[0][1].serial != watched[0][2]:
-            watched.popleft()
-        watched.append((transfer.started + self._first_byte_timeout, transfer, transfer.serial))
-        if self._watch_timer is None:
-            self._watch_timer = loop.call_at(watched[0][0], self._on_watch)
-
     def _on_watch(self) -> None:
+        """End the transfers that have waited too long for a first byte."""
         self._watch_timer = None
         loop = self._loop
-        watched = self._watched
         if loop is None or self._closed:
             return
         now = loop.time()
-        while watched and (watched[0][0] <= now or watched[0][1].serial != watched[0][2]):
-            _, transfer, serial = watched.popleft()
-            if transfer.serial == serial and not final_head(transfer.lines)[0]:
+        for transfer in list(self._active.values()):
+            due = transfer.started + self._first_byte_timeout
+            if due > now:
+                self._watch_timer = loop.call_at(due, self._on_watch)
+                return
+            if not transfer.size and not final_head(transfer.lines)[0]:
                 transfer.stopped = "first-byte"
                 self._settle(transfer.curl, _OPERATION_TIMEDOUT, "")
-        if watched:
-            self._watch_timer = loop.call_at(watched[0][0], self._on_watch)
 
     def close(self) -> None:
         """End everything; transfers in flight end with `stopped` = "closed"."""

@@ -186,37 +186,21 @@ class HttpFetcher:
         limit = self._options.max_robots_bytes if robots else self._options.max_body_bytes
         address = request.address if not self._options.proxy else ""
 
-        proxy = self._proxy_of(target.host)
-
-        def prepare(transfer: Transfer) -> None:
-            if proxy:
-                transfer.curl.setopt(pycurl.PROXY, proxy)
-            transfer.prepare(
-                *(
-                    target.url,
-                    target.path,
-                    address,
-                    lines,
-                    limit,
-                    request.reuse,
-                    request.may_send,
-                    request.body,
-                )
-            )
-
+        proxy = self._proxy_of(target.host) if len(self._proxies) > 1 else ""
         if self._throttle is not None:
             await self._throttle.admit()
-        self._requests.add()
+        self._requests.value += 1
+        ask = (target.url, target.path, address, lines, limit)
+        how = (request.reuse, request.may_send, request.body, proxy)
         try:
-            outcome = await self._transfers.run(prepare)
+            outcome = await self._transfers.run(*ask, *how)
             if (
                 outcome.stopped == "stale"
                 and not request.reuse
                 and self._transfers.was_ended(host_of(target.url))
             ):
-                outcome = await self._transfers.run(
-                    prepare
-                )  # nothing was sent, and now libcurl has forgotten it
+                # Nothing was sent, and now libcurl has forgotten it.
+                outcome = await self._transfers.run(*ask, *how)
         except MemoryError as error:
             self._failures.add()
             return Failure(FailureKind.LOCAL, f"out of memory: {error}")
@@ -225,11 +209,12 @@ class HttpFetcher:
             if error.args[0] == pycurl.E_OUT_OF_MEMORY:
                 return Failure(FailureKind.LOCAL, f"out of memory: {error}")
             return Failure(FailureKind.REQUEST, f"libcurl refuses the request: {error}", transient=False)
-        self._bytes.add(outcome.size)
-        failure = self._failure(outcome)
-        if failure is not None:
-            self._failures.add()
-            return failure
+        self._bytes.value += outcome.size
+        if outcome.stopped or not outcome.status:
+            failure = self._failure(outcome)
+            if failure is not None:
+                self._failures.add()
+                return failure
         return await self._response(request, target, text, outcome, limit, robots)
 
     def let_go(self, host: str) -> None:
@@ -243,9 +228,7 @@ class HttpFetcher:
     # The request.
 
     def _proxy_of(self, host: str) -> str:
-        """Of several proxies the one that a host is always asked through; "" if there are not several."""
-        if len(self._proxies) < 2:
-            return ""
+        """Of several proxies the one that a host is always asked through."""
         return self._proxies[crc32(_without_port(host).lower().encode()) % len(self._proxies)]
 
     def _for_curl(self, lines: list[tuple[str, str]]) -> list[bytes]:
