@@ -248,9 +248,21 @@ def turns(args: argparse.Namespace) -> Iterator[tuple[str, Path, float]]:
     for _ in range(args.rounds):
         for part in args.only or PARTS:
             for tree in trees:
-                command = [sys.executable, __file__, str(args.pages), "--run", part, "--count", str(args.count)]
+                command = [
+                    sys.executable,
+                    __file__,
+                    str(args.pages),
+                    "--run",
+                    part,
+                    "--count",
+                    str(args.count),
+                ]
                 done = subprocess.run(
-                    command, env={**os.environ, "PYTHONPATH": str(tree)}, capture_output=True, text=True, check=True
+                    command,
+                    env={**os.environ, "PYTHONPATH": str(tree)},
+                    capture_output=True,
+                    text=True,
+                    check=True,
                 )
                 yield part, tree, json.loads(done.stdout)
 

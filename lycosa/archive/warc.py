@@ -73,6 +73,7 @@ _BARE = re.compile(rb"\r?\n")
 _REASONS = {str(int(status)).encode(): status.phrase.encode() for status in HTTPStatus}
 _CONTROLS = {i: f"%{i:02X}" for i in [*range(0x20), 0x7F]}
 
+
 class Form(NamedTuple):
     """How records are written."""
 
@@ -87,7 +88,7 @@ _LETTERS = bytes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[number & 31] for number in 
 
 
 def _halves(width: int) -> tuple[int, int]:
-    """For lanes of twice 2 * `width` bits in 256: their lower `width` bits, and what moves the upper ones up a lane."""
+    """Of lanes of 2 * `width` bits: a mask of the lower halves, and the factor that moves an upper half up a lane."""
     lane = width * 8 // 5
     return sum(((1 << width) - 1) << at for at in range(0, 256, 2 * lane)), (1 << lane) - (1 << width)
 
@@ -96,8 +97,10 @@ def _halves(width: int) -> tuple[int, int]:
 
 
 def digest(data: bytes) -> str:
-    """A digest as WARC writes it: SHA-1 in base 32. Its 160 bits are dealt out to 32 bytes, five to each, by halves:
-    all letters at once, where the library takes two at a time."""
+    """A digest as WARC writes it: SHA-1 in base 32.
+
+    The 160 bits are dealt out to 32 bytes, five to each, by halves: all letters at once (the library: two at a time).
+    """
     bits = int.from_bytes(sha1(data, usedforsecurity=False).digest(), "big")
     bits += (bits >> 80 & _80) * _UP_80
     bits += (bits >> 40 & _40) * _UP_40
@@ -137,9 +140,7 @@ def frame(kind: str, identity: str, named: str, form: Form, *block: bytes) -> by
     if form.block_digests:
         named = f"{named}WARC-Block-Digest: {digest(b''.join(block))}\r\n"
     length = sum(map(len, block))
-    head = (
-        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identity}\r\n{named}Content-Length: {length}\r\n\r\n"
-    )
+    head = f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identity}\r\n{named}Content-Length: {length}\r\n\r\n"
     whole = b"".join((head.encode("utf-8", "replace"), *block, b"\r\n\r\n"))
     return isal_zlib.compress(whole, form.level, _GZIP)
 
@@ -156,8 +157,8 @@ def _line(name: str, value: str) -> str:
 
 @lru_cache(maxsize=8)  # of a request and its response
 def _about(at: int, url: str, address: str = "") -> str:
-    """What the records of an exchange share: when, of what URL (one that every reader takes, and the exact one if it
-    differs), and from where."""
+    """What the records of an exchange share: when, of what URL (one that every reader takes, and the exact one if
+    it differs), and from where."""
     plain = escaped(url)
     lines = f"WARC-Date: {date(at)}\r\n{_line('WARC-Target-URI', plain)}"
     if plain != url:

@@ -28,8 +28,9 @@ kind.
 Shortage. A socket that this machine cannot open or connect, for want of descriptors, memory or ports, ends its
 transfer as "shortage": see `lycosa.fetch.shortage`.
 
-Time. libcurl's own timers limit the connection and the whole; the first byte has none there. Transfers are kept in the
-order of their starts (every transfer has the same limit, hence of their deadlines), and one timer looks at the first.
+Time. libcurl's own timers limit the connection and the whole; the first byte has none there. Transfers are kept in
+the order of their starts (every transfer has the same limit, hence of their deadlines), and one timer looks at the
+first.
 
 Nothing here knows about HTTP's meaning: an `Outcome` is lines, pieces of body and an error code.
 """
@@ -43,6 +44,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from ipaddress import ip_address
+from math import inf
 from typing import Any, NamedTuple
 
 import pycurl
@@ -288,37 +290,27 @@ class Transfer:
     def outcome(self, code: int, message: str, loop: asyncio.AbstractEventLoop) -> Outcome:
         """What the ended transfer has to show."""
         info = self.curl.getinfo
-        connect = 0 if self.reuse else info(pycurl.APPCONNECT_TIME_T) or info(pycurl.CONNECT_TIME_T)
-        total = info(pycurl.TOTAL_TIME_T)
+        connect, total = 0, info(pycurl.TOTAL_TIME_T)
+        if not self.reuse:
+            connect = info(pycurl.APPCONNECT_TIME_T) or info(pycurl.CONNECT_TIME_T)
         if self.stopped in ("first-byte", "closed"):
-            total = int((loop.time() - self.started) * 1_000_000)  # libcurl does not know yet that it has ended
-        timing = Timing(
-            0,
-            (connect + 500) // 1000,
-            (info(pycurl.STARTTRANSFER_TIME_T) + 500) // 1000,
-            (total + 500) // 1000,
-        )
+            total = int(
+                (loop.time() - self.started) * 1_000_000
+            )  # libcurl does not know yet that it has ended
+        first_byte = info(pycurl.STARTTRANSFER_TIME_T)
+        timing = Timing(0, (connect + 500) // 1000, (first_byte + 500) // 1000, (total + 500) // 1000)
         head, status = final_head(self.lines)
         if len(head) > self._header_limit:
             self.stopped = "head"
-        if not self.stopped and not head and (short := self._shortage(code)):
+        if not head and not self.stopped and (short := self._shortage(code)):
             self.stopped, self.message = "shortage", f"cannot open a connection: {short}"
         address = info(pycurl.PRIMARY_IP) or ""
-        if self._pin and head and address != self._pin and not same_address(address, self._pin):
+        if address != self._pin and head and self._pin and not same_address(address, self._pin):
             self.stopped = "address"
             self.message = f"{address} answered, not the address that was checked ({self._pin})"
-        return Outcome(
-            code,
-            self.message or message,
-            head,
-            status,
-            self.parts,
-            self.size,
-            self.stopped,
-            timing,
-            address,
-            kept=self.proxied or int(info(pycurl.ACTIVESOCKET)) >= 0,
-        )
+        kept = self.proxied or int(info(pycurl.ACTIVESOCKET)) >= 0
+        said = self.message or message
+        return Outcome(code, said, head, status, self.parts, self.size, self.stopped, timing, address, kept)
 
 
 def final_head(lines: list[bytes]) -> tuple[bytes, int]:
@@ -374,6 +366,7 @@ class Transfers:
         self._queue: deque[asyncio.Future[None]] = deque()  # starts that wait for a free slot
         self._watch_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._alarm = inf  # when the timer runs
         self._due: float | None = None
         self._kicked = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -462,29 +455,29 @@ class Transfers:
         """libcurl wants `socket_action(SOCKET_TIMEOUT)` in `ms`; -1: no longer. Not to be called in here."""
         loop = self._loop
         assert loop is not None
-        if ms < 0:
-            self._due = None
-        elif ms == 0:
-            self._due = None
-            if not self._kicked:
-                self._kicked = True
-                loop.call_soon(self._on_due)
-        else:
-            self._due = loop.time() + ms / 1000
-            self._arm(loop)
+        if ms > 0:
+            self._due = due = loop.time() + ms / 1000
+            if due < self._alarm:
+                self._arm(loop)
+            return
+        self._due = None
+        if ms == 0 and not self._kicked:
+            self._kicked = True
+            loop.call_soon(self._on_due)
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have the timer run at `_due`. One that runs earlier stays: it will look and set itself again."""
         if self._due is None:
             return
+        if self._alarm <= self._due:
+            return
         if self._timer is not None:
-            if self._timer.when() <= self._due:
-                return
             self._timer.cancel()
+        self._alarm = self._due
         self._timer = loop.call_at(self._due, self._on_alarm)
 
     def _on_alarm(self) -> None:
-        self._timer = None
+        self._timer, self._alarm = None, inf
         loop = self._loop
         if loop is None or self._due is None:
             return

@@ -318,9 +318,11 @@ class HttpFetcher:
         head, status = outcome.head, outcome.status
         if not head.endswith(b"\r\n\r\n"):
             head = b"".join(line.rstrip(b"\r") + b"\r\n" for line in head.removesuffix(b"\n").split(b"\n"))
-        version = head.split(None, 1)[0].decode("latin-1")
-        parts = outcome.parts
-        body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+        version = sent = "HTTP/1.1"
+        if not head.startswith(b"HTTP/1.1 "):
+            version = head.split(None, 1)[0].decode("latin-1")
+            sent = "HTTP/1.1" if version.startswith("HTTP/1") else version
+        body = b"".join(outcome.parts)
         truncated = ""
         if outcome.stopped == "body":
             body, truncated = body[:limit], "length"
@@ -330,21 +332,23 @@ class HttpFetcher:
             truncated = "disconnect"
         encoding = find_header(head, "content-encoding") if body else None
         most = limit if robots else self._options.max_decoded_bytes
+        decoded, problem = body, ""
         if encoding or len(body) > most:
             decoding = Decoding(body, encoding or "", most)
             if not decoding.advance(_INLINE):
                 await asyncio.get_running_loop().run_in_executor(self._decoders, decoding.advance, 1 << 62)
             decoded, problem = decoding.data, decoding.problem
-        else:
-            decoded, problem = body, ""
-        sent = "HTTP/1.1" if version.startswith("HTTP/1") else version
+        location = retry_after = None
+        if status >= 300:
+            location = find_header(head, "location") if status < 400 else None
+            retry_after = heads.retry_after(find_header(head, "retry-after"), self._clock.wall())
+        method = "GET" if request.body is None else "POST"
         return Response(
             url=request.url,
             status=status,
             version=version,
-            request_head=(
-                f"{'GET' if request.body is None else 'POST'} {target.path} {sent}\r\n"
-                f"Host: {target.host}\r\n{text}\r\n".encode("latin-1")
+            request_head=f"{method} {target.path} {sent}\r\nHost: {target.host}\r\n{text}\r\n".encode(
+                "latin-1"
             ),
             head=head,
             body=body,
@@ -353,12 +357,8 @@ class HttpFetcher:
             address=outcome.address,
             truncated=truncated,
             problem=problem,
-            location=find_header(head, "location") if 300 <= status < 400 else None,
-            retry_after=(
-                heads.retry_after(find_header(head, "retry-after"), self._clock.wall())
-                if status >= 300
-                else None
-            ),
+            location=location,
+            retry_after=retry_after,
             closed=not outcome.kept,
         )
 

@@ -5,10 +5,10 @@ transfer. Handing each change to asyncio costs some 6 µs (a handle and a select
 the sockets are kept in a selector of our own whose one descriptor the loop watches for reading: a change is
 one system call, and one wake-up of the loop serves many sockets. epoll and kqueue can be nested this way.
 
-`EpollPoller` is the fast path on Linux, and leaves a socket that is no longer waited for where it is, since most are
-waited for again with the next request: one system call a request instead of two. Should such a socket have news (its
-other end closed it), it is taken out. `SelectorPoller` does it all with the standard library's selector and runs
-everywhere.
+`EpollPoller` is the fast path on Linux, and leaves a socket that is no longer waited for where it is, since most
+are waited for again with the next request: one system call a request instead of two. Should such a socket have
+news (its other end closed it), it is taken out. `SelectorPoller` does it all with the standard library's selector
+and runs everywhere.
 """
 
 from __future__ import annotations
