@@ -88,7 +88,7 @@ _LETTERS = bytes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[number & 31] for number in 
 
 
 def _halves(width: int) -> tuple[int, int]:
-    """Of lanes of 2 * `width` bits: a mask of the lower halves, and the factor that moves an upper half up a lane."""
+    """Of lanes of 2 * `width` bits: a mask of the lower halves, and the factor that moves upper ones up a lane."""
     lane = width * 8 // 5
     return sum(((1 << width) - 1) << at for at in range(0, 256, 2 * lane)), (1 << lane) - (1 << width)
 
@@ -99,7 +99,7 @@ def _halves(width: int) -> tuple[int, int]:
 def digest(data: bytes) -> str:
     """A digest as WARC writes it: SHA-1 in base 32.
 
-    The 160 bits are dealt out to 32 bytes, five to each, by halves: all letters at once (the library: two at a time).
+    The 160 bits are dealt out to 32 bytes, five to each, by halves: all letters at once, not two at a time.
     """
     bits = int.from_bytes(sha1(data, usedforsecurity=False).digest(), "big")
     bits += (bits >> 80 & _80) * _UP_80
