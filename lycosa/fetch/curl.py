@@ -15,8 +15,8 @@ out to be dead; whoever fetches politely decides that for himself, so the second
 the first one of a request that is to go over the connection of the request before it (`reuse`).
 
 What is called, and how often, is what a transfer costs beside libcurl's own work. So the lines of heads are
-collected by a function in C and read once, at the end (libcurl bounds them: 300 KB a head, 5,000 lines with
-trailers), and for requests over a kept connection, which it sends at once, libcurl asks nothing
+collected by a function in C and read once, at the end (libcurl bounds them, trailers included: 300 KB and 5,000
+lines), and for requests over a kept connection, which it sends at once, libcurl asks nothing
 (`PREREQFUNCTION`): whether they may be sent is asked before it is called.
 
 Connections. `Outcome.kept` says whether libcurl still has the connection after the answer, whatever the reason
