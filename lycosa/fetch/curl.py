@@ -32,7 +32,7 @@ Time. libcurl's own timers limit the connection and the whole; the first byte ha
 the order of their starts (every transfer has the same limit, hence of their deadlines), and one timer looks at the
 first.
 
-Nothing here knows about HTTP's meaning: an `Outcome` is lines, pieces of body and an error code.
+Nothing here knows about HTTP's meaning: an `Outcome` is a head, pieces of body and an error code.
 """
 
 from __future__ import annotations

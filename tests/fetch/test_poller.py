@@ -1,4 +1,4 @@
-"""What is waited for is told, nothing else is, and a socket without anybody who waits does not wake the loop for ever."""
+"""What is waited for is told and nothing else, and a socket that nobody waits for does not wake a loop for ever."""
 
 from __future__ import annotations
 
