@@ -6,7 +6,7 @@
             | *(name ":" SP value CRLF)                      of warcinfo and metadata
             | any bytes                                      of a resource or a conversion
 
-    WARC-Record-ID       <urn:uuid:...>, random
+    WARC-Record-ID       <urn:uuid:...>, of version 8: random for a series of records, and their number in it
     WARC-Date            when the fetch began, in milliseconds: 2026-01-31T23:59:59.123Z
     WARC-Block-Digest    sha1 of the block, base32, of every record; only if asked for
     WARC-Payload-Digest  sha1 of the body, base32, of response, revisit and resource records
@@ -40,11 +40,12 @@ ISO 28500:2017; https://iipc.github.io/warc-specifications/specifications/warc-f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha1
 from http import HTTPStatus
+from itertools import count
 from typing import NamedTuple
 
 from isal import isal_zlib
@@ -72,8 +73,6 @@ _BARE = re.compile(rb"\r?\n")
 _REASONS = {str(int(status)).encode(): status.phrase.encode() for status in HTTPStatus}
 _CONTROLS = {i: f"%{i:02X}" for i in [*range(0x20), 0x7F]}
 
-Fields = Iterable[tuple[str, str]]
-
 
 class Form(NamedTuple):
     """How records are written."""
@@ -83,25 +82,47 @@ class Form(NamedTuple):
 
 
 PLAIN = Form()
+_SMALL = (Form(SMALL_LEVEL), Form(SMALL_LEVEL, True))
+
+_LETTERS = bytes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[number & 31] for number in range(256))
 
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-_PAIRS = [high + low for high in _LETTERS for low in _LETTERS]
-_SHIFTS = range(150, -1, -10)
+def _halves(width: int) -> tuple[int, int]:
+    """Of lanes of 2 * `width` bits: a mask of the lower halves, and the factor that moves upper ones up a lane."""
+    lane = width * 8 // 5
+    return sum(((1 << width) - 1) << at for at in range(0, 256, 2 * lane)), (1 << lane) - (1 << width)
+
+
+(_80, _UP_80), (_40, _UP_40), (_20, _UP_20), (_10, _UP_10), (_5, _UP_5) = map(_halves, (80, 40, 20, 10, 5))
 
 
 def digest(data: bytes) -> str:
-    """A digest as WARC writes it: SHA-1 in base 32, two letters at a time (the library takes one)."""
-    number = int.from_bytes(sha1(data, usedforsecurity=False).digest(), "big")
-    return "sha1:" + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+    """A digest as WARC writes it: SHA-1 in base 32.
+
+    The 160 bits are dealt out to 32 bytes, five to each, by halves: all letters at once, not two at a time.
+    """
+    bits = int.from_bytes(sha1(data, usedforsecurity=False).digest(), "big")
+    bits += (bits >> 80 & _80) * _UP_80
+    bits += (bits >> 40 & _40) * _UP_40
+    bits += (bits >> 20 & _20) * _UP_20
+    bits += (bits >> 10 & _10) * _UP_10
+    bits += (bits >> 5 & _5) * _UP_5
+    return "sha1:" + bits.to_bytes(32, "big").translate(_LETTERS).decode("ascii")
 
 
-def record_id(random: bytes) -> str:
-    """The id of a record, from sixteen random bytes (a UUID of version 4)."""
-    text = (
-        random[:6] + bytes([random[6] & 0x0F | 0x40, random[7], random[8] & 0x3F | 0x80]) + random[9:16]
-    ).hex()
-    return f"<urn:uuid:{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}>"
+class Series:
+    """Ids of records, one after the other. May be asked from any thread."""
+
+    def __init__(self, random: bytes) -> None:
+        """`random`: ten bytes, of which 74 bits tell this series from all others."""
+        text = random.hex()
+        variant = "89ab"[random[9] & 3]
+        self._start = f"<urn:uuid:{text[:8]}-{text[8:12]}-8{text[12:15]}-{variant}{text[15:18]}-"
+        self._numbers = count()
+
+    def take(self) -> str:
+        """The next id."""
+        return f"{self._start}{next(self._numbers):012x}>"
 
 
 @lru_cache(maxsize=64)
@@ -114,16 +135,35 @@ def date(at: int) -> str:
     return f"{_second(at // 1000)}.{at % 1000:03d}Z"
 
 
-def frame(kind: str, identity: str, at: int, fields: Fields, block: bytes, form: Form = PLAIN) -> bytes:
-    """Any record as one gzip member. Fields with an empty value are left out."""
-    named = [f"{name}: {value}" for name, value in fields if value]
-    if not "".join(named).isprintable():
-        named = [line.translate(_CONTROLS) for line in named]
+def frame(kind: str, identity: str, named: str, form: Form, *block: bytes) -> bytes:
+    """Any record as one gzip member. `named`: the lines of its fields. The block may come in pieces."""
     if form.block_digests:
-        named.append(f"WARC-Block-Digest: {digest(block)}")
-    first = f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identity}\r\nWARC-Date: {date(at)}"
-    head = "\r\n".join([first, *named, f"Content-Length: {len(block)}\r\n\r\n"]).encode("utf-8", "replace")
-    return isal_zlib.compress(b"".join((head, block, b"\r\n\r\n")), form.level, _GZIP)
+        named = f"{named}WARC-Block-Digest: {digest(b''.join(block))}\r\n"
+    length = sum(map(len, block))
+    head = f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identity}\r\n{named}Content-Length: {length}\r\n\r\n"
+    whole = b"".join((head.encode("utf-8", "replace"), *block, b"\r\n\r\n"))
+    return isal_zlib.compress(whole, form.level, _GZIP)
+
+
+def _clean(value: str) -> str:
+    """A value without control characters, so that it cannot add a line."""
+    return value if value.isprintable() else value.translate(_CONTROLS)
+
+
+def _line(name: str, value: str) -> str:
+    """The line of a field; nothing if it has no value."""
+    return f"{name}: {_clean(value)}\r\n" if value else ""
+
+
+@lru_cache(maxsize=8)  # of a request and its response
+def _about(at: int, url: str, address: str = "") -> str:
+    """What the records of an exchange share: when, of what URL (one that every reader takes, and the exact one if
+    it differs), and from where."""
+    plain = escaped(url)
+    lines = f"WARC-Date: {date(at)}\r\n{_line('WARC-Target-URI', plain)}"
+    if plain != url:
+        lines += _line(EXACT, url)
+    return lines + _line("WARC-IP-Address", address)
 
 
 def _block(fields: Mapping[str, str]) -> bytes:
@@ -133,14 +173,10 @@ def _block(fields: Mapping[str, str]) -> bytes:
 
 def warcinfo(identity: str, at: int, file: str, fields: Mapping[str, str], form: Form = PLAIN) -> bytes:
     """What a file begins with: who made it, and how."""
-    return frame(
-        "warcinfo",
-        identity,
-        at,
-        [("WARC-Filename", file), ("Content-Type", "application/warc-fields")],
-        _block(fields),
-        form,
+    named = (
+        f"WARC-Date: {date(at)}\r\n{_line('WARC-Filename', file)}Content-Type: application/warc-fields\r\n"
     )
+    return frame("warcinfo", identity, named, form, _block(fields))
 
 
 def escaped(url: str) -> str:
@@ -156,13 +192,6 @@ def escaped(url: str) -> str:
     return url[:start] + _ODD.sub(lambda found: f"%{ord(found[0]):02X}", url[start:])
 
 
-@lru_cache(maxsize=8)  # of a request and its response
-def target(url: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """The fields that name a record's URL: one that every reader takes, and the exact one if it differs."""
-    plain = escaped(url)
-    return ("WARC-Target-URI", plain), (EXACT, url if plain != url else "")
-
-
 def request(
     identity: str,
     at: int,
@@ -175,15 +204,13 @@ def request(
     form: Form = PLAIN,
 ) -> bytes:
     """What we sent; `response` is the id of the record of the answer."""
-    fields = [
-        *target(url),
-        ("WARC-IP-Address", address),
-        ("WARC-Concurrent-To", response),
-        ("Content-Type", "application/http; msgtype=request"),
-    ]
+    named = (
+        f"{_about(at, url, address)}{_line('WARC-Concurrent-To', response)}"
+        "Content-Type: application/http; msgtype=request\r\n"
+    )
     if form.level > SMALL_LEVEL:
-        form = Form(SMALL_LEVEL, form.block_digests)
-    return frame("request", identity, at, fields, request_head(head) + body, form)
+        form = _SMALL[form.block_digests]
+    return frame("request", identity, named, form, request_head(head), body)
 
 
 def response(
@@ -201,15 +228,11 @@ def response(
     head, protocol = response_head(head)
     if truncated:
         head = _LENGTH.sub(_ORIGINAL, head)
-    fields = [
-        *target(url),
-        ("WARC-IP-Address", address),
-        ("WARC-Payload-Digest", digest(body)),
-        ("WARC-Truncated", _reason(truncated)),
-        ("WARC-Protocol", protocol),
-        ("Content-Type", "application/http; msgtype=response"),
-    ]
-    return frame("response", identity, at, fields, head + body, form)
+    named = (
+        f"{_about(at, url, address)}WARC-Payload-Digest: {digest(body)}\r\n{_cut(truncated)}{protocol}"
+        "Content-Type: application/http; msgtype=response\r\n"
+    )
+    return frame("response", identity, named, form, head, body)
 
 
 def revisit(
@@ -231,62 +254,53 @@ def revisit(
     `payload` is the digest of that body, as in its WARC-Payload-Digest.
     """
     head, protocol = response_head(head)
-    fields = [
-        *target(url),
-        ("WARC-Profile", profile),
-        ("WARC-Refers-To", earlier_id),
-        ("WARC-Refers-To-Target-URI", escaped(earlier_url)),
-        ("WARC-Refers-To-Date", date(earlier_at) if earlier_at else ""),
-        ("WARC-IP-Address", address),
-        ("WARC-Payload-Digest", payload),
-        ("WARC-Truncated", "length"),
-        ("WARC-Protocol", protocol),
-        ("Content-Type", "application/http; msgtype=response"),
-    ]
-    return frame("revisit", identity, at, fields, head, form)
+    earlier = _line("WARC-Refers-To-Date", date(earlier_at) if earlier_at else "")
+    named = (
+        f"{_about(at, url, address)}WARC-Profile: {profile}\r\n{_line('WARC-Refers-To', earlier_id)}"
+        f"{_line('WARC-Refers-To-Target-URI', escaped(earlier_url))}{earlier}"
+        f"{_line('WARC-Payload-Digest', payload)}{_cut('length')}{protocol}"
+        "Content-Type: application/http; msgtype=response\r\n"
+    )
+    return frame("revisit", identity, named, form, head)
 
 
 def resource(
     identity: str, at: int, url: str, media_type: str, body: bytes, *, truncated: str = "", form: Form = PLAIN
 ) -> bytes:
     """Bytes that came without a protocol: those of a file."""
-    hashed = digest(body)
-    fields = [
-        *target(url),
-        ("WARC-Payload-Digest", hashed),
-        ("WARC-Truncated", _reason(truncated)),
-        ("Content-Type", media_type or "application/octet-stream"),
-    ]
-    return frame("resource", identity, at, fields, body, form)
+    named = (
+        f"{_about(at, url)}WARC-Payload-Digest: {digest(body)}\r\n{_cut(truncated)}"
+        f"{_line('Content-Type', media_type or 'application/octet-stream')}"
+    )
+    return frame("resource", identity, named, form, body)
 
 
 def conversion(
     identity: str, at: int, url: str, media_type: str, body: bytes, *, source: str, form: Form = PLAIN
 ) -> bytes:
     """What a response became by other means; `source`: its id."""
-    fields = [
-        *target(url),
-        ("WARC-Refers-To", source),
-        ("WARC-Payload-Digest", digest(body)),
-        ("Content-Type", media_type),
-    ]
-    return frame("conversion", identity, at, fields, body, form)
+    named = (
+        f"{_about(at, url)}{_line('WARC-Refers-To', source)}WARC-Payload-Digest: {digest(body)}\r\n"
+        f"{_line('Content-Type', media_type)}"
+    )
+    return frame("conversion", identity, named, form, body)
 
 
 def metadata(
     identity: str, at: int, url: str, fields: Mapping[str, str], *, concerning: str = "", form: Form = PLAIN
 ) -> bytes:
     """What we know about another record."""
-    named = [
-        *target(url),
-        ("WARC-Concurrent-To", concerning),
-        ("Content-Type", "application/warc-fields"),
-    ]
-    return frame("metadata", identity, at, named, _block(fields), form)
+    named = (
+        f"{_about(at, url)}{_line('WARC-Concurrent-To', concerning)}Content-Type: application/warc-fields\r\n"
+    )
+    return frame("metadata", identity, named, form, _block(fields))
 
 
-def _reason(truncated: str) -> str:
-    return truncated if not truncated or truncated in TRUNCATED else "unspecified"
+def _cut(truncated: str) -> str:
+    """The line of WARC-Truncated, if anything was."""
+    if not truncated:
+        return ""
+    return f"WARC-Truncated: {truncated if truncated in TRUNCATED else 'unspecified'}\r\n"
 
 
 def _lines(head: bytes) -> bytes:
@@ -304,7 +318,7 @@ def _lines(head: bytes) -> bytes:
 
 
 def response_head(head: bytes) -> tuple[bytes, str]:
-    """The head as it is stored, and the WARC-Protocol if it was translated."""
+    """The head as it is stored, and the line of WARC-Protocol if it was translated."""
     head = _lines(head)
     protocol = ""
     found = None if head.startswith(_USUAL) else _STATUS_LINE.match(head)
@@ -330,4 +344,4 @@ def request_head(head: bytes) -> bytes:
 
 def _protocol(version: bytes) -> str:
     major = version.partition(b".")[0].decode("ascii")
-    return f"h{major}" if major in ("2", "3") else ""
+    return f"WARC-Protocol: h{major}\r\n" if major in ("2", "3") else ""

@@ -54,8 +54,6 @@ HTML = "text/html; charset=utf-8"
 """What a rendered document is."""
 MISSING = "missing.json"
 """Files that the log points into and that are gone, as a repair noted it: how many bytes are left of each."""
-_DRAWN = 64
-"""Ids that random bytes are asked for at a time: each asking is a system call."""
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*-\d{14}-(\d{5,})-[A-Za-z0-9][A-Za-z0-9._]*\.warc\.gz\Z")
 
@@ -138,8 +136,7 @@ class Archive:
             "isPartOf": crawl,
             **(info or {}),
         }
-        self._random = random
-        self._identities: list[bytes] = []  # random bytes of the next records' ids
+        self._identity = warc.Series(random(10)).take
         self._lock = threading.Lock()  # guards the fields below; never held over I/O
         self._io = threading.Lock()  # held by whoever writes files
         self._open: list[_File] = []  # in order of their making; the last one grows
@@ -256,16 +253,6 @@ class Archive:
             warc.resource(self._identity(), at, url, media_type, body, truncated=truncated, form=self._form),
         )
 
-    def _identity(self) -> str:
-        try:
-            return warc.record_id(self._identities.pop())
-        except IndexError:  # another thread may do the same at this moment: then some are never used
-            drawn = self._random(16 * _DRAWN)
-            new = [drawn[at : at + 16] for at in range(0, len(drawn), 16)]
-            own = new.pop()
-            self._identities = new
-            return warc.record_id(own)
-
     def _asked(self, url: str, at: int, head: bytes, answer: str, address: str) -> bytes:
         if not (self._options.requests and head):
             return b""
@@ -274,20 +261,21 @@ class Archive:
         )
 
     def _append(self, asked: bytes, answer: bytes) -> Stored:
-        length = len(asked) + len(answer)
+        before = len(asked)
+        length = before + len(answer)
         with self._lock:
-            self._check()
+            if self._failed is not None:
+                self._check()
             file = self._open[-1] if self._open else None
             if file is None or file is self._ended or file.size + length > self._options.rotate_bytes:
                 file = self._begin()
             offset = file.size
-            file.pending += (asked, answer) if asked else (answer,)
-            file.size += length
-            self._kept += length
-            full = self._kept > self._options.buffer_bytes
-        if full:
+            file.size = offset + length
+            file.pending += (asked, answer) if before else (answer,)
+            self._kept = kept = self._kept + length
+        if kept > self._options.buffer_bytes:
             self.flush()
-        return Stored(file.name, offset, length, len(asked))
+        return Stored(file.name, offset, length, before)
 
     def _begin(self) -> _File:
         at = milliseconds(self._clock)

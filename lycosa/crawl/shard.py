@@ -64,7 +64,7 @@ from lycosa.records import (
     Why,
 )
 from lycosa.seen.protocol import Merge, Seen
-from lycosa.state import Durable, Filed
+from lycosa.state import Durable, Filed, keeps_files
 from lycosa.url.parts import host_of, site_of
 from lycosa.url.scope import Scope
 
@@ -601,7 +601,7 @@ class Shard:
     @property
     def filed(self) -> dict[str, Filed]:
         """Those of the parts that keep files."""
-        return {name: part for name, part in self.parts.items() if isinstance(part, Filed)}
+        return {name: part for name, part in self.parts.items() if keeps_files(part)}
 
     def freeze(self) -> Iterator[bytes]:
         self.admission.put_answered()  # the first of the parts to be frozen: no other holds these URLs any more

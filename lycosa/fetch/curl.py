@@ -14,6 +14,11 @@ One request is sent once. libcurl would repeat it, at once and on a new connecti
 out to be dead; whoever fetches politely decides that for himself, so the second socket is refused ("stale"). So is
 the first one of a request that is to go over the connection of the request before it (`reuse`).
 
+What is called, and how often, is what a transfer costs beside libcurl's own work. So the lines of heads are
+collected by a function in C and read once, at the end (libcurl bounds them, trailers included: 300 KB and 5,000
+lines), and for requests over a kept connection, which it sends at once, libcurl asks nothing
+(`PREREQFUNCTION`): whether they may be sent is asked before it is called.
+
 Connections. `Outcome.kept` says whether libcurl still has the connection after the answer, whatever the reason
 (HTTP/1.0, `Connection: close` in any spelling, HTTP/2's farewell). A kept one stays until `let_go` ends it. libcurl
 has no call for that, so the socket is shut down beneath it. libcurl looks for dead connections once a second;
@@ -23,11 +28,11 @@ kind.
 Shortage. A socket that this machine cannot open or connect, for want of descriptors, memory or ports, ends its
 transfer as "shortage": see `lycosa.fetch.shortage`.
 
-Time. libcurl's own timers limit the connection and the whole; the first byte has none there, so transfers
-stand in a queue by their starts (every transfer has the same limit, hence by their deadlines), and one timer
-looks at its front.
+Time. libcurl's own timers limit the connection and the whole; the first byte has none there. Transfers are kept in
+the order of their starts (every transfer has the same limit, hence of their deadlines), and one timer looks at the
+first.
 
-Nothing here knows about HTTP's meaning: an `Outcome` is lines, pieces of body and an error code.
+Nothing here knows about HTTP's meaning: an `Outcome` is a head, pieces of body and an error code.
 """
 
 from __future__ import annotations
@@ -39,6 +44,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from ipaddress import ip_address
+from math import inf
 from typing import Any, NamedTuple
 
 import pycurl
@@ -65,8 +71,8 @@ class Outcome(NamedTuple):
 
     code: int
     message: str
-    lines: list[bytes]  # of the final head
-    whole_head: bool
+    head: bytes  # the final one
+    status: int  # 0: the head is not whole
     parts: list[bytes | bytearray]
     size: int
     stopped: str
@@ -86,9 +92,8 @@ class Transfer:
         "_may_send",
         "_pin",
         "_posted",
-        "_reuse",
-        "_room",
         "_spend",
+        "asks",
         "body_limit",
         "curl",
         "future",
@@ -98,12 +103,11 @@ class Transfer:
         "opened",
         "parts",
         "proxied",
+        "reuse",
         "sent",
-        "serial",
         "size",
         "started",
         "stopped",
-        "whole_head",
     )
 
     def __init__(
@@ -120,34 +124,33 @@ class Transfer:
         self._spend = spend
         self._pin = ""
         self._posted = False
-        self._reuse = False
+        self.asks = True  # libcurl asks before it sends
+        self.reuse = False
         self._may_send: Callable[[], bool] | None = None
         self._lines_set: list[bytes] | None = None
-        self.serial = 0
         self.started = 0.0
         self.future: asyncio.Future[Outcome] | None = None
+        self.lines: list[bytes] = []  # as they came, of all heads and of the trailers
+        self.body_limit = 0
         self._clear()
         self.curl = curl = pycurl.Curl()
         for option, value in options:
             curl.setopt(option, value)
-        curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
+        curl.setopt(pycurl.HEADERFUNCTION, self.lines.append)
         curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_open)
         curl.setopt(pycurl.PREREQFUNCTION, self._on_request)
         curl.setopt(pycurl.SOCKOPTFUNCTION, self._on_opened)
 
     def _clear(self) -> None:
-        self.lines: list[bytes] = []
+        self.lines.clear()
         self.parts: list[bytes | bytearray] = []
         self.size = 0
-        self.whole_head = False
         self.stopped = ""
         self.message = ""
         self.handed = 0  # sockets that were made for libcurl
         self.opened: list[int] = []  # the descriptors that it has of them
         self.sent = False
-        self._room = self._header_limit
-        self.body_limit = 0
 
     def prepare(
         self,
@@ -162,11 +165,13 @@ class Transfer:
     ) -> None:
         """Set up the next transfer. `reuse`: over a kept connection or not at all. `may_send` has the last word.
         `form`: is posted."""
-        self._clear()
         self.body_limit = body_limit
-        self._reuse = reuse
+        self.reuse = reuse
         self._may_send = may_send
         curl = self.curl
+        if self.asks is (reuse and not self.proxied):
+            self.asks = not self.asks
+            curl.setopt(pycurl.PREREQFUNCTION, self._on_request if self.asks else None)
         curl.setopt(pycurl.URL, url)
         if not self.proxied:
             # libcurl would write %2e as %2E; a proxy needs the whole URL here, so there it does.
@@ -192,44 +197,19 @@ class Transfer:
     def release(self) -> None:
         """Let go of what was received; the handle stays."""
         self.future = self._may_send = None
-        self.serial += 1
         self._clear()
 
     # libcurl's callbacks: they must not raise, and returning 0 for a non-empty piece ends the transfer.
 
-    def _on_header(self, line: bytes) -> int | None:
-        size = len(line)
-        room = self._room = self._room - size
-        if room < 0 or size <= 2 or self.whole_head:
-            return self._on_end_of_head(line)
-        self.lines.append(line)
-        return None
-
-    def _on_end_of_head(self, line: bytes) -> int | None:
-        """Any line of a head but the usual ones before its end."""
-        if self._room < 0:
-            self.stopped = "head"
-            return 0
-        if self.whole_head:
-            # A trailer, unless a proxy's answer to CONNECT came before the site's own.
-            if not (self.proxied and not self.size and line.startswith(b"HTTP/")):
-                return None
-            self.whole_head = False
-            self.lines = []
-        self.lines.append(line)
-        if line in (b"\r\n", b"\n"):
-            words = self.lines[0].split(None, 2)
-            if len(words) > 1 and words[0].startswith(b"HTTP/") and words[1].isdigit():
-                if len(words[1]) == 3 and words[1].startswith(b"1"):
-                    self.lines = []  # 1xx: the answer is still to come
-                else:
-                    self.whole_head = True
-        return None
-
     def _on_body(self, data: bytes) -> int | None:
         size, parts = len(data), self.parts
         self.size += size
-        if size >= _SMALL or not parts:
+        if not parts:
+            if sum(map(len, self.lines)) > self._header_limit:
+                self.stopped = "head"
+                return 0
+            parts.append(data)
+        elif size >= _SMALL:
             parts.append(data)
         elif isinstance(last := parts[-1], bytearray):
             last += data
@@ -245,23 +225,24 @@ class Transfer:
         return None
 
     def _on_request(self, *where: Any) -> int:
-        if self._is_late():
+        if self.is_late():
             return int(pycurl.PREREQFUNC_ABORT)
         self.sent = True
         return int(pycurl.PREREQFUNC_OK)
 
-    def _is_late(self) -> bool:
+    def is_late(self) -> bool:
+        """Whether the request may not be sent any more; then it is stopped."""
         if self._may_send is None or self._may_send():
             return False
         self.stopped = "late"
         return True
 
     def _on_open(self, purpose: int, address: Any) -> Any:
-        if (self.sent or self._reuse) and not self.proxied:
+        if (self.sent or self.reuse) and not self.proxied:
             # The kept connection was dead, and libcurl would open another one at once.
             self.stopped = "stale"
             return pycurl.SOCKET_BAD
-        if self._is_late():
+        if self.is_late():
             return pycurl.SOCKET_BAD
         refused = self._refusal(str(address.addr[0]))
         if refused is not None:
@@ -306,38 +287,50 @@ class Transfer:
             return os.strerror(errno.EMFILE)
         return os.strerror(errno.EMFILE) if not descriptors_left(2) else ""
 
-    def outcome(self, code: int, message: str, now: float) -> Outcome:
+    def outcome(self, code: int, message: str, loop: asyncio.AbstractEventLoop) -> Outcome:
         """What the ended transfer has to show."""
-        curl = self.curl
-        info = curl.getinfo
-        connect = info(pycurl.APPCONNECT_TIME_T) or info(pycurl.CONNECT_TIME_T)
-        total = info(pycurl.TOTAL_TIME_T)
+        info = self.curl.getinfo
+        connect, total = 0, info(pycurl.TOTAL_TIME_T)
+        if not self.reuse:
+            connect = info(pycurl.APPCONNECT_TIME_T) or info(pycurl.CONNECT_TIME_T)
         if self.stopped in ("first-byte", "closed"):
-            total = int((now - self.started) * 1_000_000)  # libcurl does not know yet that it has ended
-        timing = Timing(
-            0,
-            (connect + 500) // 1000,
-            (info(pycurl.STARTTRANSFER_TIME_T) + 500) // 1000,
-            (total + 500) // 1000,
-        )
-        if not self.stopped and not self.lines and (short := self._shortage(code)):
+            total = int(
+                (loop.time() - self.started) * 1_000_000
+            )  # libcurl does not know yet that it has ended
+        first_byte = info(pycurl.STARTTRANSFER_TIME_T)
+        timing = Timing(0, (connect + 500) // 1000, (first_byte + 500) // 1000, (total + 500) // 1000)
+        head, status = final_head(self.lines)
+        if len(head) > self._header_limit:
+            self.stopped = "head"
+        if not head and not self.stopped and (short := self._shortage(code)):
             self.stopped, self.message = "shortage", f"cannot open a connection: {short}"
         address = info(pycurl.PRIMARY_IP) or ""
-        if self._pin and self.lines and address != self._pin and not same_address(address, self._pin):
+        if address != self._pin and head and self._pin and not same_address(address, self._pin):
             self.stopped = "address"
             self.message = f"{address} answered, not the address that was checked ({self._pin})"
-        return Outcome(
-            code,
-            self.message or message,
-            self.lines,
-            self.whole_head,
-            self.parts,
-            self.size,
-            self.stopped,
-            timing,
-            address,
-            kept=self.proxied or int(info(pycurl.ACTIVESOCKET)) >= 0,
-        )
+        kept = self.proxied or int(info(pycurl.ACTIVESOCKET)) >= 0
+        said = self.message or message
+        return Outcome(code, said, head, status, self.parts, self.size, self.stopped, timing, address, kept)
+
+
+def final_head(lines: list[bytes]) -> tuple[bytes, int]:
+    """The last head among the lines that came, and its status, 0 if it is not whole. Those of status 1xx are none,
+    and what follows is trailers."""
+    head = b"".join(lines)
+    if head.find(b"\n\r\n") == len(head) - 3 and head.startswith(b"HTTP/1.1 ") and b"\n\n" not in head:
+        code = head[9:12]
+        if code.isdigit() and code >= b"200":
+            return head, int(code)  # one head, as nearly always
+    found: list[bytes] = []
+    for line in lines:
+        found.append(line)
+        if line in (b"\r\n", b"\n"):
+            words = found[0].split(None, 2)
+            if len(words) > 1 and words[0].startswith(b"HTTP/") and words[1].isdigit():
+                if len(words[1]) != 3 or not words[1].startswith(b"1"):
+                    return b"".join(found), int(words[1][:3])
+                found = []  # the answer is still to come
+    return b"".join(found), 0
 
 
 def same_address(one: str, other: str) -> bool:
@@ -368,10 +361,12 @@ class Transfers:
         self._new_poller = poller
         self._idle: list[Transfer] = []
         self._active: dict[pycurl.Curl, Transfer] = {}
+        self._begun: list[Transfer] = []
+        """Those that libcurl will not ask about before it sends: it is asked here, before libcurl does anything."""
         self._queue: deque[asyncio.Future[None]] = deque()  # starts that wait for a free slot
-        self._watched: deque[tuple[float, Transfer, int]] = deque()
         self._watch_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._alarm = inf  # when the timer runs
         self._due: float | None = None
         self._kicked = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -387,16 +382,31 @@ class Transfers:
     def in_flight(self) -> int:
         return len(self._active)
 
-    async def run(self, prepare: Callable[[Transfer], None]) -> Outcome:
-        """Run one transfer that `prepare` sets up; waits for a free slot first."""
-        loop = self._open()
+    async def run(
+        self,
+        url: str,
+        path: str,
+        address: str,
+        lines: list[bytes],
+        body_limit: int,
+        reuse: bool,
+        may_send: Callable[[], bool] | None,
+        form: bytes | None,
+        proxy: str,
+    ) -> Outcome:
+        """Run one transfer (`Transfer.prepare`; through `proxy`, unless it is ""); waits for a free slot first."""
+        loop = self._loop
+        if loop is None or self._closed:
+            loop = self._open()
         if self._free > 0:
             self._free -= 1
         else:
             await self._wait_for_slot(loop)
         transfer = self._idle.pop() if self._idle else self._make()
         try:
-            prepare(transfer)
+            if proxy:
+                transfer.curl.setopt(pycurl.PROXY, proxy)
+            transfer.prepare(url, path, address, lines, body_limit, reuse, may_send, form)
             future = transfer.future = loop.create_future()
             try:
                 self._multi.add_handle(transfer.curl)
@@ -408,7 +418,10 @@ class Transfers:
             raise
         transfer.started = loop.time()
         self._active[transfer.curl] = transfer
-        self._watch(loop, transfer)
+        if self._watch_timer is None and self._first_byte_timeout > 0:
+            self._watch_timer = loop.call_at(transfer.started + self._first_byte_timeout, self._on_watch)
+        if not transfer.asks:
+            self._begun.append(transfer)
         try:
             outcome: Outcome = await future
             return outcome
@@ -442,29 +455,29 @@ class Transfers:
         """libcurl wants `socket_action(SOCKET_TIMEOUT)` in `ms`; -1: no longer. Not to be called in here."""
         loop = self._loop
         assert loop is not None
-        if ms < 0:
-            self._due = None
-        elif ms == 0:
-            self._due = None
-            if not self._kicked:
-                self._kicked = True
-                loop.call_soon(self._on_due)
-        else:
-            self._due = loop.time() + ms / 1000
-            self._arm(loop)
+        if ms > 0:
+            self._due = due = loop.time() + ms / 1000
+            if due < self._alarm:
+                self._arm(loop)
+            return
+        self._due = None
+        if ms == 0 and not self._kicked:
+            self._kicked = True
+            loop.call_soon(self._on_due)
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have the timer run at `_due`. One that runs earlier stays: it will look and set itself again."""
         if self._due is None:
             return
+        if self._alarm <= self._due:
+            return
         if self._timer is not None:
-            if self._timer.when() <= self._due:
-                return
             self._timer.cancel()
+        self._alarm = self._due
         self._timer = loop.call_at(self._due, self._on_alarm)
 
     def _on_alarm(self) -> None:
-        self._timer = None
+        self._timer, self._alarm = None, inf
         loop = self._loop
         if loop is None or self._due is None:
             return
@@ -492,6 +505,11 @@ class Transfers:
         self._collect()
 
     def _act(self, fd: int, what: int) -> None:
+        if self._begun:
+            begun, self._begun = self._begun, []
+            for transfer in begun:
+                if transfer.future is not None and transfer.is_late():
+                    self._settle(transfer.curl, _OK, "")
         self._running = self._multi.socket_action(fd, what)[1]
 
     def _collect(self) -> None:
@@ -511,8 +529,8 @@ class Transfers:
         if transfer is None:
             return
         assert self._loop is not None
-        outcome = transfer.outcome(code, message, self._loop.time())
-        if not transfer.proxied:  # what is kept is the proxy's else
+        outcome = transfer.outcome(code, message, self._loop)
+        if outcome.kept and not transfer.reuse and not transfer.proxied:  # what is kept is the proxy's else
             self._note_socket(curl)
         future = transfer.future
         self._retire(transfer)
@@ -521,12 +539,16 @@ class Transfers:
 
     def _retire(self, transfer: Transfer) -> None:
         """Take the transfer out of libcurl and its handle back into the pool."""
-        self.opened += len(transfer.opened)
+        if transfer.opened:
+            self.opened += len(transfer.opened)
         del self._active[transfer.curl]
         self._multi.remove_handle(transfer.curl)
         transfer.release()
         self._idle.append(transfer)
-        self._free_slot()
+        if self._queue:
+            self._free_slot()
+        else:
+            self._free += 1
 
     def _note_socket(self, curl: pycurl.Curl) -> None:
         fd = int(curl.getinfo(pycurl.ACTIVESOCKET))
@@ -574,30 +596,21 @@ class Transfers:
 
     # The limit on the first byte.
 
-    def _watch(self, loop: asyncio.AbstractEventLoop, transfer: Transfer) -> None:
-        if self._first_byte_timeout <= 0:
-            return
-        watched = self._watched
-        while watched and watched[0][1].serial != watched[0][2]:
-            watched.popleft()
-        watched.append((transfer.started + self._first_byte_timeout, transfer, transfer.serial))
-        if self._watch_timer is None:
-            self._watch_timer = loop.call_at(watched[0][0], self._on_watch)
-
     def _on_watch(self) -> None:
+        """End the transfers that have waited too long for a first byte."""
         self._watch_timer = None
         loop = self._loop
-        watched = self._watched
         if loop is None or self._closed:
             return
         now = loop.time()
-        while watched and (watched[0][0] <= now or watched[0][1].serial != watched[0][2]):
-            _, transfer, serial = watched.popleft()
-            if transfer.serial == serial and not transfer.lines and not transfer.whole_head:
+        for transfer in list(self._active.values()):
+            due = transfer.started + self._first_byte_timeout
+            if due > now:
+                self._watch_timer = loop.call_at(due, self._on_watch)
+                return
+            if not transfer.size and not final_head(transfer.lines)[0]:
                 transfer.stopped = "first-byte"
                 self._settle(transfer.curl, _OPERATION_TIMEDOUT, "")
-        if watched:
-            self._watch_timer = loop.call_at(watched[0][0], self._on_watch)
 
     def close(self) -> None:
         """End everything; transfers in flight end with `stopped` = "closed"."""

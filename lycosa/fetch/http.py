@@ -50,6 +50,7 @@ from lycosa.url.canonical import canonicalise
 from lycosa.url.parts import host_of, site_of
 
 _DECODERS = 2  # threads for large bodies
+_SUPPRESS_CONNECT_HEADERS = 265  # libcurl's number, of which pycurl has no name
 _INLINE = 1 << 20  # decoded bytes that the event loop makes itself: some 2 ms
 
 # Where systems keep their certificates, when Python's own ssl does not say.
@@ -185,37 +186,21 @@ class HttpFetcher:
         limit = self._options.max_robots_bytes if robots else self._options.max_body_bytes
         address = request.address if not self._options.proxy else ""
 
-        proxy = self._proxy_of(target.host)
-
-        def prepare(transfer: Transfer) -> None:
-            if proxy:
-                transfer.curl.setopt(pycurl.PROXY, proxy)
-            transfer.prepare(
-                *(
-                    target.url,
-                    target.path,
-                    address,
-                    lines,
-                    limit,
-                    request.reuse,
-                    request.may_send,
-                    request.body,
-                )
-            )
-
+        proxy = self._proxy_of(target.host) if len(self._proxies) > 1 else ""
         if self._throttle is not None:
             await self._throttle.admit()
-        self._requests.add()
+        self._requests.value += 1
+        ask = (target.url, target.path, address, lines, limit)
+        how = (request.reuse, request.may_send, request.body, proxy)
         try:
-            outcome = await self._transfers.run(prepare)
+            outcome = await self._transfers.run(*ask, *how)
             if (
                 outcome.stopped == "stale"
                 and not request.reuse
                 and self._transfers.was_ended(host_of(target.url))
             ):
-                outcome = await self._transfers.run(
-                    prepare
-                )  # nothing was sent, and now libcurl has forgotten it
+                # Nothing was sent, and now libcurl has forgotten it.
+                outcome = await self._transfers.run(*ask, *how)
         except MemoryError as error:
             self._failures.add()
             return Failure(FailureKind.LOCAL, f"out of memory: {error}")
@@ -224,11 +209,12 @@ class HttpFetcher:
             if error.args[0] == pycurl.E_OUT_OF_MEMORY:
                 return Failure(FailureKind.LOCAL, f"out of memory: {error}")
             return Failure(FailureKind.REQUEST, f"libcurl refuses the request: {error}", transient=False)
-        self._bytes.add(outcome.size)
-        failure = self._failure(outcome)
-        if failure is not None:
-            self._failures.add()
-            return failure
+        self._bytes.value += outcome.size
+        if outcome.stopped or not outcome.status:
+            failure = self._failure(outcome)
+            if failure is not None:
+                self._failures.add()
+                return failure
         return await self._response(request, target, text, outcome, limit, robots)
 
     def let_go(self, host: str) -> None:
@@ -242,9 +228,7 @@ class HttpFetcher:
     # The request.
 
     def _proxy_of(self, host: str) -> str:
-        """Of several proxies the one that a host is always asked through; "" if there are not several."""
-        if len(self._proxies) < 2:
-            return ""
+        """Of several proxies the one that a host is always asked through."""
         return self._proxies[crc32(_without_port(host).lower().encode()) % len(self._proxies)]
 
     def _for_curl(self, lines: list[tuple[str, str]]) -> list[bytes]:
@@ -313,7 +297,7 @@ class HttpFetcher:
         if stopped == "first-byte":
             detail = f"no first byte within {self._options.first_byte_timeout:g} s"
             return Failure(FailureKind.TIMEOUT, detail, timing)
-        if outcome.whole_head and not self._tunnel_failed(outcome):
+        if outcome.status:
             return None
         if code == 0:
             return Failure(FailureKind.PROTOCOL, "an answer without a complete head", timing)
@@ -321,10 +305,6 @@ class HttpFetcher:
         if self._options.proxy and kind in (FailureKind.CONNECT, FailureKind.DISCONNECT):
             kind = FailureKind.PROXY
         return Failure(kind, _one_line(outcome.message) or f"libcurl error {code}", timing, transient)
-
-    def _tunnel_failed(self, outcome: Outcome) -> bool:
-        """Whether the head is that of a proxy that would not connect, not the site's."""
-        return bool(self._options.proxy) and outcome.code in (7, 56, 97) and "CONNECT" in outcome.message
 
     async def _response(
         self,
@@ -335,14 +315,14 @@ class HttpFetcher:
         limit: int,
         robots: bool,
     ) -> Response:
-        head = b"".join(outcome.lines)
+        head, status = outcome.head, outcome.status
         if not head.endswith(b"\r\n\r\n"):
-            head = b"".join(line.rstrip(b"\r\n") + b"\r\n" for line in outcome.lines)
-        words = outcome.lines[0].split(None, 2)
-        version = words[0].decode("latin-1")
-        status = int(words[1][:3])
-        parts = outcome.parts
-        body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+            head = b"".join(line.rstrip(b"\r") + b"\r\n" for line in head.removesuffix(b"\n").split(b"\n"))
+        version = sent = "HTTP/1.1"
+        if not head.startswith(b"HTTP/1.1 "):
+            version = head.split(None, 1)[0].decode("latin-1")
+            sent = "HTTP/1.1" if version.startswith("HTTP/1") else version
+        body = b"".join(outcome.parts)
         truncated = ""
         if outcome.stopped == "body":
             body, truncated = body[:limit], "length"
@@ -352,21 +332,23 @@ class HttpFetcher:
             truncated = "disconnect"
         encoding = find_header(head, "content-encoding") if body else None
         most = limit if robots else self._options.max_decoded_bytes
+        decoded, problem = body, ""
         if encoding or len(body) > most:
             decoding = Decoding(body, encoding or "", most)
             if not decoding.advance(_INLINE):
                 await asyncio.get_running_loop().run_in_executor(self._decoders, decoding.advance, 1 << 62)
             decoded, problem = decoding.data, decoding.problem
-        else:
-            decoded, problem = body, ""
-        sent = "HTTP/1.1" if version.startswith("HTTP/1") else version
+        location = retry_after = None
+        if status >= 300:
+            location = find_header(head, "location") if status < 400 else None
+            retry_after = heads.retry_after(find_header(head, "retry-after"), self._clock.wall())
+        method = "GET" if request.body is None else "POST"
         return Response(
             url=request.url,
             status=status,
             version=version,
-            request_head=(
-                f"{'GET' if request.body is None else 'POST'} {target.path} {sent}\r\n"
-                f"Host: {target.host}\r\n{text}\r\n".encode("latin-1")
+            request_head=f"{method} {target.path} {sent}\r\nHost: {target.host}\r\n{text}\r\n".encode(
+                "latin-1"
             ),
             head=head,
             body=body,
@@ -375,12 +357,8 @@ class HttpFetcher:
             address=outcome.address,
             truncated=truncated,
             problem=problem,
-            location=find_header(head, "location") if 300 <= status < 400 else None,
-            retry_after=(
-                heads.retry_after(find_header(head, "retry-after"), self._clock.wall())
-                if status >= 300
-                else None
-            ),
+            location=location,
+            retry_after=retry_after,
             closed=not outcome.kept,
         )
 
@@ -459,6 +437,7 @@ def _curl_options(options: FetchOptions) -> list[tuple[int, Any]]:
         (pycurl.HTTP09_ALLOWED, 0),
         (pycurl.HTTP_CONTENT_DECODING, 0),
         (pycurl.PATH_AS_IS, 1),
+        (_SUPPRESS_CONNECT_HEADERS, 1),  # a proxy's own answer is none
         (pycurl.BUFFERSIZE, 64 * 1024),
         (pycurl.CONNECTTIMEOUT_MS, max(1, int(options.connect_timeout * 1000))),
         (pycurl.TIMEOUT_MS, max(1, int(options.total_timeout * 1000))),

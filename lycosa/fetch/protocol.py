@@ -208,7 +208,7 @@ def find_header(head: bytes, name: str) -> str | None:
         return None
     start = at + len(sought)
     end = head.find(b"\n", start)
-    return head[start : end if end >= 0 else len(head)].decode("latin-1").strip(" \t\r\n")
+    return head[start : end if end >= 0 else None].decode("latin-1").strip(" \t\r\n")
 
 
 @lru_cache(4)

@@ -20,7 +20,7 @@ from lycosa.errors import StorageError
 from lycosa.files import DiskFiles
 from lycosa.records import Stored
 
-ID = warc.record_id(bytes(16))
+ID = warc.Series(bytes(10)).take()
 AT = 1_700_000_000_123
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 

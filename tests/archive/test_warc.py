@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import io
 import re
 import uuid
@@ -20,7 +22,7 @@ from lycosa.archive.reader import parse, scan
 from lycosa.files import DiskFiles
 from lycosa.url.parts import surt
 
-ID = warc.record_id(bytes(range(16)))
+ID = "<urn:uuid:00010203-0405-8607-8809-0a0b0c0d0e0f>"
 AT = 1_700_000_000_123
 URL = "http://example.org/a?b=c"
 
@@ -51,7 +53,7 @@ def test_bytes_of_a_response() -> None:
     text = (
         b"WARC/1.1\r\n"
         b"WARC-Type: response\r\n"
-        b"WARC-Record-ID: <urn:uuid:00010203-0405-4607-8809-0a0b0c0d0e0f>\r\n"
+        b"WARC-Record-ID: <urn:uuid:00010203-0405-8607-8809-0a0b0c0d0e0f>\r\n"
         b"WARC-Date: 2023-11-14T22:13:20.123Z\r\n"
         b"WARC-Target-URI: http://example.org/a?b=c\r\n"
         b"WARC-IP-Address: 192.0.2.1\r\n"
@@ -68,10 +70,19 @@ def test_bytes_of_a_response() -> None:
     assert gzip.decompress(made(warc.Form(block_digests=True))) == text.replace(b"Content-Length: ", block, 1)
 
 
-def test_ids_are_uuids_of_version_4() -> None:
-    for random in (bytes(16), b"\xff" * 16, bytes(range(16))):
-        found = uuid.UUID(warc.record_id(random).strip("<>"))
-        assert (found.version, found.variant) == (4, uuid.RFC_4122)
+def test_ids_are_uuids_of_version_8_and_none_comes_twice() -> None:
+    taken: list[str] = []
+    for random in (bytes(10), b"\xff" * 10, bytes(range(10))):
+        series = warc.Series(random)
+        taken += [series.take() for _ in range(300)]
+    found = [uuid.UUID(text.removeprefix("<urn:uuid:").removesuffix(">")) for text in taken]
+    assert {(each.version, each.variant) for each in found} == {(8, uuid.RFC_4122)}
+    assert len(set(found)) == len(taken) == 900
+
+
+def test_digest_is_sha1_in_base_32() -> None:
+    for data in (b"", b"x", *(bytes([n]) * 999 for n in range(256))):
+        assert warc.digest(data) == "sha1:" + base64.b32encode(hashlib.sha1(data).digest()).decode()
 
 
 def test_request() -> None:

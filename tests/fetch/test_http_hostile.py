@@ -58,9 +58,10 @@ async def test_a_slow_transfer_outlives_the_first_byte_limit() -> None:
         asking = asyncio.ensure_future(get(fetcher, site.url()))
         transfers = fetcher._transfers
         await until(lambda: any(transfer.lines for transfer in transfers._active.values()))
-        transfers._watched[0] = (0.0, *transfers._watched[0][1:])  # the limit has passed
+        for transfer in transfers._active.values():
+            transfer.started -= 601  # the limit has passed
         transfers._on_watch()
-        assert not transfers._watched and transfers.in_flight == 1
+        assert transfers._watch_timer is None and transfers.in_flight == 1
         go_on.set()
         assert (await asking).body == b"0123456789"
 
@@ -89,6 +90,13 @@ async def test_endless_informational_answers() -> None:
     handler = endless(b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
     async with serving(handler) as site, fetching(max_header_bytes=8192) as fetcher:
         assert (await fail(fetcher, site.url())).kind is FailureKind.HEADER_TOO_LARGE
+
+
+async def test_endless_trailers_end_with_the_lines_that_libcurl_takes() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
+    async with serving(endless(head, b"X-Trailer: y\r\n" * 100)) as site, fetching() as fetcher:
+        answer = await get(fetcher, site.url())
+    assert (answer.body, answer.truncated) == (b"ok", "disconnect")
 
 
 async def test_the_header_limit_is_exact() -> None:
