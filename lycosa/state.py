@@ -38,3 +38,12 @@ class Filed(Durable, Protocol):
     def keep(self, named: Collection[str]) -> list[str]:
         """The kept snapshots name these files: what neither they nor the fold need is removed; its names."""
         ...
+
+
+@runtime_checkable
+class Versioned(Durable, Protocol):
+    """A fold whose pieces were others in an earlier version."""
+
+    def reads(self, first: bytes) -> bool:
+        """Whether a snapshot that begins with this piece can be thawed; if not, the log is read anew."""
+        ...
