@@ -41,6 +41,15 @@ class Filed(Durable, Protocol):
         ...
 
 
+@runtime_checkable
+class Versioned(Durable, Protocol):
+    """A fold whose pieces were others in an earlier version."""
+
+    def reads(self, first: bytes) -> bool:
+        """Whether a snapshot that begins with this piece can be thawed; if not, the log is read anew."""
+        ...
+
+
 def keeps_files(part: Durable) -> TypeGuard[Filed]:
     """Whether a fold keeps files."""
     return _kind_keeps_files(type(part))
