@@ -62,7 +62,7 @@ def run(web: Web, told: Told) -> Result:
     for visits in reversed(VISITS):
         told(f"crawling with {visits} visits")
         made, whole = trace(web, visits, machines=PROCESSES), visits == VISITS[-1]
-        flags, in_use[visits] = cross(web, made), made.in_use
+        flags, in_use[visits] = cross(web, made), made.in_use or 1.0
         curves = Curves(web, made.links)
         found = curves.rates(POLICIES if whole else ("CLOCK",), told, f"full trace, {visits} visits")
         by_visits["full"][visits] = found["CLOCK"]
@@ -86,11 +86,7 @@ def run(web: Web, told: Told) -> Result:
     told("another order")
     size = spots[100].end
     other = Curves(web, trace(web, 100, machines=PROCESSES, lifo=True).links).rate("CLOCK", size)
-    lines = _lines(by_visits, spots, kept, crossing)
-    lines += [
-        Line("Fig. 6", f"of {visits} visits are in use, on average", in_use[visits] / visits, None, "share")
-        for visits in VISITS
-    ]
+    lines = _lines(by_visits, spots, kept, crossing, in_use)
     lines += [
         Line(
             "§7",
@@ -110,7 +106,7 @@ def run(web: Web, told: Told) -> Result:
         web.head(),
         _definitions(web, fetched),
         lines,
-        _figures(by_visits, kept),
+        _figures(by_visits, kept, in_use),
     )
 
 
@@ -125,6 +121,7 @@ def _lines(
     spots: dict[int, Region],
     kept: dict[str, Measured],
     crossing: float,
+    in_use: dict[int, float],
 ) -> list[Line]:
     full, across = kept["full"].rates, kept["cross"].rates
     most = VISITS[-1]
@@ -177,7 +174,10 @@ def _lines(
             "share",
         ),
         Line(
-            "Fig. 3", "LRU is within 1.05 of MIN at most sizes", sum(v < 1.05 for v in versus) * 2 > len(versus), True
+            "Fig. 3",
+            "LRU is within 1.05 of MIN at most sizes",
+            sum(v < 1.05 for v in versus) * 2 > len(versus),
+            True,
         ),
         Line("Fig. 3", "LRU is below twice MIN at every size", bool(max(versus, default=1.0) < 2), True),
         Line(
@@ -221,21 +221,24 @@ def _lines(
         )
     )
     lines += [
+        Line("Fig. 8", f"visits in use, on average, of {visits}", in_use[visits], None) for visits in VISITS
+    ]
+    lines += [
         Line(
             "Fig. 8",
-            f"entries a visit at the end of the region, {visits} visits",
-            2.0 ** spots[visits].end / visits,
+            f"entries a visit in use at the end of the region, {visits} visits",
+            2.0 ** spots[visits].end / in_use[visits],
             2.0**18 / 500,
             "number",
             scale,
         )
         for visits in VISITS
     ]
-    spread = _per_visit_spread(by_visits["full"])
+    spread = _per_visit_spread(by_visits["full"], in_use)
     lines.append(
         Line(
             "Fig. 8",
-            "by entries a visit, miss rates of 20, 100, 500 visits differ at most by",
+            "by entries a visit in use, miss rates of 20, 100, 500 visits differ at most by",
             spread,
             None,
             "share",
@@ -250,18 +253,21 @@ def _static_gap(rates: Rates, at: Region) -> float:
     return float(np.mean([rates["STATIC"][i] / max(rates["CLOCK"][i], 1e-9) for i in inside]))
 
 
-def _per_visit_spread(rates: dict[int, list[float]]) -> float:
-    """The largest distance of the curves, each over its entries a visit, where all are defined."""
-    at = np.linspace(0, LARGEST - math.log2(VISITS[-1]), 60)
-    drawn = [np.interp(at, np.arange(LARGEST + 1) - math.log2(v), values) for v, values in rates.items()]
+def _per_visit_spread(rates: dict[int, list[float]], in_use: dict[int, float]) -> float:
+    """The largest distance of the curves, each over its entries a visit in use, where all are defined."""
+    at = np.linspace(0, LARGEST - math.log2(max(in_use.values())), 60)
+    sizes = np.arange(LARGEST + 1)
+    drawn = [np.interp(at, sizes - math.log2(in_use[v]), values) for v, values in rates.items()]
     return float(np.max(np.ptp(np.array(drawn), axis=0)))
 
 
 def _definitions(web: Web, fetched: int) -> dict[str, str]:
     return {
         "start set": f"{len(web.start):,} start pages, in the order of their numbers",
-        "crawl": f"{PROCESSES} machines, sites by hash, so many visits each at a time, a page each in turn; a visit "
-        "keeps its site until nothing of it waits",
+        "crawl": f"{PROCESSES} machines, sites by hash, so many visits each at a time, a page each in turn; a "
+        "visit keeps its site until nothing of it waits",
+        "visits in use": "visits that have a site when a page is fetched, on average over the pages: where few "
+        "sites have pages waiting, most visits have none; the paper's threads were all busy",
         "request": f"every link of every page that the first machine fetches ({fetched:,} pages), in its order; "
         f"at most {MOST:,}",
         "repeats": f"{REPEATS:.0%} of the links repeat one of the same page, drawn: a graph has each link once",
@@ -273,7 +279,9 @@ def _definitions(web: Web, fetched: int) -> dict[str, str]:
     }
 
 
-def _figures(by_visits: dict[str, dict[int, list[float]]], kept: dict[str, Measured]) -> list[Figure]:
+def _figures(
+    by_visits: dict[str, dict[int, list[float]]], kept: dict[str, Measured], in_use: dict[int, float]
+) -> list[Figure]:
     sizes = [2.0**order for order in range(LARGEST + 1)]
     entries, misses = "entries of the cache", "miss rate"
     made = []
@@ -310,14 +318,18 @@ def _figures(by_visits: dict[str, dict[int, list[float]]], kept: dict[str, Measu
             )
         )
         each = [
-            Curve(f"{visits} visits", [s / visits for s in sizes], by_visits[name][visits])
+            Curve(
+                f"{visits} visits ({in_use[visits]:.3g} in use)",
+                [s / in_use[visits] for s in sizes],
+                by_visits[name][visits],
+            )
             for visits in VISITS
         ]
         made.append(
             Figure(
                 f"Figure {number + 2}",
-                f"the same by entries a visit, {title}",
-                "entries a visit",
+                f"the same by entries a visit in use, {title}",
+                "entries a visit in use",
                 misses,
                 each,
                 log_x=True,

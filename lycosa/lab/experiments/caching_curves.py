@@ -54,7 +54,7 @@ class Trace(NamedTuple):
     origins: npt.NDArray[np.int32]  # the site of the page that each was met on
     fetched: int
     remote: int  # links to another site
-    in_use: float  # visits at a time, on average over the rounds
+    in_use: float  # visits that had a site when a page was fetched, on average over the pages
 
 
 def machine_of(web: Web, machines: int) -> npt.NDArray[np.int8]:
@@ -82,7 +82,7 @@ def trace(
     count = np.zeros(3, np.int64)
     graph = (web.lists.starts, web.lists.nodes, web.sites, machine, machines, web.start)
     end = kernels.trace(*graph, visits, lifo, repeats, web.seed, links, of, origins, count)
-    in_use = int(count[0]) / max(int(count[2]), 1)
+    in_use = int(count[2]) / max(int(count[0]), 1)
     return Trace(links[:end], of[:end], origins[:end], int(count[0]), int(count[1]), in_use)
 
 

@@ -13,14 +13,27 @@ from lycosa.lab.experiments.synthetic_kernels import begin, roll
 
 @njit(cache=True, nogil=True)
 def trace(  # type: ignore[no-untyped-def]
-    starts, nodes, sites, machine, machines, sources, visits, lifo, repeats, seed, links, visit_of, origin, count
+    starts,
+    nodes,
+    sites,
+    machine,
+    machines,
+    sources,
+    visits,
+    lifo,
+    repeats,
+    seed,
+    links,
+    visit_of,
+    origin,
+    count,
 ):
     """Crawl by so many machines; write every link that machine 0 meets to `links`, beside it the visit that met it
     and its page's site. Returns how many.
 
     Each visit in turn fetches a page of its site, or takes on the site of its machine that waits longest. Ends when
-    nothing is left or `links` is full. `count[0]` is the pages that machine 0 fetched, `count[1]` the links of these
-    that lead to another site, `count[2]` the rounds in which it fetched any.
+    nothing is left or `links` is full. `count[0]` is the pages that machine 0 fetched, `count[1]` the links of
+    these that lead to another site, `count[2]` the sum, over these pages, of the pages of their rounds.
     """
     pages, most = len(starts) - 1, len(links)
     number = 0
@@ -118,7 +131,7 @@ def trace(  # type: ignore[no-untyped-def]
             if head[site] < 0:
                 at[v] = -1
                 busy[site] = False
-        count[2] += count[0] > before
+        count[2] += (count[0] - before) ** 2
     return end
 
 

@@ -34,7 +34,10 @@ class _Axis:
             self._low, self._high = math.floor(math.log10(low)), math.ceil(math.log10(high))
         else:
             step = _step(high - min(low, 0.0) or 1.0)
-            self._low, self._high = min(0.0, math.floor(low / step) * step), math.ceil(high / step - 1e-6) * step
+            self._low, self._high = (
+                min(0.0, math.floor(low / step) * step),
+                math.ceil(high / step - 1e-6) * step,
+            )
         if self._high <= self._low:
             self._high = self._low + 1
         self._at, self._span = low_at, high_at - low_at

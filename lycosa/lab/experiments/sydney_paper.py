@@ -205,7 +205,9 @@ def _table_2(made: Made) -> list[Line]:
             Line("Table 2", f"with the same budget t=8 covers no less than t=16{said}", better, True),
             Line("§4", f"largest loss of coverage by a budget{said}", pages, 0.11, "share"),
             Line("§4", f"largest loss of PageRank by a budget{said}", rank, 0.05, "share"),
-            Line("§4", f"every budget finds PageRank no later than breadth-first{said}", ahead > -LATER, True),
+            Line(
+                "§4", f"every budget finds PageRank no later than breadth-first{said}", ahead > -LATER, True
+            ),
         ]
     return lines
 
@@ -304,7 +306,11 @@ def _figures(
             "both queues, t=8",
             done,
             waits,
-            [*queues(["breadth-first"]), *(together._replace(name="P and S") for together in queues(["t=8"])), *apart],
+            [
+                *queues(["breadth-first"]),
+                *(together._replace(name="P and S") for together in queues(["t=8"])),
+                *apart,
+            ],
         ),
         *(
             Figure(
