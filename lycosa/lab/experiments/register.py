@@ -43,7 +43,7 @@ EXPERIMENTS = (
         "scheduling",
         "scheduling",
         "Castillo: Effective Web Crawling (2004), chapter 6",
-        "which order finds important pages early? What do connections buy? Figures 6.3-6.12, Tables 6.1-6.2",
+        "which order finds important pages early? What do connections buy? Figures 6.3-6.13, Tables 6.1-6.2",
         "scheduling_frontier",
     ),
     Entry(
