@@ -65,7 +65,7 @@ def test_it_runs_on_a_graph_on_a_web_like_it_and_on_a_crawls_own(
     web = json.loads(capsys.readouterr().out)["web"]
     assert web["name"] == "small" and web["pages"] == 500 and "numbers" in web["sites from"]
     monkeypatch.setattr(synthetic_fit, "SAMPLE", 200)
-    monkeypatch.setattr(synthetic_fit, "STEPS", (1.5,))
+    monkeypatch.setattr(synthetic_fit, "STEPS", ())
     like = ["--like", str(tmp_path / "small")]
     assert main(["lab", "run", "distribution", "--synthetic", "1k", *like, "--json"]) == 0
     web = json.loads(capsys.readouterr().out)["web"]

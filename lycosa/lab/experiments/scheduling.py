@@ -103,6 +103,8 @@ def run(web: Web, told: Told) -> Result:
         "parameters": "w = 15 s, c = 1 unless said otherwise; a link without limit unless said otherwise",
         "ranks": "PageRank, damping 0.85, of the whole web as the oracle; of what is known for Batch and Partial",
         "speed-up": "time for the first half of the pages with r = 1 and 20 MB/s, over the time in question",
+        "batch": f"Figures 6.7 to 6.9: the next N/{PARTS[-1]} pages that Length fetches behind the middle, r = 64; "
+        "2 and 20 kB/s are the bandwidth of the median site",
         "day": f"an eighth of the simulated crawl: the thesis's took {DAYS} days",
         "times": web.come_by["times"],
         "seed": str(web.seed),
