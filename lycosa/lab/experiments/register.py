@@ -63,7 +63,7 @@ EXPERIMENTS = (
         "distribution",
         "distribution",
         "Manning, Raghavan, Schütze: Introduction to Information Retrieval (2009), chapter 20",
-        "which links cross if a crawl is split by URL, host, domain or names? How even are the parts?",
+        "which links cross if a crawl is split by URL, host, domain, names or place? How even are the parts?",
     ),
 )
 """In the order in which they are listed."""
