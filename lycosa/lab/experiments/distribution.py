@@ -11,9 +11,8 @@ A *splitter* gives every page to a node:
               for European domains
 
 Geography is simulated: four regions have `REGIONS` of the sites, by ranges of names; of a share `STRAY` of the
-sites the server stands in a region drawn at random, whatever the name says ("the domain of a host does not always
-reflect its physical location"); nodes stand in the regions in turn. A request takes `NEAR` seconds on the way within
-a region, `FAR` to another, beside the site's own latency.
+sites the server stands in a region drawn at random, whatever the name says; nodes stand in the regions in turn. A
+request takes `NEAR` seconds on the way within a region, `FAR` to another, beside the site's own latency.
 
 Counted over the whole graph: links that lead to another node; of these the ones that a CLOCK cache before the
 exchange does not catch (one of 2^16 entries on each node, pages fetched in the order of their numbers); the
@@ -71,8 +70,8 @@ def split(web: Web, splitter: str, nodes: int) -> Numbers:
     if splitter == "place":
         told, _ = regions(web)
         among = np.maximum((nodes - told + len(REGIONS) - 1) // len(REGIONS), 1)  # nodes in the site's region
-        of = np.arange(len(web.homes)).astype(np.uint64) + np.uint64(web.seed << 32)
-        turn = (mix_array(of) % among.astype(np.uint64)).astype(np.int64)
+        salted = mix_array(np.arange(len(web.homes), dtype=np.uint64) + np.uint64(web.seed << 32))
+        turn = (salted % among.astype(np.uint64)).astype(np.int64)
         return np.asarray(((told + turn * len(REGIONS)) % nodes).astype(np.int32)[web.sites])
     of = np.arange(len(web.homes)) if splitter == "host" else web.domains
     salted = mix_array(of.astype(np.uint64) + np.uint64(web.seed << 32))
