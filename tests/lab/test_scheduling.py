@@ -18,7 +18,8 @@ from lycosa.frontier.protocol import Frontier
 from lycosa.graph.pagerank import pagerank
 from lycosa.lab.experiments import scheduling_kernels as kernels
 from lycosa.lab.experiments import scheduling_plain as plain
-from lycosa.lab.experiments.scheduling import predicted_bandwidths, run
+from lycosa.lab.experiments.scheduling import run
+from lycosa.lab.experiments.scheduling_bandwidths import predicted_bandwidths
 from lycosa.lab.experiments.scheduling_frontier import FrontierScheduler
 from lycosa.lab.experiments.scheduling_sim import KINDS, Setting, simulate
 from lycosa.lab.experiments.web import Web, from_synthetic

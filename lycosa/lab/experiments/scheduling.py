@@ -11,8 +11,6 @@ the middle.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +18,7 @@ import numpy.typing as npt
 
 from lycosa.graph.pagerank import pagerank
 from lycosa.lab.experiments.result import Curve, Figure, Line, Result, Told, sizes_curve, thinned
+from lycosa.lab.experiments.scheduling_bandwidths import bandwidths
 from lycosa.lab.experiments.scheduling_sim import Run, Setting, simulate
 from lycosa.lab.experiments.sydney import reach
 from lycosa.lab.experiments.web import Web
@@ -452,42 +451,6 @@ def _days(bench: Bench, lines: list[Line], figures: list[Figure]) -> None:
     )
 
 
-def predicted_bandwidths(sites: Sequence[int], speeds: Sequence[float]) -> dict[str, float]:
-    """How far off a site's bandwidth is predicted from what came before: the median factor, 1 if always right.
-
-    Pages in the order in which they came, each with its site and its bytes a second. Only pages count whose site
-    has had one before.
-    """
-    by_site: dict[int, list[float]] = {}
-    every: list[float] = []
-    off: dict[str, list[float]] = {}
-    for site, speed in zip(sites, speeds, strict=True):
-        if speed <= 0:
-            continue
-        before = by_site.setdefault(site, [])
-        if before:
-            guesses = {
-                "the site's last page": before[-1],
-                "the median of the site's last five": float(np.median(before[-5:])),
-                "the mean of all the site's": sum(before) / len(before),
-                "the median of all sites' last hundred": float(np.median(every[-100:])),
-            }
-            for name, guess in guesses.items():
-                off.setdefault(name, []).append(abs(math.log(guess / speed)))
-        before.append(speed)
-        every.append(speed)
-    return {name: math.exp(float(np.median(values))) for name, values in off.items()}
-
-
-def _bandwidths(web: Web) -> list[Line]:
-    """§6.4, after Diligenti and others: the speed of a site's connections, predicted from observed values."""
-    found = predicted_bandwidths(web.sites[web.recorded].tolist(), web.speeds.tolist())
-    return [
-        Line("§6.4", f"bandwidth predicted by {name}: off by a factor of", factor)
-        for name, factor in found.items()
-    ]
-
-
 def _recorded(bench: Bench, lines: list[Line], figures: list[Figure]) -> None:
     """Figure 6.13: a recorded crawl beside its own simulation; nothing if there is no record.
 
@@ -497,7 +460,7 @@ def _recorded(bench: Bench, lines: list[Line], figures: list[Figure]) -> None:
     recorded = bench.web.recorded
     if not len(recorded):
         return
-    lines += _bandwidths(bench.web)
+    lines += bandwidths(bench.web)
     settings = {"Length": Setting("length", r=64)}
     if bench.web.own:
         settings["as it was crawled"] = Setting(**bench.web.own)
