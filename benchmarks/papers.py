@@ -23,14 +23,15 @@ from pathlib import Path
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "reproduction.md"
 SIZES = {
-    "sydney": ("graph", "10M"),
+    "sydney": ("graph", "10M", "10M like"),
     "scheduling": ("graph", "1M"),
     "uniqueness": ("35M",),
-    "caching": ("graph", "10M"),
+    "caching": ("graph", "10M", "10M like"),
     "distribution": ("graph", "10M"),
 }
+"""Pages of synthetic webs, *like*: fitted to the graph."""
 SMALL = {
-    "sydney": ("graph", "20k"),
+    "sydney": ("graph", "20k", "20k like"),
     "scheduling": ("5k",),
     "uniqueness": ("350k",),
     "caching": ("graph", "5k"),
@@ -55,9 +56,9 @@ def main() -> None:
     args.results.mkdir(parents=True, exist_ok=True)
     for name in args.only or sizes:
         for size in sizes[name]:
-            if size == "graph" and args.graph is None:
+            if ("graph" in size or "like" in size) and args.graph is None:
                 continue
-            mark = args.results / f".{name}.{size}"
+            mark = args.results / f".{name}.{size.replace(' ', '-')}"
             if not mark.exists():
                 run(name, size, args.graph, args.results)
                 mark.touch()
@@ -84,7 +85,9 @@ def with_tables(text: str, results: Path) -> str:
 
 def run(name: str, size: str, graph: Path | None, results: Path) -> None:
     """One experiment in a process of its own."""
-    on = ["--graph", str(graph)] if size == "graph" else ["--synthetic", size]
+    pages, _, like = size.partition(" ")
+    on = ["--graph", str(graph)] if size == "graph" else ["--synthetic", pages]
+    on += ["--like", str(graph)] if like else []
     command = [
         sys.executable,
         "-m",
@@ -103,7 +106,7 @@ def run(name: str, size: str, graph: Path | None, results: Path) -> None:
     code = process.returncode = os.waitstatus_to_exitcode(status)
     row = {
         "experiment": name,
-        "on": on[1],
+        "on": size,
         "cpu": round(used.ru_utime + used.ru_stime, 1),
         "wall": round(time.monotonic() - began, 1),
         "peak_gb": round(used.ru_maxrss / 1e6, 2),

@@ -41,6 +41,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--synthetic", type=_count, metavar="N", help="a random web of N pages (1M)")
     group.add_argument(
+        "--like",
+        type=Path,
+        metavar="G",
+        help="--synthetic: draw a web like this one, a BV graph or a crawl with a link graph",
+    )
+    group.add_argument(
         "--policy",
         metavar="FILE.py:NAME",
         help="run scheduling, caching: an order, a scorer or a cache of your own, beside the paper's",
@@ -76,6 +82,8 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
     given = [name for name in ("on_graph", "crawl", "synthetic") if getattr(args, name) is not None]
     if len(given) != 1:
         raise ConfigError("give what to run on: one of --graph G, --crawl DIR, --synthetic N")
+    if args.like is not None and args.synthetic is None:
+        raise ConfigError("--like is what a --synthetic web is to be like")
     for name in ("plot", "keep"):
         place: Path | None = getattr(args, name)
         if place is not None and place.exists() and not place.is_dir():
@@ -87,8 +95,8 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
     if args.policy:
         result = _with_policy(module, args, tell)
     elif hasattr(module, "run_alone"):
-        if args.synthetic is None:
-            raise ConfigError(f"{entry.name} draws its own URLs: say how many with --synthetic N")
+        if args.synthetic is None or args.like is not None:
+            raise ConfigError(f"{entry.name} draws its own URLs: say how many with --synthetic N alone")
         result = module.run_alone(args.synthetic, args.seed, tell)
     else:
         result = module.run(_web(args, tell), tell)
@@ -128,24 +136,38 @@ def _with_policy(module: Any, args: argparse.Namespace, tell: Told) -> Result:
 
 
 def _web(args: argparse.Namespace, tell: Told) -> Web:
-    from lycosa.graph.bv import BVGraph
-    from lycosa.graph.store import GraphStore
-    from lycosa.lab.experiments.web import from_graph, from_store, from_synthetic
+    from lycosa.lab.experiments.web import from_synthetic
 
     if args.synthetic is not None:
-        return from_synthetic(args.synthetic, args.seed, tell)
+        like: Path | None = args.like
+        if like is None:
+            return from_synthetic(args.synthetic, args.seed, tell)
+        model = (_of_crawl if like.is_dir() else _of_graph)(like, args.seed, tell)
+        return from_synthetic(args.synthetic, args.seed, tell, model)
     if args.on_graph is not None:
-        path: Path = args.on_graph
-        name = re.sub(r"\.(graph|properties|offsets)$", "", path.name)
-        if not (path.parent / f"{name}.properties").exists():
-            raise ConfigError(f"{path} is not a BV graph: there is no {name}.properties")
-        return from_graph(BVGraph.open(DiskFiles(path.parent), name), name, args.seed, tell)
-    directory: Path = args.crawl
+        return _of_graph(args.on_graph, args.seed, tell)
+    return _of_crawl(args.crawl, args.seed, tell)
+
+
+def _of_graph(path: Path, seed: int, tell: Told) -> Web:
+    from lycosa.graph.bv import BVGraph
+    from lycosa.lab.experiments.web import from_graph
+
+    name = re.sub(r"\.(graph|properties|offsets)$", "", path.name)
+    if not (path.parent / f"{name}.properties").exists():
+        raise ConfigError(f"{path} is not a BV graph: there is no {name}.properties")
+    return from_graph(BVGraph.open(DiskFiles(path.parent), name), name, seed, tell)
+
+
+def _of_crawl(directory: Path, seed: int, tell: Told) -> Web:
+    from lycosa.graph.store import GraphStore
+    from lycosa.lab.experiments.web import from_store
+
     for place in (directory / "graph", directory):
         if (place / "graph.json").exists():
             store = GraphStore.open(DiskFiles(place))
             name = directory.resolve().name
-            return from_store(store, name, args.seed, tell, _measured(directory, tell), _own(directory))
+            return from_store(store, name, seed, tell, _measured(directory, tell), _own(directory))
     raise ConfigError(f"{directory} has no link graph: `lycosa graph build` makes that of a crawl")
 
 

@@ -12,7 +12,7 @@ from lycosa.files import DiskFiles
 from lycosa.graph.build import build_from_edges
 from lycosa.graph.bv_writer import BVWriter
 from lycosa.graph.gather import Options
-from lycosa.lab.experiments import synthetic
+from lycosa.lab.experiments import synthetic, synthetic_fit
 from lycosa.lab.experiments.register import EXPERIMENTS
 from lycosa.url.domains import Domains
 
@@ -54,7 +54,9 @@ def test_a_table_json_figures_and_a_page(tmp_path: Path, capsys: Capture) -> Non
     assert (tmp_path / "page.md").read_text().startswith("## distribution, on synthetic-2000")
 
 
-def test_it_runs_on_a_graph_and_on_a_crawls_own(tmp_path: Path, capsys: Capture) -> None:
+def test_it_runs_on_a_graph_on_a_web_like_it_and_on_a_crawls_own(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn = synthetic.draw(500, 2)
     writer = BVWriter(DiskFiles(tmp_path), "small")
     writer.append(drawn.lists.starts, drawn.lists.nodes)
@@ -62,6 +64,15 @@ def test_it_runs_on_a_graph_and_on_a_crawls_own(tmp_path: Path, capsys: Capture)
     assert main(["lab", "run", "distribution", "--graph", str(tmp_path / "small.graph"), "--json"]) == 0
     web = json.loads(capsys.readouterr().out)["web"]
     assert web["name"] == "small" and web["pages"] == 500 and "numbers" in web["sites from"]
+    monkeypatch.setattr(synthetic_fit, "SAMPLE", 200)
+    monkeypatch.setattr(synthetic_fit, "STEPS", ())
+    like = ["--like", str(tmp_path / "small")]
+    assert main(["lab", "run", "distribution", "--synthetic", "1k", *like, "--json"]) == 0
+    web = json.loads(capsys.readouterr().out)["web"]
+    assert web["name"] == "synthetic-1000-like-small" and web["fitted to"].startswith(
+        "small (500 pages: links"
+    )
+    assert "bits a link" in web["fitted to"] and web["bits a link"] > 0
     links = [(b"http://a.test/", b"http://a.test/x/%d" % i) for i in range(20)]
     links += [(b"http://a.test/x/%d" % i, b"http://b.test/") for i in range(20)]
     build_from_edges(DiskFiles(tmp_path / "made"), links, Options(), Domains(Domains.bundled_list()).domain)
@@ -69,6 +80,9 @@ def test_it_runs_on_a_graph_and_on_a_crawls_own(tmp_path: Path, capsys: Capture)
     web = json.loads(capsys.readouterr().out)["web"]
     assert (web["pages"], web["sites"], web["sites from"]) == (22, 2, "hosts of URLs")
     assert web["links that stay on their site"] == 0.5
+    crawl = ["--like", str(tmp_path / "made")]
+    assert main(["lab", "run", "distribution", "--synthetic", "1k", *crawl, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["web"]["name"] == "synthetic-1000-like-made"
 
 
 @pytest.mark.parametrize(
@@ -81,6 +95,10 @@ def test_it_runs_on_a_graph_and_on_a_crawls_own(tmp_path: Path, capsys: Capture)
         (["run", "caching", "--synthetic", "10"], "at least 100"),
         (["run", "caching", "--graph", "nowhere"], "not a BV graph"),
         (["run", "caching", "--crawl", "."], "no link graph"),
+        (["run", "caching", "--graph", "g", "--like", "g"], "--synthetic web"),
+        (["run", "caching", "--synthetic", "1k", "--like", "nowhere"], "not a BV graph"),
+        (["run", "caching", "--synthetic", "1k", "--like", "."], "no link graph"),
+        (["run", "uniqueness", "--synthetic", "1M", "--like", "g"], "draws its own URLs"),
         (["run", "caching", "--synthetic", "1k", "--keep", "FILE"], "is a file"),
         (["run", "uniqueness", "--graph", "g"], "draws its own URLs"),
         (["report"], "give the directory of the results"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lycosa.lab.experiments import caching_curves, caching_plain
 from lycosa.lab.experiments.caching import run
-from lycosa.lab.experiments.caching_curves import Curves, cross, per_visit, region, trace
+from lycosa.lab.experiments.caching_curves import Curves, cross, machine_of, per_visit, region, trace
 from lycosa.lab.experiments.web import Web, from_synthetic
 from lycosa.seen.cache import ChainedCache, infinite_hits, min_hits
 from lycosa.seen.cache_plain import PlainLru
@@ -25,16 +25,26 @@ def web() -> Web:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 50), st.sampled_from([1, 2, 7, 40]), st.booleans())
-def test_the_trace_is_that_of_its_plain_form(seed: int, visits: int, lifo: bool) -> None:
+@given(st.integers(0, 50), st.sampled_from([1, 2, 7, 40]), st.booleans(), st.sampled_from([1, 2, 4]))
+def test_the_trace_is_that_of_its_plain_form(seed: int, visits: int, lifo: bool, machines: int) -> None:
     web = from_synthetic(120, seed, quiet)
     links = [web.lists[page].tolist() for page in range(web.pages)]
-    made = trace(web, visits, repeats=0.0, lifo=lifo)
+    made = trace(web, visits, machines=machines, repeats=0.0, lifo=lifo)
+    machine = machine_of(web, machines)
     plain = caching_plain.trace(
-        links, web.sites.tolist(), web.start.tolist(), visits, lifo, lambda _, targets: [[] for _ in targets]
+        links,
+        web.sites.tolist(),
+        web.start.tolist(),
+        visits,
+        lifo,
+        lambda _, targets: [[] for _ in targets],
+        machine.tolist(),
+        machines,
     )
     assert list(zip(made.links.tolist(), made.visits.tolist(), strict=True)) == plain
-    assert made.fetched == 120 and len(made.links) == len(web.lists.nodes)
+    own = np.flatnonzero(machine[web.sites] == 0)
+    assert made.fetched == len(own) and len(made.links) == sum(len(links[page]) for page in own)
+    assert (machine[made.origins] == 0).all()
 
 
 def test_repeats_are_links_of_the_same_page_and_as_many_as_asked_for(web: Web) -> None:
@@ -45,7 +55,7 @@ def test_repeats_are_links_of_the_same_page_and_as_many_as_asked_for(web: Web) -
 
 
 def test_what_crosses_leads_to_another_machine(web: Web) -> None:
-    made = trace(web, 20)
+    made = trace(web, 20, machines=caching_curves.PROCESSES)
     flags = cross(web, made)
     remote = web.sites[made.links] != made.origins
     assert flags.any() and not (flags & ~remote).any()
@@ -80,6 +90,7 @@ def test_time_is_cut_into_equal_parts(web: Web) -> None:
 
 def test_one_visit_has_the_whole_cache(web: Web) -> None:
     made = trace(web, 1)
+    assert made.in_use == 1
     assert per_visit(web, made, 1, 64) == pytest.approx(Curves(web, made.links).rate("CLOCK", 6))
 
 

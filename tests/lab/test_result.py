@@ -89,6 +89,13 @@ def test_the_papers_own_points_are_ringed_and_are_told_from_ours() -> None:
     figure = FIGURE._replace(curves=[*FIGURE.curves, theirs])
     rings = ElementTree.fromstring(svg(figure)).findall("{http://www.w3.org/2000/svg}circle")
     assert len(rings) == 3 and {ring.attrib["stroke"] for ring in rings} == {"#000000"}  # one in the legend
+    both = figure._replace(curves=[*figure.curves, Curve("another of its", [10], [0.5], True)])
+    marks = [one for one in ElementTree.fromstring(svg(both)) if one.attrib.get("fill") == "none"]
+    assert [one.tag[-4:] for one in marks if one.attrib["stroke"] == "#000000"] == ["rcle"] * 2 + [
+        "rect",
+        "rcle",
+        "rect",
+    ]
     kept = Result.from_json(json.dumps(dataclasses.replace(RESULT, figures=[figure]).as_json()))
     assert [curve.paper for curve in kept.figures[0].curves] == [False, False, True]
 

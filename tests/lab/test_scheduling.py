@@ -18,7 +18,8 @@ from lycosa.frontier.protocol import Frontier
 from lycosa.graph.pagerank import pagerank
 from lycosa.lab.experiments import scheduling_kernels as kernels
 from lycosa.lab.experiments import scheduling_plain as plain
-from lycosa.lab.experiments.scheduling import predicted_bandwidths, run
+from lycosa.lab.experiments.scheduling import run
+from lycosa.lab.experiments.scheduling_bandwidths import predicted_bandwidths
 from lycosa.lab.experiments.scheduling_frontier import FrontierScheduler
 from lycosa.lab.experiments.scheduling_sim import KINDS, Setting, simulate
 from lycosa.lab.experiments.web import Web, from_synthetic
@@ -181,7 +182,12 @@ def test_a_run_has_every_table_and_figure() -> None:
     )
     by_name = {line.what: line for line in result.lines}
     assert by_name["time of a batch with c=1 over c=100, 20 kB/s"].ours > 0
-    assert by_name["pages"].ours == web.pages
+    assert by_name["pages"].ours == web.pages and by_name["successful downloads"].verdict == "close"
+    busy = [by_name[f"connections in use over a batch, {speed} kB/s"].ours for speed in (2, 20)]
+    assert by_name["most connections are idle most of the time"].ours == all(share < 0.5 for share in busy)
+    assert by_name["start pages have a low PageRank on average: below that of all pages"].ours is False
+    apart = by_name["r=1: over the last fifth of the pages all but Length differ at most by"].ours
+    assert 0 < apart < 0.2
     for figure in result.figures[1:3]:
         assert all(curve.ys[-1] == pytest.approx(1.0) for curve in figure.curves)
     assert [line.ours for line in run(web, quiet).lines] == [line.ours for line in result.lines]

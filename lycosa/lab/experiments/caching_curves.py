@@ -2,7 +2,8 @@
 
 The trace is that of a crawl of the web at hand, as Mercator makes it (§4.1): so many visits at a time, each with a
 site of its own, from which it fetches a page whenever its turn comes, first in, first out, until nothing of the
-site waits; then it takes on the site that has waited longest. Every link of a page is a request to the cache.
+site waits; then it takes on the site that has waited longest. With several machines each has as many visits, and
+the sites that a hash gives it; the trace is that of the first. Every link of a page is a request to the cache.
 
 CLOCK and RANDOM are the caches that a crawl uses (`lycosa.seen.cache.ScatterCache`), LRU and STATIC those beside
 them there, MIN the kernel of `lycosa.seen.cache_kernels`: nothing is simulated twice.
@@ -38,7 +39,7 @@ LARGEST = 25
 PROCESSES = 4
 REPEATS = 0.3
 MOST = 70_000_000
-"""Links of a trace: as many as the paper compared its three crawls with."""
+"""Links of a trace: as many as the paper compared its three crawls with. A longer crawl is cut off there."""
 WITHIN = 5
 """Caches below 2^5 catch the repeats within a page."""
 POLICIES = ("MIN", "LRU", "CLOCK", "RANDOM", "STATIC")
@@ -53,23 +54,41 @@ class Trace(NamedTuple):
     origins: npt.NDArray[np.int32]  # the site of the page that each was met on
     fetched: int
     remote: int  # links to another site
+    in_use: float  # visits that had a site when a page was fetched, on average over the pages
 
 
-def trace(web: Web, visits: int, *, repeats: float = REPEATS, lifo: bool = False, most: int = MOST) -> Trace:
-    """Crawl the web with so many visits at a time."""
-    room = min(int(len(web.lists.nodes) / (1 - repeats) * 1.02) + 1_000, most)
+def machine_of(web: Web, machines: int) -> npt.NDArray[np.int8]:
+    """The machine of each site."""
+    sites = np.arange(len(web.homes), dtype=np.uint64)
+    return np.asarray((mix_array(sites) % np.uint64(machines)).astype(np.int8))
+
+
+def trace(
+    web: Web,
+    visits: int,
+    *,
+    machines: int = 1,
+    repeats: float = REPEATS,
+    lifo: bool = False,
+    most: int = MOST,
+) -> Trace:
+    """Crawl the web with so many visits at a time on each machine; what the first machine meets."""
+    machine = machine_of(web, machines)
+    met = int(np.diff(web.lists.starts)[machine[web.sites] == 0].sum())
+    room = min(int(met / (1 - repeats) * 1.02) + 1_000, most)
     links = np.empty(room, np.int32)
     of = np.empty(room, np.int16)
     origins = np.empty(room, np.int32)
-    count = np.zeros(2, np.int64)
-    graph = (web.lists.starts, web.lists.nodes, web.sites, web.start)
+    count = np.zeros(3, np.int64)
+    graph = (web.lists.starts, web.lists.nodes, web.sites, machine, machines, web.start)
     end = kernels.trace(*graph, visits, lifo, repeats, web.seed, links, of, origins, count)
-    return Trace(links[:end], of[:end], origins[:end], int(count[0]), int(count[1]))
+    in_use = int(count[2]) / max(int(count[0]), 1)
+    return Trace(links[:end], of[:end], origins[:end], int(count[0]), int(count[1]), in_use)
 
 
 def cross(web: Web, made: Trace) -> npt.NDArray[np.bool_]:
-    """Which links a crawl by four machines would send to another."""
-    machine = (mix_array(np.arange(len(web.homes), dtype=np.uint64)) % np.uint64(PROCESSES)).astype(np.int8)
+    """Which links a crawl by four machines sends to another."""
+    machine = machine_of(web, PROCESSES)
     return np.asarray(machine[web.sites[made.links]] != machine[made.origins])
 
 

@@ -13,13 +13,27 @@ from lycosa.lab.experiments.synthetic_kernels import begin, roll
 
 @njit(cache=True, nogil=True)
 def trace(  # type: ignore[no-untyped-def]
-    starts, nodes, sites, sources, visits, lifo, repeats, seed, links, visit_of, origin, count
+    starts,
+    nodes,
+    sites,
+    machine,
+    machines,
+    sources,
+    visits,
+    lifo,
+    repeats,
+    seed,
+    links,
+    visit_of,
+    origin,
+    count,
 ):
-    """Crawl; write every link met to `links`, beside it the visit that met it and its page's site. Returns how
-    many.
+    """Crawl by so many machines; write every link that machine 0 meets to `links`, beside it the visit that met it
+    and its page's site. Returns how many.
 
-    Each visit in turn fetches a page of its site, or takes on the site that waits longest. Ends when nothing is
-    left or `links` is full. `count[0]` is the pages fetched, `count[1]` the links that lead to another site.
+    Each visit in turn fetches a page of its site, or takes on the site of its machine that waits longest. Ends when
+    nothing is left or `links` is full. `count[0]` is the pages that machine 0 fetched, `count[1]` the links of
+    these that lead to another site, `count[2]` the sum, over these pages, of the pages of their rounds.
     """
     pages, most = len(starts) - 1, len(links)
     number = 0
@@ -31,9 +45,11 @@ def trace(  # type: ignore[no-untyped-def]
     head = np.full(number, np.int32(-1))
     tail = np.full(number, np.int32(-1))
     busy = np.zeros(number, np.bool_)  # visited, or in line
-    line = np.empty(number, np.int32)  # sites that wait for a visit, a ring: each is there once at most
-    first, waiting = 0, 0
-    at = np.full(visits, np.int32(-1))
+    # Sites that wait for a visit of their machine, in rings: each is there once at most.
+    line = np.empty((machines, number), np.int32)
+    first = np.zeros(machines, np.int64)
+    waiting = np.zeros(machines, np.int64)
+    at = np.full(machines * visits, np.int32(-1))
     dice = np.empty(1, np.uint64)
     end, left = 0, 0
     for i in range(len(sources)):
@@ -50,34 +66,39 @@ def trace(  # type: ignore[no-untyped-def]
         tail[site] = page
         if not busy[site]:
             busy[site] = True
-            line[(first + waiting) % number] = site
-            waiting += 1
+            m = machine[site]
+            line[m, (first[m] + waiting[m]) % number] = site
+            waiting[m] += 1
     while left:
-        for v in range(visits):
+        before = count[0]
+        for v in range(machines * visits):
+            m = v // visits
             if at[v] < 0:
-                if not waiting:
+                if not waiting[m]:
                     continue
-                at[v] = line[first]
-                first = (first + 1) % number
-                waiting -= 1
+                at[v] = line[m, first[m]]
+                first[m] = (first[m] + 1) % number
+                waiting[m] -= 1
+            noted = m == 0
             site = at[v]
             page = head[site]
             head[site] = after[page]
             left -= 1
-            count[0] += 1
+            count[0] += noted
             begin(dice, seed, page)
             a, b = starts[page], starts[page + 1]
             for j in range(a, b):
                 target = nodes[j]
-                if end == most:
-                    return end
-                links[end] = target
-                visit_of[end] = v
-                origin[end] = site
-                end += 1
-                if sites[target] != site:
-                    count[1] += 1
-                while repeats > 0 and roll(dice) < repeats:
+                if noted:
+                    if end == most:
+                        return end
+                    links[end] = target
+                    visit_of[end] = v
+                    origin[end] = site
+                    end += 1
+                    if sites[target] != site:
+                        count[1] += 1
+                while noted and repeats > 0 and roll(dice) < repeats:
                     if end == most:
                         return end
                     again = nodes[a + np.int64(roll(dice) * (j - a + 1))]
@@ -104,11 +125,13 @@ def trace(  # type: ignore[no-untyped-def]
                     tail[its] = target
                 if not busy[its]:
                     busy[its] = True
-                    line[(first + waiting) % number] = its
-                    waiting += 1
+                    m = machine[its]
+                    line[m, (first[m] + waiting[m]) % number] = its
+                    waiting[m] += 1
             if head[site] < 0:
                 at[v] = -1
                 busy[site] = False
+        count[2] += (count[0] - before) ** 2
     return end
 
 

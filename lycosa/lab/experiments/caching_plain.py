@@ -13,11 +13,14 @@ def trace(
     visits: int,
     lifo: bool,
     repeated: Callable[[int, Sequence[int]], list[list[int]]],
+    machine: Sequence[int],
+    machines: int = 1,
 ) -> list[tuple[int, int]]:
-    """(link, visit) as a crawl meets them. `repeated(page, its links)`: what is met again behind each link."""
+    """(link, visit) as machine 0 meets them. `repeated(page, its links)`: what is met again behind each link;
+    `machine`: that of each site."""
     queues: dict[int, deque[int]] = {}
-    line: deque[int] = deque()
-    at: list[int | None] = [None] * visits
+    lines: list[deque[int]] = [deque() for _ in range(machines)]
+    at: list[int | None] = [None] * (machines * visits)
     seen: set[int] = set()
     met: list[tuple[int, int]] = []
 
@@ -31,13 +34,14 @@ def trace(
             queue.appendleft(page)
         else:
             queue.append(page)
-        if site not in line and site not in at:
-            line.append(site)
+        if site not in lines[machine[site]] and site not in at:
+            lines[machine[site]].append(site)
 
     for page in sources:
         put(page, False)
     while any(queues.values()):
-        for v in range(visits):
+        for v in range(machines * visits):
+            line = lines[v // visits]
             if at[v] is None:
                 if not line:
                     continue
@@ -46,7 +50,7 @@ def trace(
             assert site is not None
             page = queues[site].popleft()
             for target, again in zip(links[page], repeated(page, links[page]), strict=True):
-                met += [(one, v) for one in (target, *again)]
+                met += [(one, v) for one in (target, *again) if v < visits]
                 put(target, lifo)
             if not queues[site]:
                 at[v] = None

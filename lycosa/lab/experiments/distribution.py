@@ -6,12 +6,18 @@ A *splitter* gives every page to a node:
     host      by hash of the host: the chapter's host splitter
     domain    by hash of the registered domain: what Lycosa's shards do
     names     by ranges of reversed host names, cut so that nodes have equal shares of the pages: top-level domains
-              stay together, which is the chapter's "European domains to a node in Europe"
+              stay together
+    place     to one of the nodes in the region that the host's name tells, by hash: the chapter's node in Europe
+              for European domains
+
+Geography is simulated: four regions have `REGIONS` of the sites, by ranges of names; of a share `STRAY` of the
+sites the server stands in a region drawn at random, whatever the name says; nodes stand in the regions in turn. A
+request takes `NEAR` seconds on the way within a region, `FAR` to another, beside the site's own latency.
 
 Counted over the whole graph: links that lead to another node; of these the ones that a CLOCK cache before the
 exchange does not catch (one of 2^16 entries on each node, pages fetched in the order of their numbers); the
-largest node beside the mean, in pages; and hosts that more than one node would ask, each with a DNS look-up of its
-own and a politeness that the others do not know of.
+largest node beside the mean, in pages; hosts that more than one node would ask, each with a DNS look-up of its
+own and a politeness that the others do not know of; and the seconds on the way of a page's request, on average.
 """
 
 from __future__ import annotations
@@ -32,7 +38,10 @@ CLAIM = (
     "node, and duplicates are eliminated on one node alone."
 )
 NODES = (2, 4, 16, 64, 256)
-SPLITTERS = ("URL", "host", "domain", "names")
+SPLITTERS = ("URL", "host", "domain", "names", "place")
+REGIONS = (0.4, 0.3, 0.2, 0.1)
+STRAY = 0.2
+NEAR, FAR = 0.02, 0.15
 CACHE = 1 << 16
 _STEP = 1 << 20
 Numbers = npt.NDArray[np.int32]
@@ -46,6 +55,7 @@ class Cost(NamedTuple):
     balance: float  # pages of the largest node, over the mean
     shared: float  # share of hosts that more than one node asks
     lookups: float  # (node, host) pairs for each host
+    way: float  # seconds on the way of a page's request
 
 
 def split(web: Web, splitter: str, nodes: int) -> Numbers:
@@ -57,9 +67,24 @@ def split(web: Web, splitter: str, nodes: int) -> Numbers:
         sizes = np.bincount(web.sites, minlength=len(web.homes))
         begins = np.cumsum(sizes) - sizes
         return np.asarray((begins * nodes // max(web.pages, 1)).astype(np.int32)[web.sites])
+    if splitter == "place":
+        told, _ = regions(web)
+        among = np.maximum((nodes - told + len(REGIONS) - 1) // len(REGIONS), 1)  # nodes in the site's region
+        salted = mix_array(np.arange(len(web.homes), dtype=np.uint64) + np.uint64(web.seed << 32))
+        turn = (salted % among.astype(np.uint64)).astype(np.int64)
+        return np.asarray(((told + turn * len(REGIONS)) % nodes).astype(np.int32)[web.sites])
     of = np.arange(len(web.homes)) if splitter == "host" else web.domains
     salted = mix_array(of.astype(np.uint64) + np.uint64(web.seed << 32))
     return np.asarray(_spread(salted, nodes)[web.sites])
+
+
+def regions(web: Web) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The region of each site that its name tells, and the one in which its server stands."""
+    count = len(web.homes)
+    told = np.searchsorted(np.cumsum(REGIONS) * count, np.arange(count), side="right")
+    told = np.minimum(told, len(REGIONS) - 1)
+    dice = np.random.default_rng([web.seed, 5])
+    return told, np.where(dice.random(count) < STRAY, dice.integers(0, len(REGIONS), count), told)
 
 
 def _spread(keys: npt.NDArray[np.uint64], nodes: int) -> Numbers:
@@ -85,12 +110,14 @@ def cost(web: Web, splitter: str, nodes: int, *, cached: bool) -> Cost:
     asked = np.bincount(pairs % len(web.homes), minlength=len(web.homes))
     links = max(len(web.lists.nodes), 1)
     pages = np.bincount(of, minlength=nodes)
+    near = regions(web)[1][web.sites] == of % len(REGIONS)
     return Cost(
         crossing / links,
         sent / links,
         float(pages.max() / max(pages.mean(), 1e-9)),
         float(np.mean(asked > 1)),
         float(asked.mean()),
+        float(np.where(near, NEAR, FAR).mean()),
     )
 
 
@@ -102,7 +129,7 @@ def run(web: Web, told: Told) -> Result:
             told(f"splitting by {splitter} among {nodes} nodes")
             costs[splitter, nodes] = cost(web, splitter, nodes, cached=nodes == 4)
     lines = [
-        Line("§20.2.1", "no host is asked by two nodes, split by host, domain or names",
+        Line("§20.2.1", "no host is asked by two nodes, split by host, domain, names or place",
              not any(costs[s, n].shared for s in SPLITTERS[1:] for n in NODES), True),
         Line("§20.2.1", "URL, 4 nodes: hosts that more than one node asks", costs["URL", 4].shared, None, "share"),
     ]  # fmt: skip
@@ -121,6 +148,7 @@ def run(web: Web, told: Told) -> Result:
             ),
             Line("§20.2.1", f"{splitter}, 4 nodes: the largest node over the mean", found.balance),
             Line("§20.2.2", f"{splitter}, 4 nodes: DNS look-ups a host", found.lookups),
+            Line("§20.2.1", f"{splitter}, 4 nodes: on the way of a request", found.way, None, "seconds"),
         ]
     lines += [
         Line("§20.2.1", f"{splitter}, 64 nodes: the largest node over the mean", costs[splitter, 64].balance)
@@ -139,6 +167,7 @@ def run(web: Web, told: Told) -> Result:
         for name, title, y, place in (
             ("Links", "links that lead to another node", "share of all links", 0),
             ("Balance", "pages of the largest node", "mean = 1", 2),
+            ("Distance", "on the way of a request", "seconds", 5),
         )
     ]
     definitions = {
@@ -146,7 +175,9 @@ def run(web: Web, told: Told) -> Result:
         "node": "the hash of what the splitter names, modulo the number of nodes; names: ranges",
         "cache": f"CLOCK of {CACHE} entries a node, links of pages in the order of their numbers",
         "domains": "a graph of numbers has none: there a domain is a site",
-        "geography": "no place is known of any host; ranges of names stand in where numbers follow names",
+        "geography": f"simulated: regions of {', '.join(f'{share:.0%}' for share in REGIONS)} of the sites, by "
+        f"ranges of names; {STRAY:.0%} of the servers stand anywhere; nodes stand in the regions in turn; "
+        f"{1000 * NEAR:g} ms within a region, {1000 * FAR:g} ms to another",
         "seed": str(web.seed),
     }
     return Result("distribution", PAPER, CLAIM, web.head(), definitions, lines, figures)

@@ -2,7 +2,8 @@
 
 A figure is one self-contained `<svg>`: it can be a file of its own, or stand in a page. Text is text. Colours
 differ in lightness too, and lines in dashes, so that a print in grey can be read. Points of the
-paper's own are black rings that no line joins: its text has no more of its curve.
+paper's own are black rings, or squares beside those of another of its curves, that no line joins: its text has no
+more of its curve.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ WIDTH, HEIGHT = 560, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 34, 46
 _COLOURS = ("#1f4e9c", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#16a0a0", "#555555", "#c2185b")
 _RING = 'fill="none" stroke="#000000" stroke-width="1.4"'
+_SQUARE = "square"  # in place of dashes
 _DASHES = ("", "6 3", "2 2", "8 3 2 3")
 
 
@@ -34,7 +36,10 @@ class _Axis:
             self._low, self._high = math.floor(math.log10(low)), math.ceil(math.log10(high))
         else:
             step = _step(high - min(low, 0.0) or 1.0)
-            self._low, self._high = min(0.0, math.floor(low / step) * step), math.ceil(high / step) * step
+            self._low, self._high = (
+                min(0.0, math.floor(low / step) * step),
+                math.ceil(high / step - 1e-6) * step,
+            )
         if self._high <= self._low:
             self._high = self._low + 1
         self._at, self._span = low_at, high_at - low_at
@@ -118,7 +123,7 @@ def _drawn(curve: Curve, number: int, dots: bool, across: _Axis, up: _Axis) -> s
     colour, dash = _style(curve, number)
     points = _points(curve, across, up)
     if curve.paper:
-        return "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" {_RING}/>' for x, y in points)
+        return "".join(_ring(x, y, dash) for x, y in points)
     if dots:
         return "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="{colour}"/>' for x, y in points)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -127,11 +132,17 @@ def _drawn(curve: Curve, number: int, dots: bool, across: _Axis, up: _Axis) -> s
 
 
 def _style(curve: Curve, number: int) -> tuple[str, str]:
-    """Colour and dashes."""
+    """Colour and dashes; of the paper's own which mark."""
     if curve.paper:
-        return "#000000", ""
+        return "#000000", _SQUARE if number % 2 else ""
     again = number // len(_COLOURS)
     return _COLOURS[number % len(_COLOURS)], _DASHES[again % len(_DASHES) if again else number % 2]
+
+
+def _ring(x: float, y: float, kind: str) -> str:
+    if kind == _SQUARE:
+        return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" {_RING}/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" {_RING}/>'
 
 
 def _along(points: Sequence[tuple[float, float]], dots: bool) -> list[tuple[float, float]]:
@@ -166,7 +177,7 @@ def _legend(curves: Sequence[Curve], dots: bool, across: _Axis, up: _Axis) -> li
         colour, dash = _style(curve, number)
         style = f' stroke-dasharray="{dash}"' if dash and not dots else ""
         if curve.paper:
-            made.append(f'<circle cx="{left + 12}" cy="{y - 4}" r="4" {_RING}/>')
+            made.append(_ring(left + 12, y - 4, dash))
         else:
             made.append(f'<path d="M{left + 4} {y - 4}h16" stroke="{colour}" stroke-width="2"{style}/>')
         made.append(f'<text x="{left + 24}" y="{y}">{escape(curve.name)}</text>')

@@ -43,7 +43,7 @@ EXPERIMENTS = (
         "scheduling",
         "scheduling",
         "Castillo: Effective Web Crawling (2004), chapter 6",
-        "which order finds important pages early? What do connections buy? Figures 6.3-6.12, Tables 6.1-6.2",
+        "which order finds important pages early? What do connections buy? Figures 6.3-6.13, Tables 6.1-6.2",
         "scheduling_frontier",
     ),
     Entry(
@@ -63,7 +63,7 @@ EXPERIMENTS = (
         "distribution",
         "distribution",
         "Manning, Raghavan, Schütze: Introduction to Information Retrieval (2009), chapter 20",
-        "which links cross if a crawl is split by URL, host, domain or names? How even are the parts?",
+        "which links cross if a crawl is split by URL, host, domain, names or place? How even are the parts?",
     ),
 )
 """In the order in which they are listed."""

@@ -68,6 +68,10 @@ class Rule:
     """What S is: a queue; a stack; a queue that is emptied into P when that is empty; nothing (§3.1)."""
     budget: float = 0.0
     """Most of |P|+|S|, as a share of the explored space; what does not fit is dropped (§3.3). 0: no limit."""
+    whole: bool = False
+    """With a budget: a page that comes while it is not reached adds all that it may, and itself, beyond it if need
+    be, and one that comes when it is reached adds nothing. Else links get the places that are left, one by one, and
+    the page gets one after them."""
     mode: Literal["", "adaptive", "sample", "fixed", "truncated"] = ""
     """Not the paper's rule but the frontier's, in that mode (`lycosa.frontier.options`), with `sample` t."""
     room: float = 0.0
@@ -91,6 +95,7 @@ class Plan(NamedTuple):
     kind: int = kernels.FIFO
     lifo: bool = False
     shuffled: bool = True
+    whole: bool = False
     table: NDArray[np.int64] = np.empty((0, 4), np.int64)
     """Unless empty, by |P|: most links that a page gives, URLs that fit, URLs that fit without hurry (a page whose
     new links are no more, and no more than the most, gives them in its own order), whether pages are left behind.
@@ -204,6 +209,7 @@ def plan_of(rule: Rule, subject: Subject, explored: int, base: int = 0) -> Plan:
         kind=_KINDS[rule.left],
         lifo=rule.pending == "lifo",
         shuffled=rule.shuffled,
+        whole=rule.whole,
     )
 
 
@@ -273,7 +279,7 @@ def crawl(subject: Subject, plan: Plan) -> Trace:
         subject.keys,
         np.array(list(dict.fromkeys(subject.sources.tolist())), np.int64),
         plan.first,
-        plan[1:10],
+        plan[1:11],
         plan.table,
         stride,
         order,

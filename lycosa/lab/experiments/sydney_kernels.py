@@ -59,7 +59,7 @@ def crawl(  # type: ignore[no-untyped-def]
 
     The arguments before are those of `lycosa.lab.experiments.sydney.Plan`. `nodes` is changed.
     """
-    again, returns, least, low, budget, base, kind, lifo, shuffled = plan
+    again, returns, least, low, budget, base, kind, lifo, shuffled, whole = plan
     n = len(starts) - 1
     seen = np.zeros(n, np.bool_)
     cursor = np.full(n, -1, np.int64)
@@ -145,7 +145,8 @@ def crawl(  # type: ignore[no-untyped-def]
         if back and found == 0:
             c[BARREN] += 1
         # Links have their places first; then it is asked whether there is one for the page.
-        room = found if budget < 0 else min(found, budget - p - s)
+        fits = budget < 0 or (whole and p + s < budget)
+        room = found if fits else min(found, max(budget - p - s, 0))
         given = 0
         for i in range(cursor[v], stop):
             w = nodes[i]
@@ -166,7 +167,7 @@ def crawl(  # type: ignore[no-untyped-def]
         cursor[v] = rest
         if rest < end:
             at = min(p, len(table) - 1)
-            if kind == NONE or (budget >= 0 and p + s >= budget) or (at >= 0 and not table[at, 3]):
+            if kind == NONE or not (fits or p + s < budget) or (at >= 0 and not table[at, 3]):
                 c[FORGOTTEN] += 1
             else:
                 secondary[(head_s + s) % n] = v

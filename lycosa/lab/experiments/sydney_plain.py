@@ -80,9 +80,10 @@ class PlainCrawl:
 
     def _give(self, v: int, new: list[int], limit: int) -> None:
         self._rest[v] = new[limit:]
-        self._enter(new[:limit])
+        fits = self._plan.whole and self._room() != 0
+        self._enter(new[:limit], fits)
         if self._rest[v]:
-            if self._plan.kind == NONE or self._room() == 0 or not self._now()[3]:
+            if self._plan.kind == NONE or not (fits or self._room() != 0) or not self._now()[3]:
                 self.forgotten += 1
             else:
                 self._left.append(v)
@@ -93,8 +94,8 @@ class PlainCrawl:
         keys = np.array([self._keys[w] for w in links], np.uint64)
         return [links[i] for i in permuted(keys, self._plan.base + len(self.order)).tolist()]
 
-    def _enter(self, new: Sequence[int]) -> None:
-        room = self._room()
+    def _enter(self, new: Sequence[int], fits: bool = False) -> None:
+        room = None if fits else self._room()
         inside = list(new) if room is None else list(new[:room])
         self.dropped += len(new) - len(inside)
         self._seen.update(inside)
@@ -104,7 +105,7 @@ class PlainCrawl:
         """Places that are left; None: no limit."""
         if self._plan.budget < 0:
             return None
-        return self._plan.budget - len(self._pending) - len(self._left)
+        return max(self._plan.budget - len(self._pending) - len(self._left), 0)
 
     def _note(self) -> None:
         self.sizes.append((len(self.order), len(self._pending), len(self._left)))

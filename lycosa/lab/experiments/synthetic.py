@@ -2,18 +2,18 @@
 
 Pages lie on sites, numbered site by site; the first page of a site is its home page.
 
-- **Sites** have Pareto sizes (shape 1.1), at most 25,000 pages (Castillo's crawl stopped there) or a fiftieth of
-  all, 70 on average as there.
+- **Sites** have Pareto sizes (shape 1.1), at most `largest` pages (25,000: Castillo's crawl stopped there) or a
+  fiftieth of all, `per_site` on average (70 as there).
 - **Out-degrees** are double-Pareto (Mitzenmacher; the Sydney paper's Figure 4): x^(rise-1) below the knee,
   x^(-fall-1) above; a share of the pages has none. Repeats within a page are dropped, so lists come out shorter.
 - **A page's links**: first *children*, pages of its site that nothing led to before, so that every page can be
   reached from its home page; then, with probability `copy`, stretches of the list of one of the pages just before
-  it (copied neighbourhoods); else new links. A new link leads abroad with probability `remote`, to a site by
-  popularity (number = sites · u^a), to its home page or deep into it; or to a page of its own site by popularity
-  (number = size · u^a). Numbers u^a have a power law of exponent 2 + 1/(a-1).
+  it (copied neighbourhoods), of 1 to `run` links; else new links. A new link leads abroad with probability
+  `remote`, to a site by popularity (number = sites · u^a), to its home page or deep into it; or to a page of its
+  own site by popularity (number = size · u^a). Numbers u^a have a power law of exponent 2 + 1/(a-1).
 
-Everything follows from the seed; `fit` says what came out. What it lacks: dates, languages, spam, and any reason
-why sites link to each other.
+`synthetic_fit` finds the numbers for a web like a given one. Everything follows from the seed; `fit` says what came
+out. What it lacks: dates, languages, spam, and any reason why sites link to each other.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lycosa.graph.bv import Lists
+from lycosa.graph.bv_writer import BVWriter
 from lycosa.lab.experiments import synthetic_kernels as kernels
+from lycosa.lab.faults import FaultyFiles
 
-PER_SITE = 70
-LARGEST = 25_000
+STRETCH = 100_000
+"""Pages whose lists are compressed for the bits of a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,15 @@ class Shape:
     none: float = 0.08
     most: int = 3_000
     copy: float = 0.6
+    run: float = 8.0
     window: int = 7
     remote: float = 0.255
     home: float = 0.6
     inside: float = 6.0
     abroad: float = 9.0
     children: float = 0.25
+    per_site: float = 70.0
+    largest: int = 25_000
 
 
 class Drawn(NamedTuple):
@@ -56,12 +61,12 @@ class Drawn(NamedTuple):
     bounds: npt.NDArray[np.int64]
 
 
-def site_bounds(pages: int, seed: int) -> npt.NDArray[np.int64]:
+def site_bounds(pages: int, seed: int, shape: Shape) -> npt.NDArray[np.int64]:
     """Cut so many pages into sites."""
     dice = np.random.default_rng([seed, 1])
-    count = max(pages // PER_SITE, 1)
+    count = max(int(pages / shape.per_site), 1)
     sizes = 1 + dice.pareto(1.1, count) * 8
-    most = max(min(LARGEST, pages // 50), 1)
+    most = max(min(shape.largest, pages // 50), 1)
     for _ in range(8):  # what the largest lose goes to the others
         sizes = np.minimum(sizes * (pages / sizes.sum()), most)
     whole = np.maximum(sizes, 1).astype(np.int64)
@@ -78,22 +83,48 @@ def site_bounds(pages: int, seed: int) -> npt.NDArray[np.int64]:
 def draw(pages: int, seed: int, shape: Shape | None = None) -> Drawn:
     """A web of so many pages."""
     shape = shape or Shape()
-    bounds = site_bounds(pages, seed)
+    bounds = site_bounds(pages, seed, shape)
     wanted = np.empty(pages, np.int32)
     kernels.degrees(seed, shape.knee, shape.rise, shape.fall, shape.none, shape.most, wanted)
     nodes = np.empty(int(wanted.sum(dtype=np.int64)) + pages, np.int32)
     starts = np.zeros(pages + 1, np.int64)
-    how = (shape.copy, shape.window, shape.remote, shape.home, shape.inside, shape.abroad, shape.children)
+    how = (
+        shape.copy,
+        shape.run,
+        shape.window,
+        shape.remote,
+        shape.home,
+        shape.inside,
+        shape.abroad,
+        shape.children,
+    )
     end = kernels.fill(seed, bounds, wanted, how, starts, nodes)
     return Drawn(Lists(starts, nodes[:end]), bounds)
 
 
+def sites_of(drawn: Drawn) -> npt.NDArray[np.int32]:
+    """The site of each page."""
+    return np.repeat(np.arange(len(drawn.bounds) - 1, dtype=np.int32), np.diff(drawn.bounds))
+
+
+def bits_a_link(lists: Lists) -> float:
+    """In WebGraph's format, by its default parameters; of a large web those of a stretch of pages in the middle."""
+    first = max((lists.count - STRETCH) // 2, 0)
+    last = min(first + STRETCH, lists.count)
+    writer = BVWriter(FaultyFiles(), "sample")
+    writer.append(np.zeros(first + 1, np.int64), np.empty(0, np.int32))
+    before = writer.bits
+    begin, end = int(lists.starts[first]), int(lists.starts[last])
+    writer.append(lists.starts[first : last + 1] - begin, lists.nodes[begin:end])
+    return (writer.bits - before) / max(end - begin, 1)
+
+
 def fit(lists: Lists, sites: npt.NDArray[np.int32]) -> dict[str, Any]:
-    """What a web is like: degrees, their exponents, locality."""
+    """What a web is like: degrees, their exponents, locality, how well it is compressed."""
     out = np.diff(lists.starts)
     into = np.bincount(lists.nodes, minlength=lists.count)
     sizes = np.bincount(sites)
-    local, alike = 0, 0
+    local = 0
     step = 1 << 20
     for first in range(
         0, lists.count, step
@@ -102,8 +133,8 @@ def fit(lists: Lists, sites: npt.NDArray[np.int32]) -> dict[str, Any]:
         nodes = lists.nodes[lists.starts[first] : lists.starts[last]]
         source = np.repeat(np.arange(first, last), out[first:last])
         local += int(np.count_nonzero(sites[source] == sites[nodes]))
-    for page in np.linspace(1, max(lists.count - 1, 1), min(lists.count - 1, 20_000)).astype(np.int64):
-        alike += len(np.intersect1d(lists[int(page)], lists[int(page) - 1], assume_unique=True)) > 0
+    neighbours = np.linspace(1, max(lists.count - 1, 1), min(lists.count - 1, 20_000)).astype(np.int64)
+    alike = int(kernels.alike(lists.starts, lists.nodes, neighbours))
     links = max(len(lists.nodes), 1)
     return {
         "links a page": round(links / max(lists.count, 1), 2),
@@ -117,7 +148,8 @@ def fit(lists: Lists, sites: npt.NDArray[np.int32]) -> dict[str, Any]:
         "exponent of site sizes": round(tail_exponent(sizes), 2),
         "largest site": int(sizes.max(initial=0)),
         "links that stay on their site": round(local / links, 4),
-        "neighbours that share a link": round(alike / max(min(lists.count - 1, 20_000), 1), 3),
+        "neighbours that share a link": round(alike / max(len(neighbours), 1), 3),
+        "bits a link": round(bits_a_link(lists), 2),
     }
 
 

@@ -35,6 +35,23 @@ def roll(dice):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def alike(starts, nodes, pages):  # type: ignore[no-untyped-def]
+    """How many of these pages share a link with the page before them. Lists ascend."""
+    count = 0
+    for page in pages:
+        i, j = starts[page - 1], starts[page]
+        while i < starts[page] and j < starts[page + 1]:
+            if nodes[i] == nodes[j]:
+                count += 1
+                break
+            if nodes[i] < nodes[j]:
+                i += 1
+            else:
+                j += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
 def degrees(seed, knee, rise, fall, none, most, out):  # type: ignore[no-untyped-def]
     """Links that each page wants: double-Pareto around the knee, or none."""
     dice = np.empty(1, np.uint64)
@@ -61,7 +78,7 @@ def fill(seed, bounds, wanted, how, starts, nodes):  # type: ignore[no-untyped-d
     first: Any
     take: Any
     child: Any
-    copy, window, remote, home, inside, abroad, children = how
+    copy, longest, window, remote, home, inside, abroad, children = how
     dice = np.empty(1, np.uint64)
     sites = len(bounds) - 1
     row = np.empty(wanted.max() + 2 if len(wanted) else 2, np.int64)
@@ -91,7 +108,7 @@ def fill(seed, bounds, wanted, how, starts, nodes):  # type: ignore[no-untyped-d
                     if b > a:
                         # A stretch of the neighbour's list, as menus are.
                         at = a + np.int64(roll(dice) * (b - a))
-                        run = min(min(b - at, want - count), 1 + np.int64(roll(dice) * 8))
+                        run = min(min(b - at, want - count), 1 + np.int64(roll(dice) * longest))
                         for k in range(run):
                             row[count] = nodes[at + k]
                             count += 1

@@ -35,6 +35,7 @@ from lycosa.graph.bv import BVGraph, Lists
 from lycosa.graph.store import GraphStore
 from lycosa.lab.experiments import synthetic
 from lycosa.lab.experiments.result import Told
+from lycosa.lab.experiments.synthetic_fit import fitted
 from lycosa.url.key import Keyer, Keys, mix, mix_array
 
 SPAN = 1_000
@@ -108,20 +109,26 @@ def from_graph(graph: BVGraph, name: str, seed: int, told: Told) -> Web:
     return _finished(name, lists, number_keys(lists.count, seed), sites, homes, None, homes, seed, known)
 
 
-def from_synthetic(pages: int, seed: int, told: Told) -> Web:
-    """A web drawn from a seed."""
+def from_synthetic(pages: int, seed: int, told: Told, like: Web | None = None) -> Web:
+    """A web drawn from a seed; of the shape of another, if that is given."""
     if pages < 100:
         raise ConfigError("a synthetic web has at least 100 pages")
+    shape = None if like is None else fitted(like.lists, like.sites, seed, told)
     told(f"drawing a web of {pages:,} pages")
-    drawn = synthetic.draw(pages, seed)
-    bounds = drawn.bounds
-    sites = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
+    drawn = synthetic.draw(pages, seed, shape)
+    bounds, sites = drawn.bounds, synthetic.sites_of(drawn)
     known = {"sites from": "drawn", "home pages": "the first page of a site", "times": "drawn"}
     homes = bounds[:-1].copy()
     dice = np.random.default_rng([seed, 4])
     domains = np.cumsum(dice.random(len(homes)) < 0.1).astype(np.int32)
     keys = number_keys(pages, seed)
     name = f"synthetic-{pages}"
+    if like is not None:
+        name = f"{name}-like-{like.name}"
+        measures = ", ".join(
+            f"{what} {value}" for what, value in synthetic.fit(like.lists, like.sites).items()
+        )
+        known["fitted to"] = f"{like.name} ({like.pages} pages: {measures})"
     return _finished(name, drawn.lists, keys, sites, homes, domains, homes, seed, known)
 
 
