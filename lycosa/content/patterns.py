@@ -8,7 +8,9 @@
 
 A shape that no other URL can have (no number, no id, no query) is no pattern: it would be counted once.
 
-A path is written with at most `SEGMENTS` segments; the rest is `**`. What traps look like is part of a shape, so
+A path is written with at most `SEGMENTS` segments; the rest is `**`. Names of months are numbers, and of several
+numbers in a row two are written: /2026/november/19/ and /2026/11/ are /0/0/. Words that are joined by `+` or `,` are
+`*+*`, a choice like that of a query, and parameters of a path (;jsessionid=1) count as those of the query. What traps look like is part of a shape, so
 that it is counted apart from the ordinary pages around it:
 
     ~host       a segment is the name of a host ({host}): http://a.test/www.b.test/www.b.test/
@@ -34,12 +36,18 @@ DEEP: Final = 9
 LENGTH: Final = 200
 
 _DIGITS = re.compile(r"[0-9]+")
-_MIXED = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9a-zA-Z_-]{12,}")
+_MIXED = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9a-zA-Z_()~=-]{12,}")
+_MONTH = re.compile(
+    r"(?<![a-zA-Z])(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
+    r"sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?![a-zA-Z])",
+    re.I,
+)
+_CHOICE = re.compile(r"[^+,.]+(?:[+,][^+,.]+)+")
 _HOST = re.compile(
     r"(?:www\.(?:[a-z0-9-]+\.)+[a-z]{2,}|(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|info|test))(?::[0-9]+)?"
 )
 _ENDINGS = frozenset(("com", "org", "net", "edu", "gov", "info", "test"))
-_ODD = re.compile(r"[0-9*?]")
+_ODD = re.compile(r"[0-9*?+,;]")
 _ANY = "~~"
 _DATED = re.compile(r"\b0-0\b|/0/0(?:/|\b)|\b0000-00\b")
 _SESSION = re.compile(
@@ -65,7 +73,7 @@ class Pattern(NamedTuple):
 
     @property
     def suspicion(self) -> int:
-        """0: an ordinary shape; 1: it has a query, a date or an id within its path; 2: it looks like a trap."""
+        """0: an ordinary shape; 1: it has a query, a choice, a date or an id within its path; 2: it looks like a trap."""
         return _suspicion(self.text)
 
 
@@ -77,7 +85,7 @@ def _suspicion(text: str) -> int:
     if query:
         return 2 if _SESSION.search(query) else 1
     # Of a deep folder `/*/**` is any name and what is below it, and no id.
-    return 1 if _DATED.search(text) or "/*/" in text.removesuffix("/*/**") else 0
+    return 1 if _DATED.search(text) or "/*/" in text.removesuffix("/*/**") or "*+*" in text else 0
 
 
 @lru_cache(maxsize=1024)
@@ -86,7 +94,9 @@ def _segment(text: str) -> str:
         return "{host}"
     if len(text) >= 12 and _MIXED.fullmatch(text.partition(".")[0]):
         return "*" + text[len(text.partition(".")[0]) :]
-    return _DIGITS.sub("0", text)
+    if _CHOICE.fullmatch(text):
+        return "*+*"
+    return _DIGITS.sub("0", _MONTH.sub("0", text))
 
 
 @lru_cache(maxsize=256)
@@ -127,13 +137,17 @@ def patterns_plain(url: str) -> tuple[Pattern, ...]:
     site, rest = url[:start], url[start:]
     path, mark, query = rest.partition("?")
     segments = path.split("/")[1:]
+    if ";" in path:
+        asked = [part for each in segments for part in each.split(";")[1:]]
+        segments = [each.partition(";")[0] for each in segments]
+        mark, query = "?", "&".join([*asked, query])
     names, flags = _names(query) if mark else ("", "")
     worded = [each for each in segments if each and not each.isdigit()]
     if len(worded) != len(set(worded)):
         flags = "~repeat" + flags
     if len(segments) > DEEP:
         flags = "~deep" + flags
-    shapes = [_segment(each) for each in segments[:SEGMENTS]]
+    shapes = _numbered([_segment(each) for each in segments[:SEGMENTS]])
     more = "/**" if len(segments) > SEGMENTS else ""
     is_host = "{host}" in shapes
     if is_host:
@@ -153,6 +167,11 @@ def patterns_plain(url: str) -> tuple[Pattern, ...]:
     if first != fine:
         found.append(Pattern(Level.FIRST, _short(first)))
     return (*found, Pattern(Level.SITE, whole))
+
+
+def _numbered(shapes: list[str]) -> list[str]:
+    """The same with at most two numbers in a row."""
+    return [each for at, each in enumerate(shapes) if shapes[max(at - 2, 0) : at + 1] != ["0"] * 3]
 
 
 def _short(text: str) -> str:

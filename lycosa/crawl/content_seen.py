@@ -28,7 +28,7 @@ from xxhash import xxh3_64_intdigest
 from lycosa.clock import Clock, milliseconds
 from lycosa.content.news import Memory, Said
 from lycosa.content.variants import Evidence, Verdict, page_of, parse
-from lycosa.content.yields import ENDED, NEW, NOT_JUDGED, ON_SITE, Look, nothing_new
+from lycosa.content.yields import ENDED, LED, NEW, NOT_JUDGED, ON_SITE, Look, nothing_new
 from lycosa.crawl.harvest import REDIRECTS, Crop
 from lycosa.crawl.shard import Shard
 from lycosa.log.log_pass import LogPass
@@ -133,7 +133,7 @@ class ContentSeen:
             return NEW
         unknown = _unknown(shard, record)
         if any(shard.yields.proves(url, record.url) for url in unknown):
-            return NEW  # it leads to what is likely to have news
+            return LED
         return nothing_new(record.url, unknown)
 
     def learn(self, shard: Shard) -> None:

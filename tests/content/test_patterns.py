@@ -29,7 +29,14 @@ def texts(url: str) -> list[str]:
         ("/calendar/2024-05/", ["/calendar/0-0/", "/calendar/0-0/*", "/calendar/**", "/**"]),
         ("/x/0a1b2c3d4e5f6a7b/y", ["/x/*/y", "/x/*/*", "/x/**", "/**"]),
         ("/a/b/c/d/e/f/g", ["/a/b/c/d/e/**", "/a/b/c/d/*/**", "/a/**", "/**"]),
-        ("/2024/01/01/x", ["/0/0/0/x", "/0/0/0/*", "/0/**", "/**"]),
+        ("/2024/01/01/x", ["/0/0/x", "/0/0/*", "/0/**", "/**"]),
+        ("/a/2026/november/19/", ["/a/0/0/", "/a/0/0/*", "/a/**", "/**"]),
+        ("/a/Nov-2026/", ["/a/0-0/", "/a/0-0/*", "/a/**", "/**"]),
+        ("/a/maybe/", ["/a/maybe/*", "/a/**", "/**"]),
+        ("/tags/red+blue+green", ["/tags/*+*", "/tags/*", "/tags/**", "/**"]),
+        ("/c++/x", ["/c++/x", "/c++/*", "/c++/**", "/**"]),
+        ("/d-1.jsp;jsessionid=0A", ["/d-0.jsp?jsessionid", "/*.jsp?jsessionid", "/d-0.jsp?*", "/**?*"]),
+        ("/(S(0a1b2c3d4e5f6a7b))/x", ["/*/x", "/*/*", "/*/**", "/**"]),
     ],
 )
 def test_shapes_from_fine_to_coarse(path: str, shapes: list[str]) -> None:
@@ -78,6 +85,7 @@ def test_suspicion() -> None:
     assert Pattern(Level.FINE, "http://a.test/x?q").suspicion == 1
     assert Pattern(Level.FINE, "http://a.test/x?q,sid").suspicion == 2
     assert Pattern(Level.FINE, "http://a.test/c/0-0/").suspicion == 1
+    assert Pattern(Level.FINE, "http://a.test/tags/*+*").suspicion == 1
 
 
 def test_long_patterns_are_cut_and_stay_apart() -> None:

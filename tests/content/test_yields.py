@@ -9,6 +9,8 @@ import pytest
 from lycosa.content.options import TrapOptions
 from lycosa.content.yields import (
     ENDED,
+    KINDS,
+    LED,
     NEW,
     NOT_JUDGED,
     NOTHING,
@@ -260,6 +262,40 @@ def test_links_to_patterns_that_give_new_things_prove_something() -> None:
     assert not yields.proves(f"{SITE}/find/goods-99.html", source)
 
 
+def test_two_patterns_that_lead_to_each_other_prove_nothing_for_long() -> None:
+    yields = opened()
+    for path in ("/login?to={}", "/join?to={}"):
+        feed(yields, [NEW, LED, LED, LED], path)
+    assert yields.proves(f"{SITE}/join?to=9", f"{SITE}/login?to=9")
+    for path in ("/login?to={}", "/join?to={}"):
+        feed(yields, [LED], path)
+    assert not yields.proves(f"{SITE}/join?to=9", f"{SITE}/login?to=9")
+
+
+def test_a_link_to_what_is_quarantined_proves_nothing() -> None:
+    """Nor by the coarser patterns, which begin anew when a finer one explains them."""
+    yields = opened()
+    feed(yields, [NEW, *[NOTHING] * 40], "/c?day={}")
+    assert settle(yields) == [f"{SITE}/c?day"]
+    assert not yields.proves(f"{SITE}/c?day=99", f"{SITE}/c?month=1")
+
+
+def grow(yields: Yields, led: int, path: str) -> None:
+    """A month that leads to so many pages, and four of these, again and again."""
+    for _ in range(20):
+        feed(yields, [NOTHING + KINDS * led, *[ENDED] * 4], path)
+
+
+def test_a_calendar_whose_days_lead_nowhere_grows_faster_than_it_is_fetched() -> None:
+    yields = opened()
+    grow(yields, 5, "/c/{}/11/")
+    assert settle(yields) == [f"{SITE}/c/0/0/"]
+    for led, path in ((4, "/c/{}/11/"), (5, "/manual/{}")):
+        yields = opened()
+        grow(yields, led, path)
+        assert not yields.due(), "it has an end; or it looks like no trap"
+
+
 def test_memory_is_bounded_and_quarantine_outlives_the_ordinary() -> None:
     yields = opened(64)
     feed(yields, [NOTHING] * 24)
@@ -317,7 +353,7 @@ def test_a_page_is_barren_only_for_patterns_that_it_leads_to() -> None:
 )
 def test_what_a_page_without_news_leads_to(unknown: list[str], gain: int) -> None:
     urls = [each if "://" in each else SITE + each for each in unknown]
-    assert nothing_new(f"{SITE}/shop/item-3.html", urls) == gain
+    assert nothing_new(f"{SITE}/shop/item-3.html", urls) == (gain if gain == ENDED else gain + KINDS)
 
 
 def test_a_new_page_takes_back_what_ended_and_what_was_barren() -> None:
