@@ -171,6 +171,8 @@ def patterns_plain(url: str) -> tuple[Pattern, ...]:
 
 def _numbered(shapes: list[str]) -> list[str]:
     """The same with at most two numbers in a row."""
+    if shapes.count("0") < 3:
+        return shapes
     return [each for at, each in enumerate(shapes) if shapes[max(at - 2, 0) : at + 1] != ["0"] * 3]
 
 

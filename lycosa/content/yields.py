@@ -67,10 +67,10 @@ PAYS: Final = 2
 _EXAMPLES = 3
 _PIECE = 2_000
 
-NOT_JUDGED, NOTHING, ON_SITE, NEW, NOTHING_IN_FOLDER, NOTHING_IN_FIRST, NOTHING_ON_SITE, ENDED, LED = range(9)
+NOT_JUDGED, NOTHING, ON_SITE, NEW, NOTHING_IN_FOLDER, NOTHING_IN_FIRST, NOTHING_ON_SITE, ENDED, LED, SILENT = range(10)
 """The gain of a fetch: nobody looked; nothing new on its site; new there, but not in its domain; new. `NOTHING` is
 of a page that led to unknown URLs of its finest pattern, the others that say so to some of a coarser one; `ENDED`:
-to none; `LED`: to some of another pattern, which gives new things. From the fifth bit on stands to how many URLs a
+to none; `LED`: to some of another pattern, which gives new things. `SILENT`: it says too little to tell. From the fifth bit on stands to how many URLs a
 page led of which it gave nothing new."""
 KINDS: Final = 16
 PROVING: Final = 4
@@ -273,6 +273,8 @@ class Yields:
         is_said = gain == NEW or (gain == ON_SITE and row.level is not Level.HOSTS)
         is_news = is_said or gain == LED
         row.looked += 1
+        if gain == SILENT:
+            return
         if row.quarantined:
             row.tests += 1
             row.paid = row.paid + 1 if is_news else 0

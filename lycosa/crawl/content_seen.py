@@ -28,7 +28,7 @@ from xxhash import xxh3_64_intdigest
 from lycosa.clock import Clock, milliseconds
 from lycosa.content.news import Memory, Said
 from lycosa.content.variants import Evidence, Verdict, page_of, parse
-from lycosa.content.yields import ENDED, LED, NEW, NOT_JUDGED, ON_SITE, Look, nothing_new
+from lycosa.content.yields import ENDED, LED, NEW, NOT_JUDGED, ON_SITE, SILENT, Look, nothing_new
 from lycosa.crawl.harvest import REDIRECTS, Crop
 from lycosa.crawl.shard import Shard
 from lycosa.log.log_pass import LogPass
@@ -122,7 +122,7 @@ class ContentSeen:
         else:
             said = Said.by_digest(record.digest)
         if not said.is_telling:
-            return NOT_JUDGED
+            return SILENT
         memory = self._memories.get(shard)
         if memory is None:
             memory = self._memories[shard] = Memory()

@@ -19,6 +19,7 @@ from lycosa.content.yields import (
     NOTHING_ON_SITE,
     ON_SITE,
     ROWS,
+    SILENT,
     Look,
     Yields,
     nothing_new,
@@ -294,6 +295,18 @@ def test_a_calendar_whose_days_lead_nowhere_grows_faster_than_it_is_fetched() ->
         yields = opened()
         grow(yields, led, path)
         assert not yields.due(), "it has an end; or it looks like no trap"
+
+
+def test_pages_that_say_too_little_are_not_read_again_and_again() -> None:
+    yields = opened()
+    looks = []
+    for number in range(40):
+        url = f"{SITE}/use/of-{number}.html"
+        look = yields.wants(url, 1, "a.test", False)
+        yields.note_fetch(url, SILENT if look is Look.YES else NOT_JUDGED, "a.test", False)
+        looks.append(look)
+    assert looks.count(Look.YES) <= 2
+    assert not yields.due()
 
 
 def test_memory_is_bounded_and_quarantine_outlives_the_ordinary() -> None:
