@@ -53,6 +53,7 @@ _DATED = re.compile(r"\b0-0\b|/0/0(?:/|\b)|\b0000-00\b")
 _SESSION = re.compile(
     r"(?:^|[?,])(?:sid|s|phpsessid|jsessionid|session_?id|sess(?:ion)?|cfid|cftoken)(?:,|$)", re.I
 )
+_VISIT = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9a-zA-Z_-]{6,}")
 
 
 class Level(IntEnum):
@@ -181,6 +182,20 @@ def _short(text: str) -> str:
     if len(text) <= LENGTH:
         return text
     return f"{text[: LENGTH - 12]}...{xxh32_intdigest(text.encode()):08x}"
+
+
+def without_ids(url: str) -> str:
+    """A URL without what looks like the id of a session or of a visit: in its query, and as a folder of its path."""
+    start = url.find("/", url.find("://") + 3)
+    path, mark, query = url[start:].partition("?")
+    folders = ["*" if len(each) >= 12 and _MIXED.fullmatch(each) else each for each in path.split("/")]
+    names = [each for each in query.split("&") if not _is_id(each)] if mark else []
+    return url[:start] + "/".join(folders) + ("?" + "&".join(names) if names else "")
+
+
+def _is_id(pair: str) -> bool:
+    name, _, value = pair.partition("=")
+    return bool(_SESSION.search(name) or _VISIT.fullmatch(value))
 
 
 def is_pattern(text: str) -> bool:

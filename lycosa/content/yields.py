@@ -18,6 +18,8 @@ the patterns of a URL the finest goes first, and what it explains does not count
 
     quarantine      a Learned record, with the evidence; from then on its URLs are skipped, with a record each
     test            after 4, 8, 16, 32 ... of them one is fetched after all
+    form            a URL that without its ids (of a session, of a visit) was not fetched yet is fetched, too, until
+                    half the patience of these gave nothing new
     release         two tests in a row that gave something new: a Learned record; URLs that were skipped come back
 
 The hosts of a domain are a pattern, too (`*.a.test`): only the first page of a site counts there, as new if it is
@@ -47,9 +49,10 @@ from enum import IntEnum
 from typing import Final
 
 import msgspec
+from xxhash import xxh3_64_intdigest
 
 from lycosa.content.options import TrapOptions
-from lycosa.content.patterns import Level, Pattern, hosts_of, patterns_of
+from lycosa.content.patterns import Level, Pattern, hosts_of, patterns_of, without_ids
 
 ROWS: Final = 1 << 16
 """Patterns that all shards of a crawl together keep."""
@@ -62,6 +65,8 @@ YOUNG: Final = 24
 EARNED: Final = 2
 CREDIT: Final = 200
 FEW_LEAD: Final = 4
+FORMS: Final = 1 << 13
+FEW_FORMS: Final = 2
 PAYS: Final = 2
 """Tests in a row that must give something new: after a restart the first may only look new."""
 _EXAMPLES = 3
@@ -123,6 +128,8 @@ class Row(msgspec.Struct, array_like=True):
     ended: int = 0  # looks since the last of them that found nothing, and led to nothing of the kind
     led: int = 0  # URLs of the pattern that the barren ones led to
     said: int = 0  # of `gains`, pages that said something new themselves
+    forms: set[int] = set()  # URLs without ids that were fetched since a look was barren
+    idle: int = 0  # tests in a row of a form that had not been fetched, and that gave nothing new
 
 
 def _is_sampled(pattern: Pattern, row: Row, key: int) -> bool:
@@ -218,10 +225,15 @@ class Yields:
                 return pattern.text
         return None
 
-    def tests(self, pattern: str) -> bool:
-        """Whether the next URL of a quarantined pattern is to be fetched all the same."""
+    def tests(self, pattern: str, url: str) -> bool:
+        """Whether a URL of a quarantined pattern is to be fetched all the same."""
         row = self._rows[pattern]
-        return row.paid > 0 or row.held >= 4 << min(row.tests, 40)
+        if row.paid > 0 or row.held >= 4 << min(row.tests, 40):
+            return True
+        if 2 * row.idle >= self._options.patience:
+            return False
+        form = without_ids(url)
+        return form != url and len(row.forms) < FORMS and _hash(form) not in row.forms
 
     def proves(self, url: str, source: str) -> bool:
         """Whether a link leads to a pattern other than that of the page `source`, and one that gives new things."""
@@ -270,11 +282,15 @@ class Yields:
 
     def _look(self, pattern: Pattern, row: Row, url: str, gain: int) -> None:
         gain, led = gain % KINDS, gain // KINDS
+        is_form = (row.barren > 0 or row.quarantined) and self._note_form(row, url)
         is_said = gain == NEW or (gain == ON_SITE and row.level is not Level.HOSTS)
         is_news = is_said or gain == LED
         row.looked += 1
         if gain == SILENT:
             return
+        if row.quarantined and is_form:
+            row.idle = 0 if is_news else row.idle + 1
+            return  # other URLs of the pattern may be as barren as before
         if row.quarantined:
             row.tests += 1
             row.paid = row.paid + 1 if is_news else 0
@@ -297,6 +313,15 @@ class Yields:
         if self._is_spent(pattern, row):
             self._due[pattern.text] = True
 
+    @staticmethod
+    def _note_form(row: Row, url: str) -> bool:
+        """Whether a URL is one with an id, and the first of its form."""
+        form = without_ids(url)
+        if form == url or len(row.forms) >= FORMS or (value := _hash(form)) in row.forms:
+            return False
+        row.forms.add(value)
+        return True
+
     def _is_spent(self, pattern: Pattern, row: Row) -> bool:
         """Whether a pattern is to be quarantined."""
         patience, looks = self._patience(pattern, row), row.barren + row.ended
@@ -312,7 +337,8 @@ class Yields:
             patience //= 2
         else:
             patience = patience // (pattern.suspicion + 1) * (2 if pattern.level is Level.SITE else 1)
-        return patience + min(EARNED * row.gains, CREDIT)
+        # Where new forms are fetched all the same, nothing is lost by giving up soon.
+        return patience if len(row.forms) > FEW_FORMS else patience + min(EARNED * row.gains, CREDIT)
 
     def note_held(self, pattern: str) -> None:
         """A URL of a quarantined pattern was skipped."""
@@ -329,7 +355,7 @@ class Yields:
             self._free(pattern)
             self.returning = position
             return
-        row.quarantined, row.held, row.tests, row.paid = True, 0, 0, 0
+        row.quarantined, row.held, row.tests, row.paid, row.idle = True, 0, 0, 0, 0
         row.why, row.examples = why, list(examples)
         self._quarantined.add(pattern)
         for coarser in patterns_of(examples[-1]) if examples else ():
@@ -410,6 +436,10 @@ class Yields:
                 self._due[text] = False
             elif not row.quarantined and self._is_spent(Pattern(row.level, text), row):
                 self._due[text] = True
+
+
+def _hash(form: str) -> int:
+    return xxh3_64_intdigest(form.encode("utf-8", "surrogatepass"))
 
 
 def _level(pattern: str, examples: list[str]) -> Level:

@@ -173,7 +173,7 @@ class ContentSeen:
                 return Why.VARIANT, f"{rule} says that it is the page of {form}"[:_DETAIL]
         if shard.yields.is_active:
             pattern = shard.yields.holds(waiting.url, *shard.novelty_of(waiting.url))
-            if pattern is not None and not shard.yields.tests(pattern):
+            if pattern is not None and not shard.yields.tests(pattern, waiting.url):
                 row = shard.yields.row(pattern)
                 assert row is not None
                 return Why.TRAP, f"{pattern} is quarantined: {row.why}"

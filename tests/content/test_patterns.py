@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.content.patterns import Level, Pattern, is_pattern, patterns_of
+from lycosa.content.patterns import Level, Pattern, is_pattern, patterns_of, without_ids
 
 
 def texts(url: str) -> list[str]:
@@ -86,6 +86,21 @@ def test_suspicion() -> None:
     assert Pattern(Level.FINE, "http://a.test/x?q,sid").suspicion == 2
     assert Pattern(Level.FINE, "http://a.test/c/0-0/").suspicion == 1
     assert Pattern(Level.FINE, "http://a.test/tags/*+*").suspicion == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("/v?id=7&PHPSESSID=0a1b2c", "/v?id=7"),
+        ("/v?sid=1", "/v"),
+        ("/s/7?ref=3-ab12cd", "/s/7"),
+        ("/(S(0a1b2c3d4e5f6a7b))/d-1.aspx", "/*/d-1.aspx"),
+        ("/events?date=2026-11-19&view=day", "/events?date=2026-11-19&view=day"),
+        ("/a/b.html", "/a/b.html"),
+    ],
+)
+def test_urls_without_their_ids(url: str, form: str) -> None:
+    assert without_ids(f"http://a.test{url}") == f"http://a.test{form}"
 
 
 def test_long_patterns_are_cut_and_stay_apart() -> None:

@@ -109,7 +109,7 @@ def test_tests_are_a_trickle_and_two_that_pay_release() -> None:
     settle(yields)
     tested = []
     for number in range(70):
-        if yields.tests(SHOP):
+        if yields.tests(SHOP, SHOP):
             tested.append(number)
             feed(yields, [NOTHING])
         yields.note_held(SHOP)
@@ -118,7 +118,7 @@ def test_tests_are_a_trickle_and_two_that_pay_release() -> None:
     row = yields.row(SHOP)
     assert row is not None
     feed(yields, [NEW])
-    assert not yields.due() and yields.tests(SHOP), "the next one follows at once"
+    assert not yields.due() and yields.tests(SHOP, SHOP), "the next one follows at once"
     feed(yields, [NEW])
     assert settle(yields, 500) == [f"-{SHOP}"]
     assert held(yields) is None and yields.returning == 500
@@ -307,6 +307,22 @@ def test_pages_that_say_too_little_are_not_read_again_and_again() -> None:
         looks.append(look)
     assert looks.count(Look.YES) <= 2
     assert not yields.due()
+
+
+def test_what_is_had_only_with_an_id_is_had_once_all_the_same() -> None:
+    yields = opened()
+    pattern = f"{SITE}/item?id,sid"
+    feed(yields, [NOTHING] * 8, "/item?id=1&sid=aa{}")
+    assert settle(yields) == [pattern]
+    new, again = (f"{SITE}/item?id={n}&sid=bb1" for n in (2, 1))
+    assert yields.tests(pattern, new) and not yields.tests(pattern, again)
+    feed(yields, [NEW], "/item?id=2&sid=cc{}")
+    assert not yields.tests(pattern, new)
+    assert not yields.due(), "that says nothing of the others"
+    for number in range(12):
+        assert yields.tests(pattern, f"{SITE}/item?id={10 + number}&sid=bb1")
+        feed(yields, [NOTHING], f"/item?id={10 + number}&sid=dd{{}}")
+    assert not yields.tests(pattern, f"{SITE}/item?id=99&sid=bb1"), "as barren as the rest"
 
 
 def test_memory_is_bounded_and_quarantine_outlives_the_ordinary() -> None:
