@@ -109,8 +109,9 @@ def knowledge(path: str, query: Query, token: str) -> str | None:
     if not path.startswith("/kb/"):
         return None
     names = ["-".join(Random(path + str(n)).choices(WORDS, k=2)) for n in range(6)]
-    return f"<p>We could not find {path[4:]}. Try one of these topics, which others have found useful.</p>" + links(
-        *names
+    return (
+        f"<p>We could not find {path[4:]}. Try one of these topics, which others have found useful.</p>"
+        + links(*names)
     )
 
 
@@ -136,7 +137,12 @@ def catalogue(path: str, query: Query, token: str) -> str | None:
     )
     before = "".join(f"{name}={value}&" for name, value in query.items())
     return goods + links(
-        *(f"/catalogue?{before}{name}={each}" for name in values if name not in query for each in values[name])
+        *(
+            f"/catalogue?{before}{name}={each}"
+            for name in values
+            if name not in query
+            for each in values[name]
+        )
     )
 
 
@@ -156,8 +162,9 @@ def login(path: str, query: Query, token: str) -> str | None:
     if path not in ("/login", "/register"):
         return None
     here = quote(f"{path}?to={query.get('to', '')}")
-    return f"<p>Please {path[1:]} with your user name and your password to go on to the page you want.</p>" + links(
-        f"/login?to={here}", f"/register?to={here}"
+    return (
+        f"<p>Please {path[1:]} with your user name and your password to go on to the page you want.</p>"
+        + links(f"/login?to={here}", f"/register?to={here}")
     )
 
 
@@ -273,13 +280,17 @@ def main() -> None:
             fetched[name] += 1
             real[name] |= {page_of(name, row.url)} - {""}
     learned = Counter(
-        row.subject.split(".")[1] for row in rows if isinstance(row, Learned) and row.what == "trap" and row.holds
+        row.subject.split(".")[1]
+        for row in rows
+        if isinstance(row, Learned) and row.what == "trap" and row.holds
     )
     print("site        fetched  wasted  real pages  of  patterns")
     for name, (_, _, shown) in SITES.items():
         every = REAL + 1 + (0 if not shown else 8 if name == "browse" else REAL)
         had = len(real[name])
-        print(f"{name:10}  {fetched[name]:7}  {fetched[name] - had:6}  {had:10}  {every:2}  {learned[name]:8}")
+        print(
+            f"{name:10}  {fetched[name]:7}  {fetched[name] - had:6}  {had:10}  {every:2}  {learned[name]:8}"
+        )
     whole = sum(map(len, real.values()))
     print(f"{sum(fetched.values())} fetched, {sum(fetched.values()) - whole} wasted, {whole} real pages")
 

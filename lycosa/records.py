@@ -251,7 +251,9 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     6: of a coarser one, 7: of none, 8: of one that gives new things. In the bits above: to how many, of 1 and 4 to
     6 (`lycosa.content.yields`)."""
     rendered: Rendered | None = None  # None: no browser was asked
-    like: str = ""  # the URL of an earlier page that says nearly the same, for which its links are not followed
+    like: str = (
+        ""  # the URL of an earlier page that says nearly the same, for which its links are not followed
+    )
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="K"):

@@ -10,7 +10,8 @@ A shape that no other URL can have (no number, no id, no query) is no pattern: i
 
 A path is written with at most `SEGMENTS` segments; the rest is `**`. Names of months are numbers, and of several
 numbers in a row two are written: /2026/november/19/ and /2026/11/ are /0/0/. Words that are joined by `+` or `,` are
-`*+*`, a choice like that of a query, and parameters of a path (;jsessionid=1) count as those of the query. What traps look like is part of a shape, so
+`*+*`, a choice like that of a query. Parameters of a path (;jsessionid=1) count as those of the query, in which
+`year`, `month`, `week` and `day` are a `date`: months and their days are one pattern. What traps look like is part of a shape, so
 that it is counted apart from the ordinary pages around it:
 
     ~host       a segment is the name of a host ({host}): http://a.test/www.b.test/www.b.test/
@@ -42,6 +43,7 @@ _MONTH = re.compile(
     r"sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?![a-zA-Z])",
     re.I,
 )
+_DATES = frozenset(("year", "month", "week", "day", "date"))
 _CHOICE = re.compile(r"[^+,.]+(?:[+,][^+,.]+)+")
 _HOST = re.compile(
     r"(?:www\.(?:[a-z0-9-]+\.)+[a-z]{2,}|(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|info|test))(?::[0-9]+)?"
@@ -217,7 +219,7 @@ def _names(query: str) -> tuple[str, str]:
         flags = "~amp"
         while (again := [each.removeprefix("amp;") for each in bare]) != bare:
             bare = again
-    known = sorted({_DIGITS.sub("0", each)[:40] for each in bare})
+    known = sorted({"date" if each in _DATES else _DIGITS.sub("0", each)[:40] for each in bare})
     if len(set(bare)) < len(bare):
         flags += "~again"
     return "?" + ",".join(known[:12]), flags

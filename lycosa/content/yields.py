@@ -64,20 +64,32 @@ PLAIN: Final = 5
 YOUNG: Final = 24
 EARNED: Final = 2
 CREDIT: Final = 200
-FEW_LEAD: Final = 4
-FORMS: Final = 1 << 13
-FEW_FORMS: Final = 2
 PAYS: Final = 2
 """Tests in a row that must give something new: after a restart the first may only look new."""
 _EXAMPLES = 3
 _PIECE = 2_000
 
-NOT_JUDGED, NOTHING, ON_SITE, NEW, NOTHING_IN_FOLDER, NOTHING_IN_FIRST, NOTHING_ON_SITE, ENDED, LED, SILENT = range(10)
+(
+    NOT_JUDGED,
+    NOTHING,
+    ON_SITE,
+    NEW,
+    NOTHING_IN_FOLDER,
+    NOTHING_IN_FIRST,
+    NOTHING_ON_SITE,
+    ENDED,
+    LED,
+    SILENT,
+) = range(10)
 """The gain of a fetch: nobody looked; nothing new on its site; new there, but not in its domain; new. `NOTHING` is
 of a page that led to unknown URLs of its finest pattern, the others that say so to some of a coarser one; `ENDED`:
 to none; `LED`: to some of another pattern, which gives new things. `SILENT`: it says too little to tell. From the fifth bit on stands to how many URLs a
 page led of which it gave nothing new."""
 KINDS: Final = 16
+FEW_LEAD: Final = 4
+FORMS: Final = 1 << 16
+"""URLs without ids that a shard remembers, of all patterns."""
+FEW_FORMS: Final = 2
 PROVING: Final = 4
 """A pattern gives new things if one in so many of its pages that were looked at said something new."""
 _BARREN = {
@@ -159,6 +171,7 @@ class Yields:
         self._options = TrapOptions()
         self._released: frozenset[str] = frozenset()
         self._quarantined: set[str] = set()
+        self._forms = 0
         self._due: dict[str, bool] = {}
         """Patterns of which a record is due, and whether they are to be quarantined."""
         self.returning = 0
@@ -233,7 +246,7 @@ class Yields:
         if 2 * row.idle >= self._options.patience:
             return False
         form = without_ids(url)
-        return form != url and len(row.forms) < FORMS and _hash(form) not in row.forms
+        return form != url and self._forms < FORMS and _hash(form) not in row.forms
 
     def proves(self, url: str, source: str) -> bool:
         """Whether a link leads to a pattern other than that of the page `source`, and one that gives new things."""
@@ -313,13 +326,13 @@ class Yields:
         if self._is_spent(pattern, row):
             self._due[pattern.text] = True
 
-    @staticmethod
-    def _note_form(row: Row, url: str) -> bool:
+    def _note_form(self, row: Row, url: str) -> bool:
         """Whether a URL is one with an id, and the first of its form."""
         form = without_ids(url)
-        if form == url or len(row.forms) >= FORMS or (value := _hash(form)) in row.forms:
+        if form == url or self._forms >= FORMS or (value := _hash(form)) in row.forms:
             return False
         row.forms.add(value)
+        self._forms += 1
         return True
 
     def _is_spent(self, pattern: Pattern, row: Row) -> bool:
@@ -388,8 +401,10 @@ class Yields:
         text = next(iter(self._rows))
         row = self._rows.pop(text)
         self._due.pop(text, None)
+        self._forms -= len(row.forms)
         if row.quarantined and 2 * len(self._quarantined) <= self._most:
             self._rows[text] = row
+            self._forms += len(row.forms)
         else:
             self._quarantined.discard(text)
 
@@ -430,6 +445,7 @@ class Yields:
         for piece in pieces:
             self.returning, rows = _decode_rows(piece)
             self._rows.update(rows)
+        self._forms = sum(len(row.forms) for row in self._rows.values())
         self._quarantined = {text for text, row in self._rows.items() if row.quarantined}
         for text, row in self._rows.items():
             if row.quarantined and row.paid >= PAYS:

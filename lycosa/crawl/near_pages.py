@@ -92,9 +92,7 @@ class NearPages:
         found = sketch(text)
         rows = self._index.find(found, LIKE)
         return found, [
-            row.place
-            for row in rows
-            if row.key != key and near(key, row.key, row.similarity, row.distance)
+            row.place for row in rows if row.key != key and near(key, row.key, row.similarity, row.distance)
         ]
 
     def _add(self, key: int, found: Sketch, hidden: bool, place: int) -> None:

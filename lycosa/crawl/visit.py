@@ -756,7 +756,9 @@ class Visitor:
                 why = Why.BUSY if slow else Why.RETRY
                 self._defer(turn, why, due, waiting.attempt + 1, f"status {outcome.status}")
                 return False
-        crop = await self._harvester.harvest(waiting, outcome, now, earlier, self._render(turn, outcome), self._alike(turn, waiting))
+        crop = await self._harvester.harvest(
+            waiting, outcome, now, earlier, self._render(turn, outcome), self._alike(turn, waiting)
+        )
         own = None
         if earlier is not None and earlier.record is not None and crop.record.digest:
             own = await self._known_before(turn.shard, crop.record, earlier.record)

@@ -34,6 +34,7 @@ def texts(url: str) -> list[str]:
         ("/a/Nov-2026/", ["/a/0-0/", "/a/0-0/*", "/a/**", "/**"]),
         ("/a/maybe/", ["/a/maybe/*", "/a/**", "/**"]),
         ("/tags/red+blue+green", ["/tags/*+*", "/tags/*", "/tags/**", "/**"]),
+        ("/e?view=day&year=2026&month=1&day=2", ["/e?date,view", "/*?date,view", "/e?*", "/**?*"]),
         ("/c++/x", ["/c++/x", "/c++/*", "/c++/**", "/**"]),
         ("/d-1.jsp;jsessionid=0A", ["/d-0.jsp?jsessionid", "/*.jsp?jsessionid", "/d-0.jsp?*", "/**?*"]),
         ("/(S(0a1b2c3d4e5f6a7b))/x", ["/*/x", "/*/*", "/*/**", "/**"]),
