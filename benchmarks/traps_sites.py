@@ -3,9 +3,9 @@
     python -m benchmarks.traps_sites [--off] [--pages 6000]
 
 `lycosa.lab.experiments.traps` crawls the traps of the embedded web; these were written apart from the code that
-finds traps, with other templates: navigation, sidebars with a text that changes at every look, dates in words, pages of
-days below those of months. All 13 sites are crawled at once, on virtual time. Wasted is every page that says nothing
-that an earlier one of the site had not said; real pages are counted once each, by whatever URL.
+finds traps, with other templates: navigation, sidebars with a text that changes at every look, dates in words,
+pages of days below those of months. All 13 sites are crawled at once, on virtual time. Real pages are counted once
+each, by whatever URL; all other fetches are wasted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WORDS = ["".join(Random(n).choices("aeioustrnlmdpcbg", k=3 + n % 7)) for n in ra
 MONTHS = [name.lower() for name in calendar.month_name[1:]]
 Query = dict[str, str]
 Answer = Callable[[str, Query, str], str | None]
-"""The main part of a page: of a path, its query, and a text that no other answer has; None: there is no such page."""
+"""The main part of a page, by its path, its query, and a text that only it has; None: there is no such page."""
 
 
 def prose(*seed: object, words: int = 150) -> str:
@@ -70,7 +70,9 @@ def agenda(path: str, query: Query, token: str) -> str | None:
     at = int(found[1]) * 12 + MONTHS.index(found[2])
     near = [f"/agenda/{n // 12}/{MONTHS[n % 12]}/" for n in (at - 1, at, at + 1)]
     days = links(near[0], near[2], *(f"{near[1]}{n}/" for n in range(1, 29)))
-    return f"<p>{found[2].title()}: nothing is planned yet for the time that you have chosen in our agenda.</p>{days}"
+    return (
+        f"<p>{found[2].title()}: nothing is planned yet for the time that you chose in our agenda.</p>{days}"
+    )
 
 
 def document(path: str, query: Query, token: str) -> str | None:

@@ -324,7 +324,7 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
             answer.state, answer.why = "not followed", reason
         elif not options.follow.nofollow and all(row.nofollow for row in links):
             answer.state, answer.why = "not followed", "every link to it says nofollow"
-            if options.duplicates.near != "expand":
+            if options.duplicates.alike != "expand":
                 answer.why += " or is on a near duplicate of another page"
         elif all(row.hops > options.follow.redirects for row in links):
             answer.state = "not followed"

@@ -266,7 +266,7 @@ def apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     if args.traps is not None:
         place, name = place_of(given, "traps.quarantine")
         place[name] = args.traps == "on"
-    put("duplicates.near", args.near_duplicates)
+    put("duplicates.alike", args.near_duplicates)
     if args.url_rules is not None:
         place, name = place_of(given, "variants.apply")
         place[name] = args.url_rules == "apply"

@@ -16,7 +16,7 @@ class VariantOptions(msgspec.Struct, frozen=True, kw_only=True):
 class DuplicateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Pages that say nearly what another page says: whether their links are followed."""
 
-    near: Literal["expand", "leaf"] = "expand"
+    alike: Literal["expand", "leaf"] = "expand"
 
 
 class TrapOptions(msgspec.Struct, frozen=True, kw_only=True):

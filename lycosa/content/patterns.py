@@ -9,10 +9,10 @@
 A shape that no other URL can have (no number, no id, no query) is no pattern: it would be counted once.
 
 A path is written with at most `SEGMENTS` segments; the rest is `**`. Names of months are numbers, and of several
-numbers in a row two are written: /2026/november/19/ and /2026/11/ are /0/0/. Words that are joined by `+` or `,` are
+numbers in a row two are written: /2026/november/19/ and /2026/11/ are /0/0/. Words joined by `+` or `,` are
 `*+*`, a choice like that of a query. Parameters of a path (;jsessionid=1) count as those of the query, in which
-`year`, `month`, `week` and `day` are a `date`: months and their days are one pattern. What traps look like is part of a shape, so
-that it is counted apart from the ordinary pages around it:
+`year`, `month`, `week` and `day` are a `date`: months and their days are one pattern. What traps look like is part
+of a shape, so that it is counted apart from the ordinary pages around it:
 
     ~host       a segment is the name of a host ({host}): http://a.test/www.b.test/www.b.test/
     ~repeat     a segment that is no number occurs twice
@@ -76,7 +76,7 @@ class Pattern(NamedTuple):
 
     @property
     def suspicion(self) -> int:
-        """0: an ordinary shape; 1: it has a query, a choice, a date or an id within its path; 2: it looks like a trap."""
+        """0: an ordinary shape; 1: it has a query, a choice, a date or an id within; 2: it looks like a trap."""
         return _suspicion(self.text)
 
 
@@ -141,9 +141,9 @@ def patterns_plain(url: str) -> tuple[Pattern, ...]:
     path, mark, query = rest.partition("?")
     segments = path.split("/")[1:]
     if ";" in path:
-        asked = [part for each in segments for part in each.split(";")[1:]]
+        extras = [part for each in segments for part in each.split(";")[1:]]
         segments = [each.partition(";")[0] for each in segments]
-        mark, query = "?", "&".join([*asked, query])
+        mark, query = "?", "&".join([*extras, query])
     names, flags = _names(query) if mark else ("", "")
     worded = [each for each in segments if each and not each.isdigit()]
     if len(worded) != len(set(worded)):
@@ -187,7 +187,7 @@ def _short(text: str) -> str:
 
 
 def without_ids(url: str) -> str:
-    """A URL without what looks like the id of a session or of a visit: in its query, and as a folder of its path."""
+    """A URL without what looks like the id of a session or of a visit, in its query or as a part of its path."""
     start = url.find("/", url.find("://") + 3)
     path, mark, query = url[start:].partition("?")
     folders = ["*" if len(each) >= 12 and _MIXED.fullmatch(each) else each for each in path.split("/")]

@@ -83,13 +83,15 @@ _PIECE = 2_000
 ) = range(10)
 """The gain of a fetch: nobody looked; nothing new on its site; new there, but not in its domain; new. `NOTHING` is
 of a page that led to unknown URLs of its finest pattern, the others that say so to some of a coarser one; `ENDED`:
-to none; `LED`: to some of another pattern, which gives new things. `SILENT`: it says too little to tell. From the fifth bit on stands to how many URLs a
-page led of which it gave nothing new."""
+to none; `LED`: to some of another pattern, which gives new things. `SILENT`: it says too little to tell. From the
+fifth bit on stands, of a barren page, to how many unknown URLs it led."""
 KINDS: Final = 16
 FEW_LEAD: Final = 4
+"""A pattern that grows is given up when one in so many looks of its patience was barren."""
 FORMS: Final = 1 << 16
 """URLs without ids that a shard remembers, of all patterns."""
 FEW_FORMS: Final = 2
+"""More forms than these are the pages behind ids, and no chance."""
 PROVING: Final = 4
 """A pattern gives new things if one in so many of its pages that were looked at said something new."""
 _BARREN = {

@@ -329,7 +329,7 @@ def build(
             options.render, clock=clock, meters=meters, user_agent=options.fetch.user_agent, told=told
         )
     near = None
-    if options.duplicates.near != "expand":
+    if options.duplicates.alike != "expand":
         from lycosa.crawl.near_pages import NearPages  # it loads main text and sketches
 
         near = NearPages(files.within("near" if alone else f"near-{team.name}"), shards_here.find)

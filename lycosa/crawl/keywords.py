@@ -209,6 +209,8 @@ class VariantKeywords(TypedDict, total=False):
 class DuplicateKeywords(TypedDict, total=False):
     """Pages that say nearly what another page says: whether their links are followed."""
 
+    alike: Literal["expand", "leaf"]
+
 
 class RenderKeywords(TypedDict, total=False):
     """Which pages a browser renders, and how much it may take for one. Times in seconds, sizes in bytes."""

@@ -13,7 +13,7 @@ A page that has changed is compared again, and what it said before is in the ind
 expanded. A near duplicate is not found by others, so that the first page stands for all.
 
 It costs main text and sketch of each page, some 250 µs for 22 KB, and a lookup; so it is done if the operator asks
-for it (`duplicates.near`), and in a thread.
+for it (`duplicates.alike`), and in a thread.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ from lycosa.url.parts import host_of, site_of
 
 if TYPE_CHECKING:
     from lycosa.crawl.content_seen import ContentSeen
-    from lycosa.crawl.near_pages import NearPages
     from lycosa.crawl.harvest import Render
+    from lycosa.crawl.near_pages import NearPages
     from lycosa.crawl.refreshing import Refreshing
     from lycosa.crawl.rendering import Rendering, Rendition
     from lycosa.page.protocol import Page

@@ -1,4 +1,4 @@
-"""Near duplicates on the crawl's path: pages that are like earlier ones are not expanded, if the operator says so."""
+"""Near duplicates on the crawl's path: pages that are like earlier ones are not expanded, if that is asked for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lycosa.records import Fetched
 from lycosa.url.parts import path_of
 from tests.crawl.scripted import SHARDS, Run, crawl
 
-LEAF: dict[str, Any] = {"duplicates": {"near": "leaf"}, "archive": {"keep": False}}
+LEAF: dict[str, Any] = {"duplicates": {"alike": "leaf"}, "archive": {"keep": False}}
 WORDS = ["".join(Random(n).choices("abcdefghij", k=6)) for n in range(400)]
 
 
@@ -35,7 +35,7 @@ def script(request: Request, before: int) -> Reply | Failure:
     below = path.count("/") > 1
     links = ["/one", "/like", "/other"] if path == "/" else [] if below else [f"{path}/below"]
     said = {"/": 1, "/one": 2, "/like": 2, "/other": 3}.get(path, 10 + len(path))
-    if path == "/robots.txt" or said > 3 and not below:
+    if path == "/robots.txt" or (said > 3 and not below):
         return Reply(b"", 404)
     anchors = "".join(f'<a href="{each}">x</a>' for each in links)
     return Reply(f"<title>{path}</title><p>{prose(said, len(path))}</p>{anchors}".encode())
