@@ -94,6 +94,8 @@ def test_a_place_that_is_no_more_makes_nobody_a_duplicate(
     """Another agent has the shard by now, or the tail of the log was lost."""
     files = FaultyFiles()
     add = NearPages._add
-    monkeypatch.setattr(NearPages, "_add", lambda self, *row: add(self, *row[:-1], place))
+    monkeypatch.setattr(
+        NearPages, "_add", lambda self, key, found, hidden, _: add(self, key, found, hidden, place)
+    )
     run(files)
     assert not any(row.like for row in fetched(files).values())
