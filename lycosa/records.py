@@ -246,10 +246,14 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     )
     body: Stored | None = None  # if `stored` is a revisit: where the body lies
     gain: int = 0
-    """1, 4 to 7: nothing of it was new on its site; 2: new there, not in its domain; 3: new; 0: nobody looked. 1:
-    it led to unknown URLs of its finest pattern, 4, 5, 6: of a coarser one, 7: of none
-    (`lycosa.content.yields`)."""
+    """What it gave that was new, in the lower four bits: 0: nobody looked; 1, 4 to 8: nothing on its site; 2: new
+    there, not in its domain; 3: new; 9: it says too little. 1: it led to unknown URLs of its finest pattern, 4, 5,
+    6: of a coarser one, 7: of none, 8: of one that gives new things. In the bits above: to how many, of 1 and 4 to
+    6 (`lycosa.content.yields`)."""
     rendered: Rendered | None = None  # None: no browser was asked
+    like: str = (
+        ""  # the URL of an earlier page that says nearly the same, for which its links are not followed
+    )
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="K"):

@@ -306,6 +306,8 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
             told = [content_of(row) for row in answer.fetches if not is_failure(row.status)]
             changes = sum(a != b for a, b in pairwise(told))
             answer.why += f", fetched {len(answer.fetches)} times, changed {changes}"
+        if last.like:
+            answer.why += f"; its links are not followed, since it says nearly what {last.like} says"
     elif isinstance(last, Skipped):
         answer.state, answer.why = "skipped", f"{last.why}: {last.detail}" if last.detail else str(last.why)
     elif isinstance(last, Deferred):
@@ -322,6 +324,8 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
             answer.state, answer.why = "not followed", reason
         elif not options.follow.nofollow and all(row.nofollow for row in links):
             answer.state, answer.why = "not followed", "every link to it says nofollow"
+            if options.duplicates.alike != "expand":
+                answer.why += " or is on a near duplicate of another page"
         elif all(row.hops > options.follow.redirects for row in links):
             answer.state = "not followed"
             answer.why = f"only a redirect leads to it, after {options.follow.redirects} others in a row"

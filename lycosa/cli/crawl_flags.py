@@ -77,7 +77,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--traps",
         choices=("on", "off"),
-        help="quarantine URL patterns that produce nothing new (off)",
+        help="quarantine URL patterns that produce nothing new (on)",
+    )
+    what.add_argument(
+        "--near-duplicates",
+        choices=("expand", "leaf"),
+        help="leaf: do not follow the links of a page that says nearly what an earlier page says (expand)",
     )
     what.add_argument(
         "--release",
@@ -261,6 +266,7 @@ def apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
     if args.traps is not None:
         place, name = place_of(given, "traps.quarantine")
         place[name] = args.traps == "on"
+    put("duplicates.alike", args.near_duplicates)
     if args.url_rules is not None:
         place, name = place_of(given, "variants.apply")
         place[name] = args.url_rules == "apply"

@@ -100,9 +100,10 @@ def choose(blocks: Any, elements: Any, chosen: Any) -> int:
     """Mark the blocks that count; gives how many words they have.
 
     First those that stand in no part that is on every page of a site, and are mostly not links; if they have
-    next to no words, links too (a page that is a list); then, if there is still nothing, every block.
+    next to no words, links too (a page that is a list), then sidebars; if there is still nothing, every block.
+    A sidebar is the last resort: on a page of a few words ("there are no events") what rotates there would count.
     """
-    for level in range(3):
+    for level in range(4):
         words = 0
         for n in range(blocks.shape[0]):
             row = blocks[n]
@@ -110,18 +111,18 @@ def choose(blocks: Any, elements: Any, chosen: Any) -> int:
             out = _OUT if level == 0 else _OUT & ~_SOFT
             if marks & _MAIN == 0:
                 out |= _HEADER
-            if level == 0:
+            if level <= 1:
                 out |= _SIDE
             near = elements[row[ELEMENT], OWN] | row[INLINE_MARKS]
             use = marks & out == 0 and (near & _DATED == 0 or row[WORDS] >= FEW)
             if level == 0 and 2 * row[LINKED] > row[CHARS]:
                 use = False
-            if level == 2:
+            if level == 3:
                 use = True
             chosen[n] = use
             if use:
                 words += row[WORDS]
-        if words >= 20:
+        if words >= (12 if level == 1 else 20):
             return words
     return words
 

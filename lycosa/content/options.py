@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -11,10 +13,16 @@ class VariantOptions(msgspec.Struct, frozen=True, kw_only=True):
     apply: bool = False
 
 
+class DuplicateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Pages that say nearly what another page says: whether their links are followed."""
+
+    alike: Literal["expand", "leaf"] = "expand"
+
+
 class TrapOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Patterns of URLs that keep giving nothing new: whether they are quarantined, and which never are."""
 
-    quarantine: bool = False
+    quarantine: bool = True
     patience: int = (
         24  # pages in a row with nothing new; half of it for queries, a third for what looks like a trap
     )

@@ -8,8 +8,11 @@
 
 A shape that no other URL can have (no number, no id, no query) is no pattern: it would be counted once.
 
-A path is written with at most `SEGMENTS` segments; the rest is `**`. What traps look like is part of a shape, so
-that it is counted apart from the ordinary pages around it:
+A path is written with at most `SEGMENTS` segments; the rest is `**`. Names of months are numbers, and of several
+numbers in a row two are written: /2026/november/19/ and /2026/11/ are /0/0/. Words joined by `+` or `,` are
+`*+*`, a choice like that of a query. Parameters of a path (;jsessionid=1) count as those of the query, in which
+`year`, `month`, `week` and `day` are a `date`: months and their days are one pattern. What traps look like is part
+of a shape, so that it is counted apart from the ordinary pages around it:
 
     ~host       a segment is the name of a host ({host}): http://a.test/www.b.test/www.b.test/
     ~repeat     a segment that is no number occurs twice
@@ -34,17 +37,25 @@ DEEP: Final = 9
 LENGTH: Final = 200
 
 _DIGITS = re.compile(r"[0-9]+")
-_MIXED = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9a-zA-Z_-]{12,}")
+_MIXED = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9a-zA-Z_()~=-]{12,}")
+_MONTH = re.compile(
+    r"(?<![a-zA-Z])(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
+    r"sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?![a-zA-Z])",
+    re.I,
+)
+_DATES = frozenset(("year", "month", "week", "day", "date"))
+_CHOICE = re.compile(r"[^+,.]+(?:[+,][^+,.]+)+")
 _HOST = re.compile(
     r"(?:www\.(?:[a-z0-9-]+\.)+[a-z]{2,}|(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|info|test))(?::[0-9]+)?"
 )
 _ENDINGS = frozenset(("com", "org", "net", "edu", "gov", "info", "test"))
-_ODD = re.compile(r"[0-9*?]")
+_ODD = re.compile(r"[0-9*?+,;]")
 _ANY = "~~"
 _DATED = re.compile(r"\b0-0\b|/0/0(?:/|\b)|\b0000-00\b")
 _SESSION = re.compile(
     r"(?:^|[?,])(?:sid|s|phpsessid|jsessionid|session_?id|sess(?:ion)?|cfid|cftoken)(?:,|$)", re.I
 )
+_VISIT = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9a-zA-Z_-]{6,}")
 
 
 class Level(IntEnum):
@@ -65,7 +76,7 @@ class Pattern(NamedTuple):
 
     @property
     def suspicion(self) -> int:
-        """0: an ordinary shape; 1: it has a query, a date or an id within its path; 2: it looks like a trap."""
+        """0: an ordinary shape; 1: it has a query, a choice, a date or an id within; 2: it looks like a trap."""
         return _suspicion(self.text)
 
 
@@ -77,7 +88,7 @@ def _suspicion(text: str) -> int:
     if query:
         return 2 if _SESSION.search(query) else 1
     # Of a deep folder `/*/**` is any name and what is below it, and no id.
-    return 1 if _DATED.search(text) or "/*/" in text.removesuffix("/*/**") else 0
+    return 1 if _DATED.search(text) or "/*/" in text.removesuffix("/*/**") or "*+*" in text else 0
 
 
 @lru_cache(maxsize=1024)
@@ -86,7 +97,9 @@ def _segment(text: str) -> str:
         return "{host}"
     if len(text) >= 12 and _MIXED.fullmatch(text.partition(".")[0]):
         return "*" + text[len(text.partition(".")[0]) :]
-    return _DIGITS.sub("0", text)
+    if _CHOICE.fullmatch(text):
+        return "*+*"
+    return _DIGITS.sub("0", _MONTH.sub("0", text))
 
 
 @lru_cache(maxsize=256)
@@ -127,13 +140,17 @@ def patterns_plain(url: str) -> tuple[Pattern, ...]:
     site, rest = url[:start], url[start:]
     path, mark, query = rest.partition("?")
     segments = path.split("/")[1:]
+    if ";" in path:
+        extras = [part for each in segments for part in each.split(";")[1:]]
+        segments = [each.partition(";")[0] for each in segments]
+        mark, query = "?", "&".join([*extras, query])
     names, flags = _names(query) if mark else ("", "")
     worded = [each for each in segments if each and not each.isdigit()]
     if len(worded) != len(set(worded)):
         flags = "~repeat" + flags
     if len(segments) > DEEP:
         flags = "~deep" + flags
-    shapes = [_segment(each) for each in segments[:SEGMENTS]]
+    shapes = _numbered([_segment(each) for each in segments[:SEGMENTS]])
     more = "/**" if len(segments) > SEGMENTS else ""
     is_host = "{host}" in shapes
     if is_host:
@@ -155,11 +172,32 @@ def patterns_plain(url: str) -> tuple[Pattern, ...]:
     return (*found, Pattern(Level.SITE, whole))
 
 
+def _numbered(shapes: list[str]) -> list[str]:
+    """The same with at most two numbers in a row."""
+    if shapes.count("0") < 3:
+        return shapes
+    return [each for at, each in enumerate(shapes) if shapes[max(at - 2, 0) : at + 1] != ["0"] * 3]
+
+
 def _short(text: str) -> str:
     """A pattern of at most `LENGTH` characters: one that is longer ends with a hash of itself."""
     if len(text) <= LENGTH:
         return text
     return f"{text[: LENGTH - 12]}...{xxh32_intdigest(text.encode()):08x}"
+
+
+def without_ids(url: str) -> str:
+    """A URL without what looks like the id of a session or of a visit, in its query or as a part of its path."""
+    start = url.find("/", url.find("://") + 3)
+    path, mark, query = url[start:].partition("?")
+    folders = ["*" if len(each) >= 12 and _MIXED.fullmatch(each) else each for each in path.split("/")]
+    names = [each for each in query.split("&") if not _is_id(each)] if mark else []
+    return url[:start] + "/".join(folders) + ("?" + "&".join(names) if names else "")
+
+
+def _is_id(pair: str) -> bool:
+    name, _, value = pair.partition("=")
+    return bool(_SESSION.search(name) or _VISIT.fullmatch(value))
 
 
 def is_pattern(text: str) -> bool:
@@ -181,7 +219,7 @@ def _names(query: str) -> tuple[str, str]:
         flags = "~amp"
         while (again := [each.removeprefix("amp;") for each in bare]) != bare:
             bare = again
-    known = sorted({_DIGITS.sub("0", each)[:40] for each in bare})
+    known = sorted({"date" if each in _DATES else _DIGITS.sub("0", each)[:40] for each in bare})
     if len(set(bare)) < len(bare):
         flags += "~again"
     return "?" + ",".join(known[:12]), flags

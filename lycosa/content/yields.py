@@ -8,12 +8,18 @@ had not been met before. One that said nothing new and led nowhere has *ended*.
 Every fetch counts in the patterns of its URL (`patterns`) as new, barren or ended: the `gain` of its record says
 which, or that nobody looked. A pattern is to be quarantined after `patience` looks that were barren, with none
 between them that gave something new, and no more than as many that ended; half as many are enough for a pattern
-with a query or a date, a third for one that looks like a trap by itself, and a whole site takes twice as many. A
+with a query or a date, a third for one that looks like a trap by itself, and a whole site takes twice as many. Of a
+calendar most pages are days, which lead nowhere; a month leads to thirty. So a pattern that looks like a trap is
+also to be quarantined if twice `patience` looks in a row found nothing, barren or ended, a few of them barren
+(one for `FEW_LEAD` of the patience), and these led to as many URLs of the pattern as there were looks: it grows
+faster than it is fetched. A
 pattern that gave something new before is given two looks more for each time it did (`EARNED`, up to `CREDIT`). Of
 the patterns of a URL the finest goes first, and what it explains does not count against the coarser ones any more.
 
     quarantine      a Learned record, with the evidence; from then on its URLs are skipped, with a record each
     test            after 4, 8, 16, 32 ... of them one is fetched after all
+    form            a URL that without its ids (of a session, of a visit) was not fetched yet is fetched, too, until
+                    half the patience of these gave nothing new
     release         two tests in a row that gave something new: a Learned record; URLs that were skipped come back
 
 The hosts of a domain are a pattern, too (`*.a.test`): only the first page of a site counts there, as new if it is
@@ -25,8 +31,12 @@ is no trap's, so nearly always only those that lead on are looked at: of a patte
 them is looked at wherever it leads, so that it is known whether the pattern gives anything. Of an ordinary pattern
 nobody goes on looking once it has `YOUNG` pages, but for one in `SAMPLE`, and in twice as many for each `OFTEN`
 times that it gave something new, up to `RARELY` times. Once a look was barren, all that lead on are looked at, and
-one that does not counts as ended, whatever it says. From half the patience on every page is looked at: nothing new
-is overlooked just before a quarantine.
+one that does not counts as ended, whatever it says. From half the patience on every page is looked at, and of what
+looks like a trap from the first barren one on: nothing new is overlooked just before a quarantine.
+
+**Leading to news.** A page that says nothing new and leads to unknown URLs of another pattern that gives new things
+(`proves`) is no barren one: the results of a search lead to what was searched. That pattern must say new things
+itself, on one in `PROVING` of its pages: two forms that lead to each other prove nothing.
 
 The table has at most `rows` patterns; those not met for longest go first. An operator may release patterns for good
 (`TrapOptions.release`): their URLs are never held, and count in no pattern.
@@ -39,9 +49,10 @@ from enum import IntEnum
 from typing import Final
 
 import msgspec
+from xxhash import xxh3_64_intdigest
 
 from lycosa.content.options import TrapOptions
-from lycosa.content.patterns import Level, Pattern, hosts_of, patterns_of
+from lycosa.content.patterns import Level, Pattern, hosts_of, patterns_of, without_ids
 
 ROWS: Final = 1 << 16
 """Patterns that all shards of a crawl together keep."""
@@ -58,10 +69,31 @@ PAYS: Final = 2
 _EXAMPLES = 3
 _PIECE = 2_000
 
-NOT_JUDGED, NOTHING, ON_SITE, NEW, NOTHING_IN_FOLDER, NOTHING_IN_FIRST, NOTHING_ON_SITE, ENDED = range(8)
+(
+    NOT_JUDGED,
+    NOTHING,
+    ON_SITE,
+    NEW,
+    NOTHING_IN_FOLDER,
+    NOTHING_IN_FIRST,
+    NOTHING_ON_SITE,
+    ENDED,
+    LED,
+    SILENT,
+) = range(10)
 """The gain of a fetch: nobody looked; nothing new on its site; new there, but not in its domain; new. `NOTHING` is
 of a page that led to unknown URLs of its finest pattern, the others that say so to some of a coarser one; `ENDED`:
-to none."""
+to none; `LED`: to some of another pattern, which gives new things. `SILENT`: it says too little to tell. From the
+fifth bit on stands, of a barren page, to how many unknown URLs it led."""
+KINDS: Final = 16
+FEW_LEAD: Final = 4
+"""A pattern that grows is given up when one in so many looks of its patience was barren."""
+FORMS: Final = 1 << 16
+"""URLs without ids that a shard remembers, of all patterns."""
+FEW_FORMS: Final = 2
+"""More forms than these are the pages behind ids, and no chance."""
+PROVING: Final = 4
+"""A pattern gives new things if one in so many of its pages that were looked at said something new."""
 _BARREN = {
     NOTHING: Level.FINE,
     NOTHING_IN_FOLDER: Level.FOLDER,
@@ -80,7 +112,8 @@ def nothing_new(url: str, unknown: Iterable[str]) -> int:
     if not shared:
         return ENDED
     finest = levels[min(shared)]
-    return next(gain for gain, level in _BARREN.items() if level >= finest)
+    gain = next(gain for gain, level in _BARREN.items() if level >= finest)
+    return gain + KINDS * shared.count(min(shared))
 
 
 class Look(IntEnum):
@@ -107,6 +140,10 @@ class Row(msgspec.Struct, array_like=True):
     why: str = ""
     gains: int = 0  # looks that found something new
     ended: int = 0  # looks since the last of them that found nothing, and led to nothing of the kind
+    led: int = 0  # URLs of the pattern that the barren ones led to
+    said: int = 0  # of `gains`, pages that said something new themselves
+    forms: set[int] = set()  # URLs without ids that were fetched since a look was barren
+    idle: int = 0  # tests in a row of a form that had not been fetched, and that gave nothing new
 
 
 def _is_sampled(pattern: Pattern, row: Row, key: int) -> bool:
@@ -136,6 +173,7 @@ class Yields:
         self._options = TrapOptions()
         self._released: frozenset[str] = frozenset()
         self._quarantined: set[str] = set()
+        self._forms = 0
         self._due: dict[str, bool] = {}
         """Patterns of which a record is due, and whether they are to be quarantined."""
         self.returning = 0
@@ -176,7 +214,11 @@ class Yields:
             if row.quarantined:
                 return Look.YES
             if row.barren:
-                if pattern.level is Level.HOSTS or 2 * row.barren >= self._patience(pattern, row):
+                if (
+                    pattern.level is Level.HOSTS
+                    or pattern.suspicion
+                    or 2 * row.barren >= self._patience(pattern, row)
+                ):
                     return Look.YES
                 found = Look.OR_IT_ENDED
             elif pattern.level is Level.SITE or row.pages < 2 or not _is_sampled(pattern, row, key):
@@ -198,18 +240,26 @@ class Yields:
                 return pattern.text
         return None
 
-    def tests(self, pattern: str) -> bool:
-        """Whether the next URL of a quarantined pattern is to be fetched all the same."""
+    def tests(self, pattern: str, url: str) -> bool:
+        """Whether a URL of a quarantined pattern is to be fetched all the same."""
         row = self._rows[pattern]
-        return row.paid > 0 or row.held >= 4 << min(row.tests, 40)
+        if row.paid > 0 or row.held >= 4 << min(row.tests, 40):
+            return True
+        if 2 * row.idle >= self._options.patience:
+            return False
+        form = without_ids(url)
+        return form != url and self._forms < FORMS and _hash(form) not in row.forms
 
     def proves(self, url: str, source: str) -> bool:
         """Whether a link leads to a pattern other than that of the page `source`, and one that gives new things."""
         own = {pattern.text for pattern in patterns_of(source) if pattern.level <= Level.FOLDER}
+        found = [pattern.text for pattern in patterns_of(url)]
+        if self._quarantined and not self._quarantined.isdisjoint(found):
+            return False
         for pattern in patterns_of(url):
             row = self._rows.get(pattern.text) if pattern.level <= Level.FOLDER else None
-            if row is not None and row.looked and not row.barren and not row.quarantined:
-                return pattern.text not in own
+            if row is not None and row.looked and not row.barren:
+                return pattern.text not in own and PROVING * row.said >= row.looked
         return False
 
     def _patterns(self, url: str, domain: str, is_first: bool) -> tuple[Pattern, ...]:
@@ -246,8 +296,16 @@ class Yields:
                 return  # a test: it says nothing of the coarser patterns
 
     def _look(self, pattern: Pattern, row: Row, url: str, gain: int) -> None:
-        is_news = gain == NEW or (gain == ON_SITE and row.level is not Level.HOSTS)
+        gain, led = gain % KINDS, gain // KINDS
+        is_form = (row.barren > 0 or row.quarantined) and self._note_form(row, url)
+        is_said = gain == NEW or (gain == ON_SITE and row.level is not Level.HOSTS)
+        is_news = is_said or gain == LED
         row.looked += 1
+        if gain == SILENT:
+            return
+        if row.quarantined and is_form:
+            row.idle = 0 if is_news else row.idle + 1
+            return  # other URLs of the pattern may be as barren as before
         if row.quarantined:
             row.tests += 1
             row.paid = row.paid + 1 if is_news else 0
@@ -256,21 +314,36 @@ class Yields:
             return
         if is_news:
             row.gains += 1
-            row.barren = row.ended = 0
+            row.said += is_said
+            row.barren = row.ended = row.led = 0
             row.examples = []
             self._due.pop(pattern.text, None)
             return
         if gain == ENDED or _BARREN.get(gain, Level.HOSTS) > row.level:
             row.ended += 1
-            return
-        row.barren += 1
-        row.examples = [*row.examples[-_EXAMPLES + 1 :], url]
+        else:
+            row.barren += 1
+            row.led += led
+            row.examples = [*row.examples[-_EXAMPLES + 1 :], url]
         if self._is_spent(pattern, row):
             self._due[pattern.text] = True
 
+    def _note_form(self, row: Row, url: str) -> bool:
+        """Whether a URL is one with an id, and the first of its form."""
+        form = without_ids(url)
+        if form == url or self._forms >= FORMS or (value := _hash(form)) in row.forms:
+            return False
+        row.forms.add(value)
+        self._forms += 1
+        return True
+
     def _is_spent(self, pattern: Pattern, row: Row) -> bool:
         """Whether a pattern is to be quarantined."""
-        return row.barren >= self._patience(pattern, row) and row.barren >= row.ended
+        patience, looks = self._patience(pattern, row), row.barren + row.ended
+        if row.barren >= patience and row.barren >= row.ended:
+            return True
+        is_growing = row.led >= looks and FEW_LEAD * row.barren >= patience
+        return bool(pattern.suspicion) and is_growing and looks >= 2 * patience
 
     def _patience(self, pattern: Pattern, row: Row) -> int:
         """How many barren looks are enough."""
@@ -279,7 +352,8 @@ class Yields:
             patience //= 2
         else:
             patience = patience // (pattern.suspicion + 1) * (2 if pattern.level is Level.SITE else 1)
-        return patience + min(EARNED * row.gains, CREDIT)
+        # Where new forms are fetched all the same, nothing is lost by giving up soon.
+        return patience if len(row.forms) > FEW_FORMS else patience + min(EARNED * row.gains, CREDIT)
 
     def note_held(self, pattern: str) -> None:
         """A URL of a quarantined pattern was skipped."""
@@ -296,18 +370,19 @@ class Yields:
             self._free(pattern)
             self.returning = position
             return
-        row.quarantined, row.held, row.tests, row.paid = True, 0, 0, 0
+        row.quarantined, row.held, row.tests, row.paid, row.idle = True, 0, 0, 0, 0
         row.why, row.examples = why, list(examples)
         self._quarantined.add(pattern)
         for coarser in patterns_of(examples[-1]) if examples else ():
             other = self._rows.get(coarser.text)
             if other is not None and coarser.level > level and not other.quarantined:
-                other.barren, other.ended, other.examples = 0, 0, []
+                other.barren, other.ended, other.led, other.examples = 0, 0, 0, []
                 self._due.pop(coarser.text, None)
 
     def _free(self, pattern: str) -> None:
         row = self._rows[pattern]
-        row.quarantined, row.barren, row.ended, row.paid, row.why, row.examples = False, 0, 0, 0, "", []
+        row.quarantined, row.barren, row.ended, row.led = False, 0, 0, 0
+        row.paid, row.why, row.examples = 0, "", []
         self._quarantined.discard(pattern)
 
     def _touch(self, pattern: Pattern) -> Row:
@@ -328,8 +403,10 @@ class Yields:
         text = next(iter(self._rows))
         row = self._rows.pop(text)
         self._due.pop(text, None)
+        self._forms -= len(row.forms)
         if row.quarantined and 2 * len(self._quarantined) <= self._most:
             self._rows[text] = row
+            self._forms += len(row.forms)
         else:
             self._quarantined.discard(text)
 
@@ -370,12 +447,17 @@ class Yields:
         for piece in pieces:
             self.returning, rows = _decode_rows(piece)
             self._rows.update(rows)
+        self._forms = sum(len(row.forms) for row in self._rows.values())
         self._quarantined = {text for text, row in self._rows.items() if row.quarantined}
         for text, row in self._rows.items():
             if row.quarantined and row.paid >= PAYS:
                 self._due[text] = False
             elif not row.quarantined and self._is_spent(Pattern(row.level, text), row):
                 self._due[text] = True
+
+
+def _hash(form: str) -> int:
+    return xxh3_64_intdigest(form.encode("utf-8", "surrogatepass"))
 
 
 def _level(pattern: str, examples: list[str]) -> Level:

@@ -328,6 +328,11 @@ def build(
         rendering = Rendering(
             options.render, clock=clock, meters=meters, user_agent=options.fetch.user_agent, told=told
         )
+    near = None
+    if options.duplicates.alike != "expand":
+        from lycosa.crawl.near_pages import NearPages  # it loads main text and sketches
+
+        near = NearPages(files.within("near" if alone else f"near-{team.name}"), shards_here.find)
     visitor = Visitor(
         options=options,
         fetchers=fetchers,
@@ -351,6 +356,7 @@ def build(
         told=told,
         refreshing=refreshing,
         content_seen=(content_seen := ContentSeen(clock, shards_here.staying)),
+        near=near,
         rendering=rendering,
         shard_of=shards_here.of_host,
         sessions=Sessions(files, clock),

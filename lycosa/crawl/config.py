@@ -19,7 +19,7 @@ import msgspec
 
 from lycosa import options
 from lycosa.archive.writer import ArchiveOptions
-from lycosa.content.options import TrapOptions, VariantOptions
+from lycosa.content.options import DuplicateOptions, TrapOptions, VariantOptions
 from lycosa.crawl.site_options import Settings, SiteOptions
 from lycosa.crawl.steered import Steered
 from lycosa.errors import ConfigError
@@ -140,6 +140,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     refresh: RefreshOptions = RefreshOptions()
     traps: TrapOptions = TrapOptions()
     variants: VariantOptions = VariantOptions()
+    duplicates: DuplicateOptions = DuplicateOptions()
     render: RenderOptions = RenderOptions()
     site: dict[str, SiteOptions] = {}  # by host: what differs there
     steered: Steered = Steered()  # what acts have changed; kept by the program, not the operator

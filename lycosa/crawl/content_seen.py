@@ -28,7 +28,7 @@ from xxhash import xxh3_64_intdigest
 from lycosa.clock import Clock, milliseconds
 from lycosa.content.news import Memory, Said
 from lycosa.content.variants import Evidence, Verdict, page_of, parse
-from lycosa.content.yields import ENDED, NEW, NOT_JUDGED, ON_SITE, Look, nothing_new
+from lycosa.content.yields import ENDED, LED, NEW, NOT_JUDGED, ON_SITE, SILENT, Look, nothing_new
 from lycosa.crawl.harvest import REDIRECTS, Crop
 from lycosa.crawl.shard import Shard
 from lycosa.log.log_pass import LogPass
@@ -122,7 +122,7 @@ class ContentSeen:
         else:
             said = Said.by_digest(record.digest)
         if not said.is_telling:
-            return NOT_JUDGED
+            return SILENT
         memory = self._memories.get(shard)
         if memory is None:
             memory = self._memories[shard] = Memory()
@@ -133,7 +133,7 @@ class ContentSeen:
             return NEW
         unknown = _unknown(shard, record)
         if any(shard.yields.proves(url, record.url) for url in unknown):
-            return NEW  # it leads to what is likely to have news
+            return LED
         return nothing_new(record.url, unknown)
 
     def learn(self, shard: Shard) -> None:
@@ -173,7 +173,7 @@ class ContentSeen:
                 return Why.VARIANT, f"{rule} says that it is the page of {form}"[:_DETAIL]
         if shard.yields.is_active:
             pattern = shard.yields.holds(waiting.url, *shard.novelty_of(waiting.url))
-            if pattern is not None and not shard.yields.tests(pattern):
+            if pattern is not None and not shard.yields.tests(pattern, waiting.url):
                 row = shard.yields.row(pattern)
                 assert row is not None
                 return Why.TRAP, f"{pattern} is quarantined: {row.why}"

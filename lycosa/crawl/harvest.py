@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 Render = Callable[[Page, Links], Awaitable["Rendition | None"]]
 """Has a page that was read be rendered, if it should be."""
+Alike = Callable[[Page, bytes], Awaitable[str]]
+"""The URL of an earlier page that one which was read is nearly the same as, so that its links are not followed."""
 
 _LARGE = 1 << 18
 """Bodies up to this size are read in a few milliseconds."""
@@ -190,14 +192,16 @@ class Harvester:
         at: int,
         earlier: Earlier | None = None,
         render: Render | None = None,
+        alike: Alike | None = None,
     ) -> Crop:
         """Read, store and record an answer. A large body is read in a thread: it must not hold the loop.
 
         `earlier`: the crawl is continuous, and whether the page has changed matters. `render`: what a browser shows
-        of it, if one is asked, is what the page is.
+        of it, if one is asked, is what the page is. `alike`: links of a page that is like another are not followed.
         """
         page: Page | None = None
         rendition: Rendition | None = None
+        like = ""
         links, said, dropped, length = NO_LINKS, NONE, 0, len(response.decoded)
         if response.status in REDIRECTS and response.location is not None:
             links = self._redirect(waiting.url, response.location)
@@ -209,6 +213,9 @@ class Harvester:
                     response = msgspec.structs.replace(response, decoded=rendition.html)
                     page, said, links, dropped = await self._understand(waiting, response, at, rendition)
                 links = self._moved(links, waiting.url, rendition.moves, said.nofollow)
+        if alike is not None and page is not None and response.status < 300:
+            like = await alike(page, response.decoded)
+            links = _unfollowed(links) if like else links
         found = digest(response.decoded)
         judged = _Verdict(found)
         if earlier is not None:
@@ -246,6 +253,7 @@ class Harvester:
             previous=judged.previous,
             body=judged.body,
             rendered=rendered,
+            like=like,
         )
         return Crop(record, page, response)
 

@@ -206,6 +206,12 @@ class VariantKeywords(TypedDict, total=False):
     apply: bool
 
 
+class DuplicateKeywords(TypedDict, total=False):
+    """Pages that say nearly what another page says: whether their links are followed."""
+
+    alike: Literal["expand", "leaf"]
+
+
 class RenderKeywords(TypedDict, total=False):
     """Which pages a browser renders, and how much it may take for one. Times in seconds, sizes in bytes."""
 
@@ -277,6 +283,7 @@ class CrawlKeywords(TypedDict, total=False):
     refresh: RefreshKeywords
     traps: TrapKeywords
     variants: VariantKeywords
+    duplicates: DuplicateKeywords
     render: RenderKeywords
     site: Mapping[str, SiteKeywords]
 

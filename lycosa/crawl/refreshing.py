@@ -58,8 +58,8 @@ _FEW = 50
 _FIRST = 10.0
 """Seconds after which there is a first one."""
 _AT_ONCE = 256
-_EARLY = 60.0
-"""Seconds: a page that is due so soon may as well be fetched now."""
+_EARLY, _PART = 60.0, 0.1
+"""A page that is due within so many seconds, or within this part of its interval, may as well be fetched now."""
 _HOUR = 3_600.0
 _REST = 30 * DAY
 _HOSTS = 10_000
@@ -269,7 +269,7 @@ class Refreshing:
             ):
                 continue
             due = self._due(key, found, now)[0]
-            if due > now + int(_EARLY * 1000):
+            if not _is_near(due, found.last, now):
                 continue  # it was fetched meanwhile, or the price has risen: the calendar has it
             if not shard.log.holds(found.position):
                 shard.log.keep(shard.log.fetch(found.position))
@@ -295,7 +295,7 @@ class Refreshing:
         due = self.resting(host)
         if due is None and not row.attempt:
             due = self._due(key, found, now)[0]
-            if due <= now + int(_EARLY * 1000):
+            if _is_near(due, found.last, now):
                 due = None
         if due is None:
             due = self._budget.host_waits(host, now)
@@ -403,6 +403,11 @@ class Refreshing:
         due, why = self._due(key, found, now)
         row = (now, record.url, site_of(record.url), record.depth, 0, 0, Why.REFRESH, max(due, now), why)
         shard.append(Deferred(*row, before=Before.PAGE))
+
+
+def _is_near(due: int, last: int, now: int) -> bool:
+    """Whether a page that is due then, and was fetched last at `last` (seconds), may be fetched now."""
+    return due - now <= 1000 * min(_EARLY, _PART * (due / 1000 - last))
 
 
 def _some(part: Rows, step: int) -> Rows:

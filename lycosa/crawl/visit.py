@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -36,7 +37,7 @@ import msgspec
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl.config import Options
 from lycosa.crawl.errands import STOPPED, StoppedError
-from lycosa.crawl.harvest import Crop, Earlier, Harvester
+from lycosa.crawl.harvest import Alike, Crop, Earlier, Harvester
 from lycosa.crawl.limits import RunQuota
 from lycosa.crawl.rules import RulesKeeper
 from lycosa.crawl.sessions import Came, Session, Sessions
@@ -54,6 +55,7 @@ from lycosa.url.parts import host_of, site_of
 if TYPE_CHECKING:
     from lycosa.crawl.content_seen import ContentSeen
     from lycosa.crawl.harvest import Render
+    from lycosa.crawl.near_pages import NearPages
     from lycosa.crawl.refreshing import Refreshing
     from lycosa.crawl.rendering import Rendering, Rendition
     from lycosa.page.protocol import Page
@@ -163,6 +165,7 @@ class Visitor:
         told: Callable[[str], None] | None = None,
         refreshing: Refreshing | None = None,
         content_seen: ContentSeen | None = None,
+        near: NearPages | None = None,
         rendering: Rendering | None = None,
         shard_of: Callable[[str], Shard | None] = lambda host: None,
         sessions: Sessions | None = None,
@@ -182,6 +185,7 @@ class Visitor:
         self._clock = clock
         self._refreshing = refreshing
         self._content_seen = content_seen
+        self._near = near
         self._rendering = rendering
         self._shard_of = shard_of
         self._sessions = sessions or Sessions(None, clock)
@@ -205,6 +209,8 @@ class Visitor:
         await self._fetchers.close()
         await self._resolver.close()
         self._harvester.close()
+        if self._near is not None:
+            self._near.close()
 
     def change(self, options: Options) -> None:
         """The operator has changed options: they hold from the next page on."""
@@ -470,6 +476,11 @@ class Visitor:
             return await rendering.render(self, turn, when, response)
 
         return render
+
+    def _alike(self, turn: Stay, waiting: Waiting) -> Alike | None:
+        """The step that finds the page that another is like; None: nobody asks."""
+        near = self._near
+        return None if near is None else partial(near.earlier, turn.shard, waiting)
 
     async def lodge(self, turn: Stay, url: str, until: float) -> Stay | str:
         """The turn of another host than the visit's, waited for; or why it cannot be had. Whoever gets it must
@@ -745,7 +756,9 @@ class Visitor:
                 why = Why.BUSY if slow else Why.RETRY
                 self._defer(turn, why, due, waiting.attempt + 1, f"status {outcome.status}")
                 return False
-        crop = await self._harvester.harvest(waiting, outcome, now, earlier, self._render(turn, outcome))
+        crop = await self._harvester.harvest(
+            waiting, outcome, now, earlier, self._render(turn, outcome), self._alike(turn, waiting)
+        )
         own = None
         if earlier is not None and earlier.record is not None and crop.record.digest:
             own = await self._known_before(turn.shard, crop.record, earlier.record)
@@ -756,12 +769,14 @@ class Visitor:
         if self._content_seen is not None:
             crop = self._content_seen.judged(turn.shard, crop)
         self._settle(turn)
-        turn.shard.append(crop.record, again=own is not None)
+        position = turn.shard.append(crop.record, again=own is not None)
         if self._refreshing is not None:
             held = lifetime(*(outcome.header(name) or "" for name in ("cache-control", "expires", "date")))
             turn.shard.append(self._refreshing.comes_back(turn.shard, crop.record, earlier, held))
         if self._content_seen is not None:
             self._content_seen.learn(turn.shard)
+        if self._near is not None:
+            await self._near.note(turn.shard, crop.record, position)
         self._pages.add()
         self._bytes.add(crop.record.size)
         if self._on_crop is not None:

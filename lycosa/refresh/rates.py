@@ -8,7 +8,7 @@ and of others of `still` seconds in all, the likelihood is
 
 (Cho and Garcia-Molina, "Estimating frequency of change", with the intervals that saw a change taken as equally
 long: the page table keeps sums, not intervals). What is believed of λ is a weight for each of `RATES`, a grid
-from one change in five years to one in three minutes: a prior times L, normed. A grid holds what a Gamma
+from one change in five years to one in two seconds: a prior times L, normed. A grid holds what a Gamma
 distribution cannot: pages that never change beside pages that always do. Every expectation over it is a sum, so
 freshness is the posterior mean of e^(−λτ), which the estimate put into the formula (e^(−E[λ]τ)) would understate.
 
@@ -31,7 +31,7 @@ Column = NDArray[np.float64]
 Weights = NDArray[np.float64]
 """One row a page (or one alone), one column a rate: the sum of a row is 1."""
 
-RATES: Column = np.logspace(np.log10(5e-4), np.log10(500.0), 37) / DAY
+RATES: Column = np.logspace(np.log10(5e-4), np.log10(5e4), 49) / DAY
 """Changes a second."""
 STRENGTH = 4.0
 """Pages that the prior of the level above counts as."""

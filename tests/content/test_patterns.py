@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.content.patterns import Level, Pattern, is_pattern, patterns_of
+from lycosa.content.patterns import Level, Pattern, is_pattern, patterns_of, without_ids
 
 
 def texts(url: str) -> list[str]:
@@ -29,7 +29,15 @@ def texts(url: str) -> list[str]:
         ("/calendar/2024-05/", ["/calendar/0-0/", "/calendar/0-0/*", "/calendar/**", "/**"]),
         ("/x/0a1b2c3d4e5f6a7b/y", ["/x/*/y", "/x/*/*", "/x/**", "/**"]),
         ("/a/b/c/d/e/f/g", ["/a/b/c/d/e/**", "/a/b/c/d/*/**", "/a/**", "/**"]),
-        ("/2024/01/01/x", ["/0/0/0/x", "/0/0/0/*", "/0/**", "/**"]),
+        ("/2024/01/01/x", ["/0/0/x", "/0/0/*", "/0/**", "/**"]),
+        ("/a/2026/november/19/", ["/a/0/0/", "/a/0/0/*", "/a/**", "/**"]),
+        ("/a/Nov-2026/", ["/a/0-0/", "/a/0-0/*", "/a/**", "/**"]),
+        ("/a/maybe/", ["/a/maybe/*", "/a/**", "/**"]),
+        ("/tags/red+blue+green", ["/tags/*+*", "/tags/*", "/tags/**", "/**"]),
+        ("/e?view=day&year=2026&month=1&day=2", ["/e?date,view", "/*?date,view", "/e?*", "/**?*"]),
+        ("/c++/x", ["/c++/x", "/c++/*", "/c++/**", "/**"]),
+        ("/d-1.jsp;jsessionid=0A", ["/d-0.jsp?jsessionid", "/*.jsp?jsessionid", "/d-0.jsp?*", "/**?*"]),
+        ("/(S(0a1b2c3d4e5f6a7b))/x", ["/*/x", "/*/*", "/*/**", "/**"]),
     ],
 )
 def test_shapes_from_fine_to_coarse(path: str, shapes: list[str]) -> None:
@@ -78,6 +86,22 @@ def test_suspicion() -> None:
     assert Pattern(Level.FINE, "http://a.test/x?q").suspicion == 1
     assert Pattern(Level.FINE, "http://a.test/x?q,sid").suspicion == 2
     assert Pattern(Level.FINE, "http://a.test/c/0-0/").suspicion == 1
+    assert Pattern(Level.FINE, "http://a.test/tags/*+*").suspicion == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("/v?id=7&PHPSESSID=0a1b2c", "/v?id=7"),
+        ("/v?sid=1", "/v"),
+        ("/s/7?ref=3-ab12cd", "/s/7"),
+        ("/(S(0a1b2c3d4e5f6a7b))/d-1.aspx", "/*/d-1.aspx"),
+        ("/events?date=2026-11-19&view=day", "/events?date=2026-11-19&view=day"),
+        ("/a/b.html", "/a/b.html"),
+    ],
+)
+def test_urls_without_their_ids(url: str, form: str) -> None:
+    assert without_ids(f"http://a.test{url}") == f"http://a.test{form}"
 
 
 def test_long_patterns_are_cut_and_stay_apart() -> None:

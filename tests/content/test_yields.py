@@ -9,6 +9,8 @@ import pytest
 from lycosa.content.options import TrapOptions
 from lycosa.content.yields import (
     ENDED,
+    KINDS,
+    LED,
     NEW,
     NOT_JUDGED,
     NOTHING,
@@ -17,6 +19,7 @@ from lycosa.content.yields import (
     NOTHING_ON_SITE,
     ON_SITE,
     ROWS,
+    SILENT,
     Look,
     Yields,
     nothing_new,
@@ -106,7 +109,7 @@ def test_tests_are_a_trickle_and_two_that_pay_release() -> None:
     settle(yields)
     tested = []
     for number in range(70):
-        if yields.tests(SHOP):
+        if yields.tests(SHOP, SHOP):
             tested.append(number)
             feed(yields, [NOTHING])
         yields.note_held(SHOP)
@@ -115,7 +118,7 @@ def test_tests_are_a_trickle_and_two_that_pay_release() -> None:
     row = yields.row(SHOP)
     assert row is not None
     feed(yields, [NEW])
-    assert not yields.due() and yields.tests(SHOP), "the next one follows at once"
+    assert not yields.due() and yields.tests(SHOP, SHOP), "the next one follows at once"
     feed(yields, [NEW])
     assert settle(yields, 500) == [f"-{SHOP}"]
     assert held(yields) is None and yields.returning == 500
@@ -260,6 +263,68 @@ def test_links_to_patterns_that_give_new_things_prove_something() -> None:
     assert not yields.proves(f"{SITE}/find/goods-99.html", source)
 
 
+def test_two_patterns_that_lead_to_each_other_prove_nothing_for_long() -> None:
+    yields = opened()
+    for path in ("/login?to={}", "/join?to={}"):
+        feed(yields, [NEW, LED, LED, LED], path)
+    assert yields.proves(f"{SITE}/join?to=9", f"{SITE}/login?to=9")
+    for path in ("/login?to={}", "/join?to={}"):
+        feed(yields, [LED], path)
+    assert not yields.proves(f"{SITE}/join?to=9", f"{SITE}/login?to=9")
+
+
+def test_a_link_to_what_is_quarantined_proves_nothing() -> None:
+    """Nor by the coarser patterns, which begin anew when a finer one explains them."""
+    yields = opened()
+    feed(yields, [NEW, *[NOTHING] * 40], "/c?tag={}")
+    assert settle(yields) == [f"{SITE}/c?tag"]
+    assert not yields.proves(f"{SITE}/c?tag=99", f"{SITE}/c?topic=1")
+
+
+def grow(yields: Yields, led: int, path: str) -> None:
+    """A month that leads to so many pages, and four of these, again and again."""
+    for _ in range(20):
+        feed(yields, [NOTHING + KINDS * led, *[ENDED] * 4], path)
+
+
+def test_a_calendar_whose_days_lead_nowhere_grows_faster_than_it_is_fetched() -> None:
+    yields = opened()
+    grow(yields, 5, "/c/{}/11/")
+    assert settle(yields) == [f"{SITE}/c/0/0/"]
+    for led, path in ((4, "/c/{}/11/"), (5, "/manual/{}")):
+        yields = opened()
+        grow(yields, led, path)
+        assert not yields.due(), "it has an end; or it looks like no trap"
+
+
+def test_pages_that_say_too_little_are_not_read_again_and_again() -> None:
+    yields = opened()
+    looks = []
+    for number in range(40):
+        url = f"{SITE}/use/of-{number}.html"
+        look = yields.wants(url, 1, "a.test", False)
+        yields.note_fetch(url, SILENT if look is Look.YES else NOT_JUDGED, "a.test", False)
+        looks.append(look)
+    assert looks.count(Look.YES) <= 2
+    assert not yields.due()
+
+
+def test_what_is_had_only_with_an_id_is_had_once_all_the_same() -> None:
+    yields = opened()
+    pattern = f"{SITE}/item?id,sid"
+    feed(yields, [NOTHING] * 8, "/item?id=1&sid=aa{}")
+    assert settle(yields) == [pattern]
+    new, again = (f"{SITE}/item?id={n}&sid=bb1" for n in (2, 1))
+    assert yields.tests(pattern, new) and not yields.tests(pattern, again)
+    feed(yields, [NEW], "/item?id=2&sid=cc{}")
+    assert not yields.tests(pattern, new)
+    assert not yields.due(), "that says nothing of the others"
+    for number in range(12):
+        assert yields.tests(pattern, f"{SITE}/item?id={10 + number}&sid=bb1")
+        feed(yields, [NOTHING], f"/item?id={10 + number}&sid=dd{{}}")
+    assert not yields.tests(pattern, f"{SITE}/item?id=99&sid=bb1"), "as barren as the rest"
+
+
 def test_memory_is_bounded_and_quarantine_outlives_the_ordinary() -> None:
     yields = opened(64)
     feed(yields, [NOTHING] * 24)
@@ -317,7 +382,7 @@ def test_a_page_is_barren_only_for_patterns_that_it_leads_to() -> None:
 )
 def test_what_a_page_without_news_leads_to(unknown: list[str], gain: int) -> None:
     urls = [each if "://" in each else SITE + each for each in unknown]
-    assert nothing_new(f"{SITE}/shop/item-3.html", urls) == gain
+    assert nothing_new(f"{SITE}/shop/item-3.html", urls) == (gain if gain == ENDED else gain + KINDS)
 
 
 def test_a_new_page_takes_back_what_ended_and_what_was_barren() -> None:

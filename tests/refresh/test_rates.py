@@ -28,7 +28,7 @@ def test_the_likelihood_is_that_of_the_formula(still: float, moved: float, chang
     assert found == pytest.approx(np.exp(logs - logs.max()), abs=1e-12)
 
 
-@pytest.mark.parametrize("per_day", [0.02, 0.3, 5.0])
+@pytest.mark.parametrize("per_day", [0.02, 0.3, 5.0, 1000.0])
 def test_rates_are_found_from_irregular_looks(per_day: float) -> None:
     random = np.random.default_rng(5)
     gaps = random.exponential(1 / per_day, 300) * DAY + 60
