@@ -20,6 +20,8 @@ WIDTH = 240
 """Characters of a snippet, about."""
 _SEARCHED = 60_000
 """Characters of a text that are looked through."""
+_BEFORE = 60
+"""Characters that are shown before the first word, at most."""
 _BEGIN = 3
 _MOST_HITS = 500
 
@@ -50,7 +52,7 @@ def finder(terms: Collection[str]) -> re.Pattern[str] | None:
     """What finds words that may be one of the terms, in a text in lower case."""
     spaced = sorted({re.escape(term[:_BEGIN]) for term in terms if not is_unspaced(term)})
     pairs = sorted({re.escape(term) for term in terms if is_unspaced(term)})
-    parts = [rf"(\b(?:{'|'.join(spaced)})\w*)"] if spaced else []
+    parts = [rf"((?<![^\W_])(?:{'|'.join(spaced)})[^\W_]*)"] if spaced else []  # an underscore ends a word
     if pairs:  # these overlap
         parts.append(f"(?=({'|'.join(pairs)}))")
     return re.compile("|".join(parts)) if parts else None
@@ -73,7 +75,7 @@ def snippet(
     inside: dict[str, int] = {}
     end = 0
     for at, (first, _, term) in enumerate(hits):
-        while end < len(hits) and hits[end][1] <= first + WIDTH - 60:
+        while end < len(hits) and hits[end][1] <= first + WIDTH - _BEFORE:
             name = hits[end][2]
             inside[name] = inside.get(name, 0) + 1
             end += 1
@@ -87,7 +89,7 @@ def snippet(
                 del inside[term]
         else:  # a word longer than a snippet
             end = at + 1
-    return _cut(text, max(0, hits[best][0] - 60), hits)
+    return _cut(text, max(0, hits[best][0] - _BEFORE), hits)
 
 
 def _hits(
@@ -126,8 +128,9 @@ def _cut(text: str, start: int, hits: list[tuple[int, int, str]]) -> Snippet:
             else max(start, space + 1)
         )
     end = min(len(text), start + WIDTH)
-    if end < len(text):
-        space = text.rfind(" ", start + WIDTH // 2, end)
+    if end < len(text):  # at the end of a word, but not before what was asked for
+        least = max([start + WIDTH // 2, *(hit[1] for hit in hits if hit[1] <= end)])
+        space = max(text.rfind(" ", least, end), text.rfind("\n", least, end))
         end = space if space > 0 else end
     marks = [(first - start, last - start) for first, last, _ in hits if start <= first and last <= end]
     merged: list[tuple[int, int]] = []
