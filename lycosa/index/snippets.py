@@ -1,9 +1,9 @@
 """Snippets: the part of a page's text that says why it was found, with the words that were asked for marked.
 
 A text is searched for how the terms begin, with the search of strings (a regular expression for all of them took
-twice as long); only what it finds is stemmed and compared. The best stretch is the one with the most different terms, then the most occurrences, then the first;
-the first with all terms will do. A page that was found by its title, address or anchors alone shows how its text
-begins.
+twice as long); only what it finds is stemmed and compared. The best stretch is the one with the most different
+terms, then the most occurrences, then the first; the first with all terms will do. A page that was found by its
+title, address or anchors alone shows how its text begins.
 """
 
 from __future__ import annotations
