@@ -136,8 +136,12 @@ def sites_of(url: str, host: str) -> list[str]:
 
 def types_of(media: str) -> list[str]:
     """What `type:` may say of a media type."""
-    name = _NAMES.get(media)
-    return [media] if name is None else [media, name]
+    return list(dict.fromkeys((media, type_name(media))))
+
+
+def type_name(media: str) -> str:
+    """What a reader calls a media type."""
+    return _NAMES.get(media, media)
 
 
 def address_terms(url: str) -> str:
