@@ -10,6 +10,8 @@ from lycosa.content.language import language
 from lycosa.records import Fetched
 
 _MOST_HEADINGS = 200
+_TITLE = 120
+"""Characters of a line that may be a title."""
 
 
 class ReadText(NamedTuple):
@@ -39,4 +41,6 @@ def read_text(body: bytes, record: Fetched) -> ReadText:
         headings.insert(0, found.heading)
         text = f"{found.heading}\n{text}"
     title = record.title or found.title or found.heading
+    if not title and record.type not in HTML and len(line := said.partition("\n")[0]) <= _TITLE:
+        title = line  # a document that does not say its title begins with it
     return ReadText(title, "\n".join(headings), text, language(said, found.language))

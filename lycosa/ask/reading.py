@@ -52,6 +52,18 @@ class CrawlReader:
         ]
         self.archive_files: Files = self.files.within("archive")
 
+    @classmethod
+    def beginning(cls, directory: Path, pause: Callable[[], object]) -> CrawlReader:
+        """The same, of a crawl that may only just have been started: it pauses until the manifest is there."""
+        while True:
+            running = process_of(directory) is not None
+            try:
+                return cls(directory)
+            except ConfigError:
+                if not running:
+                    raise
+            pause()
+
     @cached_property
     def splitter(self) -> Splitter:
         """Which shard a host is in; the crawl's public suffix list is read for it."""

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from lycosa.ask.clusters import ClusterReader
     from lycosa.ask.reading import CrawlReader
 
-    crawl = CrawlReader(args.directory)
+    crawl = CrawlReader.beginning(args.directory, lambda: time.sleep(0.2))
     pages, begun = 0, time.monotonic()
     with Progress("duplicates") as told, Clustering(crawl, rebuild=args.rebuild, told=told) as clustering:
         while True:

@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lycosa.ask.reading import CrawlReader
 
-    crawl = CrawlReader(args.directory)
+    crawl = CrawlReader.beginning(args.directory, lambda: time.sleep(0.2))
     if args.timeout <= 0:
         raise ConfigError("--timeout must be above zero")
     if args.url is not None:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.language not in STEMMED:
         raise ConfigError(f"--language {args.language}: there is a stemmer for {', '.join(sorted(STEMMED))}")
-    crawl = CrawlReader(args.directory)
+    crawl = CrawlReader.beginning(args.directory, lambda: time.sleep(0.2))
     pages = bodiless = copies = removed = ranked = 0
     begun = time.monotonic()
     with (

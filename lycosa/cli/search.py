@@ -108,12 +108,14 @@ def _print(answer: Answer, skipped: int) -> None:
 def _lines(number: int, result: Result, bold: bool) -> list[str]:
     import datetime
 
+    from lycosa.index.schema import type_name
+
     title = printable(" ".join(result.title.split()) or result.url)
     day = datetime.datetime.fromtimestamp(result.date / 1000, datetime.UTC).strftime("%Y-%m-%d")
     facts = [
         day,
         result.language,
-        "" if result.type == "text/html" else result.type,
+        "" if (name := type_name(result.type)) == "html" else name,
         f"score {result.score:.2f}" if result.score else "",
     ]
     lines = [

@@ -37,6 +37,7 @@ from lycosa.index.plan import MOST_EXPANDED, All, AnyOf, Condition, Plan, Weight
 from lycosa.index.query import Dates, Filter, Query
 from lycosa.index.reader import K1, B, Clause, Hit, Hits, Shard, Totals, idf
 from lycosa.index.schema import Page
+from lycosa.index.words import terms_of
 
 _SLACK = 1e-4
 _VOCABULARY = 20_000
@@ -166,7 +167,18 @@ class Broker:
         self._rank_weight = rank_weight
 
     def languages(self, query: Query) -> list[str]:
-        return languages_of(query, self.statistics.totals.languages, self.language)
+        """The languages in which the words of a query are stemmed."""
+        chosen, others = languages_of(query, self.statistics.totals.languages, self.language)
+        if not others:
+            return chosen
+        words = [{name: terms_of(word, name).split() for name in (*chosen, *others)} for word in query.words]
+        self.statistics.learn(("body", term) for word in words for terms in word.values() for term in terms)
+
+        def known(terms: Sequence[str]) -> bool:
+            return bool(terms) and all(self.statistics.df("body", term) for term in terms)
+
+        unknown = [word for word in words if not any(known(word[name]) for name in chosen)]
+        return chosen + [name for name in others if any(known(word[name]) for word in unknown)]
 
     def plan(self, query: Query) -> Plan:
         return plan(query, self.languages(query), self.weights, self.expand)

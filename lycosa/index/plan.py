@@ -10,7 +10,8 @@ where it occurs, whatever the conditions around it.
 
 Words are stemmed as the index stems: for each language that has at least a hundredth of the pages (or that
 `lang:` asks for) the word's term in that language is a clause. Nearly always that is one term; if there are
-several, they count as one (`Clause.alike`).
+several, they count as one (`Clause.alike`). If the text of no page has a word in any of these, the languages of
+fewer pages in which it is there are added; always adding them would bring terms that mean something else.
 
 Function words (the, of, which) are left out of a query that has others, unless they are asked for by a plus, in a
 phrase or in a place. They are those of one language: of most pages', unless the query has two or more of another.
@@ -212,17 +213,18 @@ class _Planner:
         return All(tuple(must), tuple(should), tuple(never))
 
 
-def languages_of(query: Query, counts: dict[str, int], default: str) -> list[str]:
-    """The languages in which the words of a query are stemmed."""
+def languages_of(query: Query, counts: dict[str, int], default: str) -> tuple[list[str], list[str]]:
+    """The languages in which the words of a query are stemmed, and those of few pages, for words that none of the
+    first has."""
     asked = [base_language(language) for language in query.languages]
     if any(language in STEMMED for language in asked):
-        return [language for language in asked if language in STEMMED]
+        return [language for language in asked if language in STEMMED], []
     total = sum(counts.values())
     known = {language: count for language, count in counts.items() if language in STEMMED}
     known[default] = known.get(default, 0) + counts.get("", 0)
-    chosen = [name for name, count in known.items() if count * 100 >= max(total, 1)]
-    chosen.sort(key=lambda name: (-known[name], name))
-    return chosen or [default]
+    order = sorted(known, key=lambda name: (-known[name], name))
+    chosen = [name for name in order if known[name] * 100 >= max(total, 1)] or [default]
+    return chosen, [name for name in order if known[name] and name not in chosen]
 
 
 def _spoken(query: Query, languages: Sequence[str]) -> str:

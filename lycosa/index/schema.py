@@ -1,18 +1,22 @@
 """What the index keeps of a page, field by field.
 
-    field      kind                    what is in it
-    kind       term                    page | copy | marker
-    id         u64, column             our own number of the document: the key of the page's URL
-    key        term                    the same as 16 hexadecimal digits: tantivy's Python package deletes by
-    texts only url        term                    the whole URL site       terms                   every suffix of
-    the host, and host with each directory of the path (`site:`) host       term                    the host type
-    terms                   media type, and its common name (`type:pdf`) lang       term
-    language, two or three letters, or "" title, headings, body, anchors, address        text: terms of `words`,
-    with positions n_title, n_headings, …             u64 columns: how many terms each of the five has, exactly
-    date       i64, column             last modified if the site says, else when it was fetched (ms) depth
-    u64, column digest     u64, column             of the content; equal for exact copies sketch     u64, column
-    simhash of the text; close for near copies zero       f64, column             0: see `reader` data
-    stored                  the `Page` itself, MessagePack: what results and rewriting need
+    field      kind          what is in it
+    kind       term          page | copy | marker
+    id         u64, column   our own number of the document: the key of the page's URL
+    key        term          the same as 16 hexadecimal digits: tantivy's Python package deletes by texts only
+    url        term          the whole URL
+    site       terms         every suffix of the host, and host with each directory of the path (`site:`)
+    host       term          the host
+    type       terms         media type, and its common name (`type:pdf`)
+    lang       term          language, two or three letters, or ""
+    title, headings, body, anchors, address      text: terms of `words`, with positions
+    n_title, n_headings, …                       u64 columns: how many terms each of the five has, exactly
+    date       i64, column   last modified if the site says, else when it was fetched (ms)
+    depth      u64, column
+    digest     u64, column   of the content; equal for exact copies
+    sketch     u64, column   simhash of the text; close for near copies
+    zero       f64, column   0: see `reader`
+    data       stored        the `Page` itself, MessagePack: what results and rewriting need
 
 `body` has the whole text of a page, title included: it is the field that decides; the others add to it. A copy (the
 same content at another URL) has no text and counts nowhere; it waits to be named beside its original, or to take
@@ -28,7 +32,7 @@ import tantivy
 
 from lycosa.index.words import count_of, terms_of
 
-VERSION = 1
+VERSION = 2
 """Of this layout: an index of another version is built anew."""
 
 TEXTS = ("title", "headings", "body", "anchors", "address")
@@ -39,16 +43,22 @@ MOST_TEXT = 500_000
 """Characters of a text that are kept and indexed."""
 SPACES = "spaces"
 
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_OPEN = "application/vnd.oasis.opendocument."
 _NAMES = {
     "text/html": "html",
     "application/xhtml+xml": "html",
     "application/pdf": "pdf",
     "text/plain": "text",
-    "text/xml": "xml",
-    "application/xml": "xml",
-    "application/rss+xml": "feed",
-    "application/atom+xml": "feed",
-    "application/json": "json",
+    "text/markdown": "markdown",
+    "text/x-markdown": "markdown",
+    "text/csv": "csv",
+    f"{_OFFICE}wordprocessingml.document": "docx",
+    f"{_OFFICE}presentationml.presentation": "pptx",
+    f"{_OFFICE}spreadsheetml.sheet": "xlsx",
+    f"{_OPEN}text": "odt",
+    f"{_OPEN}presentation": "odp",
+    f"{_OPEN}spreadsheet": "ods",
 }
 
 
@@ -126,11 +136,12 @@ def sites_of(url: str, host: str) -> list[str]:
 
 def types_of(media: str) -> list[str]:
     """What `type:` may say of a media type."""
-    names = [media]
-    if (name := _NAMES.get(media)) is not None:
-        names.append(name)
-    names.append(media.partition("/")[0])
-    return names
+    return list(dict.fromkeys((media, type_name(media))))
+
+
+def type_name(media: str) -> str:
+    """What a reader calls a media type."""
+    return _NAMES.get(media, media)
 
 
 def address_terms(url: str) -> str:

@@ -51,7 +51,7 @@ def suggestion(broker: Broker, query: Query) -> str:
         best = min(found, key=lambda term: (-found[term], term), default="")
         if best and found[best] > count * _RARER:
             shown = _shown(broker, best, languages)
-            if shown and within(shown, word.lower(), 2):
+            if shown and within(shown, word.lower(), 1 if count else 2):  # what some page has is nearly right
                 better = better.replace(word, shown, 1)
     return better if better != query.text else ""
 

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from lycosa.ask.html_parts import link, plural, short, text
 from lycosa.index.reader import Totals
+from lycosa.index.schema import type_name
 from lycosa.index.search import Answer, Asked, Result
 from lycosa.index.snippets import Snippet
 
@@ -119,7 +120,8 @@ def _result(given: Mapping[str, str], row: Result) -> str:
     if row.url.startswith(("http://", "https://")):
         heading = f'<a href="{text(row.url)}" rel="noreferrer nofollow noopener">{title}</a>'
     day = datetime.fromtimestamp(row.date / 1000, UTC).strftime("%Y-%m-%d")
-    facts = [day, row.language, "" if row.type == "text/html" else row.type, f"score {row.score:.2f}"]
+    kind = type_name(row.type)
+    facts = [day, row.language, "" if kind == "html" else kind, f"score {row.score:.2f}"]
     places = [
         ("archived", f"/archived?u={quote(row.url, safe='')}"),
         ("what happened", f"/url?u={quote(row.url, safe='')}"),

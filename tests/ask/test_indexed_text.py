@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from lycosa.ask.indexed_text import read_text
 from lycosa.records import NO_LINKS, Fetched, Timing
 
@@ -24,3 +26,10 @@ def test_a_heading_outside_of_the_main_text_is_part_of_the_page() -> None:
     assert found.headings == "Strong encryption" and found.title == "The site"
     assert read_text(body, record()).title == "Strong encryption"
     assert read_text(b"", record("kept")).title == "kept"
+
+
+def test_a_document_without_a_title_has_its_first_line() -> None:
+    plain = msgspec.structs.replace(record(), type="text/plain")
+    assert read_text(b"The echidna\n\nIt lays eggs.", plain).title == "The echidna"
+    assert read_text(b"word " * 50, plain).title == ""
+    assert read_text(b"<p>The echidna<p>It lays eggs.", record()).title == ""

@@ -12,10 +12,12 @@ import pytest
 
 import lycosa
 from lycosa.ask.reading import CrawlReader
+from lycosa.crawl import manifest as manifests
 from lycosa.crawl.config import encode_options
 from lycosa.crawl.status import read_status
 from lycosa.crawl.totals import Totals, summed
-from lycosa.files import DiskFiles
+from lycosa.errors import ConfigError
+from lycosa.files import DirectoryLock, DiskFiles
 from lycosa.log import blocks
 from lycosa.log.log import Log
 from lycosa.records import (
@@ -140,3 +142,23 @@ def folded(records: Iterable[Record]) -> Totals:
     for record in records:
         totals.apply(record)
     return totals
+
+
+def test_a_crawl_that_has_just_been_started_is_waited_for(tmp_path: Path) -> None:
+    pauses = []
+
+    def pause() -> None:
+        pauses.append(1)
+        if len(pauses) == 2:
+            manifests.create(DiskFiles(tmp_path), 1, 3, hash_seed=5)
+
+    with pytest.raises(ConfigError, match="is not the directory of a crawl"):
+        CrawlReader.beginning(tmp_path, pause)
+    lock = DirectoryLock(tmp_path)
+    try:
+        assert CrawlReader.beginning(tmp_path, pause).manifest.shards == 3
+    finally:
+        lock.release()
+    assert len(pauses) == 2
+    with pytest.raises(ConfigError, match="is not a directory"):
+        CrawlReader.beginning(tmp_path / "nowhere", pause)

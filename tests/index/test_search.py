@@ -17,13 +17,14 @@ from lycosa.index.search import Asked, Search
 from tests.index.made import page, shards
 
 DAY = 86_400_000
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 PAGES = [
     page(1, "The wolf spider hunts on foot and carries her young.", "Wolf spiders", sketch=1 << 40),
     page(2, "A garden spider sits in her web. Spiders have eight legs.", "Garden spiders", host="b.a.test"),
     page(3, "Wolves hunt in packs. The wolf is no spider.", "Wolves", type="application/pdf", at=2 * DAY),
     page(4, "Häuser am Fluss", "Straße", language="de", at=1 * DAY),
     page(5, "東京都に行く", "旅行", language="ja"),
-    page(6, "Nothing of that kind.", "Other", anchors=("tarantulas",)),
+    page(6, "Nothing of that kind.", "Other", anchors=("tarantulas",), type=DOCX),
 ]
 
 
@@ -64,6 +65,8 @@ def search(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ("tarantula", {6}),
         ("type:pdf", {3}),
         ("type:application/pdf wolf", {3}),
+        ("type:docx", {6}),
+        ("type:text", set()),
         ("lang:de", {4}),
         ("hauser", {4}),
         ("HAUS lang:de", {4}),
@@ -127,9 +130,10 @@ def test_a_misspelled_word(search: Search, tmp_path: Path) -> None:
     many = [page(n, f"spiders and other animals {n}") for n in range(30)]
     assert Search(shards(tmp_path, many)).search("spidrs").suggestion == "spiders"
     assert search.search("spider").suggestion == ""
-    rooted = [page(n, f"plants that rooted here {n}") for n in range(30)]
-    near = Search(shards(tmp_path / "rooted", rooted))
+    rooted = [page(n, f"strange plants that rooted here {n}") for n in range(30)]
+    near = Search(shards(tmp_path / "rooted", [*rooted, page(50, "strasse")]))
     assert near.search("rotted").suggestion == "rooted"
+    assert near.search("strasse").suggestion == ""  # a page has it, and two letters are different
     assert near.search("robots").suggestion == ""  # its stem is near that of the other, the word is not
 
 
@@ -258,6 +262,19 @@ def test_a_word_with_several_terms_counts_as_one(tmp_path: Path) -> None:
     results = search.search("virtual hosts", Asked(fold=False)).results
     assert results[0].id == 100
     assert results[1].language == "en"
+
+
+def test_a_word_of_a_language_that_few_pages_are_in(tmp_path: Path) -> None:
+    pages = [page(n, f"the {'porter' if n < 3 else 'port'} of page {n}") for n in range(120)]
+    pages.append(page(200, "Des crèmes brûlées pour les élèves", language="fr"))
+    pages.append(page(201, "Библиотеки открыты", language="ru"))
+    search = Search(shards(tmp_path, pages, 2))
+    for words in ("creme brulee", "élève", '"crème brûlée"', "+brûlées -port"):
+        assert [result.id for result in search.search(words).results] == [200]
+        assert search.search(words).suggestion == ""
+    assert [result.id for result in search.search("библиотека").results] == [201]
+    # What pages of the first language have is looked for in it alone: in the other, "porter" is "port".
+    assert {result.id for result in search.search("porter", Asked(fold=False)).results} == {0, 1, 2}
 
 
 def test_function_words_are_those_of_one_language(tmp_path: Path) -> None:

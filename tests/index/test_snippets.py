@@ -27,6 +27,19 @@ def test_accents_case_and_scripts() -> None:
     assert made("İSTANBUL and İzmir", "izmir", "")[0] == "İSTANBUL and İzmir"
 
 
+def test_the_end_is_not_before_what_was_asked_for() -> None:
+    near = f"asyncio has things that {'are here and ' * 10}await asyncio.gather("
+    text = f"{'before that ' * 20}{near}\n{'after' * 30}"
+    shown, marks = made(text, "asyncio gather")
+    assert "gather" in marks and shown.endswith("asyncio.gather( …")
+    assert len(made("京" * 50 + "東京" + "都" * 500, "東京", "ja")[0]) > WIDTH - 10
+
+
+def test_a_word_between_underscores_is_one() -> None:
+    assert made("At most max_connections of them", "max_connections")[1] == ["max", "connections"]
+    assert made("remaxed connections", "max_connections")[1] == ["connections"]
+
+
 def test_without_a_hit_the_text_begins() -> None:
     assert made("Title\nThe text itself.", "zebra", title="Title") == ("The text itself.", [])
     assert made("", "zebra") == ("", [])
@@ -42,6 +55,6 @@ def test_a_word_longer_than_a_snippet() -> None:
 
 def test_a_first_line_that_the_title_has_is_not_repeated() -> None:
     text = "Virtual hosts\nWhat they are."
-    assert snippet(text, (), "en", None, "Virtual hosts - Apache").text == "What they are."
-    assert snippet(text, (), "en", None, "Other").text.startswith("Virtual hosts")
-    assert snippet("Virtual hosts", (), "en", None, "Virtual hosts").text == "Virtual hosts"
+    assert snippet(text, (), "en", finder(()), "Virtual hosts - Apache").text == "What they are."
+    assert snippet(text, (), "en", finder(()), "Other").text.startswith("Virtual hosts")
+    assert snippet("Virtual hosts", (), "en", finder(()), "Virtual hosts").text == "Virtual hosts"
