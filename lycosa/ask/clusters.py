@@ -66,6 +66,10 @@ class Note(msgspec.Struct):
     rules: list[Proposal] = []
 
 
+# So that its struct is complete: msgspec crashes where two threads are the first to read one that holds others.
+msgspec.json.Decoder(Note)
+
+
 def read_note(crawl: CrawlReader, note: Any) -> Note | None:
     """The note of an index of this crawl; None if there is none."""
     if note is None:

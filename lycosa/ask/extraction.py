@@ -126,7 +126,7 @@ class Extraction:
             return _State(self._crawl.crawl, function)
         path = self._files.path(_PLACE)
         try:
-            found = msgspec.json.decode(self._files.read(_PLACE), type=_State)
+            found = _decode_state(self._files.read(_PLACE))
         except msgspec.MsgspecError as error:
             raise StorageError(f"{path} is damaged ({error}): start again with --anew") from None
         if found.crawl != self._crawl.crawl:
@@ -316,3 +316,7 @@ class _Patient:
             parts.append(part)
             count -= len(part)
         return b"".join(parts)
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct that holds others.
+_decode_state = msgspec.json.Decoder(_State).decode

@@ -239,7 +239,7 @@ class Follower:
         places: Sequence[Place] = ()
         if files.exists(name):
             try:
-                found = msgspec.json.decode(files.read(name), type=_Kept)
+                found = _decode_kept(files.read(name))
             except msgspec.MsgspecError as error:
                 raise StorageError(
                     f"{files.path(name)} is damaged ({error}): remove it to read the crawl from its beginning"
@@ -295,3 +295,7 @@ class Follower:
 def _chained(streams: Sequence[Iterator[Entry]]) -> Iterator[Entry]:
     for stream in streams:
         yield from stream
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct that holds others.
+_decode_kept = msgspec.json.Decoder(_Kept).decode

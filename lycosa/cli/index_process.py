@@ -40,6 +40,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
 
 
+# Made at import: msgspec crashes where two threads are the first to decode a struct that holds others.
+_decode_setup = msgspec.json.Decoder(Setup).decode
+
+
 class IndexProcess:
     """The process, for the agent that starts it."""
 
@@ -97,7 +101,7 @@ async def _serve() -> None:
     loop = asyncio.get_running_loop()
     lines = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    setup = msgspec.json.decode(await lines.readline(), type=Setup)
+    setup = _decode_setup(await lines.readline())
     held = msgspec.json.decode(await lines.readline(), type=list[int])
     clock = SystemClock()
     engine = await NatsEngine.open(setup.connection, setup.crawl, f"{setup.agent}-index")

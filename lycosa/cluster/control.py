@@ -392,3 +392,7 @@ class Control:
             raise Damaged(
                 f"the key {key} of crawl {self._engine.crawl} is damaged, or of a newer version of lycosa: {error}"
             ) from None
+
+
+# So that they are complete: msgspec crashes where two threads are the first to decode a struct that holds others.
+msgspec.json.Decoder(tuple[About, Report])

@@ -98,7 +98,7 @@ def decode(data: bytes) -> Framed | None:
         if zstandard.frame_content_size(data[4:]) > _LARGEST:
             return None  # the limit below does not hold for a frame that says its size
         plain = zstandard.ZstdDecompressor().decompress(data[4:], max_output_size=_LARGEST)
-        message = msgspec.msgpack.decode(plain, type=Framed)
+        message = _decode_framed(plain)
     except (zstandard.ZstdError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     frame = message.frame
@@ -315,3 +315,7 @@ class Reader:
 
     async def close(self) -> None:
         await self._reading.close()
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct that holds others.
+_decode_framed = msgspec.msgpack.Decoder(Framed).decode

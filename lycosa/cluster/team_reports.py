@@ -83,7 +83,7 @@ class TeamReports:
         answer = await engine.requests.ask(f"{METERS}.{name_of(number)}", b"", 1.0)
         if isinstance(answer, Unavailable):
             return
-        said = msgspec.json.decode(answer, type=Metered)
+        said = _decode_metered(answer)
         if self.leaving:
             before = self._said[number].meters
             said.meters = {name: max(value, before.get(name, 0.0)) for name, value in said.meters.items()}
@@ -116,3 +116,7 @@ class TeamReports:
         rows = [row for said in self._said for row in said.ahead]
         ahead = sorted(rows, key=lambda row: (-row.queued, row.host))[:MOST]
         return self.reporter.status(state, shards, self.read_meters(), options, ahead, agents)
+
+
+# Made at import: msgspec crashes where two threads are the first to decode a struct that holds others.
+_decode_metered = msgspec.json.Decoder(Metered).decode
