@@ -7,9 +7,9 @@ and again; each writing is a new revision. Nobody compares clocks of two machine
   own monotonic clock, counted from when the watcher first saw that revision. He may be wrong (his connection
   was cut): then the compare-and-set on that revision fails, and he has learned a newer one.
 - *Held*, for the holder, counts from the moment its last successful renewal **began**, before anybody could see
-  it. It begins no fetch after 0.8 of the time, so that what is under way ends within the rest; the others'
-  count began later than its own, so they never take before the whole time is over. Clocks may differ in speed
-  by a quarter, not more.
+  it. After 0.8 of the time it begins no fetch, and what is under way is broken off; the others' count began
+  later than its own, so they never take before the whole time is over. Clocks may differ in speed by almost a
+  quarter, not more.
 - An epoch is one more than the one before it, with every new holder, also one who held the shard before and
   comes back: appends, batches and checkpoints carry it.
 - A released lease may be taken at once: its holder has stopped and has saved everything. With it goes what its next
@@ -29,9 +29,8 @@ import msgspec
 from lycosa.cluster.foreign import decoded
 
 STOP_AT = 0.8
-"""A holder fetches for this share of the lease's time after its last renewal began."""
-CUT_AT = 0.9
-"""What is under way then is broken off: nothing of the shard is on the network when the lease ends."""
+"""A holder fetches for this share of the lease's time after its last renewal began; what is under way then is broken
+off. No later: where the holder's clock is slow and the next one's fast, the lease is nearly over."""
 RENEW_AT = 0.25
 """And renews after this one, so that three tries may fail."""
 
@@ -155,12 +154,8 @@ class Holding:
         return self._lost
 
     def may_fetch(self, now: float) -> bool:
-        """Whether new work for sites may begin."""
+        """Whether sites may be asked: new work may begin, and what is under way may go on."""
         return not self._lost and now - self._began < STOP_AT * self.lease.seconds
-
-    def must_cut(self, now: float) -> bool:
-        """Whether what is under way must be broken off."""
-        return self._lost or now - self._began >= CUT_AT * self.lease.seconds
 
     def may_write(self, now: float) -> bool:
         """Whether the lease still runs: what is under way may be committed."""

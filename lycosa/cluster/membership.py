@@ -4,7 +4,7 @@
 
 - says that it lives, and sees who else does; computes which shards should be whose (`placement`), takes those that
   are free and its own, hands over those that should be another's;
-- renews its leases; stops asking sites at 0.8 of a lease without a renewal, breaks off what is under way at 0.9,
+- renews its leases; stops asking sites, and breaks off what is under way, at 0.8 of a lease without a renewal,
   and lets the shard go at its end;
 - saves: checkpoints every so often, and at every hand-over;
 - reports on its shards; and, if it holds shard 0, watches over the end and the limits of the crawl (`reports`).
@@ -344,7 +344,7 @@ class Membership:
             holding = held.holding
             if number not in self._moving and (held.refused or not holding.may_write(now)):
                 self._move(number, partial(self._holder.let_go, number))
-            elif not holding.must_cut(now):
+            elif holding.may_fetch(now):
                 held.cut = False
             elif not held.cut:
                 held.cut = True

@@ -141,7 +141,7 @@ DEFECTS = [
     ),
     Defect(
         "sites are asked until the lease's very end, and nothing is cut",
-        "lycosa.cluster.lease:STOP_AT,CUT_AT",
+        "lycosa.cluster.lease:STOP_AT",
         "",
         "1.0",
         1,

@@ -19,6 +19,8 @@ from tests.lab.planted import DEFECTS, planted
 
 SEEDS = 100
 MANY = 3_000
+FOUND = (591,)
+"""Later seeds that were wrong once."""
 
 
 def demand_right(simulated: Simulated) -> None:
@@ -26,7 +28,7 @@ def demand_right(simulated: Simulated) -> None:
     assert simulated.right, f"{again}\n" + "\n".join(simulated.faults)
 
 
-@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+@pytest.mark.parametrize("seed", (*range(1, SEEDS + 1), *FOUND))
 def test_a_cluster_in_trouble_comes_out_right(seed: int) -> None:
     demand_right(simulate(seed))
 
