@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from lycosa.files import scratch
 from lycosa.lab.chaos_verdict import judge
 from lycosa.lab.cluster_run import CRAWL, Ran, Running, run_cluster
 from lycosa.lab.cluster_web import Asked
-from lycosa.lab.simulate_faults import APART, Troubler, draw_schedule
+from lycosa.lab.simulate_faults import APART, Halt, Troubler, draw_schedule
 from lycosa.lab.simulate_profiles import Profile, profile_of
 from lycosa.lab.simulate_web import DrawnWeb, draw_web, rules_of
 from lycosa.lab.webs.accesses import Access, AccessLog
@@ -143,7 +143,7 @@ def simulate(seed: int, numbers: Numbers = DRAWN, running: type[Running] = Runni
         clocks=schedule.clocks,
         running=running,
     )
-    log = accesses(ran.asked)
+    log = accesses(ran.asked, troubler.halts)
     rules = rules_of(drawn, wait, _FACTOR, _ADDRESS, profile.visit, APART)
     rows = [(shard, *row) for shard, rows in sorted(ran.records.items()) for row in rows]
     with scratch("lycosa-simulate-") as place:
@@ -209,11 +209,20 @@ def _exchanged(ran: Ran) -> Iterator[str]:
                 yield f"shard {receiver} received {url} {count} times of shard {sender}, which has it {found} times"
 
 
-def accesses(asked: list[Asked]) -> AccessLog:
-    """What the web saw, for the judge; every run of an agent is a connection of its own."""
+def accesses(asked: list[Asked], halts: Sequence[Halt] = ()) -> AccessLog:
+    """What the web saw, for the judge; every run of an agent is a connection of its own.
+
+    A process that stands still cannot break off what it is doing. If the next to ask there is another agent, which
+    has the host by then, a request that was under way counts up to when its process stopped.
+    """
     log = AccessLog()
     runs: dict[str, int] = {}
     for row in asked:
+        stopped = [
+            halt.start for halt in halts if halt.agent == row.agent and row.start < halt.start < row.end
+        ]
+        if stopped and _goes_to_another(row, asked):
+            row = row._replace(end=min(stopped))
         log.add(
             Access(
                 start=row.start,
@@ -228,6 +237,17 @@ def accesses(asked: list[Asked]) -> AccessLog:
             )
         )
     return log
+
+
+def _goes_to_another(row: Asked, asked: list[Asked]) -> bool:
+    """Whether the next to ask a request's host, or its address, is another agent."""
+    host = host_of(row.url)
+    later = [
+        other
+        for other in asked
+        if other.start > row.start and (host_of(other.url) == host or other.address == row.address)
+    ]
+    return bool(later) and min(later, key=lambda other: other.start).agent != row.agent
 
 
 def write_archives(storage: dict[str, bytes], place: Path) -> None:

@@ -164,6 +164,14 @@ def draw_schedule(seed: int, agents: int, lease: float, profile: Profile | None 
     return Schedule(lease, clocks, sorted(troubles), network)
 
 
+class Halt(NamedTuple):
+    """A stretch of time in which an agent stood still."""
+
+    agent: str
+    start: float
+    seconds: float
+
+
 class Troubler:
     """Carries a schedule out."""
 
@@ -184,6 +192,7 @@ class Troubler:
         self._one_doubt = asyncio.Lock()
         self.done: list[tuple[float, str]] = []
         """What happened, and when."""
+        self.halts: list[Halt] = []
         self.counts: Counter[str] = Counter()
 
     async def __call__(self, running: Running) -> None:
@@ -459,6 +468,7 @@ class Troubler:
             return
         running.loop.halt(run)
         self._network.halted.add(name)
+        self.halts.append(Halt(name, running.clock.monotonic(), seconds))
         await running.clock.sleep(seconds)
         self._network.halted.discard(name)
         if name in running.members and running.run_of(name) == run:

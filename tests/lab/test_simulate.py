@@ -12,14 +12,15 @@ import pytest
 from lycosa.cli.main import main
 from lycosa.engine.memory import Fate
 from lycosa.lab.cluster_network import DiceNetwork, Hard
-from lycosa.lab.simulate import DRAWN, Numbers, Simulated, simulate
-from lycosa.lab.simulate_faults import draw_schedule
+from lycosa.lab.cluster_web import Asked
+from lycosa.lab.simulate import DRAWN, Numbers, Simulated, accesses, simulate
+from lycosa.lab.simulate_faults import Halt, draw_schedule
 from lycosa.lab.simulate_profiles import PROFILES, Kind, When, profile_of
 from tests.lab.planted import DEFECTS, planted
 
 SEEDS = 100
 MANY = 3_000
-FOUND = (591,)
+FOUND = (591, 802)
 """Later seeds that were wrong once."""
 
 
@@ -121,3 +122,20 @@ def test_a_planted_defect_is_found_within_300_seeds(defect: object) -> None:
     assert isinstance(defect, type(DEFECTS[0]))
     with planted(defect):
         assert any(not simulate(seed).right for seed in range(1, 301))
+
+
+def test_a_request_of_a_process_that_stands_still_counts_until_it_stops_if_the_host_is_anothers_then() -> (
+    None
+):
+    def asked(agent: str, start: float, end: float) -> Asked:
+        return Asked(agent, start, end, "http://h.test/", "127.1.0.1", run=agent)
+
+    halts = [Halt("agent0", 2.0, 5.0)]
+    first, again, other = asked("agent0", 1.0, 7.0), asked("agent0", 7.1, 7.2), asked("agent1", 5.0, 5.5)
+    assert [row.end for row in accesses([first, other, again], halts).accesses] == [2.0, 5.5, 7.2]
+    assert [row.end for row in accesses([first, again], halts).accesses] == [7.0, 7.2], (
+        "it is its own to wait for"
+    )
+    assert [row.end for row in accesses([first, other, again]).accesses] == [7.0, 5.5, 7.2], (
+        "it did not stand still"
+    )
