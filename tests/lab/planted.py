@@ -74,14 +74,14 @@ DEFECTS = [
         "lycosa.cluster.links:Inbox.take",
         "rows = [row for row in frame.rows() if row[0] >= cursor]",
         "rows = frame.rows()",
-        25,
+        207,
     ),
     Defect(
         "a frame that was refused counts as sent",
         "lycosa.cluster.links:Sender.send",
         "if refused is not None:",
         "if False:",
-        40,
+        47,
     ),
     Defect(
         "a new holder's sender goes on from its own log, not from the exchange's end",
@@ -193,7 +193,7 @@ DEFECTS = [
         "lycosa.cluster.courier:Courier.had",
         "(name not in self._doubtful and self._files.exists(name))",
         "self._files.exists(name)",
-        116,
+        56,
     ),
     Defect(
         "a visit goes on at an address that it lent to another host",
@@ -235,7 +235,7 @@ DEFECTS = [
         "lycosa.cluster.turns:TurnKeeper._answer",
         "if not may_grant():",
         "if False:",
-        194,
+        44,
     ),
 ]
 
