@@ -20,6 +20,7 @@ from lycosa.log import snapshot
 from lycosa.log.reader import segment_name, segments
 from lycosa.log.snapshot import SnapshotWriter
 from lycosa.records import Fetched, Lost
+from lycosa.state import Versioned
 
 Named = dict[str, list[str]]
 """By part: the names of its files."""
@@ -92,8 +93,8 @@ class Snapshots:
         files = self.place(shard.number)
         places = files.within("snapshots")
         found = snapshot.newest(places)
-        if found is not None and found.about.get("store") != self._store:
-            # Another uniqueness store than before: it is a fold like any other, so the log is read anew.
+        if found is not None and (found.about.get("store") != self._store or not _is_readable(shard, found)):
+            # Another uniqueness store than before, or another version: folds come from the log, so it is read anew.
             snapshot.remove_all(places)
             found = None
         kept: list[tuple[int, Named]] = []
@@ -116,6 +117,14 @@ class Snapshots:
         for name, part in shard.filed.items():
             part.keep(_names_in(kept, name))
         return found.position
+
+
+def _is_readable(shard: Shard, found: snapshot.Snapshot) -> bool:
+    """Whether this version can thaw what another one may have written."""
+    firsts = (
+        (part, found.pieces.get(name)) for name, part in shard.parts.items() if isinstance(part, Versioned)
+    )
+    return all(part.reads(pieces[0]) for part, pieces in firsts if pieces)
 
 
 def _names_in(snapshots: Sequence[tuple[int, Named]], part: str) -> set[str]:

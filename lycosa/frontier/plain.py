@@ -358,6 +358,12 @@ class PlainFrontier:
     def settle(self) -> None:
         """No files, nothing to settle."""
 
+    def reads(self, first: bytes) -> bool:
+        try:
+            return msgspec.msgpack.decode(first, type=_Head).version == VERSION
+        except msgspec.MsgspecError:
+            return True  # it is damaged, as `thaw` will say
+
     def thaw(self, pieces: Iterable[bytes]) -> None:
         now = self._clock.monotonic()
         self._now = max(self._now, now)

@@ -78,6 +78,11 @@ class Web:
         """A request has arrived."""
         return self._loop.create_task(self._serve(agent, run, request), context=self._context)
 
+    def note_unread(self, run: str, url: str) -> None:
+        """The last answer for a URL was there, as while its process stood still, and was broken off unread."""
+        row = max(row for row, asked in enumerate(self.seen) if (asked.run, asked.url) == (run, url))
+        self.seen[row] = self.seen[row]._replace(status=0, wait=0.0)
+
     async def _serve(self, agent: str, run: str, request: Request) -> Reply | Failure:
         start = self.clock.monotonic()
         reply: Reply | Failure | None = None
@@ -131,6 +136,10 @@ class WebLine:
         self._open[serving] = None
         try:
             reply = await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            if serving.done():
+                self._web.note_unread(self._run, request.url)
+            raise
         finally:
             serving.cancel()  # whoever does not wait any more closes the connection
             self._open.pop(serving, None)

@@ -6,6 +6,7 @@ import pytest
 
 from lycosa.crawl.agent import End
 from lycosa.errors import ConfigError
+from lycosa.frontier.packed import freezing
 from lycosa.lab.faults import FaultyFiles
 from lycosa.records import Skipped, Why
 from tests.crawl.scripted import crawl, expected
@@ -47,6 +48,19 @@ def test_another_store_reads_the_log_anew(stores: tuple[str, str]) -> None:
     assert {
         url for url in again if "robots.txt" not in url and "flaky" not in url and "busy" not in url
     } == set()
+
+
+def test_a_snapshot_of_an_earlier_version_is_passed_over_and_the_log_read_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = FaultyFiles()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(freezing, "VERSION", freezing.VERSION - 1)
+        first = crawl(files, limits={"pages": 12})
+    assert first.end is End.LIMIT
+    assert crawl(files, start=first.until).end is End.FINISHED
+    counts = fetched(files)
+    assert expected() <= set(counts) and max(counts.values()) == 1
 
 
 @pytest.mark.parametrize("store", ["memory", "veuniq", "drum", "mercator"])

@@ -282,6 +282,12 @@ class PackedFrontier:
     def settle(self) -> None:
         """No files, nothing to settle."""
 
+    def reads(self, first: bytes) -> bool:
+        try:
+            return _decode_head(first).version == VERSION
+        except msgspec.MsgspecError:
+            return True  # it is damaged, as `thaw` will say
+
     def thaw(self, pieces: Iterable[bytes]) -> None:
         queues = self._queues
         if queues.fields.slots:
