@@ -81,11 +81,13 @@ class Courier:
             for name in here:
                 if name in self._doubtful and name not in doubted:
                     continue  # since the look at the logs, which says nothing of it: the next one does
+                if name in doubted and await asyncio.to_thread(self._is_there, name):
+                    self._drop(name)
+                    continue
                 if name in doubted and not self._mend(name, ends.get(name, 0)):
                     continue
                 await asyncio.to_thread(put_archive, self._storage, self._crawl, self._files, name)
-                self._files.remove(name)
-                self._doubtful.discard(name)
+                self._drop(name)
 
     def _here(self) -> list[str]:
         growing = set(self._archive.growing) if self._archive is not None else set()
@@ -94,8 +96,19 @@ class Courier:
     def _mend(self, name: str, end: int) -> bool:
         """Cut a file to what is valid of it; False: nothing is, and it is gone."""
         if not end or self._files.size(name) < end:
-            self._files.remove(name)
-            self._doubtful.discard(name)
+            self._drop(name)
             return False
         self._files.truncate(name, end)
         return True
+
+    def _is_there(self, name: str) -> bool:
+        """Whether a file was brought before: a disk that lost its last writes has it again. Checkpoints count on what
+        was brought, and the logs that a file in doubt is judged by begin after them."""
+        try:
+            return self._storage.size(f"{self._crawl}/archive/{name}") > 0
+        except Missing:
+            return False
+
+    def _drop(self, name: str) -> None:
+        self._files.remove(name)
+        self._doubtful.discard(name)

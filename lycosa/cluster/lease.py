@@ -29,8 +29,8 @@ import msgspec
 from lycosa.cluster.foreign import decoded
 
 STOP_AT = 0.8
-"""A holder fetches for this share of the lease's time after its last renewal began; what is under way then is broken
-off. No later: where the holder's clock is slow and the next one's fast, the lease is nearly over."""
+"""A holder fetches for this share of the lease's time after its last renewal began; what is under way is broken off
+then. No later: where the holder's clock is slow and the next one's fast, the lease is nearly over."""
 RENEW_AT = 0.25
 """And renews after this one, so that three tries may fail."""
 

@@ -249,6 +249,29 @@ async def test_a_file_that_comes_into_doubt_while_another_is_copied_is_judged_by
     assert courier.had(second.file) >= second.offset + second.length
 
 
+async def test_a_file_that_was_brought_before_a_crash_is_not_cut_by_the_logs_since_the_checkpoint(
+    tmp_path: Path,
+) -> None:
+    """A disk that lost its last writes has a file again that is on storage, and that a checkpoint counts on."""
+    archive, files = archive_in(tmp_path)
+    storage = DirectoryStorage(tmp_path / "shared")
+    (tmp_path / "shared").mkdir()
+
+    async def valid() -> Mapping[str, int]:
+        return {first.file: first.offset + first.length}  # of the second, the record is before the checkpoint
+
+    courier = Courier(archive, files, storage, "web", valid)
+    first, second = store(archive, "http://a/1"), store(archive, "http://a/2")
+    archive.seal()
+    data = files.read(first.file)
+    await courier.bring()
+    assert first.file == second.file and storage.size(f"web/archive/{first.file}") == len(data)
+    (tmp_path / "work/archive" / first.file).write_bytes(data)
+    await courier.doubt_all()
+    await courier.bring()
+    assert storage.size(f"web/archive/{first.file}") == len(data) and not files.list("")
+
+
 async def test_archives_go_to_storage_every_so_often_or_when_there_is_much() -> None:
     clock, done, waiting = ManualClock(), list[str](), [0]
     limits = SnapshotOptions(seconds=100.0, archive_seconds=30.0, archive_bytes=1_000)

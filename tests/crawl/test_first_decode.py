@@ -1,5 +1,5 @@
-"""msgspec crashes the process if two threads are the first to decode a struct that holds others: while what it knows
-of the struct is made, the other thread finds it half made. Shards recover in threads, and frames, reports and
+"""msgspec crashes the process if two threads are the first to decode a struct that holds others: the second finds what
+is known of the struct half made. Shards recover in threads, and frames, reports and
 followers are read in them, so every such struct has a decoder that is made at import.
 """
 
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import pkgutil
 import sys
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import msgspec
@@ -71,8 +73,7 @@ def test_structs_that_hold_others_have_decoders_from_the_import() -> None:
     for found in pkgutil.walk_packages(lycosa.__path__, "lycosa."):
         spec = importlib.util.find_spec(found.name)
         assert spec is not None and spec.origin is not None
-        with open(spec.origin, encoding="utf-8") as file:
-            source = file.read()
+        source = Path(spec.origin).read_text(encoding="utf-8")
         if "msgspec" not in source and "Decoder" not in source and "decoded(" not in source:
             continue
         module = importlib.import_module(found.name)
