@@ -102,8 +102,8 @@ class Courier:
         return True
 
     def _is_there(self, name: str) -> bool:
-        """Whether a file was brought before: a disk that lost its last writes has it again. Checkpoints count on what
-        was brought, and the logs that a file in doubt is judged by begin after them."""
+        """Whether a file was brought before: a disk that lost its last writes has it again. Checkpoints count on
+        what was brought, and the logs that a file in doubt is judged by begin after them."""
         try:
             return self._storage.size(f"{self._crawl}/archive/{name}") > 0
         except Missing:

@@ -1,6 +1,6 @@
-"""msgspec crashes the process if two threads are the first to decode a struct that holds others: the second finds what
-is known of the struct half made. Shards recover in threads, and frames, reports and
-followers are read in them, so every such struct has a decoder that is made at import.
+"""msgspec crashes the process if two threads are the first to decode a struct that holds others: the second finds
+what is known of the struct half made. Shards recover in threads, and frames, reports and followers are read in
+them, so every such struct has a decoder that is made at import.
 """
 
 from __future__ import annotations
