@@ -1,7 +1,7 @@
 """Code that is not ours: what installed packages offer to a crawl, by their entry points, and functions that the
 operator names.
 
-Every installed package's metadata is read for it, some 50 ms with a hundred of them: once per process and group.
+Every installed package's metadata is read for it, some 50 ms with a hundred of them: once per process.
 What reads it (`importlib.metadata`, and with it `email`) is loaded only then.
 """
 
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 
-@cache
 def entry_points(*, group: str) -> EntryPoints:
     """The entry points of a group."""
+    return _all_entry_points().select(group=group)
+
+
+@cache
+def _all_entry_points() -> EntryPoints:
     from importlib import metadata
 
-    return metadata.entry_points(group=group)
+    return metadata.entry_points()
 
 
 def load_function(named: str, what: str, /, **takes: object) -> Any:

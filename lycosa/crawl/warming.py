@@ -32,6 +32,7 @@ from lycosa.meters import Meters
 from lycosa.page.linking import Linker
 from lycosa.page.protocol import Limits
 from lycosa.page.scan import ScanParser
+from lycosa.plugins import entry_points
 from lycosa.records import Waiting
 from lycosa.seen.cache import CachedSeen, ScatterCache
 from lycosa.seen.contents import Contents
@@ -46,7 +47,8 @@ _SEED = 7
 
 
 def warm(options: Options | None = None) -> None:
-    """Have every kernel of a crawl with these options, or with any, compiled and loaded."""
+    """Have every kernel of a crawl with these options, or with any, compiled and loaded; and plugins found."""
+    entry_points(group="")
     keyer = Keyer(_SEED)
     urls = [f"http://host{n % 3}.test/page/{n}" for n in range(600)]
     keys, hosts = keyer.scan("\n".join(urls).encode("ascii"))
