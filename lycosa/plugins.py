@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 def entry_points(*, group: str) -> EntryPoints:
     """The entry points of a group."""
-    return _all_entry_points().select(group=group)
+    found: EntryPoints = _all_entry_points().select(group=group)
+    return found
 
 
 @cache
-def _all_entry_points() -> EntryPoints:
+def _all_entry_points() -> Any:  # of a class that later versions of Python do not have
     from importlib import metadata
 
     return metadata.entry_points()

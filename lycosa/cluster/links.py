@@ -274,6 +274,7 @@ class Reader:
         if isinstance(messages, Unavailable):
             return messages
         arrivals: list[Arrival | Answered] = []
+        links = 0  # since the loop had a turn
         for each in messages:
             if each.data[:4] != MAGIC:
                 what = f"has a message that is no frame (sequence {each.sequence}, {each.lane})"
@@ -294,6 +295,9 @@ class Reader:
                 arrival = await _apart(len(frame.kinds), take)
                 if arrival is not None:
                     arrivals.append(arrival)
+                links += len(frame.kinds)
+                if links > _MANY:
+                    links = await asyncio.sleep(0, 0)
             self.received = each.sequence
             self._last[each.lane] = each.sequence
         return arrivals

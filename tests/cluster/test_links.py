@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,6 +71,37 @@ async def test_links_arrive_once_with_their_cursor(engine: Engine) -> None:
     assert [(a.sequence, a.sender, a.cursor) for a in got] == [(1, 1, 10), (2, 2, 4), (3, 1, 1010)]
     assert got[0].rows == [row(3), row(3, 1), row(9)]
     await reader.close()
+
+
+async def test_many_small_frames_do_not_hold_the_loop_together(engine: Engine) -> None:
+    """Each takes a millisecond at most; sixty-four of them may be read at once."""
+    await make(engine)
+    sender = sender_of(engine, 1, 1)
+    for at in range(20):
+        await sender.send(at + 1, [row(at, number) for number in range(600)])
+    reading = engine.stream("x.7").read(0)
+    messages: list[Any] = []
+    while len(messages) < 20:
+        messages += answered(await reading.next(5.0, 64))
+    await reading.close()
+
+    async def at_once(seconds: float, most: int) -> list[Any]:
+        return messages
+
+    stream: Any = SimpleNamespace(name="x.7", read=lambda after: SimpleNamespace(next=at_once))
+    reader = Reader(stream, after=0, cursors={})
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    arrivals = answered(await reader.next(5.0))
+    counting.cancel()
+    assert len(arrivals) == 20 and turns >= 10
 
 
 async def test_a_reader_begins_behind_its_stored_sequence(engine: Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from typing import Any
 
@@ -14,13 +15,15 @@ from lycosa.crawl.agent import Agent
 from lycosa.crawl.config import encode_options, read_options
 from lycosa.crawl.manifest import shard_directory
 from lycosa.crawl.replay import LinkPass
+from lycosa.fetch.protocol import Failure, Request
 from lycosa.files import Files
 from lycosa.lab.faults import FaultyFiles
+from lycosa.lab.network import Reply
 from lycosa.log.log import Log
 from lycosa.log.log_pass import RECORDS
 from lycosa.records import Configured, Fetched, Received, Record, Timing
 from tests.crawl.made import anchors
-from tests.crawl.scripted import OPTIONS, make_agent
+from tests.crawl.scripted import OPTIONS, crawl, make_agent, script
 
 PAGES = 5 * RECORDS
 ANY: dict[str, Any] = {"scope": {"mode": "any"}}
@@ -164,3 +167,15 @@ def test_what_the_store_answered_is_put_in_slices_also_before_a_snapshot() -> No
     shard.frontier.put = noted  # type: ignore[method-assign]
     asyncio.run(agent.saver.snapshot())
     assert sum(put) == len(urls) == shard.frontier.pending and max(put) <= ANSWERS
+
+
+def test_full_collections_are_rare_while_a_crawl_runs_and_as_ever_after_it() -> None:
+    before, during = gc.get_threshold(), set[tuple[int, int, int]]()
+
+    def answer(request: Request, asked: int) -> Reply | Failure:
+        during.add(gc.get_threshold())
+        return script(request, asked)
+
+    crawl(FaultyFiles(), answer=answer)
+    assert during == {(before[0], before[1], 100)} and before[2] < 100
+    assert gc.get_threshold() == before and gc.get_freeze_count() == 0
