@@ -20,7 +20,7 @@ from lycosa.engine.memory import MemoryEngine, MemoryServers
 from lycosa.engine.nats.connection import ConnectionOptions, connect
 from lycosa.engine.nats.engine import NatsEngine
 from lycosa.engine.nats.names import Names
-from lycosa.engine.protocol import Engine
+from lycosa.engine.protocol import Engine, StreamPlan, Unavailable, got
 from lycosa.errors import ConfigError
 from lycosa.lab.nats_servers import Servers, find_binary
 
@@ -108,6 +108,13 @@ def nats_engine(client: Client, crawl: str) -> NatsEngine:
 @pytest.fixture
 def names(crawl: str) -> Names:
     return Names(crawl)
+
+
+async def replicate(engine: Engine, plan: StreamPlan) -> None:
+    """Make a stream on three servers. They do not answer while they elect a leader."""
+    while isinstance(answer := await engine.create([plan], 3), Unavailable):
+        pass
+    got(answer)
 
 
 @pytest.fixture

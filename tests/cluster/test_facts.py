@@ -28,6 +28,7 @@ from lycosa.files import DiskFiles
 from lycosa.lab.nats_servers import configuration
 from lycosa.log.snapshot import SnapshotWriter
 from tests.cluster.logs import block, noise_block
+from tests.servers import replicate
 
 
 def tail_of(engine: Engine) -> Tail:
@@ -144,7 +145,7 @@ def test_a_holder_stops_fetching_at_eight_tenths_of_its_lease() -> None:
 
 async def test_a_full_stream_pushes_back_and_drops_nothing(engine3: NatsEngine) -> None:
     """Also where it is replicated, and the limit is judged before the message is proposed."""
-    got(await engine3.create([StreamPlan("log.0", 1_000_000)], 3))
+    await replicate(engine3, StreamPlan("log.0", 1_000_000))
     tail = tail_of(engine3)
     assert await tail.claim(1) is None
     answers = [await tail.append(position, noise_block(position, 300_000), 1) for position in range(4)]

@@ -19,10 +19,11 @@ from lycosa.errors import StorageError
 from lycosa.lab.nats_servers import Servers
 from lycosa.log import blocks
 from tests.cluster.logs import block, noise_block
+from tests.servers import replicate
 
 
-async def make(engine: Engine, max_bytes: int = 64 << 20, replicas: int = 1) -> None:
-    got(await engine.create([StreamPlan("log.0", max_bytes)], replicas))
+async def make(engine: Engine, max_bytes: int = 64 << 20) -> None:
+    got(await engine.create([StreamPlan("log.0", max_bytes)], 1))
 
 
 def tail_of(engine: Engine, **more: Any) -> Tail:
@@ -221,7 +222,7 @@ async def test_a_foreign_message_is_told(engine: Engine) -> None:
 
 async def test_leader_killed_in_the_middle_of_appends(three: Servers, engine3: NatsEngine) -> None:
     """Nothing lost, nothing twice: three servers, the stream's leader dies while blocks are appended and read."""
-    await make(engine3, replicas=3)
+    await replicate(engine3, StreamPlan("log.0", 64 << 20))
     tail = tail_of(engine3, patience=120.0)
     assert await tail.claim(1) is None
     leader = await engine3.stream("log.0").leader()
