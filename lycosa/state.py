@@ -59,12 +59,3 @@ def keeps_files(part: Durable) -> TypeGuard[Filed]:
 def _kind_keeps_files(kind: type[Durable]) -> bool:
     """Asked once a kind: a protocol takes 10 µs to answer, and snapshots ask for each part of each shard."""
     return issubclass(kind, Filed)
-
-
-@runtime_checkable
-class Versioned(Durable, Protocol):
-    """A fold whose pieces were others in an earlier version."""
-
-    def reads(self, first: bytes) -> bool:
-        """Whether a snapshot that begins with this piece can be thawed; if not, the log is read anew."""
-        ...
