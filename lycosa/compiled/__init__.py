@@ -289,7 +289,7 @@ def _announcer() -> Any:
             if not self.said and event.data["dispatcher"].py_func.__module__.startswith("lycosa."):
                 self.said = True
                 _log.warning(
-                    "lycosa: compiling for this machine (once after an installation, up to a minute%s) ...",
+                    "lycosa: compiling this command's kernels (once after an installation, up to a minute%s) ...",
                     keeping.warning,
                 )
 

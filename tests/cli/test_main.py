@@ -32,6 +32,12 @@ def test_every_verb_has_one_line_of_help(capsys: Capture) -> None:
         assert line.split(maxsplit=1)[1] == importlib.import_module(f"lycosa.cli.{verb}").HELP
 
 
+def test_it_is_a_module_of_python_too() -> None:
+    command = [sys.executable, "-m", "lycosa", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, f"lycosa {VERSION}")
+
+
 @pytest.mark.parametrize("verb", verbs())
 def test_every_verb_explains_itself(verb: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as caught:

@@ -40,7 +40,6 @@ from lycosa.frontier import (
     Ranks,
     ScoredRankedOrder,
 )
-from lycosa.frontier.orders import order as orders
 from lycosa.frontier.orders import rank_kernels
 from lycosa.frontier.orders.ranked import WORST, host_name, plan_levels
 from lycosa.graph import walk_kernels
@@ -353,7 +352,6 @@ def test_make_order(tmp_path: Path) -> None:
         make(scorer="no_such_module_here:score")
 
 
-@pytest.mark.skipif(not hasattr(orders, "BiasedOrder"), reason="there is no biased order")
 def test_make_a_biased_order() -> None:
     order = make_order(FrontierOptions(order="biased", front_queues=9), 99)
     assert (order.ranking, order.bias) == (Ranking.BIASED, 9)
@@ -400,18 +398,7 @@ def packed(clock: ManualClock, order: Order) -> Frontier:
     return PackedFrontier(clock, order, KEYER.seed)
 
 
-def there(frontier: type) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(not hasattr(frontier, "relevel"), reason="it cannot level anew")
-
-
-FRONTIERS = pytest.mark.parametrize(
-    "make",
-    [
-        LittleFrontier,
-        pytest.param(plain, marks=there(PlainFrontier)),
-        pytest.param(packed, marks=there(PackedFrontier)),
-    ],
-)
+FRONTIERS = pytest.mark.parametrize("make", [LittleFrontier, plain, packed])
 
 
 def make_ranker(
