@@ -193,7 +193,7 @@ DEFECTS = [
         "lycosa.cluster.courier:Courier.had",
         "(name not in self._doubtful and self._files.exists(name))",
         "self._files.exists(name)",
-        56,
+        146,
     ),
     Defect(
         "a visit goes on at an address that it lent to another host",
