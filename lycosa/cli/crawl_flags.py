@@ -77,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--traps",
         choices=("on", "off"),
-        help="quarantine URL patterns that produce nothing new (on)",
+        help="quarantine URL patterns that produce nothing new (off)",
     )
     what.add_argument(
         "--near-duplicates",

@@ -22,7 +22,7 @@ class DuplicateOptions(msgspec.Struct, frozen=True, kw_only=True):
 class TrapOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Patterns of URLs that keep giving nothing new: whether they are quarantined, and which never are."""
 
-    quarantine: bool = True
+    quarantine: bool = False
     patience: int = (
         24  # pages in a row with nothing new; half of it for queries, a third for what looks like a trap
     )
