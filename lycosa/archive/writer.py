@@ -59,7 +59,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*-\d{14}-(\d{5,})-[A-Za-z0-9][A-Za-
 
 
 class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of the archive."""
+    """How the archive is kept."""
 
     keep: bool = True  # False: fetch and log only
     prefix: str = "lycosa"
