@@ -138,7 +138,7 @@ class Archive:
         }
         self._identity = warc.Series(random(10)).take
         self._lock = threading.Lock()  # guards the fields below; never held over I/O
-        self._io = threading.Lock()  # held by whoever writes files
+        self._io = threading.Lock()  # held while files are written
         self._open: list[_File] = []  # in order of creation; the last one grows
         self._kept = 0  # bytes in all `pending`
         self._ended: _File | None = None  # gets no more exchanges

@@ -222,7 +222,7 @@ async def _post(stream: Stream, lane: str, data: bytes) -> Full | Unavailable | 
 
 
 async def send_answers(stream: Stream, epoch: int, frame: AnswersFrame) -> Full | Unavailable | None:
-    """Tell which contents were known. If lost in a crash, a duplicate stays unmarked, no more."""
+    """Tell which contents were known. If lost in a crash, a duplicate stays unmarked, nothing else."""
     return await _post(stream, f"a{frame.owner}", encode(epoch, frame))
 
 

@@ -3,7 +3,7 @@
 The page is fetched as any other. If a browser should render it (`lycosa.render.options`, or `render` in
 the table of its site), the browser is given what was fetched, and the requests of its scripts are made within
 the same visit (`errands`). The rendered document is taken for the page: its links, title, text and digest.
-The fetched response is archived as ever, and with it the exchanges of the scripts and the rendered document.
+The fetched response is archived as usual, and with it the exchanges of the scripts and the rendered document.
 
 If a browser crashes, hangs or cannot start, nothing is lost: the page then has the links of the response, and its
 record says so.

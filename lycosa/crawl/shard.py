@@ -99,7 +99,7 @@ class ContentIndex:
 
     The same content occurs on any host, so its digests cannot be split like URLs (Manning et al. §20.2.1);
     partition *d mod n* is kept, and snapshotted, with shard *d mod n*. After a crash between the snapshots
-    of two shards a digest may be missing: then a duplicate stays unmarked, no more.
+    of two shards a digest may be missing: then a duplicate stays unmarked, but nothing is lost.
 
     An agent has the partitions of its own shards; those of others are asked through the exchange.
     """

@@ -3,7 +3,7 @@
 A table's name is a host, or `*.example.org` for that host and all below it; of several that match, only the one
 with the longest name applies: tables are not mixed. Options that a table omits are as for every site.
 
-What a site itself asks for (Crawl-delay, Retry-After) is obeyed as ever.
+What a site itself asks for (Crawl-delay, Retry-After) is obeyed as usual.
 """
 
 from __future__ import annotations

@@ -53,11 +53,11 @@ class Head(NamedTuple):
 
 def pack(batch: int, first: int, records: Sequence[bytes]) -> bytes:
     """The block of those encoded records."""
-    import numpy as np  # not by whoever only looks at heads
+    import numpy as np  # not needed for reading heads only
 
     lengths = np.fromiter(map(len, records), dtype="<u4", count=len(records)).tobytes()
     plain = b"".join((lengths, *records))
-    # A compressor is not to be shared between threads; making one costs 2 µs beside the block's hundreds.
+    # A compressor must not be shared between threads; making one costs 2 µs, packing a block hundreds.
     packed = zstandard.ZstdCompressor(level=1).compress(plain)
     head = _HEAD.pack(MAGIC, batch, first, len(records), len(plain), len(packed))
     crc = google_crc32c.extend(google_crc32c.value(head), packed)

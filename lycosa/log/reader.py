@@ -185,8 +185,8 @@ class LogReader:
         self._read: list[Block] = []  # the blocks read last, the newest first
         self._marks: OrderedDict[int, list[BlockAt]] = (
             OrderedDict()
-        )  # of a segment, some blocks; the furthest last
-        self._begun: dict[int, tuple[BlockAt, ...]] = {}  # of a segment, where a scan began last
+        )  # by segment: places of some blocks, the furthest last
+        self._begun: dict[int, tuple[BlockAt, ...]] = {}  # by segment: where the last scan began
 
     @property
     def files(self) -> Files:
