@@ -1,7 +1,7 @@
 """Errors, by who must act.
 
-Expected outcomes of a crawl (a timeout, a 404, a robots refusal) are values, never exceptions.
-An exception says that somebody has to act, and its class says who:
+Expected outcomes of a crawl (a timeout, a 404, a robots refusal) are values, never exceptions. An exception says
+that somebody has to act, and its class says who:
 
 - `RemoteError`: the site; all we can do is ask later.
 - `LocalError`: we; a bug or a limit of this program or machine.

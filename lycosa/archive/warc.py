@@ -27,9 +27,8 @@ Some parts are not stored as they were sent, so that every reader understands th
 - Line ends of a head are CR LF; of several heads in a row (a proxy's, a 100), only the last is kept.
 
 Digests are of the bytes stored. A body is hashed once: the payload digest covers it, and gzip's CRC-32 the whole
-record; a block digest would be a second SHA-1 of the same bytes (19 of 112 µs for a response of
-22 KB). Without it, damage that keeps the CRC right (by intent, not by a disk) is detected in bodies, but not in
-heads.
+record; a block digest would be a second SHA-1 of the same bytes (19 of 112 µs for a response of 22 KB). Without it,
+damage that keeps the CRC right (by intent, not by a disk) is detected in bodies, but not in heads.
 
 A control character in a field's value is stored as its escape, so that no value can add a line. The gzip header
 holds no time and no name: equal records give equal members.

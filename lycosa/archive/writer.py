@@ -6,9 +6,9 @@
     page = *( [request] response ) [conversion] [request] response         never split
                                                 rendered: its scripts' requests, the document, the page itself
 
-A file has its final name from its first byte (no ".open" suffix): places in the log name it, and the
-log, not the name, says which part of it counts. A new file is begun before an exchange that
-would not fit into `rotate_bytes`; an exchange is never split.
+A file has its final name from its first byte (no ".open" suffix): places in the log name it, and the log, not the
+name, says which part of it counts. A new file is begun before an exchange that would not fit into `rotate_bytes`;
+an exchange is never split.
 
 Two threads. `store` runs on the event loop: it frames, compresses, assigns a place and keeps the bytes in
 memory; it touches no file. `sync` runs in the thread of the commit loop: it writes what is kept, syncs the

@@ -141,8 +141,8 @@ class Quota(msgspec.Struct, frozen=True):
 
 
 def granting(quota: Quota, shard: int, epoch: int, have: int, wanted: int) -> tuple[Quota, int]:
-    """Grant a shard that has `have` pages (granted, or logged) up to `wanted` more; returns the new quota and its
-    total.
+    """Grant a shard that has `have` pages (granted, or logged) up to `wanted` more; returns the new quota, and
+    the shard's total in it.
 
     The shard's previous grant in the quota is ignored: so a grant whose answer was lost is repeated, not added.
     """

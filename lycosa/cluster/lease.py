@@ -10,8 +10,8 @@ periodically; each write is a new revision. Clocks of two machines are never com
   could see it. After 0.8 of the duration it begins no fetch, and fetches under way are broken off; the others'
   count began later than its own, so they never take the lease before the whole duration is over. Clocks may differ
   in speed by almost a quarter, not more.
-- The epoch grows by one with every new holder, including one who held the shard before and
-  comes back: appends, batches and checkpoints carry it.
+- The epoch grows by one with every new holder, including one who held the shard before and comes back: appends,
+  batches and checkpoints carry it.
 - A released lease may be taken at once: its holder has stopped and has saved everything. It carries the state for
   which its next holder would otherwise have to wait: the turns of addresses that are still out.
 

@@ -4,8 +4,8 @@
 an agent of the crawl (`membership`) until that ends, or until it is told to `leave`: all shards are handed over
 first. A failure in between (a disk, a damaged stream) ends it with that error; its leases are released.
 
-Its environment is passed in: the engine (one connection; it listens on no port), and its
-machine with clock, disk and network. So a whole cluster can run in one process, on a virtual clock.
+Its environment is passed in: the engine (one connection; it listens on no port), and its machine with clock, disk
+and network. So a whole cluster can run in one process, on a virtual clock.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 With several agents **all** links between shards go through the streams, also between two shards of one agent. The
 cost: a link to a shard of the same agent travels to the servers and back, some 60 bytes and a share of one message
 per batch and commit. The gain: a shard that moves leaves nothing behind that others must catch up with, the
-reader's place is one number for all senders, and the end of a crawl is detected in the same way whichever agents hold shards.
+reader's place is one number for all senders, and the end of a crawl is detected in the same way in all cases.
 
 Sending, for each shard that we hold (`Outgoing`). The way to each receiver is in one of three states:
 
@@ -230,7 +230,7 @@ class Outgoing:
             stream = self._engine.stream(exchange_of(frame.asker))
             if isinstance(await send_answers(stream, self._epoch, frame), Unavailable):
                 return
-            # If lost in a full stream, a duplicate stays unmarked, nothing else; waiting for room could last for ever.
+            # If lost in a full stream, a duplicate stays unmarked, nothing else; waiting for room might never end.
             self._answers.pop(0)
 
     # -- behind

@@ -63,7 +63,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     requisites: bool = False  # images, scripts, styles: what a browser needs to show the page
     nofollow: bool = False  # also those that a page asks not to be followed
     sitemaps: bool = True  # those that robots files name
-    redirects: int = 10  # in a row
+    redirects: int = 10  # consecutive redirects
 
     def __post_init__(self) -> None:
         _demand(self, "redirects", 0, 255)  # records store the number in a byte
@@ -80,7 +80,7 @@ class RobotsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str = ""  # the product token that groups are matched with; "": that of the user agent
     obey: bool = True  # False only for sites of your own: robots.txt is not even asked for
-    attempts: int = 3  # at a robots.txt that cannot be had, before the site's URLs are given up
+    attempts: int = 3  # requests for an unavailable robots.txt before the site's URLs are given up
     first_retry: float = 60.0  # seconds; doubled after each further failure
 
     def __post_init__(self) -> None:
@@ -95,8 +95,8 @@ class SnapshotOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     records: int = 200_000
     seconds: float = 600.0
-    archive_seconds: float = 30.0  # in a cluster: an agent's archive goes to shared storage so often ...
-    archive_bytes: int = 64 << 20  # ... or when it has grown by so much: what is not there dies with its disk
+    archive_seconds: float = 30.0  # in a cluster: an agent's archive goes to shared storage this often ...
+    archive_bytes: int = 64 << 20  # ... or when it has grown this much: the rest would be lost with its disk
 
     def __post_init__(self) -> None:
         _demand(self, "records", 1)
@@ -116,12 +116,12 @@ def _demand(given: msgspec.Struct, name: str, least: float, most: float = math.i
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """All options of a crawl."""
 
-    visits: int = 256  # at a time
+    visits: int = 256  # simultaneous visits
     commit_seconds: float = 0.9
-    horizon: float = 86_400.0  # a run ends when all that is left is due later than this, and says so
+    horizon: float = 86_400.0  # seconds; a run ends, with a message, when all that is left is due later than this
     public: bool = True  # False: a private web; no contact is demanded
     allow: tuple[str, ...] = ()  # networks that may be asked although they are not public
-    only_networks: tuple[str, ...] = ()  # no address outside of these is asked; none: no such limit
+    only_networks: tuple[str, ...] = ()  # only addresses in these may be asked; none: no such limit
     rules: tuple[str, ...] = ()  # further URL rules, by name
     href_cache: int = 1 << 16
     near: tuple[str, ...] = ()  # the seeds that scope is relative to; kept by the program, not the operator
@@ -142,7 +142,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     variants: VariantOptions = VariantOptions()
     duplicates: DuplicateOptions = DuplicateOptions()
     render: RenderOptions = RenderOptions()
-    site: dict[str, SiteOptions] = {}  # by host: what differs there
+    site: dict[str, SiteOptions] = {}  # by host: the options that differ there
     steered: Steered = Steered()  # what acts have changed; kept by the program, not the operator
 
     def __post_init__(self) -> None:

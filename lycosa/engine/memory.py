@@ -8,10 +8,9 @@ injected `Network` decides the `Fate` of each call:
     back    seconds until the answer arrives; None: never, although the call has taken effect
     twice   the call arrives, and takes effect, two times; the second time `again` seconds after the first
 
-A call whose answer does not arrive within its deadline is `Unavailable` at the deadline, by the client's own
-clock; it may take effect later, when the client no longer waits for it. Readings and watches poll the
-servers, each poll with a fate of its own; so they may be late or silent, but keep their
-order, as the protocol demands.
+A call whose answer does not arrive within its deadline is `Unavailable` at the deadline, by the client's own clock;
+it may take effect later, when the client no longer waits for it. Readings and watches poll the servers, each poll
+with a fate of its own; so they may be late or silent, but keep their order, as the protocol demands.
 
 All waiting goes through the client's `Clock`. With a virtual clock and a `Network` drawn from a seed, every event
 is a function of the seed.

@@ -20,11 +20,10 @@ reads one line: `got` returns an answer or raises the outcome. What the operator
 servers) is raised as `ConfigError`.
 
 **Guarantees.** A message that was acknowledged lasts as long as the engine does (`nats`: for good; `local`: as long
-as the run), and is read, in order of sequences, by every reader that begins before it.
-Sequences begin with 1, rise, and are never used again, even after a purge of
-everything. With `expected`, appending the same again is harmless: at most one of the copies is taken. Reads
-that a decision rests on (`at`, `last`, `ends`, `get`) see everything that was acknowledged before they began. A
-watch may skip values, but never the last one.
+as the run), and is read, in order of sequences, by every reader that begins before it. Sequences begin with 1,
+rise, and are never used again, even after a purge of everything. With `expected`, appending the same again is
+harmless: at most one of the copies is taken. Reads that a decision rests on (`at`, `last`, `ends`, `get`) see
+everything that was acknowledged before they began. A watch may skip values, but never the last one.
 """
 
 from __future__ import annotations
