@@ -113,7 +113,7 @@ class Rations:
                 ration.granted, ration.owes = ration.taken, True
         self._limit = limits.pages
 
-    # -- beside the crawl
+    # -- in tasks of their own
 
     async def tend(self) -> bool:
         """Get the pages asked for and return unused ones; True if any came. Waits until there is something to

@@ -168,7 +168,7 @@ class Outgoing:
     def quiet(self) -> bool:
         return not (self._behind or self._busy or self._answers or self._shard.replies)
 
-    # -- beside the crawl
+    # -- in tasks of their own
 
     async def run(self) -> None:
         """Send what may be sent, until cancelled."""

@@ -118,7 +118,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     visits: int = 256  # simultaneous visits
     commit_seconds: float = 0.9
-    horizon: float = 86_400.0  # seconds; a run ends, with a message, when all that is left is due later than this
+    horizon: float = 86_400.0  # seconds; a run ends, and says so, when all that is left is due later
     public: bool = True  # False: a private web; no contact is demanded
     allow: tuple[str, ...] = ()  # networks that may be asked although they are not public
     only_networks: tuple[str, ...] = ()  # only addresses in these may be asked; none: no such limit
