@@ -247,7 +247,7 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     body: Stored | None = None  # if `stored` is a revisit: where the body lies
     gain: int = 0
     """What the fetch gave that was new. The lower four bits: 0: not examined; 1, 4 to 8: nothing new on its site;
-    2: new there, not in its domain; 3: new; 9: it has too little text to say. 1: it led to unknown URLs of its
+    2: new there, not in its domain; 3: new; 9: it has too little text to judge. 1: it led to unknown URLs of its
     finest pattern; 4, 5, 6: of a coarser one; 7: of none; 8: of one that gives new things. The bits above: the
     number of such URLs, for 1 and 4 to 6 (`lycosa.content.yields`)."""
     rendered: Rendered | None = None  # None: no browser was asked

@@ -46,8 +46,8 @@ class Courier:
     def had(self, name: str) -> int:
         """The number of leading bytes of an archive file that are available; 0: none. Thread-safe.
 
-        For a file in doubt this is unknown: a check under way may find that no log points into it, or not that far,
-        if it read the logs before our last append arrived there. An answer given here must stay true.
+        A local file in doubt does not count: a check under way may find that no log points into it, or not so
+        far, if it read the logs before our last append arrived there. An answer given here must stay true.
         """
         growing = self._archive.growing if self._archive is not None else []
         if name in growing or (name not in self._doubtful and self._files.exists(name)):

@@ -12,7 +12,7 @@ it is trusted: a record that was lost with the tail of a log, or is in another a
 duplicates.
 
 A page that has changed is compared again, and its former content leaves the index. Seeds are always
-expanded. A near duplicate is not entered in the index, so that the first page stands for all.
+expanded. A near duplicate is hidden from later pages, so that the first page stands for all.
 
 The cost per page is main text and sketch, some 250 µs for 22 KB, and a lookup; so it is done, in a thread, only if
 the operator asks for it (`duplicates.alike`).

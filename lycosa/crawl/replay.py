@@ -122,7 +122,7 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
 
 
 class LinkPass:
-    """The records of a shard's log with links for other shards, from a position on, in slices read by a thread.
+    """A pass over a shard's log for links of other shards, from a position on, in slices that a thread may read.
 
     A Reread repeats the links of its range: its records follow as if they were at its position, without the
     digests, which were sent with the records themselves.
@@ -203,7 +203,7 @@ async def read_back_apart(shard: Shard, reading: LinkPass, stop: int, owners: Co
 
 
 async def catch_up(sender: Shard, receivers: Sequence[Shard], stop: int, at: int) -> int:
-    """Deliver what a shard's log has before `stop` for others, from their cursors on; returns the records read.
+    """Deliver what a shard's log has before `stop` for others, from their cursors on; returns the number read.
 
     It works in slices, each with the cursors at its end: an interrupted one is continued from there. Nothing that
     was found later may be delivered before this has ended.

@@ -370,8 +370,7 @@ class Shard:
             self.admission.put([Waiting(record.url, key, record.depth, record.hops, before=before)])
 
     def note_page(self, record: Fetched | Lost, position: int) -> bool:
-        """Enter a fetch or a loss into the page table; False for the loss of bytes that we have from another
-        fetch."""
+        """Enter a fetch or a loss into the page table; False for a loss that leaves the table unchanged."""
         key = self.keyer.key(record.url)
         if isinstance(record, Fetched):
             self.pages.note(key, of_fetch(record, position))

@@ -139,8 +139,8 @@ class NatsRequests:
         except (nats.errors.Error, TimeoutError, OSError) as error:
             return Unavailable(f"cannot answer for {subject}: {error or error.__class__.__name__}")
         # A round trip, so that the servers know of the subscription (if they are away, they learn it later). Two
-        # flushes: the library writes a ping at once, ahead of its write buffer; only the second one proves the
-        # subscription sent.
+        # flushes: the library writes a ping at once, ahead of its write buffer; only the second ping is sent
+        # after the subscription.
         with contextlib.suppress(nats.errors.Error, TimeoutError, OSError):
             await self._client.flush(_FLUSH)
             await self._client.flush(_FLUSH)
