@@ -1,8 +1,8 @@
-"""Time as a port: whoever needs the time is handed a `Clock`.
+"""Time as a port: code that needs the time is handed a `Clock`.
 
-Two times are kept apart. `wall()` is the calendar's (seconds since 1970), for records and due times;
-it may jump. `monotonic()` never goes back, and is the only one that politeness is measured by.
-`sleep` belongs to the clock so that a simulated crawl can run on virtual time.
+There are two times. `wall()` is calendar time (seconds since 1970), for records and due times; it may jump.
+`monotonic()` never goes back, and is the only one used for politeness. `sleep` belongs to the clock so that a
+simulated crawl can run on virtual time.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Errors, by who must act.
 
-Expected outcomes of a crawl (a timeout, a 404, a robots refusal) are values, never exceptions.
-An exception says that somebody has to do something, and its class says who:
+Expected outcomes of a crawl (a timeout, a 404, a robots refusal) are values, never exceptions. An exception says
+that somebody has to act, and its class says who:
 
-- `RemoteError`: the site; nothing we do helps but asking later.
+- `RemoteError`: the site; all we can do is ask later.
 - `LocalError`: we; a bug or a limit of this program or machine.
-- `StorageError`: the disk; full, failing, or holding bytes that are not ours.
+- `StorageError`: whoever maintains the disk; it is full, failing, or holds bytes that are not ours.
 - `ConfigError`: the operator; the message says in one line what to change.
 
-The command line prints the message alone, so each message must stand by itself: it names the thing
+The command line prints only the message, so each message must be self-contained: it names the thing
 (the file, the option, the URL) and says what to do.
 """
 
@@ -28,7 +28,7 @@ class LocalError(LycosaError):
 
 
 class StorageError(LycosaError):
-    """The disk must be seen to."""
+    """The disk needs attention."""
 
 
 class DiskFullError(StorageError):
@@ -38,8 +38,8 @@ class DiskFullError(StorageError):
 class ConfigError(LycosaError):
     """The operator must change what was asked for.
 
-    The message speaks of options by their names in Python and in crawl.toml; `flags` is the same in the words of
-    the command line, where that has others.
+    The message names options as in Python and crawl.toml; `flags` is the same message with the names of the command
+    line, where they differ.
     """
 
     def __init__(self, message: str, *, flags: str = "") -> None:

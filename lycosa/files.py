@@ -1,14 +1,14 @@
 """Files as a port: every durable byte of a crawl goes through a `Files`.
 
-A `Files` is rooted in one directory and names are relative to it, with `/` between parts. What is
-promised about durability is what POSIX promises, no more:
+A `Files` is rooted in one directory; names are relative to it, with `/` between parts. Durability is
+promised as far as POSIX promises it:
 
-- bytes written are in the file for other readers after `flush`, and survive a power cut only after `sync`;
+- bytes written are visible to other readers after `flush`, and survive a power cut only after `sync`;
 - a file's *name* (creation, renaming, removal) survives only after `sync_dir` of its directory;
 - `rename` replaces its target atomically.
 
-Directories that are made are for their owner alone (0700), since a crawl's hold passwords and cookies; those that
-are there already stay as they are.
+Directories are made for their owner alone (0700), since a crawl's directories hold passwords and cookies; existing
+ones keep their mode.
 
 `DiskFiles` is the machine's file system. `lycosa.lab.faults` has one that crashes on demand and then
 keeps only what was promised.
@@ -55,11 +55,11 @@ class Files(Protocol):
     """A directory of files."""
 
     def create(self, name: str) -> Appender:
-        """A new, empty file, replacing any other; its directory is made if need be."""
+        """A new, empty file, replacing any existing one; its directory is made if needed."""
         ...
 
     def append(self, name: str) -> Appender:
-        """The file, open at its end; made if need be."""
+        """The file, open at its end; made if needed."""
         ...
 
     def read(self, name: str) -> bytes: ...
@@ -88,7 +88,7 @@ class Files(Protocol):
         ...
 
     def path(self, name: str) -> str:
-        """Where the file is, for people to read."""
+        """The path of the file, for messages."""
         ...
 
 
@@ -97,7 +97,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def said(what: str, path: Path) -> Iterator[None]:
-    """Turn the system's errors into one line for the operator."""
+    """Turn the operating system's errors into one line for the operator."""
     try:
         yield
     except OSError as error:
@@ -113,7 +113,7 @@ def said(what: str, path: Path) -> Iterator[None]:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory, and those above it that are missing, for their owner alone."""
+    """Make a directory and its missing parents, accessible to their owner only."""
     try:
         path.mkdir(mode=0o700)
     except FileNotFoundError:
@@ -126,7 +126,7 @@ def make_directory(path: Path) -> None:
 
 @contextmanager
 def scratch(prefix: str) -> Iterator[Path]:
-    """A directory for a while, where the system keeps such."""
+    """A temporary directory, where the operating system keeps such directories."""
     try:
         path = Path(tempfile.mkdtemp(prefix=prefix))
     except OSError as error:
@@ -279,7 +279,7 @@ def write_whole(files: Files, name: str, data: Bytes) -> None:
 
 
 def lives(pid: int) -> bool:
-    """Whether there is a process of that number."""
+    """Whether a process with this number exists."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -290,7 +290,8 @@ def lives(pid: int) -> bool:
 
 
 class InUseError(ConfigError):
-    """Another process writes to the directory. `ending`: the first has ended, those that it started will soon."""
+    """Another process writes to the directory. `ending`: that process has ended, and the ones it started will
+    soon."""
 
     def __init__(self, text: str, ending: bool) -> None:
         super().__init__(text)
@@ -298,10 +299,10 @@ class InUseError(ConfigError):
 
 
 class DirectoryLock:
-    """Held by the one process that writes to a crawl; the system drops it when that process ends.
+    """A lock held by the one process that writes to a crawl; the system releases it when that process ends.
 
-    A process that it started and handed the file to (`fileno`) holds it too. So a crawl whose first process was
-    killed is locked until the last of its agents has ended, which takes a moment: `waited` waits for that.
+    A child process that was given the lock's file (`fileno`) holds it too. So a crawl whose main process was killed
+    stays locked until the last of its agents has ended, which takes a moment: `waited` waits for that.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -319,7 +320,7 @@ class DirectoryLock:
                     holder.isdigit() and not lives(int(holder)),
                 )
             with said("lock", path):
-                # In this order: a full disk has room where the last number stands.
+                # In this order (write, then truncate): on a full disk there is still room where the old number was.
                 os.ftruncate(self._fd, os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0))
         except BaseException:
             self.release()
@@ -327,7 +328,7 @@ class DirectoryLock:
 
     @classmethod
     async def waited(cls, directory: Path, patience: float = 10.0) -> DirectoryLock:
-        """The lock; if only agents of a process that has ended hold it, as soon as they have ended, too."""
+        """The lock; if only agents of a process that has ended hold it, waits until they have ended, too."""
         until = time.monotonic() + patience
         while True:
             try:
@@ -354,7 +355,7 @@ class DirectoryLock:
 
 
 def process_of(directory: Path) -> int | None:
-    """The number of the process that crawls into a directory; None if there is none."""
+    """The id of the process that crawls into a directory; None if there is none."""
     try:
         fd = os.open(directory / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

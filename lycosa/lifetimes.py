@@ -1,26 +1,27 @@
-"""Lifetimes: when the files of a fold become durable, and when they go. (LevelDB's VersionSet does this for its.)
+"""Lifetimes: when the files of a fold become durable, and when they are removed (compare LevelDB's VersionSet).
 
 A fold that keeps files has them in one `FileSet`. A file is needed while
 
     used       the fold reads it or appends to it
     kept       one of the snapshots that are kept names it
-    pending    a freeze named it that is under way, or that failed: its snapshot may be on disk all the same
+    pending    a freeze named it that is under way or has failed: its snapshot may be on disk nevertheless
 
-and it goes when none of these is so. `Lifetimes` decides that, without I/O. The order of events:
+and is removed when none of these holds. `Lifetimes` decides that, without I/O. The order of events:
 
-    use(name)      a file was begun                          drop(name)    the fold does not need it any more
-    cut(sizes)     a freeze names these files, as long as they are now; `settle` makes them durable to there
-    keep(names)    a snapshot was sealed (or recovery has read those there are): the kept ones name these
+    use(name)      a file was begun                          drop(name)    the fold no longer needs it
+    cut(sizes)     a freeze names these files with their current sizes; `settle` makes them durable up to there
+    keep(names)    a snapshot was sealed (or recovery has read the existing ones): the kept snapshots name these
     thawed(sizes)  the fold was rebuilt from a snapshot that names these
 
 Guarantees:
 
-- a file that a sealed snapshot names, or may name, stays until `keep` is told of snapshots that do not; so a crash
-  at any instant finds every file of the newest two;
+- a file that a sealed snapshot names, or may name, stays until `keep` is called with snapshots that do not name it;
+  so after a crash at any instant every file of the newest two snapshots is there;
 - a file that the fold uses stays, named or not;
-- a file that nobody needs is removed by the call that makes it so.
+- a file that is no longer needed is removed by the call that ends the last need.
 
-Recovery removes what no kept snapshot names (`remove_unnamed`) before folds are thawed: files begun after it.
+Recovery removes files that no kept snapshot names (`remove_unnamed`) before folds are thawed: they were begun
+later.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from lycosa.files import Files
 
 
 class Lifetimes:
-    """Which files are needed, and which go. Decisions only: every call returns the names to remove."""
+    """Which files are needed, and which are not. Decisions only: every call returns the names to remove."""
 
     def __init__(self) -> None:
         self.used: set[str] = set()
         self.kept: set[str] = set()
         self.pending: set[str] = set()
         self.newest: set[str] = set()
-        """What the newest freeze names: it is pending until there is another."""
+        """The files that the newest freeze names; they are pending until the next freeze."""
         self._there: set[str] = set()
 
     def use(self, name: str) -> None:
@@ -67,7 +68,8 @@ class Lifetimes:
 
 
 class FileSet:
-    """The files of a fold; see the module's docstring. Stores that share a directory share one, each by a name."""
+    """The files of a fold; see the module's docstring. Stores in one directory share one `FileSet`, each by its
+    name."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -76,7 +78,7 @@ class FileSet:
         self._synced: dict[str, int] = {}
 
     def use(self, name: str, *, durable: bool = False) -> None:
-        """A file was begun; `durable`: and written, and synced, for good."""
+        """A file was begun; `durable`: it is already written in full and synced."""
         self._lifetimes.use(name)
         if durable:
             self._synced[name] = 1 << 62
@@ -87,7 +89,7 @@ class FileSet:
             self._files.remove(name)
 
     def retire(self, name: str) -> bool:
-        """As `drop`, but the caller removes the file: True if nobody else needs it."""
+        """As `drop`, but the caller removes the file: returns True if nothing else needs it."""
         gone = self._lifetimes.drop(name)
         for each in gone:
             self._synced.pop(each, None)
@@ -106,7 +108,7 @@ class FileSet:
         """Make the files of the last freeze durable, up to the sizes that it gave, and their names.
 
         Syncing a second handle writes back the whole file, whoever wrote it, so this may run in a thread while
-        the owner of the files goes on appending. One that failed is done again by the next.
+        the owner of the files goes on appending. A `settle` that failed is repeated by the next one.
         """
         cut = {name: size for sizes in list(self._cuts.values()) for name, size in sizes.items()}
         stale = {name: size for name, size in cut.items() if self._synced.get(name, 0) < size}
@@ -121,14 +123,14 @@ class FileSet:
         self._synced.update(stale)
 
     def thawed(self, sizes: Mapping[str, int], store: str = "") -> None:
-        """The fold was rebuilt from a snapshot that names these: it uses them, and they are durable to there."""
+        """The fold was rebuilt from a snapshot that names these files: it uses them, durable up to these sizes."""
         for name in sizes:
             self._lifetimes.use(name)
         self.cut(sizes, store)
         self._synced.update(sizes)
 
     def keep(self, names: Collection[str]) -> list[str]:
-        """The snapshots that are kept name these; what went."""
+        """The kept snapshots name these files; returns the names of the removed ones."""
         gone = self._lifetimes.keep(names)
         for name in gone:
             self._files.remove(name)

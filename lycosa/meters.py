@@ -1,8 +1,8 @@
 """Meters: what a running crawl counts, for the screen, `status` and the dashboard.
 
 A meter is a plain number that its owner changes in place; reading all of them is one dictionary.
-Counters only grow and are written `room.thing` (`fetch.pages`); gauges are asked when read, so that
-the owner of a quantity (the frontier's length, a cache's size) does not have to announce it.
+Counters only grow and are named `room.thing` (`fetch.pages`); gauges are functions called at reading time, so
+that the owner of a quantity (the frontier's length, a cache's size) need not report each change.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Meters:
         self._gauges: dict[str, Callable[[], float]] = {}
 
     def counter(self, name: str) -> Counter:
-        """The counter of that name, made at its first mention."""
+        """The counter of that name, created at the first call."""
         found = self._counters.get(name)
         if found is None:
             found = self._counters[name] = Counter()
         return found
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
-        """Have `read` asked for `name` whenever the meters are read."""
+        """Register `read` to be called for `name` whenever the meters are read."""
         self._gauges[name] = read
 
     def read(self) -> dict[str, float]:

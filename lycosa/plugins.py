@@ -1,8 +1,8 @@
-"""Code that is not ours: what installed packages offer to a crawl, by their entry points, and functions that the
-operator names.
+"""Code from outside the project: what installed packages offer to a crawl by their entry points, and functions that
+the operator names.
 
-Every installed package's metadata is read for it, some 50 ms with a hundred of them: once per process.
-What reads it (`importlib.metadata`, and with it `email`) is loaded only then.
+Finding entry points reads the metadata of every installed package (some 50 ms with a hundred of them), so it is
+done once per process. The modules for it (`importlib.metadata`, and with it `email`) are loaded only then.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ def entry_points(*, group: str) -> EntryPoints:
 
 
 @cache
-def _all_entry_points() -> Any:  # of a class that later versions of Python do not have
+def _all_entry_points() -> Any:  # its class does not exist in later versions of Python
     from importlib import metadata
 
     return metadata.entry_points()
 
 
 def load_function(named: str, what: str, /, **takes: object) -> Any:
-    """The function that `module:function` or `file.py:function` names; `ConfigError` begins with `what`.
+    """The function that `module:function` or `file.py:function` names; a `ConfigError` message begins with `what`.
 
-    It must take as many arguments as `takes` has, in that order.
+    It must accept as many positional arguments as `takes` has, in that order.
     """
     found = load_named(named, what)
     place, _, name = named.rpartition(":")
@@ -43,13 +43,13 @@ def load_function(named: str, what: str, /, **takes: object) -> Any:
         inspect.signature(found).bind(*takes.values())
     except TypeError:
         raise ConfigError(f"{what}: {name} in {place} must take {', '.join(takes)}") from None
-    except ValueError:  # a function that does not say what it takes
+    except ValueError:  # a function without an inspectable signature
         pass
     return found
 
 
 def load_named(named: str, what: str) -> Any:
-    """What can be called and `module:name` or `file.py:name` names, whatever it takes."""
+    """The callable that `module:name` or `file.py:name` names, whatever its parameters."""
     place, colon, name = named.rpartition(":")
     if not colon or not place or not name:
         raise ConfigError(f"{what}: {named!r} is not of the form module:function or file.py:function")

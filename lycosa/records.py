@@ -1,4 +1,4 @@
-"""The records of the log, and the values in them: the words in which rooms talk to each other.
+"""The records of the log and the values in them: the vocabulary that the rooms share.
 
 A crawl is an append-only log of these records; every other structure is a fold over them. They are
 encoded by msgspec as MessagePack arrays whose first element is the tag. Fields are only ever added at
@@ -11,10 +11,10 @@ the end, with a default, so that an older log stays readable.
     Skipped     a URL that will not be fetched, and why
     Deferred    a URL or a site that waits for a time
     Robots      what a site's robots.txt said
-    Duplicates  late word that fetches before had a content that was known already
-    Lost        a fetch before whose bytes in the archive are gone: the page is to be fetched again
-    Reread      earlier records whose links were judged once more, after the scope changed
-    Learned     what the crawl has found out about URLs of a site, and goes by from then on; or no longer does
+    Duplicates  a later notice that earlier fetches had a content that was already known
+    Lost        an earlier fetch whose bytes in the archive are gone: the page is to be fetched again
+    Reread      earlier records whose links were judged again, after the scope changed
+    Learned     a finding about URLs of a site that the crawl acts on from then on, or no longer acts on
 
 Times are whole milliseconds since the epoch. URLs are canonical (see `lycosa.url`), hence ASCII without
 white space or newline; that is what lets `Links` join them with newlines.
@@ -30,7 +30,7 @@ import msgspec
 
 
 class LinkKind(IntEnum):
-    """How a page holds a link. The low seven bits of a byte in `Links.kinds`."""
+    """The way in which a page refers to a link. The low seven bits of a byte in `Links.kinds`."""
 
     ANCHOR = 0
     AREA = 1
@@ -71,8 +71,8 @@ class Link(NamedTuple):
 class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The links of one record, packed in three parallel columns.
 
-    `urls` and `texts` are joined by newlines, `kinds` has one byte a link. Packed, a page's links are
-    three values and not hundreds of objects: cheap to log, and a kernel can hash them where they lie.
+    `urls` and `texts` are joined by newlines, `kinds` has one byte per link. Packed, a page's links are three
+    values instead of hundreds of objects: cheap to log, and a kernel can hash them in place.
     """
 
     urls: bytes = b""
@@ -92,7 +92,7 @@ class Links(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @staticmethod
     def pack(links: Iterable[Link]) -> Links:
-        """Pack links; texts lose their newlines."""
+        """Pack links; newlines in texts are removed."""
         rows = list(links)
         if not rows:
             return NO_LINKS
@@ -108,12 +108,12 @@ NO_LINKS = Links()
 
 
 class Stored(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where the archive keeps an exchange: `length` bytes at `offset` of `file`, request and response."""
+    """Where the archive keeps an exchange (request and response): `length` bytes at `offset` of `file`."""
 
     file: str
     offset: int
     length: int
-    response: int = 0  # where in those bytes the response record starts
+    response: int = 0  # offset within those bytes at which the response record starts
 
 
 class Timing(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -129,33 +129,33 @@ class Why(StrEnum):
     """Why a URL was skipped or deferred."""
 
     ROBOTS = "robots"  # the site's rules forbid it
-    ROBOTS_UNREACHABLE = "robots-unreachable"  # the rules could not be had, so nothing may be fetched
+    ROBOTS_UNREACHABLE = "robots-unreachable"  # the rules could not be fetched, so nothing may be fetched
     SCOPE = "scope"  # the crawl's scope excludes it (now)
     DNS = "dns"  # its host has no address
-    ADDRESS = "address"  # its host's address must not be asked
+    ADDRESS = "address"  # its host's address must not be connected to
     FAILED = "failed"  # every attempt failed
-    SITE_LIMIT = "site-limit"  # its site has had its pages
+    SITE_LIMIT = "site-limit"  # its site has reached its limit of pages
     BLOCKED = "blocked"  # its host is on the operator's blocklist
     RETRY = "retry"  # deferred: a fetch failed and is tried again
     BUSY = "busy"  # deferred: 429 or 503, with or without Retry-After
     SCHEME = "scheme"  # no fetcher for its scheme
     REFRESH = "refresh"  # deferred: a page that is to be fetched again, to see whether it has changed
-    TRAP = "trap"  # its pattern keeps giving nothing new (see Learned); deferred: it does so no more
+    TRAP = "trap"  # its pattern keeps giving nothing new (see Learned); deferred: it no longer does so
     VARIANT = "variant"  # by a learned rule it leads to a page that was fetched; deferred: the rule was wrong
-    LOGIN = "login"  # its site wants a login, which failed; or it would log out
+    LOGIN = "login"  # its site requires a login, which failed; or the URL would log out
     POISON = "poison"  # reading it killed or stalled the process: deferred once, then skipped
 
 
 class Before(IntEnum):
-    """What this log had of a URL before something happened to it."""
+    """What this log knew of a URL before an event."""
 
     NEVER = 0  # no fetch of it
-    LOST = 1  # fetches, all of them taken back: it is no page, and its content may be known
+    LOST = 1  # fetches, all of them taken back by Lost: it is no page, but its content may be known
     PAGE = 2  # a fetch that is valid: it is a page
 
 
 class Configured(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="C"):
-    """The options of the crawl as JSON, whole. The last one holds."""
+    """The complete options of the crawl as JSON. The last such record is in force."""
 
     at: int
     options: bytes
@@ -174,8 +174,8 @@ class Seeded(msgspec.Struct, frozen=True, array_like=True, tag_field="record", t
 class Received(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="V"):
     """Links that shard `sender` found at positions before `cursor` of its log.
 
-    From another agent also digests of contents that it fetched and whose partition is kept here: `asked` has, for
-    each, the position of its Fetched in the sender's log, or -1 if nobody waits for an answer.
+    From another agent it also has digests of contents that it fetched and whose partition is kept here: `asked`
+    has, for each, the position of its Fetched in the sender's log, or -1 if no answer is wanted.
     """
 
     at: int
@@ -189,23 +189,23 @@ class Received(msgspec.Struct, frozen=True, array_like=True, tag_field="record",
     hints: list[
         int
     ] = []  # what the sender alone knows of each link (see `crawl.exchange.Row`); empty: nothing
-    sequence: int = 0  # in a cluster: of the message of the receiver's stream that brought it
+    sequence: int = 0  # in a cluster: sequence of the message of the receiver's stream that carried it
 
 
 class Rendered(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a browser made of a page. Without a `problem`, or with "time", its links, title and digest are those of
-    what the browser showed, unless that is empty (`length` 0)."""
+    """What a browser rendered of a page. Without a `problem`, or with "time", the page's links, title and digest
+    are those of the rendered document, unless that is empty (`length` 0)."""
 
-    why: str  # what asked for it: auto, always, or the pattern
+    why: str  # the cause of rendering: auto, always, or the pattern
     problem: str = (
         ""  # "": it became quiet; "time": it did not in its time; else why there is nothing, in words
     )
     length: int = (
         0  # bytes of the rendered document; 0: there is none, and the links are those of the plain page
     )
-    requests: int = 0  # that its scripts made and that were answered, by the site or from the cache
+    requests: int = 0  # requests of its scripts that were answered, by the site or from the cache
     refused: list[str] = []  # the first of those that were not: "why URL"
-    millis: int = 0  # that it took
+    millis: int = 0  # duration of rendering
     stored: Stored | None = None
     """Where the archive keeps the exchanges of its requests and, from `response` on, the rendered document."""
 
@@ -213,13 +213,13 @@ class Rendered(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="F"):
     """A fetch that ended with an answer of the site, whatever its status.
 
-    A URL may have many: the last that no Lost takes back says what we have of the page.
+    A URL may have many: the last one not taken back by a Lost is the current state of the page.
     """
 
     at: int
     url: str
     depth: int
-    hops: int  # redirects that led here, in a row
+    hops: int  # number of consecutive redirects that led here
     attempt: int  # 0 for the first
     status: int
     type: str  # media type, without parameters; sniffed if the site lied
@@ -237,19 +237,19 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag_field="record", 
     truncated: str = ""  # "length" or "time": our limit cut the body; "disconnect": the site did
     noindex: bool = False
     duplicate: bool = False  # the same content was fetched before, at another URL
-    dropped: int = 0  # links that our limits left out
-    before: Before = Before.NEVER  # PAGE: a fetch more, and no page more
-    content: int = 0  # 64-bit digest of the main text, in a continuous crawl; 0: none was taken
+    dropped: int = 0  # links omitted because of our limits
+    before: Before = Before.NEVER  # PAGE: one more fetch, but not one more page
+    content: int = 0  # 64-bit digest of the main text, in a continuous crawl; 0: not computed
     weight: int = 0  # in a continuous crawl: how important the page is (`lycosa.refresh.importance`), 1 to 31
     previous: int = (
         0  # the position of the fetch before it of the same URL that had a content; 0: none is known
     )
     body: Stored | None = None  # if `stored` is a revisit: where the body lies
     gain: int = 0
-    """What it gave that was new, in the lower four bits: 0: nobody looked; 1, 4 to 8: nothing on its site; 2: new
-    there, not in its domain; 3: new; 9: it says too little. 1: it led to unknown URLs of its finest pattern, 4, 5,
-    6: of a coarser one, 7: of none, 8: of one that gives new things. In the bits above: to how many, of 1 and 4 to
-    6 (`lycosa.content.yields`)."""
+    """What the fetch gave that was new. The lower four bits: 0: not examined; 1, 4 to 8: nothing new on its site;
+    2: new there, not in its domain; 3: new; 9: it has too little text to judge. 1: it led to unknown URLs of its
+    finest pattern; 4, 5, 6: of a coarser one; 7: of none; 8: of one that gives new things. The bits above: the
+    number of such URLs, for 1 and 4 to 6 (`lycosa.content.yields`)."""
     rendered: Rendered | None = None  # None: no browser was asked
     like: str = (
         ""  # the URL of an earlier page that says nearly the same, for which its links are not followed
@@ -312,7 +312,7 @@ class Robots(msgspec.Struct, frozen=True, array_like=True, tag_field="record", t
 
 
 class Duplicates(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="U"):
-    """The fetches at these positions of this log had a content that was known from another URL.
+    """The fetches at these positions of this log had a content that was already known from another URL.
 
     The answer of shard `owner`, which keeps the partition of their digests, to what it logged before `cursor`.
     """
@@ -324,10 +324,10 @@ class Duplicates(msgspec.Struct, frozen=True, array_like=True, tag_field="record
 
 
 class Lost(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="L"):
-    """The fetch at `position` of this log is taken back: the archive file of its bytes died with a machine.
+    """The fetch at `position` of this log is taken back: the archive file with its bytes was lost with a machine.
 
-    If it was the last of its page, the URL is pending again, and a later Fetched of it is the valid one. The rest
-    is what the lost Fetched said, for those who count: they take it off again without reading that record.
+    If it was the only valid fetch of its page, the URL is pending again, and a later Fetched of it is the valid
+    one. The other fields repeat the lost Fetched, so that counters can subtract it without reading that record.
     """
 
     at: int
@@ -346,7 +346,7 @@ class Lost(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag
 
 class Reread(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="A"):
     """The links of this log's records from `start` up to `stop` were judged again by the scope of the Configured at
-    `change`; those of other shards count as found here."""
+    `change`; links that belong to other shards count as found here."""
 
     at: int
     change: int
@@ -355,15 +355,15 @@ class Reread(msgspec.Struct, frozen=True, array_like=True, tag_field="record", t
 
 
 class Learned(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="N"):
-    """What the crawl has learned about URLs: from here on it goes by it, or (`holds` false) no longer does."""
+    """A finding about URLs: the crawl acts on it from here on, or (`holds` false) no longer does."""
 
     at: int
     what: str
-    """"trap": URLs of the pattern `subject` give nothing new, and are skipped but for tests. "rule": `subject` says
-    which URLs lead to the same page; those of a page that was fetched are skipped but for tests."""
+    """"trap": URLs of the pattern `subject` give nothing new, and are skipped except for tests. "rule": `subject`
+    says which URLs lead to the same page; URLs of a page that was fetched are skipped except for tests."""
     subject: str
     holds: bool
-    pages: int  # fetched, that it rests on
+    pages: int  # number of fetched pages that support it
     why: str
     examples: list[str] = []
 
@@ -389,7 +389,7 @@ _BEFORE = tuple(Before)
 
 
 class Waiting(NamedTuple):
-    """A URL on its way to be fetched, with all that its fetch must know."""
+    """A URL on its way to be fetched, with everything that its fetch needs to know."""
 
     url: str
     key: int
@@ -405,12 +405,12 @@ class Waiting(NamedTuple):
 
     @staticmethod
     def of_tries(url: str, key: int, depth: int, hops: int, tries: int) -> Waiting:
-        """With `attempt` and `before` from one number."""
+        """A `Waiting` with `attempt` and `before` unpacked from one number."""
         return Waiting(url, key, depth, hops, tries & _ATTEMPT, _BEFORE[tries >> _TRIES])
 
 
 class UrlHead(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="F", gc=False):
-    """The first fields of a record about one URL: all that some readers want, at a fraction of the cost."""
+    """The first fields of a record about one URL: enough for some readers, at a fraction of the decoding cost."""
 
     at: int
     url: str
@@ -425,35 +425,35 @@ class DeferredHead(UrlHead, frozen=True, array_like=True, tag_field="record", ta
 
 
 class ConfiguredHead(msgspec.Struct, frozen=True, array_like=True, tag_field="record", tag="C", gc=False):
-    """That a record is a Configured."""
+    """Tells that a record is a Configured."""
 
 
 class SeededHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="S", gc=False):
-    """That a record is a Seeded."""
+    """Tells that a record is a Seeded."""
 
 
 class ReceivedHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="V", gc=False):
-    """That a record is a Received."""
+    """Tells that a record is a Received."""
 
 
 class RobotsHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="R", gc=False):
-    """That a record is a Robots."""
+    """Tells that a record is a Robots."""
 
 
 class DuplicatesHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="U", gc=False):
-    """That a record is a Duplicates."""
+    """Tells that a record is a Duplicates."""
 
 
 class LostHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="L", gc=False):
-    """That a record is a Lost."""
+    """Tells that a record is a Lost."""
 
 
 class RereadHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="A", gc=False):
-    """That a record is a Reread."""
+    """Tells that a record is a Reread."""
 
 
 class LearnedHead(ConfiguredHead, frozen=True, array_like=True, tag_field="record", tag="N", gc=False):
-    """That a record is a Learned."""
+    """Tells that a record is a Learned."""
 
 
 Head = (
@@ -486,7 +486,7 @@ def tag_of(kind: type[msgspec.Struct]) -> bytes:
 
 
 def has_tag(data: bytes | memoryview, tag: bytes) -> bool:
-    """Whether those bytes are a record of that tag, however many fields it has: nothing else is looked at."""
+    """Whether those bytes are a record of that tag, however many fields it has: only the tag is looked at."""
     # MessagePack: an array of up to 15, of up to 65,535 elements, or of more.
     start = {0xDC: 3, 0xDD: 5}.get(data[0], 1)
     return data[start : start + len(tag)] == tag

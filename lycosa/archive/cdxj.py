@@ -1,4 +1,4 @@
-"""CDXJ: where the archive holds which capture, sorted, in the form that pywb reads.
+"""CDXJ: a sorted index of the captures in the archive, in the form that pywb reads.
 
     file  = *line, sorted by bytes, each once
     line  = surt SP timestamp SP json LF
@@ -6,13 +6,13 @@
     timestamp = YYYYMMDDhhmmss, UTC
     json  = {"url", "mime", "status", "digest", "length", "offset", "filename"}, every value a string
 
-One line for each response, revisit (mime "warc/revisit", no status) and resource record; offset and length
-are those of that record's member, not of the request before it. `mime` is what the site said, without
+There is one line for each response, revisit (mime "warc/revisit", no status) and resource record; offset and length
+are those of that record's gzip member, not of the request before it. `mime` is what the site said, without
 parameters ("unk" if nothing); `digest` is the WARC-Payload-Digest without its "sha1:".
 
 `write_index` sorts any number of lines in bounded memory: runs of `memory` bytes are sorted and written
-beside the target, then merged (at most `FAN` at a time) into a draft that replaces the target. `Index` finds
-lines by binary search in the file, a few reads of a few KB each; nothing is loaded.
+next to the target, then merged (at most `FAN` at a time) into a draft that replaces the target. `Index` finds
+lines by binary search in the file, with a few reads of a few KB each; the file is never loaded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
     filename: str
 
     def line(self) -> bytes:
-        """As a line of the index, with its newline."""
+        """The capture as a line of the index, with its newline."""
         values = {
             "url": self.url,
             "mime": self.mime,
@@ -67,7 +67,7 @@ class Entry(NamedTuple):
 
     @staticmethod
     def of_line(line: bytes) -> Entry:
-        """The capture of a line; `StorageError` if it is none."""
+        """The capture of a line; `StorageError` if the line is not one."""
         try:
             surt, timestamp, rest = line.decode("utf-8").rstrip("\n").split(" ", 2)
             fields = msgspec.json.decode(rest, type=dict[str, str])
@@ -122,14 +122,14 @@ def _located(at: Located) -> Entry | None:
 
 
 def entry_at(files: Files, stored: Stored) -> Entry | None:
-    """The capture at a place that the log knows; reads its head alone."""
+    """The capture at a place that the log names; reads only its head."""
     offset = stored.offset + stored.response
     length = stored.length - stored.response
     return entry(read_head(files, stored.file, offset, length), stored.file, offset, length)
 
 
 def entries_of(files: Files, record: Fetched | Robots) -> Iterator[Entry]:
-    """The captures that a record points at: its own, and what the scripts of a rendered page asked for."""
+    """The captures that a record points at: its own, and those of requests by the scripts of a rendered page."""
     if record.stored is None:
         return
     own = entry_at(files, record.stored)
@@ -146,7 +146,7 @@ def entries_of(files: Files, record: Fetched | Robots) -> Iterator[Entry]:
 
 
 def write_index(files: Files, name: str, lines: Iterable[bytes], memory: int = 64 << 20) -> int:
-    """Write the lines, sorted and each once, as file `name`, replacing it; returns how many."""
+    """Write the lines, sorted and without duplicates, as file `name`, replacing it; returns how many."""
     runs: list[str] = []
     made = 0
 
@@ -160,7 +160,7 @@ def write_index(files: Files, name: str, lines: Iterable[bytes], memory: int = 6
         held = 0
         for line in lines:
             batch.append(line)
-            held += len(line) + 64  # an object of Python's around each
+            held += len(line) + 64  # the overhead of a Python object
             if held >= memory:
                 batch.sort()
                 runs.append(next_run())
@@ -185,7 +185,7 @@ def write_index(files: Files, name: str, lines: Iterable[bytes], memory: int = 6
 
 
 def _write(files: Files, name: str, lines: Iterator[bytes], durable: bool = False) -> int:
-    """Write sorted lines, each once; returns how many."""
+    """Write sorted lines without duplicates; returns how many."""
     out = files.create(name)
     count = 0
     try:
@@ -211,7 +211,7 @@ def _write(files: Files, name: str, lines: Iterator[bytes], durable: bool = Fals
 
 
 def _lines(files: Files, name: str, offset: int = 0, first: int | None = None) -> Iterator[bytes]:
-    """The lines of a file from `offset` on, where one must start; `first` bytes are read at first."""
+    """The lines of a file from `offset` on, where a line must start; `first` is the size of the first read."""
     rest = b""
     while True:
         block = files.read_at(name, offset, first or _BLOCK)
@@ -245,7 +245,7 @@ class Index:
         return list(self.prefix(surt(url) + " "))
 
     def prefix(self, surt: str) -> Iterator[Entry]:
-        """The captures whose lines start like this, in order: all of a host, of a directory ..."""
+        """The captures whose lines start with this, in order: all of a host, of a directory ..."""
         wanted = surt.encode("utf-8", "replace")
         for line in _lines(self._files, self._name, self._first(wanted), first=_PROBE):
             if not line.startswith(wanted):
@@ -253,7 +253,7 @@ class Index:
             yield Entry.of_line(line)
 
     def _first(self, wanted: bytes) -> int:
-        """Where the first line starts that is not below `wanted`."""
+        """The offset of the first line that is not below `wanted`."""
         # Lines start at or after `low`; the first line that starts after `high` is not below.
         low, high = 0, self._size
         while high - low > _PROBE:
@@ -270,7 +270,7 @@ class Index:
         return low
 
     def _line_after(self, offset: int) -> int:
-        """Where the first line starts behind the byte at `offset`."""
+        """The offset of the first line that starts after the byte at `offset`."""
         while True:
             block = self._files.read_at(self._name, offset, _PROBE)
             if not block:

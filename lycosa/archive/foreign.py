@@ -3,12 +3,12 @@
     for record in records(path): ...        lycosa.archive.reader.Record, in the order of the file
     for row in captures(path): ...          what each line of a CDX or CDXJ file says
 
-A WARC file may be compressed record by record, as a whole, or not at all. A record whose length is not what it says
-ends the reading (`StorageError` names the file and the byte): what came before it was handed out.
+A WARC file may be compressed record by record, as a whole, or not at all. A record whose actual length differs from
+its stated one ends the reading (`StorageError` names the file and the byte) after the records before it.
 
-A CDX file has a first line that names its columns (` CDX N b a m s k ...`, of which `a` the URL, `b` the time,
-`m` the type, `s` the status are read); a CDXJ file has `surt timestamp {json}` lines, as pywb and Common Crawl's
-index have them, and lines of `{json}` alone (the index server's answers) are read, too. Both may be compressed.
+A CDX file has a first line that names its columns (` CDX N b a m s k ...`), of which `a` (the URL), `b` (the time),
+`m` (the type) and `s` (the status) are read; a CDXJ file has `surt timestamp {json}` lines, as pywb and Common
+Crawl's index have them; lines of `{json}` alone (the index server's answers) are read, too. Both may be compressed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lycosa.errors import ConfigError, StorageError
 
 _HEADER_LIMIT = 1 << 20
 _BEGIN = "00000101000000"
-"""The rest of a time that says less than the second: the beginning of its month, day, hour."""
+"""Completes a time that is less precise than a second: to the beginning of its month, day, hour."""
 
 
 class Capture(NamedTuple):
@@ -35,9 +35,9 @@ class Capture(NamedTuple):
 
     url: str
     at: int
-    """Milliseconds since the epoch; 0: not said."""
+    """Milliseconds since the epoch; 0: not given."""
     status: int
-    """0: not said, as of a revisit."""
+    """0: not given, as for a revisit."""
     type: str
 
 
@@ -69,9 +69,9 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _record(file: BinaryIO) -> tuple[Record, int] | None:
-    """The next record, and how many bytes it takes; None at the end."""
+    """The next record, and how many bytes it occupies; None at the end."""
     size = 0
-    while True:  # some writers leave more empty lines than two
+    while True:  # some writers leave more than two empty lines
         line = file.readline(_HEADER_LIMIT)
         size += len(line)
         if not line:
@@ -80,7 +80,7 @@ def _record(file: BinaryIO) -> tuple[Record, int] | None:
             break
     if not line.startswith(b"WARC/"):
         raise ValueError("it does not begin with WARC/")
-    lines: list[list[str]] = []  # each with what continues it
+    lines: list[list[str]] = []  # each with its continuation lines
     most = size + _HEADER_LIMIT
     while True:
         line = file.readline(_HEADER_LIMIT)
@@ -110,7 +110,7 @@ def _record(file: BinaryIO) -> tuple[Record, int] | None:
 
 
 def captures(path: Path) -> Iterator[Capture]:
-    """What the lines of an index say; lines that are none are passed over."""
+    """The captures that the lines of an index describe; other lines are skipped."""
     columns: list[str] = []
     with _opened(path) as file:
         try:
@@ -127,7 +127,7 @@ def captures(path: Path) -> Iterator[Capture]:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file, but for those that are longer than any index has them."""
+    """The lines of a file, except those longer than any index line can be."""
     whole = True
     while line := file.readline(_HEADER_LIMIT):
         ends = line.endswith(b"\n") or len(line) < _HEADER_LIMIT

@@ -1,10 +1,10 @@
-"""Reading WARC back: one exchange by its place, or a whole file record by record.
+"""Reading WARC files: one exchange by its place, or a whole file record by record.
 
-Takes any bytes; damage is a `StorageError` that names the file and the place. A record is checked by the CRC-32
-of its gzip member, and by its block digest if it has one, whenever it is read. Records of other writers are
+Any input is accepted; damage is a `StorageError` that names the file and the place. A record is checked by the
+CRC-32 of its gzip member, and by its block digest if it has one, whenever it is read. Records of other programs are
 read too, if each is a gzip member of its own.
 
-A member is decompressed up to `RECORD_LIMIT`, so that a damaged or hostile file cannot fill the memory.
+A member is decompressed up to `RECORD_LIMIT` bytes, so that a damaged or hostile file cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from lycosa.files import Files
 from lycosa.records import Stored
 
 RECORD_LIMIT = 1 << 30
-"""Bytes of a decompressed record."""
-_BROKEN: Any = isal_zlib.error  # a class, though its stub says an instance
+"""The largest size of a decompressed record, in bytes."""
+_BROKEN: Any = isal_zlib.error  # a class, though its type stub declares an instance
 _CHUNK = 1 << 20
 _FEED = 1 << 14
 
@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
     @property
     def http(self) -> tuple[bytes, bytes]:
-        """Head and body of a block that is HTTP; the head ends with its empty line."""
+        """Head and body of a block that is HTTP; the head includes its final empty line."""
         end = self.block.find(b"\r\n\r\n")
         if end < 0:
             return self.block, b""
@@ -47,7 +47,7 @@ class Record(NamedTuple):
 
     @property
     def url(self) -> str:
-        """The exact URL; "" if it has none. (WARC-Target-URI has what RFC 3986 does not allow percent-encoded.)"""
+        """The exact URL; "" if it has none. (WARC-Target-URI percent-encodes what RFC 3986 does not allow.)"""
         return self.fields.get(_EXACT) or self.fields.get("warc-target-uri", "").strip("<>")
 
     @property
@@ -57,7 +57,7 @@ class Record(NamedTuple):
 
 
 class Located(NamedTuple):
-    """A record and where its member lies."""
+    """A record and the place of its gzip member."""
 
     record: Record
     file: str
@@ -66,19 +66,19 @@ class Located(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """What was asked and answered. A file has no heads; a revisit has no body of its own."""
+    """A request and its answer. For a file URL there are no heads; a revisit has no body of its own."""
 
     url: str
     at: int
     request_head: bytes
     head: bytes
     body: bytes
-    kind: str  # of the record of the answer: response, revisit, resource
+    kind: str  # kind of the answer's record: response, revisit, resource
     fields: dict[str, str]
 
 
 class _DamageError(Exception):
-    """These bytes are not a record; the caller knows where they lie."""
+    """The bytes are not a record; the caller knows their place."""
 
 
 def _milliseconds(text: str) -> int:
@@ -89,7 +89,7 @@ def _milliseconds(text: str) -> int:
 
 
 def parse(data: bytes) -> Record:
-    """The record in the bytes of a decompressed member; `StorageError` if they are none."""
+    """The record in the bytes of a decompressed member; `StorageError` if they are not a record."""
     try:
         return _parse(data)
     except _DamageError as error:
@@ -124,7 +124,7 @@ def _parse(data: bytes) -> Record:
 
 
 def _inflate(data: bytes) -> tuple[bytes, int]:
-    """The first gzip member of the bytes, decompressed, and how many bytes it takes."""
+    """The first gzip member of the bytes, decompressed, and how many bytes it occupies."""
     stream = isal_zlib.decompressobj(wbits=31)
     try:
         plain: bytes = stream.decompress(data, RECORD_LIMIT + 1)
@@ -138,7 +138,7 @@ def _inflate(data: bytes) -> tuple[bytes, int]:
 
 
 def read_exchange(files: Files, stored: Stored, *, asked: bool = True) -> Exchange:
-    """The exchange at a place that the log knows; without `asked`, only what was answered is read."""
+    """The exchange at a place that the log names; without `asked`, only the answer is read."""
     first = 0 if asked else max(stored.response, 0)
     data = files.read_at(stored.file, stored.offset + first, max(stored.length - first, 0))
     try:
@@ -165,7 +165,7 @@ def read_exchange(files: Files, stored: Stored, *, asked: bool = True) -> Exchan
 
 
 def read_rendered(files: Files, stored: Stored) -> bytes:
-    """The rendered document at a place that the log knows (`records.Rendered.stored`)."""
+    """The rendered document at a place that the log names (`records.Rendered.stored`)."""
     size = stored.length - stored.response
     data = files.read_at(stored.file, stored.offset + stored.response, size)
     try:
@@ -198,9 +198,9 @@ def read_head(files: Files, file: str, offset: int, length: int, most: int = 1 <
 
 
 def leftovers(files: Files, file: str, spans: Iterable[tuple[int, int]]) -> Iterator[Located]:
-    """Records of a file that lie outside of `spans` (start, end) and before the last one's end, but for warcinfo.
+    """Records of a file outside of `spans` (start, end) and before the end of the last span, except warcinfo.
 
-    With the places that a crawl's records point at as spans: what was stored and whose commit did not happen.
+    With the places that a crawl's records name as spans, these are exchanges that were stored but never committed.
     """
     at = 0
     for start, end in sorted(spans):
@@ -228,7 +228,7 @@ def scan(files: Files, file: str, start: int = 0, end: int | None = None) -> Ite
                     data = memoryview(files.read_at(file, base, _CHUNK))
                     if not data:
                         raise _DamageError("its end is missing")
-                # Small pieces: what lies behind the member's end is copied for nothing.
+                # Small pieces: bytes after the member's end would be copied in vain.
                 piece = data[at : at + _FEED]
                 at += len(piece)
                 try:

@@ -6,30 +6,29 @@
             | *(name ":" SP value CRLF)                      of warcinfo and metadata
             | any bytes                                      of a resource or a conversion
 
-    WARC-Record-ID       <urn:uuid:...>, of version 8: random for a series of records, and their number in it
+    WARC-Record-ID       <urn:uuid:...>, version 8: random per series of records, plus their number in the series
     WARC-Date            when the fetch began, in milliseconds: 2026-01-31T23:59:59.123Z
     WARC-Block-Digest    sha1 of the block, base32, of every record; only if asked for
     WARC-Payload-Digest  sha1 of the body, base32, of response, revisit and resource records
     WARC-Concurrent-To   on the request: the response it got
-    WARC-Refers-To       on the conversion: the response that a browser made it of
+    WARC-Refers-To       on the conversion: the response from which a browser made it
     WARC-Truncated       length | time | disconnect: which limit cut the body
     WARC-Protocol        h2 or h3, where the head below is a translation (draft extension of IIPC)
 
-What is not stored as it was sent, so that every reader reads it right:
+Some parts are not stored as they were sent, so that every reader understands them:
 
 - The transfer coding of a body was undone while it was received, so a `Transfer-Encoding` header is stored
   under the name `X-Archive-Orig-Transfer-Encoding`: a reader that finds "chunked" would undo it again. The
   content coding (gzip, br ...) stays, with its header.
-- A body that was cut is shorter than its `Content-Length`, stored as `X-Archive-Orig-Content-Length`:
-  replayed under its own name, it makes browsers wait for the rest.
-- HTTP/2 and 3 have no status line and no request line; theirs are written as those of HTTP/1.1, with the
+- A truncated body is shorter than its `Content-Length`, which is stored as `X-Archive-Orig-Content-Length`:
+  replayed under its own name, it would make browsers wait for the rest.
+- HTTP/2 and 3 have no status line and no request line; those of HTTP/1.1 are written instead, with the
   usual reason phrase. Readers know no others.
 - Line ends of a head are CR LF; of several heads in a row (a proxy's, a 100), only the last is kept.
 
-Digests are of the bytes stored. A body is hashed once: the payload's digest vouches for it and gzip's CRC-32
-for the whole record; a block digest would be a second SHA-1 of the same bytes (19 of 112 µs for a response of
-22 KB). Without it, damage that keeps the CRC right (somebody's, not a disk's) can be told in bodies, but not in
-heads.
+Digests are of the bytes stored. A body is hashed once: the payload digest covers it, and gzip's CRC-32 the whole
+record; a block digest would be a second SHA-1 of the same bytes (19 of 112 µs for a response of 22 KB). Without it,
+damage that keeps the CRC right (by intent, not by a disk) is detected in bodies, but not in heads.
 
 A control character in a field's value is stored as its escape, so that no value can add a line. The gzip header
 holds no time and no name: equal records give equal members.
@@ -51,10 +50,11 @@ from typing import NamedTuple
 from isal import isal_zlib
 
 LEVEL = 1
-"""ISA-L's level of compression, 0 to 3: 26, 33, 37, 63 µs on 20 KB of HTML, ratios 2.21, 2.65, 2.69, 2.71."""
+"""ISA-L's level of compression, 0 to 3: they take 26, 33, 37, 63 µs on 20 KB of HTML, ratios 2.21, 2.65, 2.69,
+2.71."""
 SMALL_LEVEL = 0
-"""That of requests: codes of their own, which the other levels make, save 135 of 610 bytes and cost six times the
-time, a quarter of what the response costs."""
+"""The level for requests. Higher levels make Huffman codes per record, which saves 135 of 610 bytes and costs six
+times the time, a quarter of what the response costs."""
 IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 TRUNCATED = ("length", "time", "disconnect", "unspecified")
@@ -88,7 +88,8 @@ _LETTERS = bytes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[number & 31] for number in 
 
 
 def _halves(width: int) -> tuple[int, int]:
-    """Of lanes of 2 * `width` bits: a mask of the lower halves, and the factor that moves upper ones up a lane."""
+    """For lanes of 2 * `width` bits: a mask of the lower halves, and the factor that moves upper halves up a
+    lane."""
     lane = width * 8 // 5
     return sum(((1 << width) - 1) << at for at in range(0, 256, 2 * lane)), (1 << lane) - (1 << width)
 
@@ -99,7 +100,8 @@ def _halves(width: int) -> tuple[int, int]:
 def digest(data: bytes) -> str:
     """A digest as WARC writes it: SHA-1 in base 32.
 
-    The 160 bits are dealt out to 32 bytes, five to each, by halves: all letters at once, not two at a time.
+    The 160 bits are spread over 32 bytes, five to each, by repeated halving: all letters at once, not two at a
+    time.
     """
     bits = int.from_bytes(sha1(data, usedforsecurity=False).digest(), "big")
     bits += (bits >> 80 & _80) * _UP_80
@@ -111,10 +113,10 @@ def digest(data: bytes) -> str:
 
 
 class Series:
-    """Ids of records, one after the other. May be asked from any thread."""
+    """Consecutive record ids. Thread-safe."""
 
     def __init__(self, random: bytes) -> None:
-        """`random`: ten bytes, of which 74 bits tell this series from all others."""
+        """`random`: ten bytes, of which 74 bits distinguish this series from all others."""
         text = random.hex()
         variant = "89ab"[random[9] & 3]
         self._start = f"<urn:uuid:{text[:8]}-{text[8:12]}-8{text[12:15]}-{variant}{text[15:18]}-"
@@ -131,12 +133,12 @@ def _second(second: int) -> str:
 
 
 def date(at: int) -> str:
-    """WARC-Date of a time in milliseconds."""
+    """The WARC-Date of a time in milliseconds."""
     return f"{_second(at // 1000)}.{at % 1000:03d}Z"
 
 
 def frame(kind: str, identity: str, named: str, form: Form, *block: bytes) -> bytes:
-    """Any record as one gzip member. `named`: the lines of its fields. The block may come in pieces."""
+    """Any record as one gzip member. `named`: the lines of its fields. The block may be given in pieces."""
     if form.block_digests:
         named = f"{named}WARC-Block-Digest: {digest(b''.join(block))}\r\n"
     length = sum(map(len, block))
@@ -151,14 +153,14 @@ def _clean(value: str) -> str:
 
 
 def _line(name: str, value: str) -> str:
-    """The line of a field; nothing if it has no value."""
+    """The line of a field; empty if it has no value."""
     return f"{name}: {_clean(value)}\r\n" if value else ""
 
 
-@lru_cache(maxsize=8)  # of a request and its response
+@lru_cache(maxsize=8)  # a request and its response have the same arguments
 def _about(at: int, url: str, address: str = "") -> str:
-    """What the records of an exchange share: when, of what URL (one that every reader takes, and the exact one if
-    it differs), and from where."""
+    """The fields that the records of an exchange share: its time, its URL (in a form that every reader accepts, and
+    the exact one if it differs), and the address."""
     plain = escaped(url)
     lines = f"WARC-Date: {date(at)}\r\n{_line('WARC-Target-URI', plain)}"
     if plain != url:
@@ -172,7 +174,7 @@ def _block(fields: Mapping[str, str]) -> bytes:
 
 
 def warcinfo(identity: str, at: int, file: str, fields: Mapping[str, str], form: Form = PLAIN) -> bytes:
-    """What a file begins with: who made it, and how."""
+    """The first record of a file: who made it, and how."""
     named = (
         f"WARC-Date: {date(at)}\r\n{_line('WARC-Filename', file)}Content-Type: application/warc-fields\r\n"
     )
@@ -180,10 +182,10 @@ def warcinfo(identity: str, at: int, file: str, fields: Mapping[str, str], form:
 
 
 def escaped(url: str) -> str:
-    """The URL with everything percent-encoded that RFC 3986 does not allow where it stands.
+    """The URL with everything percent-encoded that RFC 3986 does not allow in its place.
 
-    That is what browsers, and so our canonical form, leave alone: `|`, `[`, `]`, `^`, braces and the like behind
-    the authority, and a `%` that begins no escape.
+    These are the characters that browsers, and so our canonical form, leave alone: `|`, `[`, `]`, `^`, braces and
+    the like after the authority, and a `%` that begins no escape.
     """
     if _ODD.search(url) is None:
         return url
@@ -203,7 +205,7 @@ def request(
     body: bytes = b"",
     form: Form = PLAIN,
 ) -> bytes:
-    """What we sent; `response` is the id of the record of the answer."""
+    """The request that we sent; `response` is the id of the record of the answer."""
     named = (
         f"{_about(at, url, address)}{_line('WARC-Concurrent-To', response)}"
         "Content-Type: application/http; msgtype=request\r\n"
@@ -224,7 +226,7 @@ def response(
     truncated: str = "",
     form: Form = PLAIN,
 ) -> bytes:
-    """What the site sent; `head` and `body` as `lycosa.fetch.protocol` has them."""
+    """The site's answer; `head` and `body` as `lycosa.fetch.protocol` has them."""
     head, protocol = response_head(head)
     if truncated:
         head = _LENGTH.sub(_ORIGINAL, head)
@@ -249,7 +251,7 @@ def revisit(
     address: str = "",
     form: Form = PLAIN,
 ) -> bytes:
-    """A response whose body is stored already: its head alone, and where the body was met.
+    """A response whose body is stored already: only its head, and where the body was found before.
 
     `payload` is the digest of that body, as in its WARC-Payload-Digest.
     """
@@ -267,7 +269,7 @@ def revisit(
 def resource(
     identity: str, at: int, url: str, media_type: str, body: bytes, *, truncated: str = "", form: Form = PLAIN
 ) -> bytes:
-    """Bytes that came without a protocol: those of a file."""
+    """A body that came without a protocol: that of a file."""
     named = (
         f"{_about(at, url)}WARC-Payload-Digest: {digest(body)}\r\n{_cut(truncated)}"
         f"{_line('Content-Type', media_type or 'application/octet-stream')}"
@@ -278,7 +280,7 @@ def resource(
 def conversion(
     identity: str, at: int, url: str, media_type: str, body: bytes, *, source: str, form: Form = PLAIN
 ) -> bytes:
-    """What a response became by other means; `source`: its id."""
+    """A document that was made from a response; `source`: the response's record id."""
     named = (
         f"{_about(at, url)}{_line('WARC-Refers-To', source)}WARC-Payload-Digest: {digest(body)}\r\n"
         f"{_line('Content-Type', media_type)}"
@@ -297,7 +299,7 @@ def metadata(
 
 
 def _cut(truncated: str) -> str:
-    """The line of WARC-Truncated, if anything was."""
+    """The line of WARC-Truncated, if the body was cut."""
     if not truncated:
         return ""
     return f"WARC-Truncated: {truncated if truncated in TRUNCATED else 'unspecified'}\r\n"
@@ -307,7 +309,7 @@ def _lines(head: bytes) -> bytes:
     """A head with CR LF ends, one empty line at its end and none before."""
     whole = head.count(b"\n") == head.count(b"\r\n")
     if whole and head.find(b"\r\n\r\n") == len(head) - 4 > 0 and head[-5] not in b"\r\n":
-        return head  # as nearly every one is
+        return head  # the case of nearly every head
     if not whole:
         head = _BARE.sub(b"\r\n", head)
     head = head.rstrip(b"\r\n")
@@ -318,7 +320,7 @@ def _lines(head: bytes) -> bytes:
 
 
 def response_head(head: bytes) -> tuple[bytes, str]:
-    """The head as it is stored, and the line of WARC-Protocol if it was translated."""
+    """The head in its stored form, and the line of WARC-Protocol if it was translated."""
     head = _lines(head)
     protocol = ""
     found = None if head.startswith(_USUAL) else _STATUS_LINE.match(head)
@@ -326,13 +328,13 @@ def response_head(head: bytes) -> tuple[bytes, str]:
         protocol = _protocol(found[1])
         line = b"HTTP/1.1 " + found[2] + b" " + _REASONS.get(found[2], b"")
         head = line + head[found.end() :]
-    if b"transfer-encoding" in head.lower():  # a plain search: nearly no head has any
+    if b"transfer-encoding" in head.lower():  # a plain search: nearly no head has one
         head = _CODED.sub(_ORIGINAL, head)
     return head, protocol
 
 
 def request_head(head: bytes) -> bytes:
-    """The head as it is stored."""
+    """The head in its stored form."""
     head = _lines(head)
     if head.endswith(_USUAL_ENDS, 0, head.find(b"\r\n")):
         return head

@@ -1,33 +1,33 @@
-"""The archive of an agent: exchanges are appended to WARC files, and a place is given back for each.
+"""The archive of an agent: appends exchanges to WARC files, and returns the place of each.
 
     name = prefix "-" YYYYMMDDhhmmss "-" serial "-" crawl [ "." agent ] ".warc.gz"
                                                             serial: five digits or more, growing
     file = warcinfo *( [request] (response / revisit) / resource / page )  each a gzip member
     page = *( [request] response ) [conversion] [request] response         never split
-                                                rendered: what its scripts asked for, what it became, itself
+                                                rendered: its scripts' requests, the document, the page itself
 
-A file has its final name from its first byte (no ".open" suffix): places in the log name it, and
-what of it counts is what the log says, not what it is called. A new one is begun before an exchange that
-would not fit into `rotate_bytes`; an exchange is never split.
+A file has its final name from its first byte (no ".open" suffix): places in the log name it, and the log, not the
+name, says which part of it counts. A new file is begun before an exchange that would not fit into `rotate_bytes`;
+an exchange is never split.
 
-Two threads. `store` runs on the event loop: it frames, compresses, gives a place and keeps the bytes in
+Two threads. `store` runs on the event loop: it frames, compresses, assigns a place and keeps the bytes in
 memory; it touches no file. `sync` runs in the thread of the commit loop: it writes what is kept, syncs the
 files and, if one was made, their directory. Everything stored before `sync` was called is durable when it
-returns, so log records may point at it. Only when more than `buffer_bytes` are kept does `store` itself write
-them out (without syncing), since memory is bounded.
+returns, so log records may point at it. Only if more than `buffer_bytes` are kept does `store` itself write
+them out (without syncing), to bound the memory.
 
-Recovery. After a crash a file may hold bytes that no committed record points at, torn ones among them.
-`recover` is told how far each file is known to the log, cuts each to that, removes files the log does not
-know, and goes on in the last file. So no file holds a torn record once the crawl runs again, and an exchange
-whose commit did not happen is fetched and stored anew, once. Files named otherwise are left alone.
+Recovery. After a crash a file may hold bytes that no committed record points at, torn records among them. `recover`
+is given the end of each file as the log knows it, cuts each file to that end, removes files the log does not name,
+and continues with the last file. So no file holds a torn record once the crawl runs again, and an exchange that was
+not committed is fetched and stored anew, once. Files with other names are left alone.
 
-A file that is shorter than the log knows is refused, unless a repair has noted that its end, or all of it, is gone
+A file that is shorter than the log says is refused, unless a repair has noted that its end, or all of it, is lost
 (`missing.json`); then it stays as it is, and nothing is added to it.
 
-Several agents write into one directory, each into files that carry its name, and an agent with a name cuts and
+Several agents write into one directory, each into files that carry its name, and a named agent cuts and
 removes only those: `cut_files` does it for all of them, before any agent stores.
 
-After an error of the disk the archive refuses further work: only recovery knows what was written.
+After a disk error the archive refuses further work: only recovery can tell what was written.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from lycosa.version import VERSION
 
 SUFFIX = ".warc.gz"
 HTML = "text/html; charset=utf-8"
-"""What a rendered document is."""
+"""The media type of a rendered document."""
 MISSING = "missing.json"
-"""Files that the log points into and that are gone, as a repair noted it: how many bytes are left of each."""
+"""Lists files that the log points into and that a repair found missing or cut: how many bytes are left of each."""
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*-\d{14}-(\d{5,})-[A-Za-z0-9][A-Za-z0-9._]*\.warc\.gz\Z")
 
@@ -63,15 +63,15 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     keep: bool = True  # False: fetch and log only
     prefix: str = "lycosa"
-    rotate_bytes: int = 1_000_000_000  # a file is at most so large, if one exchange fits
-    buffer_bytes: int = 32 << 20  # stored and not yet written: at most so much
+    rotate_bytes: int = 1_000_000_000  # largest size of a file, unless one exchange is larger
+    buffer_bytes: int = 32 << 20  # largest number of bytes stored and not yet written
     level: int = warc.LEVEL  # ISA-L's level of compression, 0 to 3
     block_digests: bool = False  # a second SHA-1 on every record, for readers that verify heads too
     requests: bool = True  # keep request records too
 
 
 class Part(NamedTuple):
-    """An exchange that a page's scripts caused."""
+    """An exchange caused by a page's scripts."""
 
     url: str
     at: int
@@ -85,7 +85,7 @@ class Part(NamedTuple):
 class Recovered(NamedTuple):
     """What `recover` did."""
 
-    cut: dict[str, int]  # by file: bytes past the log's end, now gone
+    cut: dict[str, int]  # by file: bytes beyond the log's end, which were removed
     removed: list[str]
 
 
@@ -138,12 +138,12 @@ class Archive:
         }
         self._identity = warc.Series(random(10)).take
         self._lock = threading.Lock()  # guards the fields below; never held over I/O
-        self._io = threading.Lock()  # held by whoever writes files
-        self._open: list[_File] = []  # in order of their making; the last one grows
+        self._io = threading.Lock()  # held while files are written
+        self._open: list[_File] = []  # in order of creation; the last one grows
         self._kept = 0  # bytes in all `pending`
-        self._ended: _File | None = None  # takes no more
+        self._ended: _File | None = None  # gets no more exchanges
         self._failed: BaseException | None = None
-        self._made = False  # a file was made and its directory not yet synced
+        self._made = False  # a file was made and its directory is not yet synced
         names = [*files.list(""), *missing_marks(files)]
         self._serial = 1 + max(map(_serial, names), default=-1)
 
@@ -180,9 +180,10 @@ class Archive:
         address: str = "",
         truncated: str = "",
     ) -> tuple[Stored | None, Stored]:
-        """Append a page's request and response, and before them what a browser made of it and had to ask for.
+        """Append a page's request and response, and before them its rendered document and the exchanges of its
+        scripts.
 
-        The first place is that of all that stands before, and of the document in it; None if there is nothing.
+        The first place is that of everything before the page, including the document; None if there is nothing.
         """
         identity = self._identity()
         members: list[bytes] = []
@@ -225,7 +226,7 @@ class Archive:
         earlier_at: int,
         address: str = "",
     ) -> Stored:
-        """Append a request and the head of its response, whose body was stored with a fetch of `earlier_at`.
+        """Append a request and the head of its response, whose body was stored with a fetch at `earlier_at`.
 
         `payload`: the digest of that body ("": not known); `unmodified`: the site said that it has not changed.
         """
@@ -247,7 +248,7 @@ class Archive:
     def store_resource(
         self, *, url: str, at: int, media_type: str, body: bytes, truncated: str = ""
     ) -> Stored:
-        """Append what came without a protocol: a file."""
+        """Append a body that came without a protocol: that of a file."""
         return self._append(
             b"",
             warc.resource(self._identity(), at, url, media_type, body, truncated=truncated, form=self._form),
@@ -293,15 +294,15 @@ class Archive:
     # -- writing ----------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Make everything stored so far durable. From any thread; `store` goes on meanwhile."""
+        """Make everything stored so far durable. Thread-safe; `store` may be called meanwhile."""
         self._write_out(durable=True)
 
     def flush(self) -> None:
-        """Hand everything stored so far to the system, for other readers; not durable yet."""
+        """Hand everything stored so far to the operating system, for other readers; not durable yet."""
         self._write_out(durable=False)
 
     def seal(self) -> None:
-        """Sync, and end the last file: the next exchange begins another. From any thread."""
+        """Sync, and end the last file: the next exchange begins another. Thread-safe."""
         with self._lock:
             self._ended = ended = self._open[-1] if self._open else None
         self.sync()
@@ -316,12 +317,12 @@ class Archive:
 
     @property
     def growing(self) -> list[str]:
-        """The files that may still grow, or are not written yet."""
+        """The files that may still grow, or are not yet written."""
         with self._lock:
             return [file.name for file in self._open]
 
     def close(self) -> None:
-        """Sync, and close the files. The archive can be used again: it goes on in its last file."""
+        """Sync, and close the files. The archive can be used again: it continues its last file."""
         with self._lock:
             failed = self._failed
         if failed is None:
@@ -407,7 +408,7 @@ class Archive:
         return read_exchange(self._files, stored)
 
     def names(self) -> list[str]:
-        """The files there are, oldest first (those of which nothing is written yet left out)."""
+        """The existing files, oldest first, without those of which nothing is written yet."""
         return sorted((n for n in self._files.list("") if _NAME.match(n)), key=_serial)
 
     def scan(self) -> Iterator[Located]:
@@ -446,7 +447,7 @@ def archive_names(files: Files) -> list[str]:
 
 
 def missing_marks(files: Files) -> dict[str, int]:
-    """Of each file that a repair found missing or cut: the bytes that are left."""
+    """For each file that a repair found missing or cut: the number of bytes left."""
     if not files.exists(MISSING):
         return {}
     try:

@@ -1,9 +1,9 @@
 """Crawling with several agents from Python: `lycosa.Crawl(..., agents=4)`.
 
 With one agent, the default here, everything is as in `lycosa.crawl.api`: the crawl runs in this process and its
-pages can be iterated. Several agents run in processes of their own; then pages are in the log and the archive
-only. Left to the program (None, the command's default), a crawl begins with one and goes on with several when there
-is work for them (`growing`), no more than there are cores and memory for.
+pages can be iterated. Several agents run in processes of their own; pages are then only in the log and the archive.
+With None, the command's default, a crawl begins with one agent and continues with several when there is work for
+them (`growing`), but no more than there are cores and memory for.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from lycosa.url.parts import host_of
 from lycosa.url.rules import Rules
 
 _AGENT_BYTES = 512 << 20
-"""Memory that an agent wants, about: a process of 200 MB, and some of the frontier and the seen set it may have."""
+"""Approximate memory per agent: a process of 200 MB, and its part of the frontier and the seen set."""
 
 
 class Crawl(api.Crawl):
-    """A crawl in a directory of its own, of one agent or several."""
+    """A crawl in a directory of its own, by one agent or several."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Crawl(api.Crawl):
         agents: int | None = 1,
         **options: Unpack[CrawlKeywords],
     ) -> None:
-        """`agents`: how many; None: one, and one for each core when there is work for them."""
+        """`agents`: how many; None: begin with one, and use one per core when there is work for them."""
         super().__init__(seeds, into=into, shards=shards, splitter=splitter, **options)
         if agents is not None and agents < 1:
             raise ConfigError(f"a crawl has at least one agent, not {agents}")
@@ -101,7 +101,7 @@ class Crawl(api.Crawl):
         told: Callable[[str], None] | None,
         before: Status | None = None,
     ) -> Running:
-        from lycosa.cluster.supervisor import Supervisor  # one agent has no need of it
+        from lycosa.cluster.supervisor import Supervisor  # one agent does not need it
 
         self._agents = agents
         supervisor = Supervisor(
@@ -119,7 +119,7 @@ class Crawl(api.Crawl):
 
     @property
     def agents(self) -> int | None:
-        """How many agents crawl now; None if that is not yet decided."""
+        """The present number of agents; None if that is not yet decided."""
         return self._agents
 
 
@@ -129,7 +129,7 @@ def affordable() -> int:
 
 
 def _much_is_left(directory: Path, options: Options) -> bool:
-    """Whether the last run left so much that one agent need not be tried first."""
+    """Whether the last run left so many pages that one agent need not be tried first."""
     last = read_status(directory)
     if last is None or last.pending < ENOUGH:
         return False
@@ -137,7 +137,7 @@ def _much_is_left(directory: Path, options: Options) -> bool:
 
 
 def fitting(options: Options, seeds: Sequence[str], splitter: Splitter, most: int) -> int:
-    """How many agents a crawl has work for, up to `most`: no more than the shards that it can reach."""
+    """How many agents a crawl has work for, up to `most`: no more than there are shards that it can reach."""
     scope = options.scope
     wider = scope.include_hosts or scope.include_domains
     if scope.mode == "any" or wider or (scope.mode == "domain" and splitter.splits_domains):

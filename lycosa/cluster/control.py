@@ -1,24 +1,24 @@
-"""The crawl's own state in the bucket: what it is, what is wanted of it, how far it has come, when it is over.
+"""The crawl's own state in the bucket: its definition, what the operator wants, its progress, and its end.
 
     crawl     := what never changes: shards, hash seed, options, where shared storage is   (created once)
     state     := {"wanted": running|paused|stopped, "finished": bool, "end": why, "options": json, "round": n,
                   "since": ms}                                                             CAS
-    report.N  := what shard N's holder last said of it                                     (the holder writes)
+    report.N  := the last report of shard N's holder                                       (the holder writes)
     quota     := {"limit": pages, "granted": {N: [epoch, pages]}}                          CAS
 
-The end. A crawl is over when all shards are idle and every link has arrived, and that cannot be seen in one look
-at reports of different ages. So it is looked at twice (`Ending`): when every report says *idle, all committed, all
-sent, and as much received as its exchange holds*, whoever watches (the holder of shard 0) starts a new **round**;
+The end. A crawl is over when all shards are idle and every link has arrived. A single look at reports of different
+ages cannot show that, so there are two (`Ending`): when every report says *idle, all committed, all
+sent, and as much received as its exchange holds*, the holder of shard 0 starts a new **round**;
 holders put the round that they know into their reports, once their archives are where they are kept. When all have
 answered the new round and nothing has moved since the last one, no append happened between the two looks, none can
-be on its way, and none will come by itself: over.
+be under way, and none will begin by itself: the crawl is over.
 
-Quota. A limit of pages is exact: pages are granted to shards in chunks, and never more than the limit is granted in
-all. A new holder of a shard first settles: what its predecessor was granted and did not log is given back; what the
-predecessor has fetched since cannot be committed by it any more. So the sum of the pages logged never passes the
+Quota. A limit of pages is exact: pages are granted to shards in chunks, and never more in total than the limit. A
+new holder of a shard first settles: it gives back what its predecessor was granted and did not log; what the
+predecessor has fetched since can no longer be committed. So the sum of the pages logged never exceeds the
 limit, and reaches it if there are enough pages.
 
-Whoever calls `Control` can only call again when the engine is silent: `Unavailable` is raised.
+All calls of `Control` raise `Unavailable` when the engine does not answer; the caller can only try again.
 """
 
 from __future__ import annotations
@@ -59,33 +59,33 @@ class Wanted(StrEnum):
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What never changes in a crawl of a cluster."""
+    """The constant facts about a crawl of a cluster."""
 
     crawl: str  # its own id, as in a manifest
     shards: int
     hash_seed: int
     created: int
-    storage: str  # where shared storage is, as agents find it
+    storage: str  # the place of shared storage, as agents find it
     replicas: int = 3
     lease: float = (
-        30.0  # a stream without a leader takes some ten seconds to find one: 0.8 of it must outlast that
+        30.0  # electing a leader of a stream takes some ten seconds: 0.8 of the lease must be longer
     )
     log_bytes: int = 256 << 20  # of one shard's tail
     exchange_bytes: int = 256 << 20  # of one shard's exchange
     turn_seconds: float = (
-        0.0  # of an address: after which whoever has it must have asked again; 0: the lease's
+        0.0  # of an address: seconds after which its holder must have renewed it; 0: as long as the lease
     )
-    look: float = _LOOK  # seconds between two looks at what others did
+    look: float = _LOOK  # seconds between two looks at the state of others
     version: str = VERSION
     splitter: SplitterOptions = SplitterOptions()
 
     @property
     def message_bytes(self) -> int:
-        """Of links in one message: the last of every sender stays, and must leave room for others."""
+        """Size of the links in one message: every sender's last message stays, and must leave room for others."""
         return min(MESSAGE_BYTES, self.exchange_bytes // (4 * self.shards))
 
     def pause(self, seconds: float) -> float:
-        """Seconds between two looks at something that by default is looked at so often: longer if `look` is."""
+        """Seconds between two looks at something that by default is checked this often: longer if `look` is."""
         return seconds * max(self.look / _LOOK, 1.0)
 
     @property
@@ -95,12 +95,12 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def segment_bytes(self) -> int:
-        """The size of a segment of a log: several must fit the tail."""
+        """The size of a segment of a log: several must fit into the tail."""
         return min(64 << 20, self.log_bytes // 8)
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted, and how it ended."""
+    """What is wanted of the crawl, and how it ended."""
 
     wanted: Wanted = Wanted.STOPPED
     finished: bool = False
@@ -115,7 +115,7 @@ def options_of(state: State) -> Options:
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What the holder of a shard says of it."""
+    """What the holder of a shard reports about it."""
 
     shard: int
     agent: str
@@ -124,7 +124,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     end: int  # of the log
     committed: int
     received: int  # sequence of its exchange stream up to which links are in the committed log
-    sent: int  # the least position up to which its links have been sent to everybody
+    sent: int  # the lowest position up to which its links have been sent to all shards
     idle: bool  # nothing pending, waiting, deferred within the horizon or in flight
     totals: ReportTotals = ReportTotals()
     acts: tuple[str, ...] = ()  # ids of the last acts that its log has, committed
@@ -141,9 +141,10 @@ class Quota(msgspec.Struct, frozen=True):
 
 
 def granting(quota: Quota, shard: int, epoch: int, have: int, wanted: int) -> tuple[Quota, int]:
-    """Grant a shard that has `have` pages (granted, or logged) up to `wanted` more; (the quota then, its total).
+    """Grant a shard that has `have` pages (granted, or logged) up to `wanted` more; returns the new quota, and
+    the shard's total in it.
 
-    What the quota says that it has does not matter: an answer that was lost is granted again, not twice.
+    The shard's previous grant in the quota is ignored: so a grant whose answer was lost is repeated, not added.
     """
     _refuse_stale(quota, shard, epoch)
     others = sum(pages for number, (_, pages) in quota.granted.items() if number != shard)
@@ -152,7 +153,7 @@ def granting(quota: Quota, shard: int, epoch: int, have: int, wanted: int) -> tu
 
 
 def settling(quota: Quota, shard: int, epoch: int, pages: int) -> Quota:
-    """A shard has logged so many pages in all, and gives back what it was granted beyond them."""
+    """A shard has logged this many pages in all, and gives back what it was granted beyond them."""
     _refuse_stale(quota, shard, epoch)
     return Quota(quota.limit, {**quota.granted, shard: (epoch, pages)})
 
@@ -164,14 +165,14 @@ def _refuse_stale(quota: Quota, shard: int, epoch: int) -> None:
 
 
 class EndVerdict(NamedTuple):
-    """Whether a crawl is over; if not, the round that holders should answer (maybe the one they know)."""
+    """Whether a crawl is over; if not, the round that holders should answer (possibly the one they know)."""
 
     over: bool
     round: int
 
 
 class Ending:
-    """Decides whether a crawl is over. Only looks; see the module."""
+    """Decides whether a crawl is over. Only observes; see the module."""
 
     def __init__(self, shards: int) -> None:
         self._shards = shards
@@ -187,7 +188,7 @@ class Ending:
             self._before = None
             return EndVerdict(False, round_)
         if any(report.round < round_ for report in reports.values()):
-            return EndVerdict(False, round_)  # not all have answered yet
+            return EndVerdict(False, round_)  # some have not answered yet
         before = self._before
         if before is None or self._round < round_:
             if before is not None and not any(
@@ -208,7 +209,7 @@ class Ending:
 
 
 def _demand_free(storage: Storage, crawl: str, about: About) -> None:
-    """Refuse a place where another crawl's files lie: its logs are not ours, and would be lost to their owner."""
+    """Refuse a place that holds another crawl's files: its logs are not ours, and their owner would lose them."""
     there = None
     if storage.exists(f"{crawl}/crawl.json"):
         there = decoded(storage.get(f"{crawl}/crawl.json"), About)
@@ -222,7 +223,7 @@ def _demand_free(storage: Storage, crawl: str, about: About) -> None:
 
 
 class Control:
-    """A crawl's state, for whoever operates it and for its agents."""
+    """A crawl's state, for its operator and its agents."""
 
     def __init__(self, engine: Engine, clock: Clock, foreign: Foreign | None = None) -> None:
         self._engine = engine
@@ -233,7 +234,7 @@ class Control:
     # -- what it is
 
     async def create(self, about: About, options: str, storage: Storage, suffixes: bytes) -> None:
-        """Make a crawl: its streams, its keys, and what belongs on shared storage."""
+        """Create a crawl: its streams, its keys, and its files on shared storage."""
         crawl = self._engine.crawl
         await asyncio.to_thread(_demand_free, storage, crawl, about)
         plans = streams_of(about.shards, about.log_bytes, about.exchange_bytes)
@@ -242,9 +243,9 @@ class Control:
         told = msgspec.json.format(msgspec.json.encode(about))
         await asyncio.to_thread(storage.put, f"{crawl}/crawl.json", told)
         state = await self._bucket.update("state", msgspec.json.encode(State(options=options)), 0)
-        if not isinstance(state, Conflict):  # else a creation that was cut short comes again
+        if not isinstance(state, Conflict):  # else an interrupted creation is being repeated
             got(state)
-        # Last: who finds it may rely on all the rest.
+        # Last: where this key exists, all the rest does.
         taken = await self._bucket.update("crawl", msgspec.json.encode(about), 0)
         if not isinstance(taken, Conflict):
             got(taken)
@@ -272,15 +273,15 @@ class Control:
         return State() if found is None else self.read_state(found.value or b"")
 
     def read_state(self, value: bytes) -> State:
-        """What the key `state` says; `Damaged` if it cannot be read."""
+        """The value of the key `state`; `Damaged` if it cannot be read."""
         return self._read("state", value, State)
 
     async def change(self, change: Callable[[State], State]) -> State:
-        """Change the state; asked again if somebody else changed it meanwhile."""
+        """Change the state; repeated if it was changed by others meanwhile."""
         return await self._change("state", State, State(), change)
 
     async def want(self, wanted: Wanted, now: int = 0) -> State:
-        """Start (at that time), pause or stop; starting a crawl that had finished makes it go on."""
+        """Start (at that time), pause or stop; starting a finished crawl continues it."""
 
         def changed(state: State) -> State:
             if wanted is not Wanted.RUNNING:
@@ -291,9 +292,9 @@ class Control:
         return await self.change(changed)
 
     async def steer(self, act: Act, wanted: Wanted | None = None) -> State:
-        """Have the options be those after an act, once, and what is wanted with them: agents hear and log it.
+        """Apply an act to the options, once, and set what is wanted with them: agents see the change and log it.
 
-        With a new round, an end that was about to be declared is looked at anew.
+        It begins a new round, so that an end that was about to be declared is checked again.
         """
 
         def changed(state: State) -> State:
@@ -309,7 +310,7 @@ class Control:
         return state
 
     async def finish(self, end: str = "finished", round_: int | None = None) -> State:
-        """The crawl is over; unless a later round has begun (somebody gave seeds meanwhile)."""
+        """Declare the crawl over; unless a later round has begun (because seeds were given meanwhile)."""
 
         def changed(state: State) -> State:
             if round_ is not None and state.round != round_:
@@ -327,7 +328,7 @@ class Control:
         got(await self._bucket.put(f"report.{report.shard}", msgspec.json.encode(report)))
 
     async def reports(self) -> dict[int, Report]:
-        """The reports of all shards that were heard of; what is no report is passed over."""
+        """The latest reports of all shards that have any; values that are no report are skipped."""
         found: dict[int, Report] = {}
         for entry in got(await self._bucket.all("report.*")):
             with contextlib.suppress(Damaged):
@@ -343,9 +344,10 @@ class Control:
         await self._change("quota", Quota, Quota(limit), lambda quota: Quota(limit, quota.granted))
 
     async def take_pages(self, shard: int, epoch: int, have: int, wanted: int) -> int:
-        """Be granted up to `wanted` pages besides those we have; our total. No more than before: no more are left.
+        """Ask for up to `wanted` pages besides those we have; returns our total. If it has not grown, none are
+        left.
 
-        A new holder settles first, and has what its log has.
+        A new holder settles first, and has as many pages as its log.
         """
         total = have
 
@@ -358,7 +360,7 @@ class Control:
         return total
 
     async def settle_pages(self, shard: int, epoch: int, pages: int) -> None:
-        """Say that a shard has logged so many pages in all, and has no more in flight: the rest is free."""
+        """Declare that a shard has logged this many pages in all, and has no more in flight: the rest is free."""
         await self._change("quota", Quota, Quota(0), lambda quota: settling(quota, shard, epoch, pages))
 
     async def quota(self) -> Quota:
@@ -366,7 +368,7 @@ class Control:
         return Quota(0) if found is None else self._read("quota", found.value or b"", Quota)
 
     async def _change(self, key: str, kind: type[S], empty: S, change: Callable[[S], S]) -> S:
-        """Read, change, write if unchanged since. After a doubt the key is read to see what came of it."""
+        """Read, change, write if unchanged since. If the outcome is unknown, the key is read to find it out."""
         for attempt in range(_TRIES):
             found = got(await self._bucket.last(key))
             value = found.value if found is not None else None
@@ -381,7 +383,7 @@ class Control:
                 return after
             if isinstance(answer, Conflict):
                 await self._clock.sleep(0.01 * attempt)
-            # No answer: taken or not, it is read again; every change here may be made twice.
+            # No answer: the key is read again in either case; every change here may be made twice.
         raise Unavailable(f"{key} of crawl {self._engine.crawl} is changed too often by others")
 
     def _read(self, key: str, value: bytes, kind: type[S]) -> S:
@@ -394,5 +396,5 @@ class Control:
             ) from None
 
 
-# So that they are complete: msgspec crashes where two threads are the first to decode a struct that holds others.
+# Created here so that they are complete: msgspec crashes if two threads are the first to decode a nested struct.
 msgspec.json.Decoder(tuple[About, Report])

@@ -1,12 +1,12 @@
-"""The courier: brings an agent's sealed archive files to shared storage, and only what is good for something.
+"""The courier: copies an agent's sealed archive files to shared storage, and only those parts that are valid.
 
-`bring` is called every so often (`snapshot.archive_seconds`, `archive_bytes`), and between a snapshot and its
-checkpoint: the archive's last file is sealed, everything that its exchanges' records were appended by is committed,
-and then the file is copied and its local copy removed. So an archive on shared storage holds exchanges whose
-records are log, and nothing else. What was not brought is lost with the agent's disk, and fetched again.
+`bring` is called periodically (`snapshot.archive_seconds`, `archive_bytes`), and between a snapshot and its
+checkpoint: the archive's last file is sealed, the records of all its exchanges are committed, and then the file is
+copied and its local copy removed. So an archive on shared storage holds exactly exchanges whose records are in the
+log. Files not yet copied are lost with the agent's disk, and their pages fetched again.
 
-Files in *doubt*, those of an earlier process and those that held pages of a shard that we lost, are judged first
-by the logs of all shards (`losses`).
+Files in *doubt*, those of an earlier process and those that held pages of a shard that we lost, are first checked
+against the logs of all shards (`losses`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUFFIX = ".warc.gz"
 
 
 class Courier:
-    """The way of an agent's archive files to shared storage."""
+    """Moves an agent's archive files to shared storage."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class Courier:
         crawl: str,
         valid_ends: Callable[[], Awaitable[Mapping[str, int]]],
     ) -> None:
-        """`files`: the archive's directory. `valid_ends`: of all files that the logs point into."""
+        """`files`: the archive's directory. `valid_ends`: asks for the valid ends of all files that the logs
+        name."""
         self._archive = archive
         self._files = files
         self._storage = storage
@@ -43,10 +44,10 @@ class Courier:
         self._busy = asyncio.Lock()
 
     def had(self, name: str) -> int:
-        """Up to which byte an archive file can still be had; 0: not at all. From any thread.
+        """The number of leading bytes of an archive file that are available; 0: none. Thread-safe.
 
-        Of a file in doubt nobody knows: it may just be found that no log points into it, or not that far, by a look
-        at the logs that was before a last append of ours arrived there. What is said here must stay true.
+        A local file in doubt does not count: a check under way may find that no log points into it, or not so
+        far, if it read the logs before our last append arrived there. An answer given here must stay true.
         """
         growing = self._archive.growing if self._archive is not None else []
         if name in growing or (name not in self._doubtful and self._files.exists(name)):
@@ -57,12 +58,12 @@ class Courier:
             return 0
 
     def waiting(self) -> int:
-        """Bytes of archive that are only here."""
+        """Bytes of archive that exist only on this disk."""
         names = [name for name in self._files.list("") if name.endswith(_SUFFIX)]
         return sum(self._files.size(name) for name in names)
 
     async def doubt_all(self) -> None:
-        """Everything that is here now may hold pages that are no longer ours, or not log."""
+        """All files that are here now may hold pages that are no longer ours, or that were never committed."""
         if self._archive is not None:
             await asyncio.to_thread(self._archive.seal)
         self._doubtful |= set(self._here())
@@ -74,13 +75,13 @@ class Courier:
                 await asyncio.to_thread(self._archive.seal)
             if commit is not None:
                 await commit()
-            # A file that was doubted during the commit is in the list by now.
+            # Read after the commit: a file that fell into doubt during it is in the list by now.
             here = self._here()
             doubted = self._doubtful & set(here)
             ends: Mapping[str, int] = await self._valid_ends() if doubted else {}
             for name in here:
                 if name in self._doubtful and name not in doubted:
-                    continue  # since the look at the logs, which says nothing of it: the next one does
+                    continue  # doubted after the logs were read, so they do not cover it: the next call does
                 if name in doubted and await asyncio.to_thread(self._is_there, name):
                     self._drop(name)
                     continue
@@ -94,7 +95,7 @@ class Courier:
         return [name for name in self._files.list("") if name.endswith(_SUFFIX) and name not in growing]
 
     def _mend(self, name: str, end: int) -> bool:
-        """Cut a file to what is valid of it; False: nothing is, and it is gone."""
+        """Cut a file to its valid part; False if there is none, and the file was removed."""
         if not end or self._files.size(name) < end:
             self._drop(name)
             return False
@@ -102,8 +103,8 @@ class Courier:
         return True
 
     def _is_there(self, name: str) -> bool:
-        """Whether a file was brought before: a disk that lost its last writes has it again. Checkpoints count on
-        what was brought, and the logs that a file in doubt is judged by begin after them."""
+        """Whether a file was copied before: a disk that lost its last writes may show it again. Checkpoints rely on
+        files already copied, and the logs that a file in doubt is checked against begin after the checkpoints."""
         try:
             return self._storage.size(f"{self._crawl}/archive/{name}") > 0
         except Missing:

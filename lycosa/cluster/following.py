@@ -1,15 +1,15 @@
-"""A crawl of a cluster in a directory of this machine that follows it: for whoever shows it (`lycosa serve`).
+"""A local directory that follows a cluster's crawl, for programs that show it (`lycosa serve`).
 
     following = Following(engine, storage, into, open_storage)
-    await following.begin()             what is committed now is in `into`, as a crawl's directory
-    await following.run()               it is kept current, until this is cancelled
+    await following.begin()             all that is committed now is in `into`, as a crawl's directory
+    await following.run()               keeps it current until cancelled
 
-To those who read the directory this process is the one that crawls: it has the lock, leaves status.json every
-second, and takes up the acts that are left in control/ (`crawl.steering`), which go to the cluster. What it says of
-the crawl comes from the crawl's keys, as `lycosa cluster status` does; agents are not spoken to. The logs are
+To readers of the directory this process looks like the one that crawls: it holds the lock, writes status.json every
+second, and forwards the acts that are left in control/ (`crawl.steering`) to the cluster. Its status of the
+crawl comes from the crawl's keys, as in `lycosa cluster status`; agents are not contacted. The logs are
 copies that only grow (`log_copy`). Bodies are not copied: `archive` reads them on shared storage.
 
-Servers that are away for a while are waited for: what is there stays, and says less than it will.
+If the servers are away for a while, it waits for them: the directory stays as it is, and is completed later.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _COPY = 2.0
 """Seconds between two looks at the logs."""
 _TELL = 1.0
 _SHARE = 9.0
-"""After a step as many times as long nothing is asked: a cluster of many shards is not kept busy by who looks."""
+"""After each step, pause this many times its duration, so that followers do not keep a large cluster busy."""
 
 
 class Following:
@@ -57,7 +57,7 @@ class Following:
         told: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
-        """`into`: made if need be; `ConfigError` if it is another crawl's, or somebody keeps it already."""
+        """`into`: made if needed; `ConfigError` if it is another crawl's, or another process keeps it already."""
         self._clock = clock or SystemClock()
         self._operator = operator
         self._about = about
@@ -93,13 +93,13 @@ class Following:
         ]
 
     async def begin(self) -> None:
-        """Have everything that is committed now."""
+        """Copy everything that is committed now."""
         records = sum([await copy.step() for copy in self._copies])
         self._told(f"copied {records:,} records of {len(self._copies)} shards")
         await self._tell()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Keep the directory current until cancelled."""
         try:
             await asyncio.gather(
                 self._again(_COPY, self._copy), self._again(_TELL, self._tell), self._again(LOOK, self._act)
@@ -131,7 +131,7 @@ class Following:
             await copy.step()
 
     async def _tell(self) -> None:
-        async with self._telling:  # what was asked before an act must not be said after it
+        async with self._telling:  # a status asked for before the act must not be written after it
             found, state = await self._operator.status(), await self._control.state()
             await asyncio.to_thread(self._status.write, self._status_of(found, state))
 
@@ -144,7 +144,7 @@ class Following:
                     answer = Answer(ok=True, text=done(await self._operator.act(act)))
                 except ConfigError as error:
                     answer = Answer(ok=False, text=str(error))
-            await self._tell()  # who asked looks at once
+            await self._tell()  # the caller reads the status at once
             await asyncio.to_thread(self._acts.answer, act, answer)
 
     def _status_of(self, found: dict[str, Any], state: State) -> Status:
@@ -200,7 +200,7 @@ async def follow(
     told: Callable[[str], None],
     ready: Callable[[Following], None],
 ) -> None:
-    """Keep a directory current until this is cancelled; `ready` hears when it can be read."""
+    """Keep a directory current until cancelled; `ready` is called when it can be read."""
     about = await Control(engine, SystemClock()).about()
     storage = await operator.storage(about.storage)
     following = await asyncio.to_thread(Following, engine, operator, about, storage, into, told)

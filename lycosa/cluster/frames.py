@@ -1,4 +1,4 @@
-"""Frames: what shards send each other, as values; `links` has them as bytes.
+"""Frames: the messages between shards, as values; `links` encodes them as bytes.
 
     frame   := msgpack array, the first element its kind
 
@@ -6,13 +6,13 @@
     A  answers      owner asker position positions
 
 Links are all that shard `sender` found for shard `receiver` in the records from `start` up to `end` of its log:
-URLs joined by newlines, and for each its kind, its record's position less `start`, its depth and the redirects that
-led to it. A frame without links only moves the receiver's cursor. Rows may lie at or past `end`: then they are
-offered once more because the scope changed there, and the cursor stays. `digests` are contents that `sender`
-fetched and whose partition `receiver` keeps, `fetched` their positions less `start`; from position `asked` on the
-sender waits for an answer. `hints`: see `lycosa.crawl.exchange.Row`.
+URLs joined by newlines, and for each its kind, its record's position minus `start`, its depth and the redirects
+that led to it. A frame without links only moves the receiver's cursor. Rows may lie at or beyond `end`: these are
+sent once more because the scope changed there, and the cursor stays. `digests` are contents that `sender` fetched
+and whose partition `receiver` keeps, `fetched` their positions minus `start`; for those from position `asked` on,
+the sender waits for an answer. `hints`: see `lycosa.crawl.exchange.Row`.
 
-Answers: of the contents that `owner` was asked about by the Received at `position` of its log, those fetched by
+Answers: of the contents that the Received at `position` of `owner`'s log asked about, those fetched by
 `asker` at `positions` were known.
 """
 
@@ -26,11 +26,11 @@ import msgspec
 from lycosa.crawl.exchange import Row
 
 _ROW = 16
-"""Bytes of a link in a frame, about, besides its URL."""
+"""Approximate bytes of a link in a frame, besides its URL."""
 
 
 class LinksFrame(msgspec.Struct, frozen=True, array_like=True, tag_field="kind", tag="L", gc=False):
-    """Links, and contents, from one shard to another; see the module."""
+    """Links and contents, from one shard to another; see the module."""
 
     sender: int
     receiver: int
@@ -44,11 +44,11 @@ class LinksFrame(msgspec.Struct, frozen=True, array_like=True, tag_field="kind",
     digests: bytes = b""
     fetched: list[int] = []
     asked: int = 0
-    hints: list[int] = []  # of each link; empty: none has any
+    hints: list[int] = []  # one per link; empty: no link has any
 
     @property
     def sound(self) -> bool:
-        """Whether the columns fit together."""
+        """Whether the columns have matching lengths and values."""
         count = len(self.kinds)
         urls = self.urls.count(b"\n") + 1 if count else (1 if self.urls else 0)
         return (
@@ -70,7 +70,8 @@ class LinksFrame(msgspec.Struct, frozen=True, array_like=True, tag_field="kind",
         return [Row(*row) for row in zip(at, urls, self.kinds, self.depths, self.hops, hints, strict=True)]
 
     def asks(self) -> list[tuple[int, int, int]]:
-        """The contents: position in the sender's log, digest, and that position again if it waits, or -1."""
+        """The contents: position in the sender's log, digest, and that position again if an answer is wanted, else
+        -1."""
         found = []
         for row, at in enumerate(self.fetched):
             position = self.start + at
@@ -123,7 +124,7 @@ def links_frame(
 
 
 class Part(NamedTuple):
-    """What goes into one frame of links."""
+    """The content of one frame of links."""
 
     start: int
     end: int
@@ -139,10 +140,10 @@ def cut(
     *,
     most: int,
 ) -> list[Part]:
-    """Rows in order of their positions, in parts of at most `most` bytes (or one row).
+    """Rows in order of their positions, cut into parts of at most `most` bytes (or one row).
 
-    A part before the last ends *at* the position of its last row, not behind it: the cursor must not pass rows of a
-    later part. A content goes into the part whose end passes its position, so it is heeded exactly once.
+    A part before the last ends *at* the position of its last row, not after it: the cursor must not pass rows of a
+    later part. A content goes into the part whose end passes its position, so it is processed exactly once.
     """
     out: list[Part] = []
     part: list[Row] = []

@@ -1,12 +1,12 @@
-"""A crawl that begins with one agent, in this process, and goes on with several when there is work for them.
+"""A crawl that begins with one agent, in this process, and continues with several when there is work for them.
 
-Most crawls are small, or wait for their sites: one agent does all there is to do, and every other would cost a
-process of some 200 MB and seconds at the start. There is work for more when one agent has used a core nearly whole
+Most crawls are small, or wait for their sites: one agent is enough for them, and each further one would cost a
+process of some 200 MB and seconds at the start. There is work for more when one agent has kept a core nearly busy
 for some seconds, and many pages of several shards were pending all that time (`Need`).
 
-Then the first agent ends as at any clean stop (what is under way may finish, everything is saved), and several
-recover what it saved: what a stop and a start of the same command would do, but with the lock kept, and pages and
-time counted on. The number of agents does not change again in the run.
+Then the first agent ends as at any clean stop (fetches under way may finish, everything is saved), and several
+agents recover what it saved: the same as stopping and restarting the command, except that the lock is kept, and
+pages and time are counted on. The number of agents does not change again in the run.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from lycosa.crawl.api import Running
 from lycosa.crawl.status import Status
 
 ENOUGH = 10_000
-"""Pending pages below which more agents are not worth their start: what one does in some twenty seconds."""
+"""Pending pages below which more agents do not pay: one agent fetches as many in some twenty seconds."""
 _SHARE = 0.8
 _SECONDS = 5.0
 _LOOK = 0.5
 
 
 class Need:
-    """Whether there is work for more than one agent, judged from looks at it."""
+    """Decides from repeated samples whether there is work for more than one agent."""
 
     def __init__(self, enough: int = ENOUGH, share: float = _SHARE, seconds: float = _SECONDS) -> None:
         self._enough = enough
@@ -41,7 +41,7 @@ class Need:
         self._looks: deque[tuple[float, float]] = deque()
 
     def judge(self, now: float, cpu: float, pending: int, shards: int) -> bool:
-        """`cpu`: seconds of a core used so far; `pending`: pages that may be fetched, of so many shards."""
+        """`cpu`: core seconds used so far; `pending`: pages that may be fetched now, in `shards` shards."""
         if pending < self._enough or shards < 2:
             self._looks.clear()
             return False
@@ -54,7 +54,7 @@ class Need:
 
 
 class Growing:
-    """One agent, then several; `Running` throughout."""
+    """One agent, then several; implements `Running` throughout."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Growing:
         grow: Callable[[Status], Awaitable[Running]],
         need: Need,
     ) -> None:
-        """`grow` opens the crawl again, with several agents; it is told how the first one left it."""
+        """`grow` opens the crawl again, with several agents; it is given the status that the first one left."""
         self._first: Agent = agent
         self._running: Running | None = agent
         self._grow = grow
@@ -73,10 +73,10 @@ class Growing:
         self._stopped = False
         self._paused = False
         self._left: Status | None = None
-        """How the first agent left the crawl: what is known of it until all of the others have spoken."""
+        """The status that the first agent left, shown until all of the others have reported."""
 
     async def run(self) -> End:
-        """Crawl until the end, with as many agents as it takes."""
+        """Crawl until the end, with one agent or several."""
         watcher = asyncio.create_task(self._watch(self._first))
         try:
             end = await self._first.run()
@@ -87,7 +87,7 @@ class Growing:
         self._left = self.status()
         self._running = None
         del self._first
-        gc.collect()  # several need the memory
+        gc.collect()  # the agents to come need the memory
         self._running = await self._grow(self._left)
         if self._paused:
             self._running.pause()
@@ -99,7 +99,7 @@ class Growing:
         return self._growing and not self._stopped
 
     async def _watch(self, agent: Agent) -> None:
-        """Until there is work for more."""
+        """Return when there is work for more agents."""
         while True:
             pending = [shard.frontier.pending for shard in agent.shards]
             limit, pages = agent.options.limits.pages, agent.totals().pages
@@ -111,7 +111,7 @@ class Growing:
                 return
             await asyncio.sleep(_LOOK)
 
-    # -- asked from outside
+    # -- called from outside
 
     def stop(self) -> bool:
         first = not self._stopped

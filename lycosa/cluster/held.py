@@ -2,18 +2,18 @@
 
     take        lease -> restore the directory (`ShardKeeper.open`) -> what was lost -> recover -> exchange -> crawl
     save        snapshot -> archives to shared storage -> checkpoint -> purge
-    bring       archives to shared storage, more often than that: what is only here dies with this disk
-    hand over   no more links -> visits end -> commit, snapshot -> archives -> checkpoint -> release the lease, with
-                it the turns of addresses that are still out: the next holder need not wait for them
-    let go      the lease is over, or somebody else has the shard: visits are cut, nothing is written any more, the
+    bring       archives to shared storage, more often: what is only on this disk is lost with it
+    hand over   no more links -> visits end -> commit, snapshot -> archives -> checkpoint -> release the lease, and
+                with it the turns of addresses that are still out: the next holder need not wait for them
+    let go      the lease is over, or another agent has the shard: visits are cut, nothing more is written, the
                 directory is removed
 
 A shard is in one of these steps at a time, and in one `Stage`:
 
     opening  --ready-->      crawling  --closed-->  closing
-       any   --refused-->    refused                          the tail refused us, or the lease is over: let it go
+      any   --refused-->    refused                          the tail refused us, or the lease is over: let it go
 
-`may_fetch` is what keeps an agent that is late from the network: it is asked, by the clock, before every request.
+`may_fetch` keeps an agent whose lease is over from fetching: it is asked, by the clock, before every request.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from lycosa.log.log import Batch
 
 _AGAIN = 0.3
 _TURNS = 3.0
-"""Seconds that other agents, who stop as well, are given to end their visits at addresses of a shard."""
+"""Seconds that other agents, which stop as well, are given to end their visits at addresses of a shard."""
 
 
 class Pace:
-    """How fast a number has grown lately."""
+    """The recent growth rate of a number."""
 
     def __init__(self, seconds: float = 10.0) -> None:
         self._seconds = seconds
         self._seen: deque[tuple[float, int]] = deque()
 
     def add(self, now: float, number: int) -> float:
-        """It is so much now; by how much a second it grew since some seconds ago."""
+        """Note the number at a time; returns its growth per second over the last seconds."""
         self._seen.append((now, number))
         while len(self._seen) > 2 and now - self._seen[1][0] >= self._seconds:
             self._seen.popleft()
@@ -66,7 +66,7 @@ class Pace:
 
 
 class Stage(Enum):
-    """How far we are with a shard whose lease is ours."""
+    """The state of a shard whose lease is ours."""
 
     OPENING = auto()
     CRAWLING = auto()
@@ -75,7 +75,7 @@ class Stage(Enum):
 
 
 class Event(Enum):
-    """What happens to it."""
+    """An event that changes a shard's stage."""
 
     READY = auto()
     CLOSED = auto()
@@ -86,7 +86,7 @@ _NEXT = {
     (Stage.OPENING, Event.READY): Stage.CRAWLING,
     (Stage.CRAWLING, Event.CLOSED): Stage.CLOSING,
     **{(stage, Event.REFUSED): Stage.REFUSED for stage in Stage},
-    # Refused while it was opened, or before it was closed: it stays so.
+    # Refused while it was being opened, or before it was closed: it stays refused.
     (Stage.REFUSED, Event.READY): Stage.REFUSED,
     (Stage.REFUSED, Event.CLOSED): Stage.REFUSED,
 }
@@ -100,14 +100,14 @@ class Held:
         self.holding = holding
         self.keeper = keeper
         self.shard: Shard | None = None
-        """Once it is recovered."""
+        """Set once it is recovered."""
         self.stage = Stage.OPENING
         self.saved = 0
         self.lost = 0
-        """Pages that were lost when we took it."""
+        """Pages that were found lost when we took the shard."""
         self.pace = Pace()
         self.cut = False
-        """Its lease is near its end: visits were broken off, and connections ended."""
+        """Its lease is near its end: visits were broken off, and connections closed."""
 
     def on(self, event: Event) -> None:
         self.stage = _NEXT[self.stage, event]
@@ -118,7 +118,7 @@ class Held:
 
 
 class HeldShards(dict[int, Held]):
-    """The shards that an agent holds, by number; `lycosa.crawl.saving.Ledger`."""
+    """The shards that an agent holds, by number; implements `lycosa.crawl.saving.Ledger`."""
 
     def __init__(self, clock: Clock, told: Callable[[str], None]) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class Holder:
         told: Callable[[str], None],
         foreign: Foreign,
     ) -> None:
-        """`closed` hears of shards that are about to be handed over."""
+        """`closed` is called with shards that are about to be handed over."""
         self.held = held
         self._agent = agent
         self._keeping = keeping
@@ -251,7 +251,8 @@ class Holder:
         return None
 
     async def _begin(self, out: Outgoing, held: Held, shard: Shard) -> Fenced | Unavailable | None:
-        """Where others' links to us go on, and ours to them, and which pages are ours; None when all is known."""
+        """Find out where links to us continue, and ours to others, and which pages are ours; None when that
+        succeeded."""
         try:
             told = msgspec.json.encode(Cursors(shard.cursors))
             got(await self._engine.bucket.put(cursors_of(held.number), told))
@@ -266,16 +267,16 @@ class Holder:
     # -- save
 
     async def save(self) -> None:
-        """Checkpoint every shard that moved since its last."""
+        """Checkpoint every shard that moved since its last checkpoint."""
         async with self._saving:
             await self._agent.saver.snapshot()
             await self._keeping.bring(self._agent.saver.commit)
             for held in self.held.crawling():
-                if held.stage is Stage.CRAWLING:  # still
+                if held.stage is Stage.CRAWLING:  # it may have changed meanwhile
                     await self._save_one(held)
 
     async def bring(self) -> None:
-        """Have the archive on shared storage, without a checkpoint."""
+        """Copy the archive to shared storage, without a checkpoint."""
         async with self._saving:
             await self._keeping.bring(self._agent.saver.commit)
 
@@ -293,11 +294,11 @@ class Holder:
         await self._tidy(held)
 
     async def _tidy(self, held: Held) -> None:
-        with contextlib.suppress(Away):  # the next one does it
+        with contextlib.suppress(Away):  # the next call does it
             await held.keeper.tidy()
 
     async def _patiently(self, held: Held, save: Callable[[], Awaitable[None]]) -> None:
-        """Shared storage may be away: what is not saved now is lost, so wait for it while the lease lasts."""
+        """Retry while shared storage is away, as long as the lease lasts: unsaved data would be lost."""
         while held.holding.may_write(self._clock.monotonic()):
             try:
                 await save()
@@ -307,16 +308,16 @@ class Holder:
         held.on(Event.REFUSED)
 
     async def tidy(self) -> None:
-        """Sealed segments go to storage, and leave the tail."""
-        async with self._saving:  # whoever lets a shard go waits until nobody reads its files
+        """Move sealed segments from the tail to storage."""
+        async with self._saving:  # letting a shard go waits until its files are no longer read
             for held in self.held.crawling():
-                if held.stage is Stage.CRAWLING:  # still
+                if held.stage is Stage.CRAWLING:  # it may have changed meanwhile
                     await self._tidy(held)
 
     # -- hand over, and let go
 
     async def hand_over(self, number: int, *, ending: bool = False) -> None:
-        """Save a shard and give its lease back. `ending`: the whole crawl stops, so that turns come back soon."""
+        """Save a shard and release its lease. `ending`: the whole crawl stops, so that turns come back soon."""
         held = self.held.get(number)
         if held is None or held.shard is None or held.stage is not Stage.CRAWLING:
             return
@@ -324,7 +325,7 @@ class Holder:
         shard = held.shard
         await self._exchange.remove(number)
         await self._turns.drop_hosts(number)
-        await self._agent.moves.leave(number)  # all that are handed over at once, together
+        await self._agent.moves.leave(number)  # all shards that are handed over at once, together
         async with self._saving:
             await self._agent.moves.hand_over(number)
             if not held.refused:
@@ -345,7 +346,7 @@ class Holder:
         self._told(f"shard {number}: handed over at position {shard.log.end:,}")
 
     async def let_go(self, number: int) -> None:
-        """The shard is not ours any more, or could not be fetched: nothing of it is saved."""
+        """The shard is no longer ours, or could not be fetched: nothing of it is saved."""
         held = self.held.get(number)
         if held is None:
             return
@@ -365,5 +366,5 @@ class Holder:
             self.held.pop(number, None)
             self._keeping.drop(number)
         if not held.holding.lost:
-            await self._leases.release(number)  # if it is another's by now, nothing happens
+            await self._leases.release(number)  # no effect if another agent has it by now
         self._told(f"shard {number}: let go")

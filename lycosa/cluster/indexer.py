@@ -1,27 +1,28 @@
-"""The search index of a cluster's crawl: whoever holds a shard keeps its index, and answers for it.
+"""The search index of a cluster's crawl: the holder of a shard keeps its index, and answers searches in it.
 
     indexer = Indexer(engine=engine, storage=storage, about=about, work=work, me="b_1f", clock=SystemClock())
-    indexer.hold([0, 3])                what our agent holds now
+    indexer.hold([0, 3])                the shards that our agent holds now
     await indexer.run()                 until it is cancelled
 
-In a process of its own beside the agent (`lycosa agent --index`, `lycosa.cli.index_process`), so that crawling,
-politeness and leases know nothing of it. It keeps, in WORK/search, a crawl's directory: a copy of all shards' logs
-(`log_copy`; anchor texts are in the logs of those who link, and ranks are made of all links), and the index of its
-own shards. Bodies are read where they are: in our agent's archive, or on shared storage.
+It runs in a process of its own beside the agent (`lycosa agent --index`, `lycosa.cli.index_process`), so that
+crawling, politeness and leases are independent of it. It keeps, in WORK/search, a crawl's directory: a copy of all
+shards' logs (`log_copy`; anchor texts are in the logs of the linking shards, and ranks are made of all links), and
+the index of its own shards. Bodies are read where they are: in our agent's archive, or on shared storage.
 
-**Which shards** (`decide`). Those that our agent holds. One that it has lost we go on answering for, from the index
-as it was, until whoever holds it now has made its own from the log, and answers: then ours is removed. When nobody
-holds a shard (the crawl is over or stopped), whoever has its index keeps it up to date; one of which nobody has an
-index, because its holder died, is taken by whoever notices, after a silence. Two that do so at the same time are
-replicas until each sees the other; the one whose name comes first stays.
+**Which shards** (`decide`). Those that our agent holds. For one that it has lost we continue to answer, with an
+unchanged index, until the new holder has made its own from the log, and answers: then ours is removed. While nobody
+holds a shard (the crawl is over or stopped), the agent with its index keeps it up to date; if no agent has one,
+because the holder died, the first agent that notices takes it, after a silence. If two do so at the same time, they
+are replicas until each sees the other; the one whose name comes first stays.
 
-**Not there yet.** A shard is answered for when all of its log that was committed when we took it is in the index.
-Before, whoever asks is told how far it is: "shard 3 is being indexed by agent b: 12,000 of 40,000 records".
+**Readiness.** We answer for a shard once all of its log that was committed when we took it is in the index.
+Before that, searchers are told the progress: "shard 3 is being indexed by agent b: 12,000 of 40,000 records".
 
-**Ranks** are made by whoever indexes shard 0, put on shared storage (`CRAWL/index/ranks`), and fetched by the rest.
+**Ranks** are made by the indexer of shard 0, put on shared storage (`CRAWL/index/ranks`), and fetched by the
+others.
 
-A body that is neither here nor on storage died with its agent's disk; its page is logged as lost by the shard's
-next holder, taken out of the index, and fetched again.
+A body that is neither here nor on storage was lost with its agent's disk; the shard's next holder logs its page as
+lost; then the page leaves the index, and is fetched again.
 """
 
 from __future__ import annotations
@@ -59,22 +60,22 @@ SEARCH = "search"
 _PAUSE = 5.0
 """Seconds between rounds."""
 _SILENCE = 3.0
-"""Seconds, at least, after which an index that nobody answers for is made by somebody else."""
+"""Minimum time, in seconds, after which an index for which nobody answers is made by another agent."""
 _COPIES = 600.0
-"""Seconds after which every copy is looked at again: its original may have gone from another's shard."""
+"""Seconds after which every copy is checked again: its original, in another shard, may be gone."""
 _GROWN = 0.25
-"""Ranks are made anew, while the crawl runs, when its log has grown by this share since."""
+"""While the crawl runs, ranks are recomputed when its log has grown by this share since."""
 _ASK = 2.0
 _HEAD = 16
 
 
 class Choice(NamedTuple):
-    """What becomes of shards."""
+    """Decisions about the indexes of shards."""
 
     keep: frozenset[int]
-    """Their indexes are brought up to date."""
+    """Indexes to be brought up to date."""
     drop: frozenset[int]
-    """Others have them now: our index is removed."""
+    """Indexes to be removed: others have these shards now."""
 
 
 def decide(
@@ -85,8 +86,9 @@ def decide(
     others: Mapping[int, Ready],
     silent: Collection[int],
 ) -> Choice:
-    """`held`: by our agent. `kept`: we have an index of. `free`: nobody holds. `others`: who else answers for a
-    shard. `silent`: nobody has answered for so long that somebody must see to it."""
+    """`held`: by our agent. `kept`: shards of which we have an index. `free`: nobody holds. `others`: who else
+    answers for a shard. `silent`: shards for which nobody has answered for so long that their index must be made
+    anew."""
     drop = {
         shard
         for shard in kept
@@ -99,7 +101,7 @@ def decide(
 
 
 class Indexer:
-    """Keeps and answers; see the module."""
+    """Keeps indexes, and answers searches; see the module."""
 
     def __init__(
         self,
@@ -153,18 +155,18 @@ class Indexer:
         self._ranks = RankFile(DiskFiles(directory / DIRECTORY))
 
     def hold(self, shards: Collection[int]) -> None:
-        """Our agent holds these shards."""
+        """Set the shards that our agent holds."""
         if self._held != (held := frozenset(shards)):
             self._held = held
             self._woken.set()
 
     @property
     def answering(self) -> list[int]:
-        """The shards that we answer for."""
+        """The shards for which we answer."""
         return sorted(self._whole)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Work until cancelled."""
         try:
             while True:
                 self._woken.clear()
@@ -188,7 +190,7 @@ class Indexer:
         await asyncio.to_thread(self._indexing.__exit__)
 
     async def step(self) -> None:
-        """See which shards are ours, and bring their indexes up to date."""
+        """Decide which shards are ours, and bring their indexes up to date."""
         await self._choose()
         for copy in self._copies:
             await copy.step()
@@ -233,7 +235,7 @@ class Indexer:
         elif shard not in self._making and not isinstance(
             await requests.ask(progress(shard), b"", 0.5), Unavailable
         ):
-            self._heard[shard] = self._clock.monotonic()  # somebody makes it
+            self._heard[shard] = self._clock.monotonic()  # another agent is making it
         entry = got(await self._engine.bucket.get(f"lease.{shard}"))
         lease = leases.decode(entry.value or b"") if entry is not None else None
         return ready, lease is None or lease.released
@@ -256,7 +258,7 @@ class Indexer:
             try:
                 self._indexing.keep(shards)
                 break
-            except StorageError as error:  # of another version, or damaged: the log has it all
+            except StorageError as error:  # of another version, or damaged: it can be rebuilt from the log
                 bad = next((n for n in sorted(shards) if not self._indexing.keeps(n)), None)
                 if bad is None or not (path := shard_path(self._directory, bad)).exists():
                     raise
@@ -265,7 +267,7 @@ class Indexer:
         self._indexing.round()
 
     def _elsewhere(self, digests: Sequence[int]) -> dict[int, Best] | None:
-        """What the shards of others have of some contents. In the thread that indexes."""
+        """What the shards of other agents have of some contents. Runs in the indexing thread."""
         asking = self._ask_best(list(digests), self._index)
         return asyncio.run_coroutine_threadsafe(asking, self._loop).result()
 
@@ -292,7 +294,7 @@ class Indexer:
     # -- ranks
 
     async def _rank(self, index: frozenset[int]) -> None:
-        """Have the ranks of pages: made here if we index shard 0, else as whoever does has made them."""
+        """Provide the ranks of pages: computed here if we index shard 0, else fetched from its indexer."""
         name = f"{self._engine.crawl}/index/{RANKS}"
         files = DiskFiles(self._directory / DIRECTORY)
         if 0 in index:
@@ -310,6 +312,6 @@ class Indexer:
         with contextlib.suppress(Missing):
             head = await asyncio.to_thread(self._storage.read_at, name, 0, _HEAD)
             if not files.exists(RANKS) or files.read_at(RANKS, 0, _HEAD) != head:
-                new = f"{RANKS}.new"  # whoever has the old file mapped keeps that
+                new = f"{RANKS}.new"  # processes that have the old file mapped keep it
                 await asyncio.to_thread(self._storage.get_file, name, files, new)
                 files.rename(new, RANKS)

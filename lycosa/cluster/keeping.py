@@ -1,24 +1,24 @@
 """Keeping shards while their leases last, and the archive that their logs point into.
 
-What an agent needs of whoever keeps its shards is `Keeper` (one shard), `Keeping` (all of them, with the archive)
-and `Home` (where that is). As they stand here they are those of one machine. A shard's log is its directory, and
-the archive is where it was written: nothing is restored, or brought anywhere, and whoever holds the shard next
-opens the same directory. That is why a holder must be known to be dead before another takes its place: nothing
-would refuse what it still writes. So leases of one machine do not run out (`FOREVER`), and whoever started an
-agent, and has seen its process end, gives back those that it had (`lycosa.cluster.leases.end_leases`). What the
-logs know of the archive, and of each other, is looked at before any agent begins (`survey`).
+An agent needs three interfaces to its shards' storage: `Keeper` (one shard), `Keeping` (all of them, with the
+archive) and `Home` (their place). The classes themselves implement them for one machine: a shard's log is its
+directory, and the archive is where it was written. Nothing is restored or copied, and the next holder of a shard
+opens the same directory. Therefore a holder must be known to be dead before another takes its place: nothing
+would refuse what it still writes. So leases of one machine do not expire (`FOREVER`), and the process that started
+an agent, and has seen it end, releases its leases (`lycosa.cluster.leases.end_leases`). What the
+logs know of the archive, and of each other, is checked before any agent begins (`survey`).
 
-In a cluster a shard is a tail and what is on shared storage: `ShardKeeper` here, and `shared_keeping`.
-The order of things, which everything else rests on:
+In a cluster a shard consists of a tail and its files on shared storage: `ShardKeeper` here, and `shared_keeping`.
+Everything else relies on this order:
 
-    open      claim the tail for our epoch, then restore the directory from storage and what the tail held
-    commit    1. the batch's blocks go to the tail, and are taken;  2. only then to our own disk (`Log.write`)
-    tidy      segments that the tail shows sealed go to storage, and only then is the tail purged up to their end
-    save      a snapshot, whose position is committed, goes to storage as a checkpoint of our epoch
+    open      claim the tail for our epoch, then restore the directory from storage and from the tail commit    1.
+    the batch's blocks are accepted by the tail;  2. only then are they written to our disk (`Log.write`) tidy
+    segments that the tail shows sealed go to storage, and only then is the tail purged up to their end save      a
+    snapshot, whose position is committed, goes to storage as a checkpoint of our epoch
 
-A full tail is tidied, then waited for; nobody but us can make room in it, so segments must be much smaller than
-the tail's limit. When the lease is over, or the tail has another holder, every step says so (`Fenced`,
-`Unavailable`), and the shard must be let go: its directory is nobody's until the next `open`.
+A full tail is tidied, then waited for; only we can make room in it, so segments must be much smaller than
+the tail's limit. When the lease is over, or the tail has another holder, every step returns that (`Fenced`,
+`Unavailable`), and the shard must be let go: its directory is unused until the next `open`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lycosa.cluster.held import HeldShards
 
 FOREVER = 1e9
-"""Seconds of a lease that ends with its holder's process only."""
+"""The duration in seconds of a lease that ends only with its holder's process."""
 _AGAIN = 0.2
 
 
@@ -59,74 +59,76 @@ def segment_for(log: Files, batch: Batch, segment_bytes: int) -> int:
 
 
 class Keeper:
-    """Keeps one shard that we hold; as it is here, in its own directory."""
+    """Keeps one shard that we hold; this implementation keeps it in its own directory."""
 
     async def open(self) -> Restored | Fenced | Full | Unavailable:
-        """Make the directory what the shard is; `Log` and `Saver` open it next."""
+        """Bring the directory to the shard's committed state; `Log` and `Saver` open it next."""
         return Restored(0, None, 0)
 
     async def commit(self, batch: Batch, data: bytes | None = None) -> Fenced | Unavailable | None:
-        """Commit a batch (packed: `data`): None if it is log now, and may be written to our own disk."""
+        """Commit a batch (packed: `data`). None: it is committed, and may be written to our own disk."""
         return None
 
     async def tidy(self) -> int | Unavailable:
-        """Make room; how much of it. `Away` is raised."""
+        """Make room; returns how much. `Away` is raised."""
         return 0
 
     async def save(self, position: int, about: dict[str, int] | None = None) -> Checkpoint | Fenced | None:
-        """The local snapshot at a position is to be what the next holder begins with."""
+        """Make the local snapshot at a position the one with which the next holder begins."""
         return None
 
 
 class Keeping:
-    """How an agent keeps its shards, and the archive that their logs point into; as it is here, on one machine."""
+    """Keeps an agent's shards, and the archive that their logs point into; this implementation is for one
+    machine."""
 
     def __init__(self, archive: Files) -> None:
         """`archive`: its directory."""
         self._archive = archive
 
     async def begin(self) -> Mapping[str, int]:
-        """Before anything is crawled: the agent's own archive files that it goes on with, and their ends."""
+        """Called before anything is crawled: the agent's own archive files that it continues, and their ends."""
         return {name: self._archive.size(name) for name in archive_names(self._archive)}
 
     def keeper(self, number: int, holding: Holding) -> Keeper:
         return Keeper()
 
     def lost(self, number: int, start: int) -> list[Lost]:
-        """The pages of a shard's log from a position on whose bytes cannot be had any more. In a thread."""
+        """The pages of a shard's log from a position on whose bytes are no longer available. Runs in a thread."""
         return []
 
     def waiting(self) -> int:
-        """Bytes of archive that would die with this disk. In a thread."""
+        """Bytes of archive that would be lost with this disk. Runs in a thread."""
         return 0
 
     async def bring(self, commit: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Have the archive where whoever holds the shards next finds it; `commit`: what points into it."""
+        """Copy the archive to where the next holders of the shards find it; `commit`: commits the records that name
+        it."""
 
     async def doubt(self) -> None:
-        """A shard was lost: what of the archive is still good must be looked at."""
+        """A shard was lost: the archive must be checked for what is still valid."""
 
     def saved(self, shard: Shard) -> None:
-        """A snapshot is what the next holder begins with."""
+        """A snapshot was saved with which the next holder would begin."""
 
     def drop(self, number: int) -> None:
-        """The shard is ours no longer."""
+        """The shard is no longer ours."""
 
 
 class Home:
-    """Where the crawl is kept. What it asks of elsewhere may wait, so it is called in threads, and again.
+    """The place where the crawl is kept. Calls may block on remote storage, so they run in threads and are retried.
 
-    As it is here that is the agent's own directory, which whoever started the agent has opened.
+    This implementation is for the agent's own directory, which the process that started the agent has opened.
     """
 
     def open(self, crawl: str, about: About) -> None:
-        """Have it at hand; refuse what is not the crawl's."""
+        """Open the place; refuse one that belongs to another crawl."""
 
     def prepare(self, files: Files) -> None:
-        """Make the work directory that of this crawl; what another left there is refused."""
+        """Prepare the work directory for this crawl; one that another crawl left is refused."""
 
     def close(self) -> None:
-        """It is asked for nothing more."""
+        """No further calls will follow."""
 
     def keeping(
         self, *, engine: Engine, about: About, machine: Machine, archive: Archive | None, held: HeldShards
@@ -192,12 +194,13 @@ class ShardKeeper(Keeper):
             try:
                 room = await self.tidy()
             except Away:
-                room = 0  # shared storage is away: wait for it, while the lease lasts
+                room = 0  # shared storage is away: wait for it while the lease lasts
             if isinstance(room, Unavailable) or not room:
                 await self._clock.sleep(_AGAIN)
 
     async def tidy(self) -> int | Unavailable:
-        """Put sealed segments on storage and purge the tail; how many pieces of it went. `Away` is raised."""
+        """Put sealed segments on storage and purge the tail; returns how many pieces were purged. `Away` is
+        raised."""
         sealed = self._tail.sealed
         for first in segments(self._log):
             if first < sealed and first not in self._stored:

@@ -1,22 +1,22 @@
 """Leases: which agent has which shard, and until when it may act on that. Decisions only; no I/O, no clock.
 
-A lease is a key whose value names a holder, an epoch and the lease's time. It is held by being written again
-and again; each writing is a new revision. Nobody compares clocks of two machines:
+A lease is a key whose value names a holder, an epoch and the lease's duration. It is held by rewriting it
+periodically; each write is a new revision. Clocks of two machines are never compared:
 
-- *Expired*, for somebody who watches, is a lease whose revision has not changed for its time on the watcher's
-  own monotonic clock, counted from when the watcher first saw that revision. He may be wrong (his connection
-  was cut): then the compare-and-set on that revision fails, and he has learned a newer one.
-- *Held*, for the holder, counts from the moment its last successful renewal **began**, before anybody could see
-  it. After 0.8 of the time it begins no fetch, and what is under way is broken off; the others' count began
-  later than its own, so they never take before the whole time is over. Clocks may differ in speed by almost a
-  quarter, not more.
-- An epoch is one more than the one before it, with every new holder, also one who held the shard before and
-  comes back: appends, batches and checkpoints carry it.
-- A released lease may be taken at once: its holder has stopped and has saved everything. With it goes what its next
-  holder would otherwise have to wait for: the turns of addresses that are still out.
+- To an observer, a lease is *expired* if its revision has not changed for its duration on the observer's
+  own monotonic clock, counted from when the observer first saw that revision. This may be wrong (the observer's
+  connection was cut): then the compare-and-set on that revision fails, and the observer learns a newer one.
+- To the holder, the lease is *held*, counted from the moment its last successful renewal **began**, before anybody
+  could see it. After 0.8 of the duration it begins no fetch, and fetches under way are broken off; the others'
+  count began later than its own, so they never take the lease before the whole duration is over. Clocks may differ
+  in speed by almost a quarter, not more.
+- The epoch grows by one with every new holder, including one who held the shard before and comes back: appends,
+  batches and checkpoints carry it.
+- A released lease may be taken at once: its holder has stopped and has saved everything. It carries the state for
+  which its next holder would otherwise have to wait: the turns of addresses that are still out.
 
-What fences a holder that does not know it is none any more (stopped by SIGSTOP between looking at the clock
-and acting) is not the lease but the log's tail, which takes nothing from an earlier epoch.
+A holder that does not notice that it has lost its lease (stopped by SIGSTOP between looking at the clock
+and acting) is not fenced by the lease but by the log's tail, which accepts nothing from an earlier epoch.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ import msgspec
 from lycosa.cluster.foreign import decoded
 
 STOP_AT = 0.8
-"""A holder fetches for this share of the lease's time after its last renewal began; what is under way is broken off
-then. No later: where the holder's clock is slow and the next one's fast, the lease is nearly over."""
+"""A holder fetches for this share of the lease's duration after its last renewal began; then fetches under way are
+broken off. No later: if the holder's clock is slow and the next one's fast, the lease is nearly over."""
 RENEW_AT = 0.25
-"""And renews after this one, so that three tries may fail."""
+"""Share of the duration after which a holder renews, so that three tries may fail."""
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -43,11 +43,12 @@ class Lease(msgspec.Struct, frozen=True):
     seconds: float
     released: bool = False
     turns: dict[str, tuple[str, float]] | None = None
-    """Released in good order: turns of the shard's addresses that are out, who has each, for how many seconds."""
+    """If released in good order: the turns of the shard's addresses that are out, with the asker and the seconds
+    left."""
 
 
 def decode(value: bytes) -> Lease | None:
-    """A lease, or None if the bytes are none."""
+    """The lease that the bytes encode, or None if they are invalid."""
     return decoded(value, Lease)
 
 
@@ -64,13 +65,14 @@ class Sighting(NamedTuple):
 
 
 class Sightings:
-    """What we have seen of some keys: for leases, and for the presence of agents."""
+    """The revisions we have seen of some keys: for leases, and for the presence of agents."""
 
     def __init__(self) -> None:
         self._seen: dict[str, Sighting] = {}
 
     def note(self, key: str, revision: int, value: bytes | None, now: float) -> bool:
-        """A key has that revision; True if that is news. An older one than we know is not."""
+        """Note that a key has that revision; True if that is new to us. A revision older than the known one is
+        not."""
         known = self._seen.get(key)
         if known is not None and revision <= known.revision:
             return False
@@ -84,34 +86,34 @@ class Sightings:
         return sorted(self._seen.items())
 
     def changed_within(self, seconds: float, now: float) -> list[str]:
-        """Keys that have a value and changed lately, as far as we know."""
+        """Keys that have a value and changed within the last `seconds`, as far as we know."""
         return sorted(
             key for key, seen in self._seen.items() if seen.value is not None and now - seen.at < seconds
         )
 
 
 class Take(NamedTuple):
-    """The lease may be taken: write this, if the key still has that revision."""
+    """The lease may be taken: write this lease, if the key still has that revision."""
 
     lease: Lease
     revision: int
     turns: dict[str, tuple[str, float]] | None = None
-    """What the last holder left of turns; empty if there was none before us, None if it did not say."""
+    """The turns that the last holder left; empty if there was no holder before us, None if they are unknown."""
 
 
 class Wait(NamedTuple):
-    """It may not; it could expire at this time of our clock."""
+    """The lease may not be taken; it could expire at this time of our clock."""
 
     until: float
 
 
 def decide(seen: Sighting | None, me: str, seconds: float, now: float) -> Take | Wait:
-    """Whether `me` may take a lease that looks like this to us."""
+    """Whether `me` may take a lease that we have seen like this."""
     if seen is None:
         return Take(Lease(me, 1, seconds), 0, {})
     lease = decode(seen.value) if seen.value is not None else None
     if lease is None:
-        # Deleted or damaged: its epoch is lost, so nobody may guess one; the operator must see to it.
+        # Deleted or damaged: its epoch is lost and must not be guessed; the operator must resolve it.
         return Wait(float("inf"))
     if lease.released or now - seen.at >= lease.seconds:
         left = lease.turns if lease.released else None
@@ -129,7 +131,7 @@ class Holding:
         began: float,
         turns: dict[str, tuple[str, float]] | None = None,
     ) -> None:
-        """`turns`: what the holder before us left (`Take`)."""
+        """`turns`: the turns that the holder before us left (`Take`)."""
         self.lease = lease
         self.turns = turns
         self.revision = revision
@@ -141,12 +143,12 @@ class Holding:
         return self.lease.epoch
 
     def renewed(self, revision: int, began: float) -> None:
-        """A renewal that began then was taken."""
+        """A renewal that began at `began` was accepted."""
         self.revision = revision
         self._began = max(began, self._began)
 
     def lose(self) -> None:
-        """Somebody else has it, or we gave it back."""
+        """Another agent has it, or we released it."""
         self._lost = True
 
     @property
@@ -154,11 +156,11 @@ class Holding:
         return self._lost
 
     def may_fetch(self, now: float) -> bool:
-        """Whether sites may be asked: new work may begin, and what is under way may go on."""
+        """Whether sites may be asked: new fetches may begin, and those under way may continue."""
         return not self._lost and now - self._began < STOP_AT * self.lease.seconds
 
     def may_write(self, now: float) -> bool:
-        """Whether the lease still runs: what is under way may be committed."""
+        """Whether the lease is still in force: fetches under way may be committed."""
         return not self._lost and now - self._began < self.lease.seconds
 
     def renew_due(self, now: float) -> bool:
@@ -166,7 +168,7 @@ class Holding:
 
 
 class Plan(NamedTuple):
-    """What an agent does about leases now."""
+    """What an agent is to do about leases now."""
 
     take: list[tuple[int, Take]]
     hand_over: list[int]
@@ -180,7 +182,7 @@ def plan(
     holding: Iterable[int],
     now: float,
 ) -> Plan:
-    """Take what is placed with us and free; hand over what is placed with another."""
+    """Take the free shards that are placed with us; hand over those that are placed with another."""
     held = set(holding)
     take = [
         (shard, decision)

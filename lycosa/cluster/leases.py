@@ -1,13 +1,13 @@
-"""Leases in the bucket: taking, renewing, giving back, watching. What may be done is decided in `lease`.
+"""Leases in the bucket: taking, renewing, releasing, watching. The decisions are made in `lease`.
 
     lease.N := {"holder": id, "epoch": n, "seconds": s, "released": bool, "turns": {address: [who, s]} or null}
 
-A holder's id is of one run of one process (`agent-1f3a9c`): a process that starts again is another holder and
-gets another epoch. After a silence the key is read: a value with our id and epoch means that what we wrote was
-taken, whatever became of the answer. What is no lease is nobody's: the holder, who knows its epoch, writes it
-anew at the next renewal; where there is no holder the operator must, since nobody else can know the epoch.
+A holder's id belongs to one run of one process (`agent-1f3a9c`): a restarted process is another holder and
+gets another epoch. If a write is not answered, the key is read: a value with our id and epoch means that the write
+was accepted. A key with an invalid value belongs to nobody: the holder, who knows its epoch, rewrites it
+at the next renewal; if there is no holder the operator must, since nobody else can know the epoch.
 
-Whoever calls these can only call again when the engine is silent: `Unavailable` is raised.
+All calls raise `Unavailable` when the engine does not answer; the caller can only try again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def lease_key(shard: int) -> str:
 
 
 class Watched:
-    """Some keys of the bucket, as we saw them last."""
+    """Some keys of the bucket, as we last saw them."""
 
     def __init__(self, bucket: Bucket, pattern: str, clock: Clock) -> None:
         self._bucket = bucket
@@ -34,7 +34,7 @@ class Watched:
         self._watch = bucket.watch(pattern)
 
     async def follow(self, seconds: float) -> bool:
-        """Take in what changed, waiting at most so long; True if anything did."""
+        """Process changes, waiting at most so long; True if there were any."""
         news = [self._note(entry) for entry in got(await self._watch.next(seconds))]
         return any(news)
 
@@ -46,7 +46,7 @@ class Watched:
 
 
 class Leases(Watched):
-    """The leases of a crawl's shards, seen by one agent."""
+    """The leases of a crawl's shards, as seen by one agent."""
 
     def __init__(self, bucket: Bucket, me: str, seconds: float, clock: Clock) -> None:
         super().__init__(bucket, "lease.*", clock)
@@ -54,13 +54,13 @@ class Leases(Watched):
         self._seconds = seconds
         self.held: dict[int, Holding] = {}
 
-    # -- seeing
+    # -- observing
 
     def seen(self, shard: int) -> Sighting | None:
         return self._sightings.get(lease_key(shard))
 
     def holder_of(self, shard: int) -> str:
-        """Who holds a shard as far as we know; empty for nobody (released, or expired)."""
+        """The known holder of a shard; empty for nobody (released, or expired)."""
         seen = self.seen(shard)
         lease = decode(seen.value) if seen is not None and seen.value is not None else None
         if seen is None or lease is None or lease.released:
@@ -68,19 +68,19 @@ class Leases(Watched):
         return lease.holder if self._clock.monotonic() - seen.at < lease.seconds else ""
 
     def last_holder_of(self, shard: int) -> str:
-        """Who held a shard last and did not give it back, whether or not its lease is over."""
+        """The last holder of a shard who did not release it, whether or not its lease is over."""
         seen = self.seen(shard)
         lease = decode(seen.value) if seen is not None and seen.value is not None else None
         return lease.holder if lease is not None and not lease.released else ""
 
-    # -- having
+    # -- holding
 
     async def acquire(self, shard: int) -> Holding | None:
-        """Take a shard's lease if it is free; None if it is not, or somebody was faster."""
+        """Take a shard's lease if it is free; None if it is not, or another agent was faster."""
         key = lease_key(shard)
         seen = self._sightings.get(key)
         if seen is None:
-            entry = got(await self._bucket.last(key))  # nothing seen need not mean that nothing is there
+            entry = got(await self._bucket.last(key))  # having seen no lease does not prove there is none
             if entry is not None:
                 self._note(entry)
                 seen = self._sightings.get(key)
@@ -90,7 +90,7 @@ class Leases(Watched):
         return await self.take(shard, decision)
 
     async def take(self, shard: int, decision: Take) -> Holding | None:
-        """Write a decision down; None if somebody was faster."""
+        """Write a decision; None if another agent was faster."""
         began = self._clock.monotonic()
         key = lease_key(shard)
         value = encode(decision.lease)
@@ -107,7 +107,7 @@ class Leases(Watched):
         return holding
 
     async def renew(self, shard: int) -> bool:
-        """Write the lease again; False if it is lost. `Unavailable`: try again while it lasts."""
+        """Rewrite the lease; False if it is lost. `Unavailable`: try again while it lasts."""
         holding = self.held[shard]
         key, value = lease_key(shard), encode(holding.lease)
         for _ in range(3):
@@ -121,8 +121,8 @@ class Leases(Watched):
                     holding.lose()
                     self.held.pop(shard, None)
                     return False
-                # An earlier renewal of ours was taken though its answer was lost. It does not count as one:
-                # nobody knows when it was; but it has the revision from which to go on.
+                # An earlier renewal of ours was accepted though its answer was lost. It does not count as a
+                # renewal, as its time is unknown; but it has the revision from which to continue.
                 holding.revision = max(holding.revision, entry.revision)
                 continue
             holding.renewed(got(revision), began)
@@ -131,9 +131,9 @@ class Leases(Watched):
         raise Unavailable(f"{key} changes while it is renewed")
 
     async def release(self, shard: int, turns: dict[str, tuple[str, float]] | None = None) -> None:
-        """Give a lease back, after everything of the shard was saved: the next holder may take it at once.
+        """Release a lease, after everything of the shard was saved: the next holder may take it at once.
 
-        `turns`: those of its addresses that are out, if they are known.
+        `turns`: the turns of its addresses that are out, if they are known.
         """
         holding = self.held.pop(shard, None)
         if holding is None:
@@ -150,15 +150,15 @@ class Leases(Watched):
             if isinstance(answer, Conflict):
                 entry = got(await self._bucket.last(lease_key(shard)))
                 if entry is None or not _is(entry.value, mine):
-                    return  # released already, or another's: nothing to give back
+                    return  # already released, or another's: nothing to release
                 revision = entry.revision
-            # No answer: it would expire by itself; three tries make the hand-over quick.
+            # No answer. The lease would expire by itself; three tries make the hand-over quick.
 
 
 async def end_leases(bucket: Bucket, holder: str) -> list[int]:
-    """Give back the leases of a holder whose process is known to be dead; which they were.
+    """Release the leases of a holder whose process is known to be dead; returns their shards.
 
-    Nobody may have its shards before: on one machine nothing else keeps it from writing.
+    Only then may others have its shards: on one machine nothing else keeps the holder from writing.
     """
     ended = []
     for entry in got(await bucket.all("lease.*")):
@@ -171,12 +171,12 @@ async def end_leases(bucket: Bucket, holder: str) -> list[int]:
 
 
 def _is(value: bytes | None, ours: bytes) -> bool:
-    """Whether a key holds our lease, or what is no lease at all: nobody else can have taken it then."""
+    """Whether a key holds our lease, or an invalid value: in neither case has another agent taken it."""
     return value == ours or value is None or decode(value) is None
 
 
 class Said(msgspec.Struct):
-    """What every agent says of itself; and more, for people."""
+    """What every agent publishes about itself; it may have more fields, for people to read."""
 
     at: float = 0.0
     host: str = ""
@@ -185,16 +185,16 @@ class Said(msgspec.Struct):
     rss: int = 0
     visits: int = 0
     foreign: int = 0
-    """How much it found that is none of ours (`foreign`)."""
+    """How many foreign values it found (`foreign`)."""
 
 
 class Gone(msgspec.Struct):
-    """What others say of an agent that they no longer hear."""
+    """What others publish about an agent that fell silent."""
 
     at: float = 0.0
     silent: float = 0.0
     shards: dict[int, str] = {}
-    """Those that it held, and who should have them now."""
+    """The shards that it held, and the agents that should have them now."""
 
     def said(self) -> str:
         whom: dict[str, list[int]] = {}
@@ -205,11 +205,11 @@ class Gone(msgspec.Struct):
 
 
 class Presence(Watched):
-    """Which agents live: each writes its key, and is alive while it changes.
+    """Which agents are alive: each rewrites its key, and is alive while the key changes.
 
-    agent.ID := {"at": time, ...}: what the agent says of itself. Anything else is no agent.
-    gone.ID  := {"at": time, "silent": seconds, "shards": {N: agent}}: what others say of one that fell silent.
-                Its own key is then deleted: whoever starts later would take it for one that lives.
+    agent.ID := {"at": time, ...}: what the agent publishes about itself. Any other value is no agent.
+    gone.ID  := {"at": time, "silent": seconds, "shards": {N: agent}}: published by others about a silent agent.
+                Its own key is then deleted: agents that start later would take it for alive.
     """
 
     def __init__(
@@ -222,11 +222,11 @@ class Presence(Watched):
         self._buried: dict[str, int] = {}
 
     async def beat(self, about: bytes = b"{}") -> None:
-        """Say that we live."""
+        """Publish that we are alive."""
         got(await self._bucket.put(f"agent.{self._me}", about))
 
     async def leave(self) -> None:
-        """Say good-bye: others need not wait."""
+        """Announce our end: others need not wait."""
         got(await self._bucket.delete(f"agent.{self._me}"))
 
     def _note(self, entry: Entry) -> bool:
@@ -236,13 +236,13 @@ class Presence(Watched):
         return super()._note(entry)
 
     def alive(self) -> list[str]:
-        """The ids of the agents that live."""
+        """The ids of the agents that are alive."""
         prefix = len("agent.")
         found = self._sightings.changed_within(self._seconds, self._clock.monotonic())
         return [key[prefix:] for key in found]
 
     def fallen_silent(self) -> list[tuple[str, float]]:
-        """Agents that were heard and are not any more, without a good-bye, and for how long; each once."""
+        """Agents that have become silent without announcing their end, and for how long; each once."""
         now, found = self._clock.monotonic(), []
         for key, seen in self._sightings.all():
             quiet = seen.value is not None and now - seen.at >= self._seconds
@@ -251,7 +251,7 @@ class Presence(Watched):
         return found
 
     async def bury(self, agent: str, gone: Gone) -> bool:
-        """Leave word of an agent that fell silent; False if it was heard since, only not by us."""
+        """Publish that an agent fell silent; False if it was active since, unseen by us."""
         key = f"agent.{agent}"
         seen = self._sightings.get(key)
         assert seen is not None
@@ -267,6 +267,6 @@ class Presence(Watched):
         return True
 
     def about(self, agent: str) -> bytes:
-        """What an agent last said of itself."""
+        """What an agent last published about itself."""
         seen = self._sightings.get(f"agent.{agent}")
         return seen.value if seen is not None and seen.value is not None else b""

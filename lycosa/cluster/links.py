@@ -1,36 +1,36 @@
-"""The exchange of a cluster: links that one shard found for hosts of another, through the receiver's stream.
+"""The exchange of a cluster: links that one shard found for hosts of another, sent through the receiver's stream.
 
     message := "LyX1" zstd(msgpack [epoch, frame])             frames as in `lycosa.cluster.frames`
     lane    := SENDER                                          links; SENDER is a shard, or `seeds`
                aOWNER                                          answers about contents
 
-A frame of links holds all that the sender's log has for the receiver at positions from `start` up to `end`. What
-the sender's URL cache held back was sent before, in an earlier frame of the same sender.
+A frame of links holds all that the sender's log has for the receiver at positions from `start` up to `end`, except
+links that the sender's URL cache held back: these were sent in an earlier frame of the same sender.
 
 Sending. The sender is a fold over its own **committed** log. It sends its frames one after the other, each only
-after the one before was acknowledged, and sends again what was not: so frames of one sender follow each other
-in the stream without gaps, with repetitions at most. A new holder of the sending shard goes on where the last
+after the one before was acknowledged, and repeats those that were not: so frames of one sender follow each other
+in the stream without gaps, at most with repetitions. A new holder of the sending shard continues where the last
 frame in the stream ends (the last message of a sender is never purged for that reason); if there is none, at the
 cursor that the receiver's holder had when it opened its shard (`cursors.N`).
 
 Receiving. The receiver keeps, for every sender, a *cursor*: links at earlier positions have been received. It
-reads in order from its stored sequence + 1, takes of a frame the rows at positions >= cursor, moves the cursor
-to `end`, and logs the links with the cursor (`Received`). A frame that begins behind the cursor is partly known;
+reads in order from its stored sequence + 1, takes from a frame the rows at positions >= cursor, moves the cursor
+to `end`, and logs the links with the cursor (`Received`). A frame that begins before the cursor is partly known;
 one that begins after it means that something is missing: `Gap`, and nothing is skipped silently. A message
-that does not begin like one of ours is passed over and told of (`foreign`); one that does and cannot be read ends
-the reader, since nobody knows what was in it.
+without our magic bytes is skipped and reported (`foreign`); one that has them and cannot be read ends
+the reader, since its content is unknown.
 
 Nothing is dropped by its epoch. A frame from a holder that has lost its lease looks stale and is not: it holds
-only what is committed, hence what the new holder's log holds too; and the new holder, when it asked where the
-stream ends, may have found this very frame and gone on behind it. Dropped, its links would be sent by nobody.
-If the new holder asked before the stale frame came, the two overlap, and the cursor sorts that out. The epoch is
-there for people who look.
+only what is committed, hence what the new holder's log holds too; and the new holder, when it looked for the end of
+the stream, may have found this very frame and continued after it. If it were dropped, nobody would send its links.
+If the new holder looked before the stale frame came, the two overlap, and the cursor removes the overlap. The epoch
+serves only for diagnosis.
 
-Seeds given while the crawl runs come from the pseudo-sender `SEEDS`. Many people may give seeds at once and they
-have no log, so their position is the sequence of the message itself.
+Seeds given while the crawl runs come from the pseudo-sender `SEEDS`. Several people may give seeds at once, and
+they have no log, so the position of seeds is the sequence of the message itself.
 
 A record with more links than fit into a message is cut: the parts before the last end *at* its position, not
-behind it. A receiver that crashes between them may then log some of those links twice, which its seen set drops.
+after it. A receiver that crashes between them may then log some of those links twice, which its seen set drops.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ from lycosa.url.parts import host_of
 
 MAGIC = b"LyX1"
 SEEDS = 1 << 31
-"""The sender of seeds: no shard has that number."""
+"""The pseudo-sender of seeds: no shard has that number."""
 MESSAGE_BYTES = 400 << 10
 _LARGEST = 64 << 20
 _MANY = 1_000
-"""Links that are packed or unpacked on the event loop; more take milliseconds, and a thread."""
+"""Number of links that are packed or unpacked on the event loop; more take milliseconds, and run in a thread."""
 T = TypeVar("T")
 _ACK = 3.0
 _FULL = 0.1
 
 Ask = tuple[int, int]
-"""A content that the receiver's partition is told of, or asked about: position in the sender's log, digest."""
+"""A content sent to the receiver's partition, with or without a question: position in the sender's log, digest."""
 
 
 class Gap(StorageError):  # noqa: N818
@@ -74,14 +74,14 @@ class Gap(StorageError):  # noqa: N818
 
 
 class Framed(msgspec.Struct, frozen=True, array_like=True):
-    """What a message holds."""
+    """The content of a message."""
 
     epoch: int
     frame: Frame
 
 
 class Cursors(msgspec.Struct, frozen=True):
-    """What `cursors.N` holds: of each sender, how far its links had come when shard N was opened."""
+    """The value of `cursors.N`: for each sender, how far its links had come when shard N was opened."""
 
     cursors: dict[int, int] = {}
 
@@ -91,12 +91,12 @@ def encode(epoch: int, frame: Frame) -> bytes:
 
 
 def decode(data: bytes) -> Framed | None:
-    """What a message holds; None if it is none of ours."""
+    """The content of a message; None if it is foreign."""
     if data[:4] != MAGIC:
         return None
     try:
         if zstandard.frame_content_size(data[4:]) > _LARGEST:
-            return None  # the limit below does not hold for a frame that says its size
+            return None  # for a frame that declares its size, the limit below has no effect
         plain = zstandard.ZstdDecompressor().decompress(data[4:], max_output_size=_LARGEST)
         message = _decode_framed(plain)
     except (zstandard.ZstdError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -108,7 +108,7 @@ def decode(data: bytes) -> Framed | None:
 
 
 class Arrival(NamedTuple):
-    """What a receiver logs: links and contents, and how far it has come with their sender."""
+    """What a receiver logs: links and contents, and the new cursor of their sender."""
 
     sequence: int
     sender: int
@@ -118,20 +118,20 @@ class Arrival(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An answer about contents; whoever asked knows whether it has it already."""
+    """An answer about contents; the asking shard knows whether it has it already."""
 
     sequence: int
     frame: AnswersFrame
 
 
 class Inbox:
-    """The receiver's cursors: what of a frame is new. No I/O."""
+    """The receiver's cursors, which decide what part of a frame is new. No I/O."""
 
     def __init__(self, cursors: Mapping[int, int]) -> None:
         self.cursors = dict(cursors)
 
     def take(self, frame: LinksFrame, sequence: int) -> Arrival | None:
-        """What is to be logged of a frame; None if nothing is."""
+        """The part of a frame that is to be logged; None if there is none."""
         cursor = self.cursors.get(frame.sender, 0)
         if frame.sender == SEEDS:
             if sequence <= cursor:
@@ -152,12 +152,12 @@ class Inbox:
 
 
 class Sender:
-    """From one shard to one other. Used by the holder of the sending shard."""
+    """Sends from one shard to one other. Used by the holder of the sending shard."""
 
     def __init__(
         self, stream: Stream, sender: int, receiver: int, epoch: int, most: int = MESSAGE_BYTES
     ) -> None:
-        """`stream`: the receiver's. `most`: bytes of links in a message, before they are packed."""
+        """`stream`: the receiver's. `most`: bytes of links in a message, before compression."""
         self._most = most
         self._stream = stream
         self._sender = sender
@@ -167,12 +167,12 @@ class Sender:
         """Everything that the log holds before this has been sent."""
 
     async def resume(self) -> int | Unavailable | None:
-        """Find out where to go on: behind the last frame in the stream, whoever sent it; None: there is none."""
+        """Find out where to continue: after the last frame in the stream, whoever sent it; None: there is none."""
         found = await self._stream.newest(str(self._sender))
         if found is None or isinstance(found, Unavailable):
             return found
         if found.data[:4] != MAGIC:
-            self.position = 0  # not ours: send everything again, and the receiver's cursor sorts it out
+            self.position = 0  # foreign: send everything again, and the receiver's cursor skips what it has
             return 0
         message = decode(found.data)
         if message is None or not isinstance(message.frame, LinksFrame):
@@ -187,7 +187,7 @@ class Sender:
     ) -> Full | Unavailable | None:
         """Send the links and contents at positions from `position` up to `end`, all of them committed.
 
-        Contents from position `asked` on wait for an answer. If it does not end well `position` says how far it
+        Contents from position `asked` on wait for an answer. After a failure `position` tells how far it
         came; send again from there.
         """
         rows = [row for row in rows if self.position <= row[0] < end]
@@ -211,7 +211,7 @@ class Sender:
 
 
 async def _apart(links: int, work: Callable[[], T]) -> T:
-    """Do something with so many links: in a thread, if they are many."""
+    """Run work on `links` links: in a thread if there are many."""
     return work() if links <= _MANY else await asyncio.to_thread(work)
 
 
@@ -222,12 +222,12 @@ async def _post(stream: Stream, lane: str, data: bytes) -> Full | Unavailable | 
 
 
 async def send_answers(stream: Stream, epoch: int, frame: AnswersFrame) -> Full | Unavailable | None:
-    """Say which contents were known. Lost in a crash it only leaves a duplicate unmarked."""
+    """Tell which contents were known. If lost in a crash, a duplicate stays unmarked, nothing else."""
     return await _post(stream, f"a{frame.owner}", encode(epoch, frame))
 
 
 async def send_seeds(stream: Stream, receiver: int, urls: Sequence[str]) -> Full | Unavailable | None:
-    """Give seeds to the shard that owns them. After a refusal they may be given again: known ones drop out."""
+    """Give seeds to the shard that owns them. After a refusal they may be given again: known ones are dropped."""
     rows = [Row(0, url, int(LinkKind.SEED), 0, 0) for url in urls]
     for part in cut(0, 0, rows, most=MESSAGE_BYTES):
         frame = links_frame(SEEDS, receiver, 0, 0, part.rows)
@@ -238,9 +238,10 @@ async def send_seeds(stream: Stream, receiver: int, urls: Sequence[str]) -> Full
 
 
 async def sow(engine: Engine, splitter: Splitter, urls: Iterable[str], clock: Clock | None = None) -> None:
-    """Give seeds to the shards that own them; those that are known drop out there.
+    """Give seeds to the shards that own them, which drop those they know.
 
-    `Unavailable` is raised, and so is `Full`, unless there is a `clock`: then somebody reads, and is waited for.
+    `Unavailable` is raised, and so is `Full`, unless there is a `clock`: then this waits for the reader to make
+    room.
     """
     owned: dict[int, list[str]] = {}
     for url in urls:
@@ -253,7 +254,7 @@ async def sow(engine: Engine, splitter: Splitter, urls: Iterable[str], clock: Cl
 
 
 class Reader:
-    """What came for one shard. Used by the holder of the receiving shard."""
+    """Reads the messages for one shard. Used by the holder of the receiving shard."""
 
     def __init__(
         self, stream: Stream, *, after: int, cursors: Mapping[int, int], foreign: Foreign | None = None
@@ -269,12 +270,12 @@ class Reader:
         """The last sequence that was read."""
 
     async def next(self, seconds: float, most: int = 64) -> list[Arrival | Answered] | Unavailable:
-        """What arrived, in order; to be logged before more is asked for."""
+        """The messages that arrived, in order; to be logged before the next call."""
         messages = await self._reading.next(seconds, most)
         if isinstance(messages, Unavailable):
             return messages
         arrivals: list[Arrival | Answered] = []
-        links = 0  # since the loop had a turn
+        links = 0  # since the event loop last ran
         for each in messages:
             if each.data[:4] != MAGIC:
                 what = f"has a message that is no frame (sequence {each.sequence}, {each.lane})"
@@ -303,9 +304,9 @@ class Reader:
         return arrivals
 
     async def purge(self, sequence: int) -> Unavailable | None:
-        """Forget messages up to `sequence`, all of whose links are in our committed log.
+        """Purge messages up to `sequence`, all of whose links are in our committed log.
 
-        The last message of every sender stays: it says where the sender goes on.
+        The last message of every sender stays: it tells where the sender continues.
         """
         before = {lane: min(sequence + 1, last) for lane, last in self._last.items()}
         due = [(lane, end) for lane, end in before.items() if end > self._purged.get(lane, 0)]

@@ -1,14 +1,14 @@
-"""A copy of a shard's log that keeps up with it: for whoever follows a shard without holding it.
+"""A copy of a shard's log that is kept current: for programs that follow a shard without holding it.
 
     copy = LogCopy(engine.stream(log_of(3)), ShardStorage(storage, crawl, 3), files)
-    await copy.step()           everything that is committed now is in `files`, as segments; its end
+    await copy.step()           copies everything that is committed now into `files`, as segments; returns its end
 
 Sealed segments come from shared storage, the rest from the tail (`lycosa.cluster.tail`), which is read on from
-where the last step ended. A tail that was purged further than that is no loss: what it held is on storage by then,
-and the copy begins anew, with the segments that it has. The files are byte for byte those of the shard's holder.
+where the last step ended. If the tail was purged beyond that, nothing is lost: its content is on storage by then,
+and the copy begins anew, keeping its segments. The files are byte for byte those of the shard's holder.
 
 What is copied is committed, so a follower of the copy need not wait for another commit. After a kill the next
-process removes what is not a whole sealed segment, and reads that from the tail again.
+process removes everything but whole sealed segments, and reads the rest from the tail again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LogCopy:
         return self._writer.end
 
     async def step(self) -> int:
-        """Copy what is committed by now; where it ends. `Unavailable` is raised, and nothing is lost by it."""
+        """Copy what is committed by now; returns its end. `Unavailable` is raised, and nothing is lost by it."""
         last = got(await self._stream.ends()).last
         return await look_again(lambda: self._follow(last), self._clock)
 

@@ -1,17 +1,18 @@
-"""Archive bytes that died with a machine: which pages they were of, and what a file that came back is good for.
+"""Archive bytes that were lost with a machine: which pages they held, and how much of a file that came back is
+valid.
 
 An agent's archive files reach shared storage at its checkpoints, and no checkpoint is saved before all files that
-its records point into are there. So only records *after* a shard's newest checkpoint can point at bytes that are
-gone. Two questions follow.
+its records point into are there. So only records *after* a shard's newest checkpoint can point at lost bytes.
+Two questions follow.
 
 - A new holder asks of its shard's log: which pages after the checkpoint point at bytes that are neither on
   shared storage nor here (`lost_pages`)? They are logged as `Lost`, and fetched again.
 - An agent that comes back to its own disk, or lost a shard while it lived, asks of its files: up to where do valid
-  records of any shard point into them (`valid_ends`)? A file of which nothing is valid any more is removed; another
+  records of any shard point into them (`valid_ends`)? A file without any valid record is removed; another
   is cut there and put on shared storage.
 
-What remains is a file that holds exchanges of two shards, one of which was lost: its bytes stay in it, and no
-record points at them any more.
+A file that holds exchanges of two shards, one of which was lost, keeps the bytes of both, although no
+record points at the lost ones any more.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from lycosa.records import Before, Duplicates, Fetched, Lost, Record, Robots, de
 def lost_pages(records: Iterable[tuple[int, Record]], had: Callable[[str], int], at: int) -> list[Lost]:
     """What a new holder logs: the fetches of these records (after the checkpoint) whose bytes are gone.
 
-    `had`: up to which byte an archive file can be had. A file may end before the page: it was cut to what the logs
-    knew of it before the page's record, on its way when its holder died, arrived there. A page of which an earlier
-    or a later fetch is valid remains one.
+    `had`: the number of leading bytes of an archive file that are available. A file may end before the page: when
+    its holder died, the file was cut to what the logs knew of it before the page's record, still under way,
+    arrived. A page with another valid fetch, earlier or later, remains a page.
     """
     gone: dict[int, Lost] = {}
     known: dict[str, int] = {}
-    valid: dict[str, int] = {}  # by URL: fetches that are, or were before these records
+    valid: dict[str, int] = {}  # by URL: the number of valid fetches, including those before these records
     for position, record in records:
         if isinstance(record, Fetched):
             earlier = valid.get(record.url, int(record.before is Before.PAGE))
@@ -79,7 +80,8 @@ def lost_pages(records: Iterable[tuple[int, Record]], had: Callable[[str], int],
 
 
 def valid_ends(records: Iterable[tuple[int, Record]]) -> dict[str, int]:
-    """Of each archive file that these records of one shard point into: the end of the last that is still valid."""
+    """For each archive file that these records of one shard point into: the end of the last exchange still
+    valid."""
     found: dict[int, tuple[str, int]] = {}
     for position, record in records:
         if isinstance(record, Fetched | Robots) and record.stored is not None:
@@ -103,7 +105,7 @@ def records_of(data: bytes) -> Iterator[tuple[int, Record]]:
 
 
 async def since_checkpoint(stream: Stream, storage: ShardStorage) -> list[tuple[int, Record]]:
-    """What the log of a shard that somebody else may hold has after its newest checkpoint; `stream`: its tail."""
+    """The records after the newest checkpoint of a shard that another agent may hold; `stream`: its tail."""
     checkpoint = await asyncio.to_thread(storage.newest)
     start = checkpoint.position if checkpoint is not None else 0
     tail: list[tuple[int, Record]] = []

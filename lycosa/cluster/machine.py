@@ -1,6 +1,6 @@
-"""What a member has of the machine that it runs on: clock, disk, network, and names that nobody else has.
+"""What a member uses of its machine: clock, disk, network, and unique names.
 
-A simulation hands in another one (`lycosa.lab.cluster_run`); everything else of a member is the same.
+A simulation passes in another one (`lycosa.lab.cluster_run`); everything else of a member is the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lycosa.files import DirectoryLock, DiskFiles, Files
 
 
 class Machine(Protocol):
-    """See the module."""
+    """The machine of a member; see the module."""
 
     @property
     def agents(self) -> int:
@@ -38,26 +38,26 @@ class Machine(Protocol):
 
     @property
     def fetchers(self) -> FetcherTable | None:
-        """How sites are asked; None: as the crawl's options say."""
+        """How sites are fetched; None: as the crawl's options say."""
         ...
 
     @property
     def resolver(self) -> Resolver | None: ...
 
     async def begin(self) -> None:
-        """Have the work directory for ourselves."""
+        """Lock the work directory for this process."""
         ...
 
     def warm(self, options: Options) -> None:
-        """Have what a crawl with these options needs compiled. In a thread: it may take a while."""
+        """Compile what a crawl with these options needs. Runs in a thread: it may take a while."""
         ...
 
     def watch(self, underway: Underway) -> None:
-        """The event loop runs: see to it that it goes on."""
+        """The event loop runs: start watching that it does not stall."""
         ...
 
     def end(self) -> None:
-        """Let the directory go, and watch no more."""
+        """Unlock the directory, and stop watching."""
         ...
 
     def remove(self, directory: str) -> None:
@@ -65,12 +65,12 @@ class Machine(Protocol):
         ...
 
     def token(self, size: int) -> str:
-        """A word of twice so many letters that nobody else has."""
+        """A unique word of twice as many letters."""
         ...
 
 
 class OwnMachine:
-    """The machine of this process: it may be ended by its watchdog, which takes SIGINT after the command has."""
+    """The machine of this process: its watchdog may end the process, and adds a SIGINT handler to the command's."""
 
     agents = 1
     fetchers = None

@@ -1,11 +1,11 @@
-"""A member of a cluster: one agent process, from its connection to its good-bye.
+"""A member of a cluster: one agent process, from its connection to its departure.
 
 `Member.run` connects, finds out what the crawl is, opens its shared storage and its own work directory, and is then
 an agent of the crawl (`membership`) until that ends, or until it is told to `leave`: all shards are handed over
-first. What fails in between (a disk, a damaged stream) ends it with that error; its leases are given back.
+first. A failure in between (a disk, a damaged stream) ends it with that error; its leases are released.
 
-What it has of the world around it comes in from outside: the engine (one connection; it listens nowhere), and its
-machine with clock, disk and network. So a whole cluster can run in one process, on a virtual clock.
+Its environment is passed in: the engine (one connection; it listens on no port), and its machine with clock, disk
+and network. So a whole cluster can run in one process, on a virtual clock.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from lycosa.engine.protocol import Engine, Unavailable
 from lycosa.errors import ConfigError
 
 _START = 60.0
-"""Seconds that servers which are there, but do not answer, are waited for at the start."""
+"""Seconds to wait at the start for servers that exist but do not answer."""
 T = TypeVar("T")
 
 
 def _demand_consent(wanted: str, allowed: str | None) -> None:
-    """Refuse a scorer, which is code, that the operator of this machine has not named."""
+    """Refuse a scorer, which is code, unless the operator of this machine has named it."""
     if wanted and allowed is not None and wanted != allowed:
         raise ConfigError(
             f"the crawl wants to run code on this machine, the scorer {wanted!r}: if that is meant, "
@@ -42,7 +42,7 @@ def _demand_consent(wanted: str, allowed: str | None) -> None:
 
 
 def _demand_own_browser(named: str, allowed: str | None) -> None:
-    """Refuse a program that the crawl's options name; `allowed` None: they are this machine's own."""
+    """Refuse a program that the crawl's options name; `allowed` None: the options are this machine's own."""
     if named and allowed is not None:
         raise ConfigError(
             f"the crawl wants to run a program on this machine, the browser {named!r}: agents of a cluster use"
@@ -67,10 +67,10 @@ class Member:
         holding: Callable[[list[int]], None] = lambda _: None,
     ) -> None:
         """`reach`: connect to the engine of the crawl, under our name. `scorer`: the one that this agent consents
-        to load, should the options of the crawl name it. They lie on the servers, and whoever can write there must
-        not be able to run code here; None: they are our own. `own_name`: nobody else has it, now; whoever had it is
-        known to be dead. `noted` hears what becomes of shards, `told` the rest; `holding` which shards are held and
-        crawled, again and again.
+        to load, should the options of the crawl name it. The options are kept on the servers, and users who can
+        write there must not be able to run code here; None: the options are our own. `own_name`: the name is
+        unique, and its previous user is known to be dead. `noted` is called with news of shards, `told` with the
+        rest; `holding`, repeatedly, with the shards that are held and crawled.
         """
         self._reach = reach
         self._machine = machine
@@ -88,18 +88,18 @@ class Member:
         self._membership: Membership | None = None
 
     def leave(self) -> bool:
-        """Hand everything over and end; False if that was asked before."""
+        """Hand everything over and end; False if already requested."""
         first = not self._leaving.is_set()
         self._leaving.set()
         return first
 
     @property
     def agent(self) -> Agent | None:
-        """Once it is one of the crawl."""
+        """The agent, once it has joined the crawl."""
         return None if self._membership is None else self._membership.agent
 
     async def run(self) -> str:
-        """Be an agent of the crawl until it ends, or until told to leave; why it ended."""
+        """Be an agent of the crawl until it ends, or until told to leave; returns the reason."""
         engine = await self._reach(self.id)
         try:
             return await self._serve(engine)
@@ -159,11 +159,11 @@ class Member:
         return end
 
     async def _apart(self, engine: Engine, ask: Callable[[], T]) -> T:
-        """Ask storage, which may wait, in a thread."""
+        """Call storage, which may block, in a thread."""
         return await self._patiently(engine, lambda: asyncio.to_thread(ask))
 
     async def _patiently(self, engine: Engine, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again while the servers do not answer: they may be choosing a leader."""
+        """Retry while the servers do not answer: they may be choosing a leader."""
         until = self._clock.monotonic() + _START
         while True:
             try:

@@ -1,12 +1,12 @@
-"""An agent's time in a crawl of a cluster, from its first lease to its good-bye. The cluster's composition root.
+"""An agent's time in a crawl of a cluster, from its first lease to its departure. The cluster's composition root.
 
 `Membership` builds an agent that has no shards yet, and then
 
-- says that it lives, and sees who else does; computes which shards should be whose (`placement`), takes those that
-  are free and its own, hands over those that should be another's;
+- announces itself, and observes which other agents are alive; computes which agent should have which shard
+  (`placement`), takes its own shards that are free, and hands over those that should be another's;
 - renews its leases; stops asking sites, and breaks off what is under way, at 0.8 of a lease without a renewal,
   and lets the shard go at its end;
-- saves: checkpoints every so often, and at every hand-over;
+- saves: periodic checkpoints, and one at every hand-over;
 - reports on its shards; and, if it holds shard 0, watches over the end and the limits of the crawl (`reports`).
 """
 
@@ -69,8 +69,8 @@ class Membership:
         noted: Callable[[str], None],
         holding: Callable[[list[int]], None],
     ) -> None:
-        """`leaving`: set when everything is to be handed over. `noted` hears what becomes of shards, `holding`
-        which are held."""
+        """`leaving`: set when everything is to be handed over. `noted` is called with news of shards, `holding`
+        with the held ones."""
         bucket, requests, clock, files = engine.bucket, engine.requests, machine.clock, machine.files
         self.id = me
         self._engine = engine
@@ -167,11 +167,11 @@ class Membership:
         )
 
     async def begin(self) -> None:
-        """Before anything is crawled; `bring` comes next."""
+        """Called before anything is crawled; `bring` comes next."""
         self.agent.begin([], await self._keeping.begin(), unclean=False)
 
     async def bring(self) -> None:
-        """Have where others find it what an earlier process left here."""
+        """Copy what an earlier process left here to where others find it."""
         await self._keeping.bring()
 
     @property
@@ -180,7 +180,7 @@ class Membership:
         return self._state.finished
 
     def _may_ask(self, shard: int, address: str) -> bool:
-        """Whether a shard's hosts may be asked now: lease and address; pages, if no visit has begun."""
+        """Whether a shard's hosts may be asked now: checks lease and address; and pages, if no visit has begun."""
         if not self._held.may_fetch(shard):
             return False
         return self._addresses.has(address) if address else self._rations.may(shard)
@@ -188,7 +188,7 @@ class Membership:
     # -- the run
 
     async def run(self) -> str:
-        """Crawl until it ends; why it did."""
+        """Crawl until it ends; returns the reason."""
         self._machine.watch(self.agent.underway)
         running = asyncio.create_task(self.agent.run())
         beside = [
@@ -199,7 +199,7 @@ class Membership:
                 (self._follow_state, 0.0),
                 (self._beat, self._about.lease / 4),
                 (self._lease_step, min(self._about.lease / 20, self._about.pause(0.25))),
-                # By itself: it waits for answers, and leases must be looked at whether or not there are any.
+                # A task of its own: it waits for answers, and leases must be checked whether or not any come.
                 (self._addresses.renew, min(self._about.lease / 20, self._about.pause(0.25))),
                 (self._place_step, min(self._about.lease / 10, self._about.look)),
                 (self._tell_held, self._about.look),
@@ -218,7 +218,7 @@ class Membership:
         return end
 
     async def _until_end(self, running: asyncio.Task[object]) -> str:
-        """Until the crawl is over, or we are to leave, and nothing is held any more."""
+        """Return when the crawl is over, or we are to leave, and no shard is held any more."""
         waited = False
         was_running = self._state.wanted is not Wanted.STOPPED
         while True:
@@ -251,7 +251,7 @@ class Membership:
     async def _wind_up(self, running: asyncio.Task[object], beside: list[asyncio.Task[None]]) -> None:
         await end_tasks([*beside, *self._moving.values(), *self._renewing.values(), *self._cutting])
         for number in list(self._held):
-            # Only after a failure: what is committed is safe, the rest is fetched again by the next holder.
+            # Only after a failure: what is committed is safe, the next holder fetches the rest again.
             with contextlib.suppress(Exception):
                 await self._holder.let_go(number)
         self._holding([])
@@ -280,10 +280,10 @@ class Membership:
     def _fail(self, error: Exception) -> None:
         self._failure = self._failure or error
 
-    # -- seeing
+    # -- observing
 
     def _patience(self, what: str) -> float:
-        """Seconds to wait for news; the first time few, since nothing begins before."""
+        """Seconds to wait for news; few the first time, since nothing begins before."""
         return self._about.pause(1.0) if what in self._seen else 1.0
 
     async def _follow_leases(self) -> None:
@@ -297,7 +297,7 @@ class Membership:
     async def _follow_state(self) -> None:
         for entry in got(await self._watch.next(self._about.pause(1.0))):
             if entry.value is not None:
-                with contextlib.suppress(Damaged):  # what was known holds until it can be read again
+                with contextlib.suppress(Damaged):  # the known state holds until it can be read again
                     self._note_state(self._control.read_state(entry.value))
 
     def _note_state(self, state: State) -> None:
@@ -310,7 +310,7 @@ class Membership:
                 return
             self.agent.reconfigure(options)
         self._state = state
-        self._heed()  # at once: whoever asked for a pause hears of it when the act is in the logs
+        self._heed()  # at once: the operator's pause takes effect when the act is in the logs
 
     def _heed(self) -> None:
         if self._state.wanted is Wanted.PAUSED:
@@ -319,7 +319,7 @@ class Membership:
             self.agent.go_on()
 
     async def _refresh(self) -> None:
-        """Look at the crawl's options now: whoever gave seeds changed them first."""
+        """Read the crawl's options now: adding seeds changes them first."""
         with contextlib.suppress(Unavailable):
             self._note_state(await self._control.state())
 
@@ -397,7 +397,7 @@ class Membership:
                 self._move(number, partial(self._holder.hand_over, number))
 
     async def _notice_silence(self, placed: Mapping[int, str]) -> None:
-        """Say of agents that nobody hears any more where their shards go, once; and leave word for the status."""
+        """Tell, once, where the shards of agents that fell silent go; and publish it for the status."""
         for agent, seconds in self._presence.fallen_silent():
             shards = [n for n in range(self._about.shards) if self._leases.last_holder_of(n) == agent]
             gone = Gone(at=self._clock.wall(), silent=seconds, shards={n: placed.get(n, "") for n in shards})
@@ -405,7 +405,7 @@ class Membership:
                 self._noted(f"agent {agent} has not been heard of for {seconds:.0f} s; {gone.said()}")
 
     def _move(self, number: int, work: Callable[[], Awaitable[object]]) -> None:
-        """A shard is on its way: one step at a time. Work is begun in its task, which may be ended before."""
+        """Start moving a shard: one step at a time. Work is created inside its task, which may end before that."""
 
         async def go() -> None:
             try:

@@ -1,16 +1,16 @@
-"""What a crawl of a cluster has in its engine, by name.
+"""The names of a crawl's streams, keys and subjects in its engine.
 
     log.N       stream   the tail of shard N's log
     x.N         stream   links for shard N, in lanes: S from shard S, `seeds`, aS answers of shard S
                 bucket   lease.N agent.ID gone.ID report.N cursors.N crawl state quota
     host.N      subject  asks for a host's turn, answered by N's holder
     turn.N      subject  asks for an address's turn, answered by N's holder
-    search.N    subject  asks the search index of shard N, answered by whoever has one
+    search.N    subject  asks the search index of shard N, answered by every agent that has one
 
-One exchange stream per receiving shard, not one for all. Measured on loopback with eight shards and batches of
-100 links: the same on one server as far as could be told, up to 30 % slower with three copies (more groups to
-replicate), and far from being what a crawl waits for either way. For that price a shard whose holder is away
-fills only its own stream, and the others' links go on.
+Every receiving shard has its own exchange stream. Compared with a single stream for all, measured on loopback with
+eight shards and batches of 100 links: on one server no measurable difference, with three copies up to 30 % slower
+(more groups to replicate), and far from limiting a crawl either way. In return a shard whose holder is away
+fills only its own stream, and links to the other shards flow on.
 """
 
 from __future__ import annotations

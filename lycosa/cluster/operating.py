@@ -1,7 +1,7 @@
-"""What an operator does with a crawl of a cluster: make it, start it, give it seeds, look at it, bring it home.
+"""What an operator does with a crawl of a cluster: create, start, seed, observe, fetch it.
 
-Everything here is done through the crawl's keys and streams; no agent is spoken to. Agents follow the keys, so what
-is wanted holds for those that come later, too.
+Everything here is done through the crawl's keys and streams; agents are not contacted. Agents follow the keys, so
+what is wanted applies to agents that start later, too.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 _SUMMED = ("pages", "fetches", "bytes", "links", "duplicates", "lost", "pending", "left_behind", "deferred")
 _LISTED = ("state", "pages", "rate", "pending", "shards_total", "shards_held", "replicas", "shared")
 _REMEMBERED = 3_600.0
-"""Seconds for which the status has a word for an agent that fell silent."""
+"""Seconds for which the status mentions an agent that fell silent."""
 _FRESH = 15.0
-"""Seconds for which a report speaks of the present: it is written every ten, whether or not anything changed."""
+"""Seconds for which a report counts as current: it is written every ten, whether or not anything changed."""
 _LEAST_LEASE = 1.0
 
 
 class Brought(NamedTuple):
-    """What `fetch` brought."""
+    """What `fetch` copied."""
 
     shards: int
     records: int
@@ -64,7 +64,7 @@ class Brought(NamedTuple):
     missing: int
     """Pages whose archive bytes no agent has saved (yet)."""
     running: bool
-    """Agents held shards: there will be more."""
+    """Agents held shards: there will be more data."""
 
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ _NEW_SHARDS = 5.0
 
 
 def manifest_of(about: About) -> Manifest:
-    """The manifest of a crawl's directory, wherever it is made."""
+    """The manifest of a crawl's directory, on any machine."""
     return Manifest(
         crawl=about.crawl,
         hash_seed=about.hash_seed,
@@ -86,7 +86,7 @@ def manifest_of(about: About) -> Manifest:
 
 
 class Operator:
-    """One crawl, for whoever operates it."""
+    """One crawl, as its operator sees it."""
 
     def __init__(
         self, engine: Engine, storage: OpenStorage = open_storage, *, clock: Clock | None = None
@@ -102,11 +102,11 @@ class Operator:
 
     @property
     def denied(self) -> str:
-        """What the servers refused to this user; empty if nothing."""
+        """What the servers refused this user; empty if nothing."""
         return self._engine.denied
 
     async def storage(self, place: str, replicas: int = 0) -> Storage:
-        """Shared storage; it is closed with this."""
+        """Shared storage; it is closed together with this operator."""
         opened = await asyncio.to_thread(self._open_storage, place, self._engine.crawl, replicas=replicas)
         self._opened.append(opened)
         return opened
@@ -121,8 +121,8 @@ class Operator:
     async def answer_searches(
         self, directory: Path, replica: str, answered: Callable[[list[int]], None]
     ) -> None:
-        """Answer for the shards whose index is in a directory of the crawl (`fetch`, then `lycosa index`), those
-        that come later too, until cancelled."""
+        """Answer for the shards whose index is in a directory of the crawl (`fetch`, then `lycosa index`),
+        including shards that are indexed later, until cancelled."""
         from lycosa.ask.indexing import DIRECTORY, indexed, shard_path
         from lycosa.cluster.searching import answer
         from lycosa.index.ranks import RankFile
@@ -150,7 +150,7 @@ class Operator:
                 await each.stop()
 
     async def search(self, seconds: float, question: Callable[[Search], T]) -> T:
-        """What the shards say that are answered for, wherever they are; asked in a thread."""
+        """Ask a question of the shards for which anybody answers, on any machine; runs in a thread."""
         from lycosa.cluster.searching import remote
 
         about = await self._control.about()
@@ -158,7 +158,7 @@ class Operator:
         search = remote(self._engine.requests, loop, range(about.shards), seconds=seconds)
         return await asyncio.to_thread(question, search)
 
-    # -- making, and more seeds
+    # -- creating, and more seeds
 
     async def create(
         self,
@@ -171,7 +171,7 @@ class Operator:
         replicas: int | None = None,
         **more: Any,
     ) -> list[tuple[str, str]]:
-        """Make a crawl; the seeds that its scope refuses, and why. `shared`: see `storage.opening`."""
+        """Create a crawl; returns the seeds that its scope refuses, and why. `shared`: see `storage.opening`."""
         place = normal(str(shared))
         manifests.demand_shards(shards, splitter)
         if more.get("lease", _LEAST_LEASE) < _LEAST_LEASE:
@@ -203,7 +203,7 @@ class Operator:
         except ConfigError:
             if replicas is not None:
                 raise
-            # Nobody asked for three copies, and there are not three servers.
+            # Three copies are only the default, and there are not three servers.
             about = msgspec.structs.replace(about, replicas=1)
             storage = await self.storage(place, about.replicas)
             await self._control.create(about, encoded, storage, suffixes)
@@ -213,18 +213,18 @@ class Operator:
         return outside(options, domains, urls)
 
     async def seed(self, seeds: Sequence[str]) -> list[tuple[str, str]]:
-        """Give more seeds, now; a crawl that had finished goes on. Those that are refused, and why."""
+        """Give more seeds, now; a finished crawl continues. Returns those that are refused, and why."""
         return await self.act(new_act("seed", tuple(seeds)))
 
-    # -- what is wanted
+    # -- commands
 
     async def act(self, act: Act) -> list[tuple[str, str]]:
-        """Do what an operator asks (`lycosa.crawl.acts`): agents hear of it by the crawl's keys, and log it.
+        """Carry out an operator's act (`lycosa.crawl.acts`): agents see it in the crawl's keys, and log it.
 
         Returns the seeds of it that are refused, and why.
         """
         about, now = await self._control.about(), milliseconds(self._clock)
-        # First the scope that seeds belong to: whoever receives one looks for the options once more.
+        # First the scope that seeds belong to: a receiver of seeds reads the options once more.
         state = await self._control.steer(act)
         options = options_of(state)
         wanted = {"pause": Wanted.PAUSED, "go-on": Wanted.RUNNING, "stop": Wanted.STOPPED}.get(act.what)
@@ -253,7 +253,7 @@ class Operator:
 
     @staticmethod
     async def crawls(engines: Sequence[Engine]) -> list[dict[str, Any]]:
-        """Some crawls: name, state, pages, agents ..."""
+        """Several crawls, each with name, state, pages, agents ..."""
         found = []
         for engine in engines:
             row: dict[str, Any] = {"crawl": engine.crawl, "state": "damaged"}
@@ -265,12 +265,12 @@ class Operator:
         return found
 
     async def remove(self) -> str:
-        """Remove the crawl from the servers; where its shared storage is, which is left."""
+        """Remove the crawl from the servers; returns the place of its shared storage, which is left."""
         about = await self._control.about()
         got(await self._engine.remove([plan.name for plan in streams_of(about.shards)]))
         return about.storage
 
-    # -- how it goes
+    # -- status
 
     async def status(self) -> dict[str, Any]:
         """The crawl as a document; see `lycosa.cli.cluster`."""
@@ -317,7 +317,7 @@ class Operator:
     async def _agents(
         self, shards: Sequence[dict[str, Any]], lease: float, now: float
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Agents that live, and those that fell silent without a good-bye."""
+        """The agents that are alive, and those that fell silent without announcing their end."""
         agents, silent = [], []
         for entry in got(await self._bucket.all("agent.*")):
             said = decoded(entry.value or b"", Said)
@@ -340,13 +340,13 @@ class Operator:
     async def _last(self, shard: int) -> int:
         return got(await self._engine.stream(exchange_of(shard)).ends()).last
 
-    # -- bringing it home
+    # -- fetching
 
     async def fetch(self, into: Path, told: Callable[[str], None] = lambda _: None) -> Brought:
-        """Logs and archives as a crawl's directory.
+        """Copy logs and archives into a crawl's directory.
 
-        Of a crawl that runs: what every shard has committed when it is read, and what archive is on shared storage.
-        Called again, the same directory has more.
+        For a running crawl: what every shard has committed when it is read, and the archives on shared storage.
+        Repeated calls add to the same directory.
         """
         about = await self._control.about()
         running = bool((await self.status())["shards_held"])
@@ -406,7 +406,7 @@ def _shard_row(
     totals = report.totals if report is not None else ReportTotals()
     holder = lease.holder if lease is not None and not lease.released else ""
     age = max(now - totals.at, 0.0)
-    # What goes on at this moment is said by the holder, or by nobody.
+    # Only the holder can tell what is under way at present.
     fresh = bool(report and lease and holder == report.agent and age < max(lease.seconds, _FRESH))
     received = report.received if report is not None else 0
     return {

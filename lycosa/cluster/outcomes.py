@@ -1,7 +1,7 @@
-"""What the parts of a cluster may answer besides *done*, and besides what the engine answers.
+"""Outcomes that the parts of a cluster may return besides *done* and besides the engine's outcomes.
 
 - `Fenced`: another holder has the shard; stop all work on it, and let it go.
-- `Damaged`: a key holds what is no value of its; nobody can go on from it until it is written anew. Ask again.
+- `Damaged`: a key holds an invalid value; nobody can continue until it is rewritten. Ask again.
 """
 
 from __future__ import annotations

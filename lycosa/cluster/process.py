@@ -1,12 +1,12 @@
 """One agent of several on one machine, in a process of its own: `python -m lycosa.cluster.process FD DIR N AGENTS`.
 
 FD is the agent's connection to the engine, which its supervisor keeps. The agent is a `Member` like those of a
-cluster, but that its shards are in the crawl's own directory. It ends when the supervisor does: what was appended
-is committed, nothing more, since another process may want the directory. Signals of the terminal are the
-supervisor's business.
+cluster, except that its shards are in the crawl's own directory. It ends when the supervisor does: appended records
+are committed, nothing more, since another process may want the directory. Signals of the terminal are left to the
+supervisor.
 
-What ends the agent is left for the supervisor in one line (`failed.ID`). If it is an error of the program, its
-trace is left in `agent-N.failed`.
+When an error ends the agent, a line about it is left for the supervisor (`failed.ID`). If it is an error of the
+program, its traceback is left in `agent-N.failed`.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from lycosa.errors import LocalError, LycosaError
 from lycosa.files import write_whole
 
 TOLD = "told"
-"""The subject on which agents say what the operator should hear."""
+"""The subject on which agents send messages for the operator."""
 METERS = "meters"
-"""And, with their names, on which they tell their meters."""
+"""The subject on which they answer with their meters; their names follow."""
 _LAST_COMMIT = 5.0
 
 
 class Failed(msgspec.Struct):
-    """What ended an agent, under `failed.ID`."""
+    """The error that ended an agent, under the key `failed.ID`."""
 
     kind: str
     text: str
 
 
 class Metered(msgspec.Struct):
-    """What an agent says of itself when it is asked."""
+    """An agent's answer to a request for its meters."""
 
     rss: int
     meters: dict[str, float]
@@ -55,19 +55,19 @@ class Metered(msgspec.Struct):
 
 
 def name_of(number: int) -> str:
-    """How an agent is called, in keys and in the names of its archive files."""
+    """The name of an agent, in keys and in the names of its archive files."""
     return f"a{number}"
 
 
 class TeamMachine(OwnMachine):
-    """The part of this machine that one of several agents has; the directory is locked by who started it."""
+    """One agent's share of this machine; the directory is locked by the supervisor."""
 
     def __init__(self, directory: Path, agents: int) -> None:
         super().__init__(directory)
         self.agents = agents
 
     async def begin(self) -> None:
-        """The lock came with us."""
+        """Nothing to lock: the lock is inherited."""
 
     def watch(self, underway: Underway) -> None:
         self._watchdog = Watchdog(underway)
@@ -78,7 +78,7 @@ class TeamMachine(OwnMachine):
 
 
 class AgentProcess:
-    """The agent, and its supervisor's end of it."""
+    """The agent, and its connection to its supervisor."""
 
     def __init__(self, engine: LocalEngine, directory: Path, number: int, agents: int) -> None:
         self._engine = engine
@@ -106,7 +106,7 @@ class AgentProcess:
         task.add_done_callback(self._telling.discard)
 
     async def run(self) -> int:
-        """Be an agent; the exit code."""
+        """Run the agent; returns the exit code."""
         watching = asyncio.ensure_future(self._orphaned())
         name = name_of(self._number)
         await self._engine.requests.answer(f"{METERS}.{name}", self._metered)
@@ -129,7 +129,7 @@ class AgentProcess:
         return msgspec.json.encode(found)
 
     async def _orphaned(self) -> None:
-        """The supervisor is gone, and with it whoever would restart us: save what there is, and go."""
+        """The supervisor is gone, and nobody would restart us: save what there is, and end."""
         await self._engine.gone.wait()
         if (agent := self.member.agent) is not None:
             with suppress(Exception):
@@ -137,7 +137,7 @@ class AgentProcess:
         os._exit(1)
 
     def _left(self, error: Exception) -> str:
-        """An error of the program in one line; the rest of it is left in a file."""
+        """An error of the program in one line; its traceback is left in a file."""
         name = f"agent-{self._number}.failed"
         with suppress(OSError, LycosaError):
             trace = "".join(traceback.format_exception(error)).encode()
@@ -151,7 +151,7 @@ class AgentProcess:
 
 
 class _OpenToTheEnd(LocalEngine):
-    """A connection that its member does not close: there may be a last word to say."""
+    """A connection that its member does not close: a last message may have to be sent."""
 
     async def close(self) -> None:
         """It ends with the process."""
@@ -163,7 +163,7 @@ async def serve(fd: int, directory: Path, number: int, agents: int, crawl: str) 
 
 
 def main() -> int:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the supervisor says when to stop
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the supervisor decides when to stop
         signal.signal(number, signal.SIG_IGN)
     fd, directory, agent, agents, crawl = sys.argv[1:]
     return asyncio.run(serve(int(fd), Path(directory), int(agent), int(agents), crawl))

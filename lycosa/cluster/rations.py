@@ -1,9 +1,9 @@
 """Pages for the shards that an agent holds: taken from the crawl's quota in chunks, so that the limit is exact.
 
-A shard counts what it has fetched and what is under way against what it was granted in all (`control`). Who
-runs short wishes for more; who has had pages for a while without using them gives them back, since another shard
-may wait for the last ones. Both go on until they are heard to be done: a grant whose answer was lost is asked for
-again, and so is the giving back; else the pages would be nobody's, and the limit never reached.
+A shard counts what it has fetched and what is under way against what it was granted in all (`control`). A shard
+that runs short asks for more; one that has had unused pages for a while returns them, since another shard may need
+the last ones. Both are repeated until acknowledged: a grant whose answer was lost is requested again, and so is a
+return; otherwise the pages would belong to nobody, and the limit would never be reached.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ _UNUSED = 2.0
 
 
 class _Ration:
-    """One shard's pages."""
+    """The pages of one shard."""
 
     def __init__(self, epoch: int, pages: int, needs: Callable[[], bool], now: float) -> None:
         self.epoch = epoch
         self.needs = needs
         self.taken = pages
-        """Fetched, and under way."""
+        """Pages fetched or under way."""
         self.granted = pages
         self.used = now
         self.wishes = False
         self.owes = False
-        """It gives pages back, and nobody has said yet that they are."""
+        """It is returning pages, which has not been acknowledged yet."""
 
 
 class Rations:
-    """What the shards of an agent may still fetch; `lycosa.crawl.limits.RunQuota`. Bytes and time others watch."""
+    """What an agent's shards may still fetch; `lycosa.crawl.limits.RunQuota`. Limits of bytes and time are
+    elsewhere."""
 
     def __init__(self, control: Control, limit: int, clock: Clock, unused: float = _UNUSED) -> None:
-        """`unused`: seconds after which pages that nobody used are given back."""
+        """`unused`: seconds after which unused pages are returned."""
         self._unused = unused
         self._control = control
         self._limit = limit
@@ -51,7 +52,7 @@ class Rations:
         self._wished = asyncio.Event()
 
     async def begin(self, shard: int, epoch: int, pages: int, needs: Callable[[], bool]) -> None:
-        """A shard is ours, and its log has so many pages: what its last holder had beyond them is free.
+        """A shard is ours, and its log has this many pages: what its last holder was granted beyond them is free.
 
         `needs`: whether it has anything to fetch.
         """
@@ -60,20 +61,20 @@ class Rations:
         self._of[shard] = _Ration(epoch, pages, needs, self._clock.monotonic())
 
     def end(self, shard: int) -> None:
-        """The shard is ours no longer."""
+        """The shard is no longer ours."""
         self._of.pop(shard, None)
 
     async def settle(self, shard: int, pages: int) -> None:
-        """Nothing of the shard is under way: give back what it does not need."""
+        """Nothing of the shard is under way: return what it does not need."""
         ration = self._of.get(shard)
         if self._limit and ration is not None:
             with contextlib.suppress(Fenced, Unavailable):
                 await self._control.settle_pages(shard, ration.epoch, pages)
 
-    # -- visits ask
+    # -- called by visits
 
     def start(self) -> None:
-        """The run begins: nothing here depends on when."""
+        """The run begins: nothing here depends on its start."""
 
     def take(self, shard: int = 0) -> bool:
         if not self.may(shard):
@@ -88,7 +89,7 @@ class Rations:
             ration.taken -= 1
 
     def may(self, shard: int) -> bool:
-        """Whether a shard has a page left; if not, it wishes for some."""
+        """Whether a shard has a page left; if not, this asks for some."""
         ration = self._of.get(shard)
         if ration is None:
             return False
@@ -100,22 +101,23 @@ class Rations:
         return False
 
     def open(self) -> bool:
-        return True  # each shard is asked by itself
+        return True  # each shard is asked for itself
 
     def reached(self) -> bool:
-        return False  # whoever sees all shards says so
+        return False  # decided where all shards are visible
 
     def change(self, limits: Limits) -> None:
-        """Another limit of pages. One that is given where there was none may be passed by what is under way."""
+        """Set another limit of pages. If there was none before, pages under way may exceed it."""
         if limits.pages and not self._limit:
             for ration in self._of.values():
                 ration.granted, ration.owes = ration.taken, True
         self._limit = limits.pages
 
-    # -- beside the crawl
+    # -- in tasks of their own
 
     async def tend(self) -> bool:
-        """Get what was wished for and give back what is not used; True if anything came. Waits for wishes."""
+        """Get the pages asked for and return unused ones; True if any came. Waits until there is something to
+        do."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wished.wait(), max(min(_LOOK, self._unused), self._unused / 4))
         self._wished.clear()
@@ -141,7 +143,7 @@ class Rations:
     async def _get(self, shard: int, ration: _Ration) -> bool:
         quota = await self._control.quota()
         have = ration.granted
-        # What the quota says that we have does not count: it may be a grant whose answer was lost.
+        # The quota's number for us is ignored: it may be a grant whose answer was lost.
         others = sum(pages for number, (_, pages) in quota.granted.items() if number != shard)
         free = quota.limit - others - have
         if free <= 0:

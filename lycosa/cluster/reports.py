@@ -1,10 +1,10 @@
-"""What an agent says of its shards, and the end of the crawl, which the holder of shard 0 watches over.
+"""An agent's reports on its shards, and the end of the crawl, which the holder of shard 0 watches over.
 
-A report is written when it says something that the end may hang on, when its numbers changed and some time went by,
-and now and then in any case (`control` has what the end is, and why it takes two looks).
+A report is written when it has news that may decide about the end, when its numbers changed and some time has
+passed, and now and then in any case (`control` defines the end, and why it takes two looks).
 
-Whoever answers a new round has brought its archive to where it is kept before: when a crawl is over, an agent that
-dies, and its disk with it, takes nothing along. So a limit that is reached takes a round as well.
+Before an agent answers a new round, it has copied its archive to where it is kept: when a crawl is over, the death
+of an agent and its disk loses nothing. So reaching a limit takes a round as well.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from lycosa.crawl.status import totals_of
 from lycosa.engine.protocol import Engine, got
 
 _NEWS = 4
-"""Looks between two reports that differ in numbers only; what matters for the end is told at once. At least"""
+"""Looks, and at least `_SECONDS`, between reports that differ in numbers only; news about the end is told at
+once."""
 _SECONDS = 1.0
 _STALE = 10.0
-"""A report is written again after so many seconds, whether or not anything changed."""
+"""Seconds after which a report is repeated, whether or not anything changed."""
 
 
 class ShardReporter:
-    """Reports on the shards that an agent holds, and sees the end."""
+    """Reports on the shards that an agent holds, and detects the end."""
 
     def __init__(
         self,
@@ -48,9 +49,9 @@ class ShardReporter:
         noted: Callable[[State], None],
         bring: Callable[[], Awaitable[None]],
     ) -> None:
-        """`state`: the crawl's, as far as it is known; `noted`: told when it is known better.
+        """`state`: the crawl's, as far as it is known; `noted`: called with a newer one.
 
-        `bring`: takes the archive to where it is kept.
+        `bring`: copies the archive to where it is kept.
         """
         self._me = me
         self._engine = engine
@@ -66,7 +67,7 @@ class ShardReporter:
         self._answered = 0
         """The round that our reports answer."""
         self._last = 0
-        """The round that was begun when a limit was reached; 0: none was."""
+        """The round that was begun when a limit was reached; 0: none."""
         self._ending = Ending(about.shards)
         self._reported: dict[int, tuple[Report, float]] = {}
 
@@ -87,10 +88,11 @@ class ShardReporter:
             if news or now - at >= _STALE or (before is not None and _matters(report, before)):
                 self._reported[held.number] = (report, now)
                 told.append(report)
-        await asyncio.gather(*map(self._control.report, told))  # together: they are heard of together, too
+        await asyncio.gather(*map(self._control.report, told))  # at once, so that they arrive together, too
 
     async def last_word(self, held: Held) -> None:
-        """A shard is about to be handed over: its numbers as they are now; of its closed exchange, as last told."""
+        """Report a shard that is about to be handed over: its present numbers; of its closed exchange, the last
+        ones."""
         before, _ = self._reported.get(held.number, (None, 0.0))
         if before is not None:
             now = self._report_on(held)
@@ -120,21 +122,21 @@ class ShardReporter:
         )
 
     async def look_for_end(self) -> None:
-        """The holder of shard 0 watches over the end, and the limits."""
+        """Watch over the end and the limits, if we hold shard 0."""
         held, known = self._held.get(0), self._state()
         if held is None or held.shard is None or known.finished or known.wanted is not Wanted.RUNNING:
             return
         limits = self._agent.options.limits
         limited = limits.pages or limits.bytes or limits.seconds
         if not limited and not all(each.idle for each, _ in self._reported.values()):
-            self._ending.look({}, {}, known.round)  # not even ours are idle: the others need not be asked
+            self._ending.look({}, {}, known.round)  # not even ours are idle: no need to ask for others
             return
         state = await self._control.state()
         reports = {n: row for n, row in (await self._control.reports()).items() if n < self._about.shards}
         if self._limit_reached(reports, state):
             if not self._last:
                 self._noted(await self._control.next_round(state.round + 1))
-                self._last = state.round + 1  # only now: if nobody answered, it is begun again
+                self._last = state.round + 1  # only now: if the call above failed, it is repeated
             elif len(reports) == self._about.shards and all(
                 each.round >= self._last for each in reports.values()
             ):
@@ -162,23 +164,23 @@ class ShardReporter:
         if limits.bytes and sum(row.totals.bytes for row in rows) >= limits.bytes:
             return True
         if self._agent.options.refresh.continuous:
-            return False  # the pages there are are come back to
+            return False  # known pages continue to be fetched again
         pages = sum(row.totals.pages for row in rows)
-        # What is not committed could still be lost, and its page be fetched again.
+        # Uncommitted records could still be lost, and their pages be fetched again.
         return bool(limits.pages) and pages >= limits.pages and all(row.end == row.committed for row in rows)
 
 
 def _matters(report: Report, before: Report) -> bool:
-    """Whether the end of the crawl may hang on what is new."""
+    """Whether the end of the crawl may depend on the news in a report."""
     if (report.epoch, report.round, report.idle) != (before.epoch, before.round, before.idle):
         return True
     if report.acts != before.acts:
-        return True  # somebody waits for them
+        return True  # the operator waits for its acts
     return report.idle and _differs(report, before)
 
 
 def _differs(report: Report, before: Report) -> bool:
-    """Whether a report says anything new but the time."""
+    """Whether a report has any news besides the time."""
     plain = msgspec.structs.replace
     numbers = plain(report.totals, at=before.totals.at, rate=before.totals.rate)
     return plain(report, totals=numbers) != before

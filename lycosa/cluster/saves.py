@@ -1,8 +1,8 @@
-"""When an agent of a cluster saves: checkpoints, archives on shared storage, tails that are made shorter.
+"""When an agent of a cluster saves: checkpoints, archives on shared storage, shortening of tails.
 
-A checkpoint is due after so many records or seconds, whatever comes first; archives are brought more often, since
-what is only here dies with this disk. Storage that is away is said once, and tried again a little later: the crawl
-goes on.
+A checkpoint is due after a number of records or seconds, whichever comes first; archives are copied more often,
+since what is only on this disk is lost with it. If storage is away, that is reported once, and tried again a little
+later: the crawl goes on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STORAGE = 5.0
 
 
 class Saves:
-    """Looks now and then what is due, and has it done."""
+    """Checks now and then what is due, and does it."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Saves:
             await self._holder.bring()
             self._brought_at = self._clock.monotonic()
         elif late:
-            self._brought_at = now  # nothing was fetched: the time begins with the next page
+            self._brought_at = now  # nothing was fetched: the interval begins with the next page
         if now - self._tidied_at >= _TIDY:
             await self._holder.tidy()
             self._tidied_at = self._clock.monotonic()

@@ -1,35 +1,35 @@
-"""Shards of a search index elsewhere: who has one answers for it over the engine, who searches asks in time.
+"""Search over the engine: agents with the index of a shard answer, searchers ask with a time limit.
 
-    answering = await answer(engine.requests, reader, "replica-a")      who has the index of a shard
-    search = remote(engine.requests, loop, range(16), seconds=0.5)      who searches; `search.search` in a thread
+    answering = await answer(engine.requests, reader, "replica-a")      on the side of the index
+    search = remote(engine.requests, loop, range(16), seconds=0.5)      on the side of the searcher, in a thread
 
 Scores and order are those of one index over all the shards that answer (`lycosa.index.broker`); one that does not
-is named in the answer ("shard 3 did not answer in 0.5 s"), and is asked again the next time.
+is named in the result ("shard 3 did not answer in 0.5 s"), and is asked again the next time.
 
     subject   := "search." shard
     question  := [replica, stamp, method, arguments]        MessagePack
     answer    := zlib([OK, value] | [STALE, null] | [FAILED, message])
 
-A method is one of `lycosa.index.reader.Shard`'s. Queries travel as what they are made of, and are made where they
-are asked. Addresses and counts of terms hold for one commit of one index, so a question names both: `open` is
-answered by every replica, and the first answer chooses the replica for the rest of the question; the others keep
-silent. A replica that has a newer commit says STALE, and the searcher begins anew.
+A method is one of `lycosa.index.reader.Shard`'s. Queries are sent as their parts, and are built where they
+are answered. Addresses and counts of terms hold for one commit of one index, so a question names both: `open` is
+answered by every replica, and the first answer chooses the replica for the rest of the search; the others do not
+answer. A replica that has a newer commit answers STALE, and the searcher begins anew.
 
 So a replica of a hot shard is one more process that answers for it, over an index of its own (each follows the log
-by itself; commits need not be the same). An index is a fold over the log: who takes a shard over makes it from the
-log (`lycosa.cluster.indexer`), and answers once it is there. Until then it says how far it is, in words:
+by itself; commits need not be the same). An index is a fold over the log: the new holder of a shard makes it from
+the log (`lycosa.cluster.indexer`), and answers once it is there. Until then it answers with its progress, as text:
 
     subject   := "indexing." shard
     answer    := text                                       UTF-8
 
-Two questions are among those who index: `ready` (does anybody else answer for the shard?) and `best` (what do you
-have of these contents?) are answered by every replica but the one that asks, and name no commit.
+Two questions are exchanged by indexers: `ready` (does anybody else answer for the shard?) and `best` (what do you
+have of these contents?) are answered by every replica except the asker's, and name no commit.
 
-**Ranks** of pages come with the hits, from whoever has them: of one rank file, which whoever indexes shard 0 makes
-of all shards' logs, and the others fetch. They are those of one index over all shards, therefore.
+**Ranks** of pages come with the hits, from the replicas that have them. All are from one rank file, which the
+indexer of shard 0 makes of all shards' logs, and the others fetch. So they are those of one index over all shards.
 
-Answers are made on the event loop: have a process of its own for them, and not that of a crawl. Of a page's text
-the first `MOST_TEXT` characters travel.
+Answers are computed on the event loop: use a process of its own for them, not that of a crawl. Of a page's text
+the first `MOST_TEXT` characters are sent.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ MOST_TEXT = 200_000
 SECONDS = 0.5
 _AT_ONCE = 64
 _AMONG = ("ready", "best")
-"""What those who index ask each other."""
+"""Questions that indexers ask each other."""
 _COPIES = 1_000
-"""Documents of one content that are looked at."""
+"""Documents of one content that are examined."""
 _RANKS = 1_000_000
 """Ranks that a searcher remembers."""
 
@@ -70,19 +70,19 @@ def subject(shard: int) -> str:
 
 
 def progress(shard: int) -> str:
-    """Where whoever makes the index of a shard says how far that is."""
+    """The subject on which the progress of a shard's index can be asked."""
     return f"indexing.{shard}"
 
 
 class Ready(msgspec.Struct, frozen=True, array_like=True):
-    """Somebody who answers for a shard."""
+    """A process that answers for a shard."""
 
     name: str
     holds: bool
     """Whether it is the holder of the shard."""
 
 
-# -- who has the index
+# -- on the side of the index
 
 
 class Answers:
@@ -113,7 +113,7 @@ class Answers:
         }
 
     def __call__(self, data: bytes) -> bytes | None:
-        """The answer to a question; None, silence, if it is meant for another replica."""
+        """The answer to a question; None, which is no answer, if it is meant for another replica."""
         replica, stamp, method, arguments = msgspec.msgpack.decode(data)
         if method != "open" and (replica == self._replica) is (method in _AMONG):
             return None
@@ -213,12 +213,12 @@ async def answer(
     ranks: RankFile | None = None,
     holds: Callable[[], bool] = lambda: False,
 ) -> Answering:
-    """Answer for the shard of a reader. `replica`: a name that no other index of the shard has."""
+    """Answer for the shard of a reader. `replica`: a name that is unique among the indexes of the shard."""
     return got(await requests.answer(subject(reader.shard), Answers(reader, replica, ranks, holds)))
 
 
 async def ask_ready(requests: Requests, shard: int, me: str, seconds: float = SECONDS) -> Ready | None:
-    """Who else answers for a shard."""
+    """Another process that answers for a shard, if there is one."""
     data = msgspec.msgpack.encode((me, "", "ready", ()))
     found = await requests.ask(subject(shard), data, seconds)
     if isinstance(found, Unavailable):
@@ -239,11 +239,11 @@ async def ask_best(
     return msgspec.convert(value, dict[int, Best]) if outcome == OK else None
 
 
-# -- who searches
+# -- on the side of the searcher
 
 
 class RemoteRanks:
-    """The ranks of the pages that shards elsewhere have named; `lycosa.index.ranks.StaticRanks`."""
+    """The ranks of the pages that remote shards have named; implements `lycosa.index.ranks.StaticRanks`."""
 
     def __init__(self) -> None:
         self._made: dict[int, int] = {}
@@ -251,11 +251,11 @@ class RemoteRanks:
 
     @property
     def made(self) -> int:
-        """When the oldest were made that a shard has."""
+        """The time of the oldest ranks that any shard has."""
         return min(self._made.values(), default=0)
 
     def opened(self, shard: int, made: int) -> None:
-        """A shard was opened, whose ranks were made then."""
+        """A shard was opened whose ranks were made at `made`."""
         if self._made.get(shard) != made or len(self._ranks) > _RANKS:
             self._ranks.clear()
         self._made[shard] = made
@@ -274,7 +274,7 @@ class RemoteRanks:
 
 
 class RemoteShard:
-    """A shard that others have the index of. Called in threads beside the loop."""
+    """A shard whose index is remote. Called in threads beside the loop."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class RemoteShard:
         return value
 
     def _why(self) -> str:
-        """What whoever makes the shard's index says of it."""
+        """What the indexer of the shard says about its progress."""
         asking = self._requests.ask(progress(self.shard), b"", self._seconds)
         said = asyncio.run_coroutine_threadsafe(asking, self._loop).result()
         return "" if isinstance(said, Unavailable) else said.decode("utf-8", "replace")
@@ -395,7 +395,7 @@ def remote(
     seconds: float = SECONDS,
     language: str = "en",
 ) -> Search:
-    """Search over shards elsewhere."""
+    """A search over remote shards."""
     pool = ThreadPoolExecutor(min(len(shards), _AT_ONCE) or 1, "lycosa-search")
     ranks = RemoteRanks()
     readers = [RemoteShard(requests, loop, shard, seconds, ranks) for shard in shards]

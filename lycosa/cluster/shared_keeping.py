@@ -1,6 +1,6 @@
-"""Keeping shards in a cluster: their tails are streams, and all the rest is on shared storage.
+"""Keeping shards in a cluster: their tails are streams, and everything else is on shared storage.
 
-`SharedHome` opens the storage that the crawl names and makes the work directory that of the crawl; `SharedKeeping`
+`SharedHome` opens the storage that the crawl names and prepares the work directory for the crawl; `SharedKeeping`
 keeps the shards of one agent: a `ShardKeeper` for each, and the `Courier` for the archive.
 """
 
@@ -37,7 +37,7 @@ from lycosa.records import Lost
 
 
 class SharedKeeping(Keeping):
-    """For an agent of a cluster."""
+    """Keeps the shards of an agent of a cluster."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class SharedKeeping(Keeping):
         self._machine.remove(shard_directory(number))
 
     async def _valid_ends(self) -> Mapping[str, int]:
-        """Of every archive file that a log points into after its checkpoint: how far it is valid."""
+        """For every archive file that a log points into after its checkpoint: the end of its valid part."""
         found: list[dict[str, int]] = []
         for number in range(self._about.shards):
             storage = ShardStorage(self._storage, self._engine.crawl, number)
@@ -107,10 +107,10 @@ class SharedKeeping(Keeping):
 
 
 class SharedHome(Home):
-    """Of an agent of a cluster."""
+    """The home of an agent of a cluster."""
 
     def __init__(self, storage: OpenStorage = open_storage, shared: str = "") -> None:
-        """`storage`: opens shared storage; `shared`: where that is, if elsewhere than the crawl says."""
+        """`storage`: opens shared storage; `shared`: its place, if elsewhere than the crawl says."""
         self._open = storage
         self._shared = shared
         self._storage: Storage | None = None
@@ -148,7 +148,7 @@ class SharedHome(Home):
 
 
 def _demand_own(storage: Storage, place: str, crawl: str, about: About) -> None:
-    """Refuse shared storage that holds nothing of the crawl, or a crawl of the same name."""
+    """Refuse shared storage that holds nothing of the crawl, or another crawl of the same name."""
     try:
         found = decoded(storage.get(f"{crawl}/crawl.json"), About)
     except Missing:

@@ -1,9 +1,9 @@
 """The exchange of an agent: links to and from the shards that it holds, through the receivers' streams.
 
-With several agents **all** links between shards go through the streams, also between two shards of one agent. What
-that costs: a link to a neighbour travels to the servers and back, some 60 bytes and a share of a message of one
-batch a commit. What it spares: a shard that moves takes nothing with it and needs nobody to catch up, the reader's
-place is one number for all senders, and the end of a crawl is seen in the same way whoever holds what.
+With several agents **all** links between shards go through the streams, also between two shards of one agent. The
+cost: a link to a shard of the same agent travels to the servers and back, some 60 bytes and a share of one message
+per batch and commit. The gain: a shard that moves leaves nothing behind that others must catch up with, the
+reader's place is one number for all senders, and the end of a crawl is detected in the same way in all cases.
 
 Sending, for each shard that we hold (`Outgoing`). The way to each receiver is in one of three states:
 
@@ -12,9 +12,9 @@ Sending, for each shard that we hold (`Outgoing`). The way to each receiver is i
                 time, for all receivers that are behind and not blocked
     closing     read up to the commits of a moment ago; what is found from `until` on is in the outbox again
 
-It begins behind, where the last frame of ours in the receiver's stream ends, or at the cursor that the receiver's
-holder told of when it opened its shard; until one of the two is there, it is *unknown*, and waits. A stream that is
-full, or does not answer, blocks its own receiver only: that one falls behind, and is tried again a little later.
+A way begins behind, where our last frame in the receiver's stream ends, or at the cursor that the receiver's holder
+published when it opened its shard; until one of the two is there, the way is *unknown*, and waits. A stream that is
+full, or does not answer, blocks only its own receiver: that way falls behind, and is retried a little later.
 
 Receiving (`Incoming`). Frames become `Received` records that carry the sequence of their message; seeds become
 `Seeded`; answers become `Duplicates`. The stream is purged up to what the committed log holds.
@@ -49,26 +49,26 @@ from lycosa.meters import Meters
 from lycosa.records import Duplicates, Link, LinkKind, Links, Received, Seeded, Skipped
 
 _BLOCKED = 0.5
-"""Seconds after which a receiver whose stream refused is tried again."""
+"""Seconds after which a receiver whose stream refused is retried."""
 _UNKNOWN = 0.2
-"""And after which those are looked at of which nobody has told yet."""
+"""Seconds after which receivers whose place is still unknown are checked."""
 _PURGE = 5.0
 _WAIT = 1.0
 _SEEDS = 5_000
 
 
 class _Way:
-    """From a shard to one other."""
+    """The way from a shard to one other."""
 
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
-        self.read = 0  # behind: the log was read up to here
-        self.until: int | None = None  # closing: from here on the outbox has it
-        self.blocked = 0.0  # until then
+        self.read = 0  # behind: the position up to which the log was read
+        self.until: int | None = None  # closing: links from this position on are in the outbox
+        self.blocked = 0.0  # the time until which it is blocked
 
 
 class Outgoing:
-    """What one shard sends."""
+    """Sends the links of one shard."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Outgoing:
         foreign: Foreign | None = None,
         patience: float = _WAIT,
     ) -> None:
-        """`patience`: seconds after which it looks whether there is anything to send, though nobody said so."""
+        """`patience`: seconds after which it checks for something to send without being woken."""
         self._patience = patience
         self._told = -1
         self._foreign = foreign or Foreign()
@@ -96,14 +96,14 @@ class Outgoing:
             for other in range(shards)
             if other != shard.number
         }
-        # By number, so that a commit costs a step for each receiver that it is about, and none for the others.
+        # By number, so that a commit costs a step for each receiver that has links in it, and none for the others.
         self._unknown = set(self._ways)
-        """Where to go on for these is not known yet."""
+        """Receivers for which the place to continue is not known yet."""
         self._behind = set(self._ways)
         self._busy: set[int] = set()
-        """Something is being sent to these."""
+        """Receivers to which a message is being sent."""
         self._asked = shard.log.end
-        """Contents fetched from here on are asked about; earlier ones may have been, and are only told."""
+        """From here on the contents fetched are asked about; earlier ones may have been, and are only reported."""
         self._wake = asyncio.Event()
         self._reading: LinkPass | None = None
         self._heartbeats = Heartbeats()
@@ -113,7 +113,7 @@ class Outgoing:
         shard.listen()
 
     async def resume(self) -> Unavailable | None:
-        """Find out where to go on, for every receiver for which that is told yet; for the others later."""
+        """Find out where to continue, for every receiver for which that is known yet; for the others later."""
         unknown = sorted(self._unknown)
         for start in range(0, len(unknown), 32):
             for answer in await asyncio.gather(*map(self._resume, unknown[start : start + 32])):
@@ -130,7 +130,7 @@ class Outgoing:
                 return entry
             told = self._foreign.value(entry.value or b"", Cursors, entry.key)
             if told is None:
-                return None  # its holder tells it again
+                return None  # its holder publishes it again
             way.sender.position = told.cursors.get(self._shard.number, 0)
         elif isinstance(position, Unavailable):
             return position
@@ -139,26 +139,26 @@ class Outgoing:
         return None
 
     async def _resume_late(self) -> None:
-        """Look again for where to go on, if that was not told yet."""
+        """Look again for the places to continue that were not known yet."""
         now = self._clock.monotonic()
         if self._unknown and now >= self._look_at:
             self._look_at = now + _UNKNOWN
             await self.resume()
 
     def committed(self) -> None:
-        """A commit has ended: more may travel."""
+        """A commit has ended: more records may be sent."""
         shard = self._shard
         self._answers += [
             AnswersFrame(shard.number, asker, position, known)
             for position, asker, known in shard.take_replies(shard.log.committed)
         ]
-        if shard.log.committed != self._told:  # else nothing more may travel than before
+        if shard.log.committed != self._told:  # else nothing more may be sent than before
             self._told = shard.log.committed
             self._wake.set()
 
     @property
     def sent(self) -> int:
-        """Everything that the log holds before this has been sent to everybody."""
+        """The position before which everything in the log has been sent to all receivers."""
         ways, outbox = self._ways, self._shard.outbox
         late = [ways[other].read for other in self._behind]
         waiting = {*outbox.owners(), *self._busy} - self._behind
@@ -168,10 +168,10 @@ class Outgoing:
     def quiet(self) -> bool:
         return not (self._behind or self._busy or self._answers or self._shard.replies)
 
-    # -- beside the crawl
+    # -- in tasks of their own
 
     async def run(self) -> None:
-        """Send what may travel, until cancelled."""
+        """Send what may be sent, until cancelled."""
         while True:
             if not await self.step():
                 with contextlib.suppress(TimeoutError):
@@ -179,7 +179,7 @@ class Outgoing:
             self._wake.clear()
 
     async def step(self) -> bool:
-        """Send what may travel now; whether more of what was not sent can be read back at once."""
+        """Send what may be sent now; returns whether more of the backlog can be read back at once."""
         await self._resume_late()
         busy = await self._mend()
         await self._send_live()
@@ -203,7 +203,7 @@ class Outgoing:
             rows = shard.outbox.take(other, committed)
             asks = shard.outbox.take_asks(other, committed)
             if rows or asks or committed - self._ways[other].sender.position >= every(len(self._ways)):
-                self._busy.add(other)  # from now on: the sending begins a moment later
+                self._busy.add(other)  # already now: the sending task starts a moment later
                 sends.append(self._send(other, committed, rows, asks))
         await asyncio.gather(*sends)
         if due:
@@ -230,13 +230,13 @@ class Outgoing:
             stream = self._engine.stream(exchange_of(frame.asker))
             if isinstance(await send_answers(stream, self._epoch, frame), Unavailable):
                 return
-            # Lost in a full stream it only leaves a duplicate unmarked; waiting for room could be for ever.
+            # If lost in a full stream, a duplicate stays unmarked, nothing else; waiting for room might never end.
             self._answers.pop(0)
 
     # -- behind
 
     async def _mend(self) -> bool:
-        """Read back a little of what was not sent; False if there is nothing to do now."""
+        """Read back a little of the backlog; False if there is nothing to do now."""
         now = self._clock.monotonic()
         late = [(other, self._ways[other]) for other in sorted(self._behind - self._unknown)]
         open_ways = [(other, way) for other, way in late if way.blocked <= now]
@@ -247,7 +247,8 @@ class Outgoing:
         committed = shard.log.committed
         for other, way in ways:
             if way.until is None and way.read >= committed:
-                # What is found from here on waits in the outbox; what was found since the last commit is read yet.
+                # Links found from here on wait in the outbox; those found since the last commit are still to be
+                # read.
                 way.until = shard.log.end
                 shard.outbox.reopen([other])
             if way.until is not None and way.read >= way.until:
@@ -266,7 +267,7 @@ class Outgoing:
         return True
 
     def _reading_at(self, start: int) -> LinkPass:
-        """The log from a position on; usually where the last reading ended."""
+        """A pass over the log from a position on; usually the one where the last reading ended."""
         if self._reading is None or self._reading.position != start:
             self._reading = LinkPass(self._shard.log.reader.files, start)
         return self._reading
@@ -283,7 +284,7 @@ class Outgoing:
 
 
 class Incoming:
-    """What one shard receives."""
+    """Receives the links for one shard."""
 
     def __init__(
         self,
@@ -297,9 +298,9 @@ class Incoming:
         foreign: Foreign | None = None,
         patience: float = _WAIT,
     ) -> None:
-        """`stream`: the shard's own. `refresh`: look for newer options of the crawl, before seeds are judged.
+        """`stream`: the shard's own. `refresh`: reads newer options of the crawl, before seeds are judged.
 
-        `patience`: seconds that a look at the stream waits for something.
+        `patience`: seconds that a read of the stream waits for messages.
         """
         self._patience = patience
         self._shard = shard
@@ -329,13 +330,13 @@ class Incoming:
             self._safe = max(self._safe, self._kept.pop(0)[1])
 
     async def run(self) -> None:
-        """Take in what comes, until cancelled."""
+        """Process messages until cancelled."""
         while True:
             if isinstance(await self.step(self._patience), Unavailable):
                 await self._clock.sleep(0.2)
 
     async def step(self, seconds: float, most: int = 64) -> int | Unavailable:
-        """Take in what comes within so many seconds; how much."""
+        """Process messages that arrive within so many seconds; returns how many."""
         arrived = await self._reader.next(seconds, most)
         if isinstance(arrived, Unavailable):
             return arrived
@@ -353,7 +354,8 @@ class Incoming:
         return len(arrived)
 
     async def _receive(self, one: Arrival) -> None:
-        """A message, some links at a time: it may have ten thousand. With the last of them it counts as had."""
+        """Append a message, some links at a time: it may have ten thousand. With the last of them it counts as
+        received."""
         shard = self._shard
         self._links.add(len(one.rows))
         at = milliseconds(self._clock)
@@ -362,7 +364,7 @@ class Incoming:
         self._kept.append((shard.log.end - 1, one.sequence))
 
     async def _sow(self, one: Arrival) -> None:
-        """Seeds: those in scope are logged as such; the cursor with them."""
+        """Append seeds: those in scope are logged as such, together with the cursor."""
         await self._refresh()
         shard, now = self._shard, milliseconds(self._clock)
         rows = []
@@ -386,7 +388,7 @@ class Incoming:
             shard.append(Duplicates(at, frame.owner, frame.position + 1, frame.positions))
 
     async def _purge(self) -> None:
-        """Now and then: what is safe in the log need not stay in the stream."""
+        """Purge the stream, now and then, of messages that are safe in the log."""
         now, safe = self._clock.monotonic(), self._safe
         if safe > self._purged and now >= self._purge_at:
             self._purge_at = now + _PURGE
@@ -398,7 +400,7 @@ class Incoming:
 
 
 class StreamExchange:
-    """The exchange of all shards that an agent holds; `lycosa.crawl.delivery.Exchange`."""
+    """The exchange of all shards that an agent holds; implements `lycosa.crawl.delivery.Exchange`."""
 
     def __init__(self, *, fail: Callable[[Exception], None]) -> None:
         self._fail = fail
@@ -413,14 +415,14 @@ class StreamExchange:
             incoming.committed()
 
     def catch_up(self, running: bool = False) -> None:
-        """Whoever sends for a shard finds out by itself where to go on (`Outgoing.resume`)."""
+        """Nothing to do: each sender finds out by itself where to continue (`Outgoing.resume`)."""
 
     @property
     def is_behind(self) -> bool:
         return False
 
     def add(self, number: int, out: Outgoing, incoming: Incoming) -> None:
-        """Begin with a shard that we hold; `out` knows where to go on."""
+        """Start the exchange of a shard that we hold; `out` knows where to continue."""
         self._out[number], self._in[number] = out, incoming
         self._tasks[number] = [
             asyncio.create_task(self._watched(out.run())),
@@ -434,7 +436,7 @@ class StreamExchange:
             self._fail(error)
 
     async def remove(self, number: int) -> None:
-        """Nothing of a shard is sent or received any more."""
+        """Stop sending and receiving for a shard."""
         await end_tasks(self._tasks.pop(number, []))
         self._out.pop(number, None)
         incoming = self._in.pop(number, None)

@@ -1,19 +1,19 @@
 """The supervisor: several agents on one machine as one crawl, each a member in a process of its own.
 
-It looks at the directory (`survey`), keeps the engine (`lycosa.engine.local`), and starts the agents with the
-crawl paused. When every shard has a holder it gives out seeds and the limit of pages, and the crawl goes on. From
-then on agents are on their own: links, turns, pages and the end are theirs, as in a cluster. What is left to the
-supervisor:
+It checks the directory (`survey`), keeps the engine (`lycosa.engine.local`), and starts the agents with the crawl
+paused. When every shard has a holder it distributes seeds and the limit of pages, and the crawl starts. From then
+on the agents work by themselves: they handle links, turns, pages and the end, as in a cluster. The supervisor's
+tasks are:
 
-- an agent that dies is started again after a moment, while the others go on. Its leases are given back for it,
+- an agent that dies is restarted after a moment, while the others continue. Its leases are released for it,
   since its process is known to be dead, and its archive files are cut to what its logs know;
-- the run ends when the crawl is *finished* or has reached its *limit*, as whoever holds shard 0 sees it (a limit
-  of time is the supervisor's), or when somebody calls `stop`;
-- what agents say becomes the status of one crawl (`team_reports`).
+- the run ends when the crawl is *finished* or has reached its *limit*, as decided by the holder of shard 0 (a limit
+  of time is the supervisor's), or when `stop` is called;
+- the agents' reports are combined into the status of one crawl (`team_reports`).
 
-What becomes of the run is decided in `team_run`; `team_processes` has the processes.
+The course of the run is decided in `team_run`; `team_processes` has the processes.
 
-The lock of the directory and the mark of a running crawl are the supervisor's. Agents inherit the lock, so that
+The supervisor has the lock of the directory and the mark of a running crawl. Agents inherit the lock, so that
 nobody else begins before the last of them has ended; they end by themselves when the supervisor does.
 """
 
@@ -74,18 +74,18 @@ _STOPPING = 60.0
 """Seconds that agents are given to stop; then they are killed, and the next start recovers them."""
 _LOOK = 0.1
 _JUDGED = 1_000
-"""Of the seeds of one act, how many are judged for what is said of them; all are given out."""
+"""Of the seeds of one act, the number that are judged for the answer; all are distributed."""
 _TURN = 5.0
-"""Seconds that the turn of an address lasts; a dead agent's wait so long."""
+"""Seconds that the turn of an address lasts; those of a dead agent block their addresses this long."""
 _EXCHANGE_BYTES = 64 << 20
-"""Of all streams together: they are in memory, and what does not fit waits in its sender's log."""
+"""Size of all streams together: they are in memory, and what does not fit waits in its sender's log."""
 _LEAST_BYTES = 2 << 20
 _OLD_EXCHANGE = "exchange"
-"""Where earlier versions kept what was on its way; it is in its senders' logs, too."""
+"""Where earlier versions kept links under way; these are in their senders' logs, too."""
 
 
 class Supervisor:
-    """A crawl of several agents; stands where an agent stands for a crawl of one."""
+    """A crawl of several agents; takes the place that an agent has in a crawl of one."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Supervisor:
         told: Callable[[str], None] | None = None,
         before: Status | None = None,
     ) -> None:
-        """`before`: how an agent that was alone left the crawl, in this same run."""
+        """`before`: the status that a single agent left earlier in this same run."""
         self._directory = directory
         self._files = DiskFiles(directory)
         self._manifest = manifest
@@ -117,7 +117,7 @@ class Supervisor:
         self._processes: Processes | None = None
         self._beside: list[asyncio.Task[None]] = []
         self._ends: dict[str, int] = {}
-        self._asked = self._wanted = Wanted.PAUSED  # by the operator, and of the agents
+        self._asked = self._wanted = Wanted.PAUSED  # by the operator; and what the agents are told
         self._refused: list[tuple[str, str]] = []
         self._before = before
         self.underway = None  # agents read pages, each with a watchdog of its own
@@ -164,7 +164,8 @@ class Supervisor:
             raise
 
     def _survey(self) -> int:
-        """Look at the directory, refuse it or make it ready; where the exchange's sequences go on."""
+        """Check the directory, and refuse or prepare it; returns the sequence after which the exchange
+        continues."""
         found = survey(self._files, range(self._manifest.shards))
         demand_whole(self._files, found)
         self._ends = archive_ends(found)
@@ -179,7 +180,7 @@ class Supervisor:
         return max((row.received for row in found.values()), default=0)
 
     async def _create(self) -> None:
-        """Make the crawl in the engine, as an operator does in a cluster."""
+        """Create the crawl in the engine, as an operator does in a cluster."""
         manifest, bucket = self._manifest, self._own.bucket
         about = About(
             crawl=manifest.crawl,
@@ -203,12 +204,12 @@ class Supervisor:
         got(await bucket.put("crawl", msgspec.json.encode(about)))
         for number in range(
             manifest.shards
-        ):  # whoever had them is dead, and so is whoever had turns of theirs
+        ):  # their holders are dead, and so are the askers that had turns of theirs
             free = Lease("", 0, FOREVER, released=True, turns={})
             got(await bucket.put(lease_key(number), encode(free)))
         for agent in range(
             self._agents
-        ):  # all of them will be there: shards are placed with each from the start
+        ):  # announced before they start, so that shards are placed with all of them at once
             got(await bucket.put(f"agent.{name_of(agent)}", msgspec.json.encode(Said())))
 
     @property
@@ -221,7 +222,7 @@ class Supervisor:
         return Control(self._own, self._clock)
 
     async def _sow(self, seeds: Sequence[str]) -> None:
-        """Give seeds to the shards that own them; those that are known drop out there."""
+        """Give seeds to the shards that own them, which drop those they know."""
         split = Splitter(self._manifest.shards, manifests.domains_of(self._files), self._manifest.splitter)
         await sow(self._own, split, seeds, self._clock)
 
@@ -229,7 +230,7 @@ class Supervisor:
         self._wanted = wanted
         await self._control.change(lambda state: msgspec.structs.replace(state, wanted=wanted))
 
-    # -- what happens
+    # -- events
 
     def _on(self, event: Event) -> list[Start | Recover]:
         return self._run.on(event, time.monotonic())
@@ -240,7 +241,7 @@ class Supervisor:
         self._on(Began(number))
 
     def _watch_over(self, work: Coroutine[Any, Any, None]) -> None:
-        # Steady: agents are heard until the engine is closed, also while the event loop is shut down.
+        # Steady: agents are listened to until the engine is closed, also while the event loop is shut down.
         self._beside.append(SteadyTask(self._beside_the_run(work)))
 
     async def _beside_the_run(self, work: Coroutine[Any, Any, None]) -> None:
@@ -253,7 +254,7 @@ class Supervisor:
     async def _look_at_processes(self) -> None:
         assert self._processes is not None
         for number, code in self._processes.ended():
-            shards = await end_leases(self._own.bucket, name_of(number))  # what it had is free
+            shards = await end_leases(self._own.bucket, name_of(number))  # the shards it held are free
             entry = got(await self._own.bucket.get(f"failed.{name_of(number)}"))
             failure: Exception | None = None
             if entry is not None:
@@ -335,7 +336,7 @@ class Supervisor:
             timer.cancel()
         self._changed.clear()
 
-    # -- asked from outside
+    # -- called from outside
 
     def stop(self) -> bool:
         first = End.STOPPED not in self._run.ends
@@ -355,8 +356,8 @@ class Supervisor:
         return self._run.stage is Stage.ENDING or self._reports.state.finished
 
     async def act(self, act: Act) -> str | None:
-        """Do what an operator asks; see `Agent.act`. It is in the logs of all shards, committed, when their holders
-        say so."""
+        """Carry out an operator's act; see `Agent.act`. Returns when the holders of all shards report it as
+        committed in their logs."""
         if self._run.stage is not Stage.RUNNING or self._is_over():
             return None
         wanted = {"pause": Wanted.PAUSED, "go-on": Wanted.RUNNING}.get(act.what, self._asked)
@@ -366,7 +367,7 @@ class Supervisor:
         await self._sow(seeds)
         while any(act.id not in row.acts for row in self._reports.shards.values()):
             if self._is_over():
-                return None  # the next run sees whether it is in the logs
+                return None  # the next run will see whether it is in the logs
             await asyncio.sleep(_TICK)
         if act.what == "stop":
             self.stop()
@@ -381,9 +382,9 @@ class Supervisor:
 
     @property
     def processes(self) -> list[int]:
-        """The numbers of the agents' processes."""
+        """The ids of the agents' processes."""
         return self._processes.pids if self._processes is not None else [0] * self._agents
 
     def status(self, state: str = "running") -> Status:
-        """All agents as one crawl."""
+        """The status of all agents as one crawl."""
         return self._reports.status(state, self._options, self.processes)

@@ -1,12 +1,12 @@
 """A survey of a crawl's directory before agents begin: what its shards' logs know of each other and of the archive.
 
-Each agent recovers its own shards, and no agent sees them all. What only all logs together tell is found out here,
-from the newest snapshots and the tails of the logs after them, while nobody writes:
+Each agent recovers its own shards, and no agent sees them all. What only all logs together can tell is found out
+here, from the newest snapshots and the tails of the logs after them, while nobody writes:
 
 - whether the logs are whole (`lycosa.crawl.wholeness`): if not, the crawl is refused;
-- how far each archive file is log: `cut_files` cuts it there;
+- the end of each archive file according to the logs: `cut_files` cuts it there;
 - the options of earlier runs, whose seeds the scope is relative to;
-- the last sequence of the exchange that any log names: the run's streams begin behind it.
+- the last sequence of the exchange that any log names: the run's streams begin after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ K = TypeVar("K")
 
 
 class Surveyed(msgspec.Struct, array_like=True):
-    """What one shard's log says; as the section `shard` of a snapshot begins (docs/formats/snapshot.md)."""
+    """Facts from one shard's log; laid out like the start of the section `shard` (docs/formats/snapshot.md)."""
 
     cursors: dict[int, int] = {}
     archive_ends: dict[str, int] = {}
@@ -39,7 +39,7 @@ class Surveyed(msgspec.Struct, array_like=True):
 
 
 def survey(files: Files, shards: Iterable[int]) -> dict[int, Surveyed]:
-    """Look at some shards of the crawl in `files`. Nobody must be writing them."""
+    """Survey some shards of the crawl in `files`. Nobody may be writing them."""
     return {number: _look(files.within(shard_directory(number))) for number in shards}
 
 
@@ -69,7 +69,7 @@ def _raise(table: dict[K, int], key: K, value: int) -> None:
 
 
 def demand_whole(files: Files, found: Mapping[int, Surveyed]) -> None:
-    """Refuse a crawl of whose logs anything knows more than they hold."""
+    """Refuse a crawl whose logs lack records that another part of it knows of."""
     places = {number: files.within(shard_directory(number)) for number in found}
     ends = {number: LogReader(place.within("log")).end() for number, place in places.items()}
     claims = [claim for number, place in places.items() for claim in snapshot_claims(place, number)]
@@ -80,5 +80,5 @@ def demand_whole(files: Files, found: Mapping[int, Surveyed]) -> None:
 
 
 def archive_ends(found: Mapping[int, Surveyed]) -> dict[str, int]:
-    """How far each archive file is known to the logs."""
+    """The end of each archive file as the logs know it."""
     return highest(row.archive_ends for row in found.values())

@@ -1,7 +1,7 @@
 """The tail of a shard's log: the records that sealed segments on shared storage do not hold yet.
 
-A message of the stream is some of the log's own blocks (see `lycosa.log.blocks`), as they lie in the segment
-files; so whoever reads the stream can write files that are byte for byte those of the holder who wrote it.
+A message of the stream consists of the log's own blocks (see `lycosa.log.blocks`), as in the segment
+files; so any reader of the stream can write files that are byte for byte those of the holder who wrote it.
 
     message := headers blocks
     headers := Lycosa-Epoch: n        of the lease under which it was written
@@ -10,24 +10,24 @@ files; so whoever reads the stream can write files that are byte for byte those 
                Lycosa-Segment: n      first position of the log segment that it belongs to
                Lycosa-Part: i/n       if one block is larger than a message may be: its parts in order
 
-Committed is what was acknowledged. Rules:
+Committed means acknowledged. Rules:
 
-- *Claim.* A new holder reads the stream to its end and appends an empty message of its epoch there. If somebody
-  appended in between, it is refused, reads on, and tries again. Once the claim is taken, every earlier holder
-  expects another last sequence than there is and is refused for ever (`Fenced`); what came before the claim is
-  the log.
-- *Append.* Every message carries the expected last sequence. After a silence the writer sends the very same
-  message again: the server takes one of them at most. "Wrong last sequence" then may mean that the first copy
-  was taken, so the message at that place is read: ours (same epoch, position and bytes), and the append is
-  done; another's, and we are fenced; none (its leader died with it), and it is sent again.
-- *Parts.* A block of more than 512 KB goes in parts and counts only when its last part is there. Parts without
-  a last one, behind which comes another epoch, are what a dead holder left: they are not log.
+- *Claim.* A new holder reads the stream to its end and appends an empty message of its epoch there. If another
+  message was appended in between, the claim is refused; the holder reads on, and tries again. Once the claim is
+  accepted, every earlier holder expects an outdated last sequence and is refused for ever (`Fenced`); what came
+  before the claim is the log.
+- *Append.* Every message carries the expected last sequence. If there is no answer, the writer sends the very same
+  message again: the server accepts at most one of them. "Wrong last sequence" may then mean that the first copy
+  was accepted, so the message at that place is read. If it is ours (same epoch, position and bytes), the append is
+  done; if it is another's, we are fenced; if there is none (its leader died with it), it is sent again.
+- *Parts.* A block of more than 512 KB is sent in parts and counts only when its last part is there. Parts without
+  a last one, followed by another epoch, were left by a dead holder: they are not in the log.
 - *Sealing.* A segment is sealed when the first message of a later segment has been acknowledged. That makes the
-  segment's bytes a fact that no holder can change, so a sealed segment may be copied to shared storage by
-  whoever has it, and the tail be purged up to its end by anybody, also by a holder who does not know yet that
-  he is one no more. `purge` refuses a position at which no sealed segment ends.
+  segment's bytes a fact that no holder can change, so anyone who has a sealed segment may copy it to shared
+  storage, and the tail may be purged up to its end by anyone, including a holder who does not know yet that its
+  lease is over. `purge` refuses a position at which no sealed segment ends.
 
-Positions span both: segments on storage up to the end of the last one, then this.
+Positions continue from storage to the tail: segments up to the end of the last one, then this.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _SEGMENT, _PART = "Lycosa-Segment", "Lycosa-Part"
 _ACK = 2.0
 _WAIT = 5.0
 AT_ONCE = 8
-"""Messages that are checked between two breaths of the loop: four megabytes, some milliseconds."""
+"""Messages that are checked before the event loop runs again: four megabytes, some milliseconds."""
 _PATIENCE = 30.0
 
 
 class Piece(NamedTuple):
-    """Whole blocks of the log, as one message or a few parts brought them."""
+    """Whole blocks of the log, from one message or a few parts."""
 
-    sequence: int  # of the last message of it
+    sequence: int  # of its last message
     epoch: int
     first: int
     records: int
@@ -68,7 +68,7 @@ class Piece(NamedTuple):
 
 
 def split(data: bytes, most: int = MESSAGE_BYTES) -> list[tuple[int, int, list[bytes]]]:
-    """Blocks in messages of at most `most` bytes: (first, count, parts). One block is never in two entries."""
+    """Split blocks into messages of at most `most` bytes: (first, count, parts). No block is in two entries."""
     out: list[tuple[int, int, list[bytes]]] = []
     at = start = 0
     first, count = -1, 0
@@ -92,14 +92,14 @@ def split(data: bytes, most: int = MESSAGE_BYTES) -> list[tuple[int, int, list[b
 
 
 class Assembler:
-    """Messages in, whole pieces out."""
+    """Assembles messages into whole pieces."""
 
     def __init__(self, stream: str = "the log") -> None:
         self.stream = stream
         self._parts: list[bytes] = []
         self._head = (0, 0)
         self.epoch = 0
-        """The highest epoch met."""
+        """The highest epoch seen."""
 
     def take(self, message: Message) -> Piece | None:
         """The piece that a message completes; None for a claim, or a part that is not the last."""
@@ -153,17 +153,17 @@ class Tail:
         patience: float = _PATIENCE,
         may_go_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`may_go_on`: asked between tries; when it says no (the lease is over), an append gives up."""
+        """`may_go_on`: asked between tries; if it returns False (the lease is over), an append gives up."""
         self._stream = stream
         self._clock = clock
         self._patience = patience
         self._may_go_on = may_go_on
         self._last = 0
         self._epoch = 0
-        self._held: list[tuple[int, int, int]] = []  # sequence, end position, segment: what the stream holds
+        self._held: list[tuple[int, int, int]] = []  # content of the stream: sequence, end position, segment
         self.claimed = False
         self.committed = 0
-        """The position after the last record that is in the stream, or was."""
+        """The position after the last record that is or was in the stream."""
 
     @property
     def sealed(self) -> int:
@@ -173,7 +173,7 @@ class Tail:
     async def claim(
         self, epoch: int, take: Callable[[Piece], None] = lambda piece: None
     ) -> Fenced | Full | Unavailable | None:
-        """Read the stream, hand every piece to `take`, and make it ours: then None."""
+        """Read the stream, pass every piece to `take`, and claim it: None on success."""
         reading = self._stream.read()
         try:
             return await self._claim(reading, epoch, take)
@@ -196,7 +196,7 @@ class Tail:
             self._last, self._epoch = reading.last, epoch
             refused = await self._send(self.committed, 0, self.sealed, "1/1", b"")
             if isinstance(refused, Fenced):
-                continue  # somebody appended while we read
+                continue  # a message was appended while we read
             self.claimed = refused is None
             return refused
 
@@ -208,7 +208,7 @@ class Tail:
             return Fenced(f"{self._stream.name} was not claimed for epoch {epoch}")
         for start, count, parts in split(data):
             if start + count <= self.committed:
-                continue  # taken before the stream was full, and now comes again with the rest
+                continue  # accepted before the stream was full, and sent again now with the rest
             for number, part in enumerate(parts, 1):
                 refused = await self._send(start, count, segment, f"{number}/{len(parts)}", part)
                 if refused is not None:
@@ -225,7 +225,7 @@ class Tail:
     async def _send(
         self, first: int, count: int, segment: int, part: str, data: bytes
     ) -> Fenced | Full | Unavailable | None:
-        """One message at the next place; see the module for how doubts are settled."""
+        """Send one message at the next place; see the module for how unknown outcomes are resolved."""
         headers = {_EPOCH: str(self._epoch), _FIRST: str(first), _COUNT: str(count), _SEGMENT: str(segment)}
         if part != "1/1":
             headers[_PART] = part
@@ -252,7 +252,7 @@ class Tail:
                 self.claimed = False
                 return Unavailable(f"the lease ended before an append to {name} was confirmed: {why}")
             if self._clock.monotonic() > end:
-                self.claimed = False  # what became of it is for the next holder to read
+                self.claimed = False  # the next holder will read whether it was accepted
                 return Unavailable(f"no confirmation from {name}: {why}")
             await self._clock.sleep(0.1)
 
@@ -274,9 +274,9 @@ class Tail:
         return Fenced(f"{self._stream.name} has another holder, of epoch {found.headers.get(_EPOCH, '?')}")
 
     async def purge(self, position: int) -> int | Unavailable:
-        """Forget what lies before `position`, which must be the end of a sealed segment on shared storage.
+        """Purge what lies before `position`, which must be the end of a sealed segment on shared storage.
 
-        Returns how many pieces went.
+        Returns how many pieces were purged.
         """
         if position > self.sealed:
             raise StorageError(
@@ -294,7 +294,7 @@ class Tail:
 
 
 async def pieces(stream: Stream) -> AsyncIterator[Piece]:
-    """What a tail holds now, without claiming it: for status, `log` and tests. `Unavailable` is raised."""
+    """The present content of a tail, without claiming it: for status, `log` and tests. `Unavailable` is raised."""
     reading = stream.read()
     try:
         last = got(await stream.ends()).last
@@ -307,7 +307,7 @@ async def pieces(stream: Stream) -> AsyncIterator[Piece]:
 async def pieces_to(
     reading: Reading, last: int, assembler: Assembler, wait: float = _WAIT
 ) -> AsyncIterator[Piece]:
-    """What a tail has up to a sequence, read on. `Unavailable` is raised."""
+    """The pieces of a tail up to a sequence, read on from `reading`. `Unavailable` is raised."""
     while reading.last < last:
         messages = got(await reading.next(wait, AT_ONCE))
         if not messages:

@@ -1,4 +1,4 @@
-"""Ending tasks for certain."""
+"""Ending asyncio tasks reliably."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _AGAIN = 0.5
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait for them; again and again, if need be.
+    """Cancel tasks and wait for them, repeatedly if needed.
 
-    `asyncio.wait_for` forgets a cancellation (before Python 3.12) that comes at the moment when what it waits for
-    is done: a task that loops for ever would then go on, and whoever waits for its end with it.
+    Before Python 3.12, `asyncio.wait_for` loses a cancellation that comes at the moment when the awaited future
+    completes: a task with an endless loop would then continue, and block those that wait for its end.
     """
-    left = [task for task in tasks if not task.done()]  # in order: a simulation repeats it
+    left = [task for task in tasks if not task.done()]  # in order, so that a simulation is repeatable
     while left:
         for task in left:
             task.cancel()

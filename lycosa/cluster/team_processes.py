@@ -1,4 +1,4 @@
-"""The processes of one machine's agents: started, looked at, ended. What becomes of the run is `team_run`'s."""
+"""The processes of one machine's agents: starting, checking, ending. The course of the run is `team_run`'s."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lycosa.files import DirectoryLock
 
 
 class Processes:
-    """Of all agents, by number."""
+    """The processes of all agents, by number."""
 
     def __init__(
         self,
@@ -32,16 +32,16 @@ class Processes:
         self._connect = connect
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self.pids = [0] * agents
-        """Of the last process of each."""
+        """The id of each agent's last process."""
         self.started = [0.0] * agents
-        """When that was begun, by the calendar."""
+        """The calendar time at which each was started."""
 
     def __len__(self) -> int:
-        """How many run."""
+        """How many are running."""
         return len(self._running)
 
     def start(self, number: int) -> None:
-        """Begin a process that is an agent; what it has to say beyond the engine goes to standard error."""
+        """Start the process of an agent; output that it does not send over the engine goes to standard error."""
         try:
             with self._connect() as side:
                 words = (side.fileno(), self._directory, number, self._agents, self._crawl)
@@ -56,7 +56,7 @@ class Processes:
         self.pids[number], self.started[number] = process.pid, time.time()
 
     def ended(self) -> list[tuple[int, int]]:
-        """Agents whose processes have ended since the last look, and their codes."""
+        """Agents whose processes have ended since the last call, with their exit codes."""
         codes = [(number, process.poll()) for number, process in self._running.items()]
         found = [(number, code) for number, code in codes if code is not None]
         for number, _ in found:
@@ -64,6 +64,6 @@ class Processes:
         return found
 
     def kill(self) -> None:
-        """End those that run, at once."""
+        """Kill the running processes."""
         for process in self._running.values():
             process.kill()

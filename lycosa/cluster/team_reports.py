@@ -1,4 +1,4 @@
-"""What the agents of one machine say, and the status of one crawl that it makes."""
+"""The messages of one machine's agents, and the status of one crawl made from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lycosa.engine.protocol import Engine, Entry, Unavailable, got
 
 _METERS = 1.0
 _LEAST = frozenset(("frontier.next_due",))
-"""Meters of which the crawl's is the smallest that is not 0; of all others it is the sum."""
+"""Meters whose value for the crawl is the smallest one that is not 0; all others are summed."""
 
 
 def merged_meters(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -32,12 +32,12 @@ def merged_meters(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 class TeamReports:
-    """Follows what agents say through the engine."""
+    """Follows the agents' messages in the engine."""
 
     def __init__(
         self, agents: int, told: Callable[[str], None], changed: Callable[[], None], before: Status | None
     ) -> None:
-        """`changed` hears of news; `before`: how an agent that was alone left the crawl, in this same run."""
+        """`changed` is called on news; `before`: the status that a single agent left earlier in this same run."""
         self._told = told
         self._changed = changed
         self.shards: dict[int, Report] = {}
@@ -45,9 +45,9 @@ class TeamReports:
         self.reporter = Reporter(0, before)
         self._said = [Metered(0, {}) for _ in range(agents)]
         self.leaving = False
-        """Agents hand their shards over: what is counted of these must not be taken back."""
+        """Agents are handing their shards over: counts of these must not decrease."""
 
-    # -- what comes
+    # -- input
 
     async def answer(self, engine: Engine) -> None:
         got(await engine.requests.answer(TOLD, self._heard))
@@ -57,7 +57,7 @@ class TeamReports:
         self._told(f"agent {number}: {text}")
 
     async def follow(self, engine: Engine, gone: asyncio.Event, pattern: str) -> None:
-        """Until the engine is gone."""
+        """Process messages until the engine is gone."""
         watch = engine.bucket.watch(pattern)
         while not gone.is_set():
             entries = await watch.next(1.0)
@@ -66,7 +66,7 @@ class TeamReports:
                 self._changed()
 
     def note(self, entry: Entry) -> None:
-        """What a key holds: a report on a shard, or the state of the crawl."""
+        """Process the value of a key: a report on a shard, or the state of the crawl."""
         if entry.key == "state":
             self.state = msgspec.json.decode(entry.value or b"{}", type=State)
         elif entry.value is not None:
@@ -74,7 +74,7 @@ class TeamReports:
             self.shards[report.shard] = report
 
     async def ask_meters(self, engine: Engine, gone: asyncio.Event) -> None:
-        """Every second, until the engine is gone."""
+        """Ask every second, until the engine is gone."""
         while not gone.is_set():
             await asyncio.gather(*(self._ask(engine, number) for number in range(len(self._said))))
             await asyncio.sleep(_METERS)
@@ -89,10 +89,10 @@ class TeamReports:
             said.meters = {name: max(value, before.get(name, 0.0)) for name, value in said.meters.items()}
         self._said[number] = said
 
-    # -- what it makes
+    # -- results
 
     def has_since(self, number: int, at: float) -> bool:
-        """Whether an agent has said anything of a shard since a time."""
+        """Whether an agent has reported on a shard since a time."""
         name = name_of(number)
         return any(report.agent == name and report.totals.at >= at for report in self.shards.values())
 
@@ -100,7 +100,7 @@ class TeamReports:
         return merged_meters([said.meters for said in self._said])
 
     def status(self, state: str, options: Options, pids: Sequence[int]) -> Status:
-        """All agents as one crawl."""
+        """The status of all agents as one crawl."""
         names = {name_of(number): str(number) for number in range(len(self._said))}
         shards = {n: (names.get(row.agent, ""), row.totals) for n, row in self.shards.items()}
         agents = [

@@ -1,15 +1,15 @@
-"""A run of several agents on one machine, as decisions: what becomes of it when agents begin, die and end.
+"""A run of several agents on one machine, as decisions: its course when agents begin, die and end.
 
     opening  --opened-->           running      every shard has a holder
-    opening, running  --ends-->    ending       the crawl is over, somebody stopped it, or something failed
+    opening, running  --ends-->    ending       the crawl is over, it was stopped, or something failed
 
-`on(event, now)` takes what happened and gives what is to be done about it. Values only: processes, files and the
-clock are those of whoever calls it (`supervisor`).
+`on(event, now)` takes an event and returns the actions to be taken. Values only: processes, files and the
+clock belong to the caller (`supervisor`).
 
-An agent that dies while the crawl runs is started again after a moment, which grows with every death that comes
-soon after a start. One that dies over and over, at the start, or while it ends, ends the run, and so does one that
-fails (what the operator must do, or an error of the program). Whatever ends the run so is its failure, and names
-the agent; so is an end before a dead agent is back (`result`).
+An agent that dies while the crawl runs is restarted after a moment, which grows with every death that comes
+soon after a start. Repeated deaths of an agent, a death at the start or during the end, and a failure of an agent
+(which the operator must resolve, or an error of the program) end the run. The cause is the run's failure, and names
+the agent; an end before a dead agent is back is a failure, too (`result`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from lycosa.crawl.agent import End
 from lycosa.errors import LocalError
 
 _DEATHS = 5
-"""So many deaths in a row, each soon after the last start, end the run."""
+"""This many deaths in a row, each soon after the last start, end the run."""
 _SOON = 30.0
 _BACKOFF = 0.25
 
 
 class Stage(Enum):
-    """How far the run is."""
+    """The state of the run."""
 
     OPENING = auto()
     RUNNING = auto()
@@ -39,7 +39,7 @@ class Opened(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The run is to end: for this reason, or because that failed."""
+    """The run is to end, for this reason or because of this failure."""
 
     end: End | None = None
     failure: Exception | None = None
@@ -52,13 +52,13 @@ class Began(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """An agent has said something of a shard since it began."""
+    """An agent has reported on a shard since its process began."""
 
     agent: int
 
 
 class Exited(NamedTuple):
-    """The process of an agent has ended with this code; `failure`: what the agent itself said of it."""
+    """The process of an agent has ended with this code; `failure`: the agent's own message about it."""
 
     agent: int
     code: int
@@ -66,17 +66,17 @@ class Exited(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """Some time went by."""
+    """Time has passed."""
 
 
 class Start(NamedTuple):
-    """Begin an agent's process."""
+    """Start an agent's process."""
 
     agent: int
 
 
 class Recover(NamedTuple):
-    """Make what a dead agent left ready for the next one of its name, and say so."""
+    """Prepare what a dead agent left for the next one of its name, and report it."""
 
     agent: int
     text: str
@@ -90,23 +90,23 @@ _NEXT: dict[tuple[Stage, type], Stage] = {
 
 
 class TeamRun:
-    """What is known of the run and its agents; see the module."""
+    """The state of the run and its agents; see the module."""
 
     def __init__(self, agents: int) -> None:
         self.stage = Stage.OPENING
         self.ends: list[End] = []
-        """Reasons to end, in the order in which they came; the first holds."""
+        """Reasons to end, in the order in which they came; the first one counts."""
         self.failure: Exception | None = None
         self._began = [0.0] * agents
         self._deaths = [0] * agents
         self._again: dict[int, float] = {}
-        """When agents are to be started again."""
+        """When agents are to be restarted."""
         self._died: dict[int, str] = {}
-        """How agents ended that ended badly, and are not back."""
+        """How agents died that are not back yet."""
         self._ended: set[int] = set()
 
     def on(self, event: Event, now: float) -> list[Start | Recover]:
-        """Something happened; what is to be done."""
+        """Process an event; returns the actions to be taken."""
         self.stage = _NEXT.get((self.stage, type(event)), self.stage)
         match event:
             case Ends(end, failure):
@@ -152,7 +152,7 @@ class TeamRun:
 
     @property
     def waits_for(self) -> list[int]:
-        """Agents that died and have not been heard of since."""
+        """Agents that died and have not reported since."""
         return list(self._died)
 
     def is_clean(self) -> bool:

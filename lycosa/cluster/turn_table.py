@@ -7,12 +7,12 @@ its turns:
 - a turn is granted for a time, the *expiry*: an asker that dies does not block the address for ever;
 - the asker counts it from when it **asked**, the owner from when it **granted**, which is later: so the turn is
   over for the asker before it is over for the owner;
-- whoever gives a turn back early says so, and the address rests for its wait;
+- an asker that ends a turn early tells the owner, and the address rests for its wait;
 - an owner that hands over in good order leaves the turns that are out, with the seconds that each may still
-  last, to the next one, who goes on from there; a new owner who was left nothing grants none for one expiry.
+  last, to the next one, who continues from there; a new owner who was left nothing grants none for one expiry.
 
-A robots.txt may redirect to any host of the web, and a host is asked by one connection at a time, too. Its shard's
-frontier has its turn (`HostTable`): one that is not given back in time ends by itself, and the host then rests.
+A robots.txt may redirect to any host of the web, and a host, too, is asked by one connection at a time. Its shard's
+frontier has its turn (`HostTable`): a turn not given back in time ends by itself, and the host then rests.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _DAY = 86_400.0
 
 
 Left = dict[str, tuple[str, float]]
-"""By address: who has its turn ("" nobody: it rests), and for how many seconds at most."""
+"""By address: the asker that has its turn ("" nobody: it rests), and for how many seconds at most."""
 
 
 class Granted(NamedTuple):
-    """The address is the asker's for so many seconds from when it asked."""
+    """The address is the asker's for this many seconds from when it asked."""
 
     seconds: float
 
 
 class Later(NamedTuple):
-    """Not now; ask again in so many seconds."""
+    """Not now; ask again in this many seconds."""
 
     seconds: float
 
@@ -51,11 +51,11 @@ class TurnTable:
     """The turns of the addresses of one shard."""
 
     def __init__(self, since: float, *, expiry: float, wait: float, left: Left | None = None) -> None:
-        """`since`: when we became the owner; `left`: what the owner before us left, None if nothing is known."""
+        """`since`: when we became the owner; `left`: the turns that the previous owner left, None if unknown."""
         self._opens = since + expiry if left is None else since
         self._expiry = expiry
         self._wait = wait
-        # Who has it ("" nobody), and when it is free again.
+        # The asker that has it ("" nobody), and when it is free again.
         self._turns = {
             address: (who, since + min(max(seconds, 0.0), expiry))
             for address, (who, seconds) in (left or {}).items()
@@ -63,7 +63,7 @@ class TurnTable:
         self._closed = False
 
     def ask(self, address: str, who: str, now: float) -> Granted | Later:
-        """A turn at an address for `who` (one turn's own name: a repeated request is the same turn)."""
+        """A turn at an address for `who` (a name of this turn alone: a repeated request is the same turn)."""
         if self._closed:
             return Later(self._wait)
         if now < self._opens:
@@ -77,21 +77,21 @@ class TurnTable:
         return Granted(self._expiry)
 
     def give_back(self, address: str, who: str, now: float, ready: float = 0.0) -> None:
-        """The turn is over; the address rests for its wait. Not if it is another's by now."""
+        """The turn is over; the address rests for its wait. Ignored if the turn is another's by now."""
         holder, _ = self._turns.get(address, ("", 0.0))
         if holder == who:
             self._turns[address] = ("", now + self._wait)
 
     def close(self) -> None:
-        """Grant no more: the shard is about to be another's. Turns are still given back."""
+        """Grant no more: the shard is about to be handed over. Turns are still given back."""
         self._closed = True
 
     def out(self, now: float) -> int:
-        """How many turns are with somebody."""
+        """How many turns are out."""
         return sum(1 for who, until in self._turns.values() if who and until > now)
 
     def leave(self, now: float) -> Left | None:
-        """What the next owner must know; None if that is too much, or we do not know it ourselves."""
+        """The turns for the next owner; None if they are too many, or not known to us."""
         if now < self._opens:
             return None
         self._sweep(now)
@@ -114,14 +114,15 @@ class Owned(Protocol):
 
 
 class HostTable:
-    """The turns that others have of the hosts of one shard."""
+    """The turns that other shards have at the hosts of one shard."""
 
     def __init__(self, hosts: Owned, *, expiry: float, wait: float) -> None:
-        """`expiry`: after which a turn that was not given back is over; `wait`: a host's rest then."""
+        """`expiry`: seconds after which a turn that was not given back is over; `wait`: the host's rest after
+        that."""
         self._hosts = hosts
         self._expiry = expiry
         self._wait = wait
-        self._given: dict[str, tuple[str, float]] = {}  # who, and until when
+        self._given: dict[str, tuple[str, float]] = {}  # the asker, and until when
 
     def ask(self, host: str, who: str, now: float) -> Granted | Later:
         granted = self._hosts.claim(host, now)
@@ -137,7 +138,7 @@ class HostTable:
             self._hosts.end(host, now + min(max(ready, 0.0), _DAY))
 
     def end_late(self, now: float) -> None:
-        """Turns that were not given back in time are over."""
+        """End turns that were not given back in time."""
         for host in [host for host, (_, until) in self._given.items() if until <= now]:
             del self._given[host]
             self._hosts.end(host, now + self._wait)

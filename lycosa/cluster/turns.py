@@ -3,14 +3,14 @@
     turn.N, host.N      request  {"name", "who", "back": bool, "ready": seconds from now}
                         reply    {"seconds": s, "granted": bool}
 
-The holder of shard N answers, and only while its lease lets it fetch: a holder that is cut off or late grants
-nothing, so that it and its successor never both do (the successor waits one expiry besides, unless it was left the
-turns that are out, see `turn_table`). No answer means no turn: the asker tries later. A turn is nobody's right,
-only the way to be polite. `ready`: when a host whose turn is given back may be asked again.
+The holder of shard N answers, and only while its lease allows it to fetch: a holder that is cut off or late grants
+nothing, so that it and its successor never both do (in addition, the successor waits one expiry, unless it was left
+the turns that are out, see `turn_table`). No answer means no turn: the asker tries later. Nothing depends on turns
+but politeness. `ready`: when a host whose turn is given back may be asked again.
 
 A visit's turn is renewed from half its time on. If nobody answers, no request begins after three quarters of it,
-and the one that is under way is broken off: its server may be slower than the turn lasts. The last quarter is for
-clocks that are apart: the owner's may be faster than ours.
+and the one under way is broken off: its server may take longer than the turn lasts. The last quarter is a margin
+for clocks of different speed: the owner's may be faster than ours.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _ANSWER = 1.0
 _AGAIN = 1.0
 _LOOK = 0.05
 _PATIENCE = 0.3
-"""Seconds after which an address whose turn somebody has is asked for again."""
+"""Seconds after which an address that is taken is asked for again."""
 EXPIRY = 60.0
-"""Longer than a visit of one address; a dead agent's addresses wait so long."""
+"""Longer than a visit of one address; addresses of a dead agent are blocked this long."""
 
 
 class _Request(msgspec.Struct):
@@ -74,11 +74,11 @@ class TurnKeeper:
     async def keep(
         self, shard: int, hosts: Owned, may_grant: Callable[[], bool], left: Left | None = None
     ) -> None:
-        """Begin to answer for a shard; `may_grant`: whether our lease lets us (`Holding.may_fetch`).
+        """Begin to answer for a shard; `may_grant`: whether our lease allows it (`Holding.may_fetch`).
 
         `Unavailable` is raised.
 
-        `left`: the turns that the holder before us left out; empty if there was none; None if it did not say.
+        `left`: the turns that the previous holder left out; empty if there was none; None if unknown.
         """
         await self.drop(shard)
         now = self._clock.monotonic()
@@ -101,21 +101,21 @@ class TurnKeeper:
                 table.give_back(asked.name, asked.who, now, asked.ready)
                 return None
             if not may_grant():
-                return None  # silence: our successor may answer
+                return None  # no answer: our successor may answer
             turn = table.ask(asked.name, asked.who, now)
             return msgspec.json.encode(_Reply(turn.seconds, isinstance(turn, Granted)))
 
         self._answering[subject] = got(await self._requests.answer(subject, answer))
 
     def end_late(self) -> None:
-        """Turns of hosts that were not given back in time are over."""
+        """End turns of hosts that were not given back in time."""
         for table in self._hosts.values():
             table.end_late(self._clock.monotonic())
 
     async def end(self, shard: int, seconds: float) -> Left | None:
-        """Grant no more, wait at most so long for turns of addresses to come back, and answer no more.
+        """Grant no more, wait at most so long for turns of addresses to come back, and stop answering.
 
-        Returns what the next owner must know of those that did not.
+        Returns the turns that did not come back, for the next owner.
         """
         table = self._addresses.get(shard)
         if table is None:
@@ -128,7 +128,7 @@ class TurnKeeper:
         return table.leave(self._clock.monotonic())
 
     async def drop(self, shard: int) -> None:
-        """Answer no more for a shard."""
+        """Stop answering for a shard."""
         await self.drop_hosts(shard)
         self._addresses.pop(shard, None)
         await self._silence(f"turn.{shard}")
@@ -144,14 +144,14 @@ class TurnKeeper:
 
 
 class Turn:
-    """A turn that we have: until when, by our clock, and how to give it back."""
+    """A turn that we have: its end, by our clock, and how to give it back."""
 
     def __init__(self, name: str, who: str, until: float) -> None:
         self.name = name
         self.who = who
         self.until = until
         self.task = asyncio.current_task()
-        """Whoever asked for it, and uses it."""
+        """The task that asked for it, and uses it."""
 
 
 class TurnAsker:
@@ -165,7 +165,7 @@ class TurnAsker:
         *,
         token: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
-        """`subject`: where the turn of a name is asked for. `token`: a name for each turn that is nobody else's."""
+        """`subject`: maps a name to the subject of its turn. `token`: a unique name for each turn."""
         self._requests = requests
         self._subject = subject
         self._clock = clock
@@ -173,7 +173,7 @@ class TurnAsker:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def renew(self, turn: Turn) -> bool:
-        """Ask for a turn that we have once more: it then lasts longer."""
+        """Renew a turn that we have, so that it lasts longer."""
         again = await self._ask(turn.name, turn.who)
         if isinstance(again, Later):
             return False
@@ -189,7 +189,7 @@ class TurnAsker:
         data = msgspec.json.encode(_Request(name, who))
         answer = await self._requests.ask(self._subject(name), data, _ANSWER)
         if isinstance(answer, Unavailable):
-            return Later(_AGAIN)  # if it was granted after all, it runs out
+            return Later(_AGAIN)  # if it was granted after all, it expires
         reply = decoded(answer, _Reply)
         if reply is None:
             return Later(_AGAIN)
@@ -199,7 +199,7 @@ class TurnAsker:
         return Turn(name, who, until) if self._clock.monotonic() < until else Later(_AGAIN)
 
     def give_back(self, turn: Turn, ready: float = 0.0) -> None:
-        """We are done; a host may be asked again in so many seconds. It is told in a task of its own."""
+        """Give a turn back, in a task of its own; a host may be asked again in `ready` seconds."""
         data = msgspec.json.encode(_Request(turn.name, turn.who, back=True, ready=ready))
         task = asyncio.ensure_future(self._requests.tell(self._subject(turn.name), data))
         self._ending.add(task)
@@ -207,7 +207,7 @@ class TurnAsker:
 
 
 def of_addresses(shards: int) -> Callable[[str], str]:
-    """The subject for the turn of an address, which a shard has by hash."""
+    """The subject for the turn of an address, whose shard is found by hash."""
     return lambda address: f"turn.{owner_of(address, shards)}"
 
 
@@ -217,7 +217,7 @@ def of_hosts(shard_of: Callable[[str], int]) -> Callable[[str], str]:
 
 
 class TurnAddresses:
-    """Turns of addresses, asked of whoever keeps them; `lycosa.crawl.visit.Addresses`."""
+    """Turns of addresses, asked of their owners; implements `lycosa.crawl.visit.Addresses`."""
 
     def __init__(self, asker: TurnAsker, clock: Clock, expiry: float) -> None:
         self._asker = asker
@@ -252,7 +252,7 @@ class TurnAddresses:
                 turn.task.cancel()
 
     async def renew(self) -> None:
-        """Turns of long visits go on."""
+        """Renew the turns of long visits."""
         now = self._clock.monotonic()
         late = [turn for turn in self._turns.values() if turn.until - now < self._expiry / 2]
         if late:
@@ -260,7 +260,7 @@ class TurnAddresses:
 
 
 class TurnHosts:
-    """Turns of hosts that other agents hold; `lycosa.crawl.visit.Hosts`."""
+    """Turns of hosts that other agents hold; implements `lycosa.crawl.visit.Hosts`."""
 
     def __init__(self, asker: TurnAsker, clock: Clock) -> None:
         self._asker = asker

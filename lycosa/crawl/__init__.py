@@ -13,10 +13,10 @@ from typing import Any
 
 
 class _CallablePackage(ModuleType):
-    """Lets `lycosa.crawl` be both this room and the function that crawls."""
+    """Makes `lycosa.crawl` both this package and the function that crawls."""
 
     def __call__(self, *seeds: Any, **options: Any) -> Any:
-        # By its name: the class that can have several agents is of a room above this one.
+        # Imported by name: the class that can have several agents belongs to a room above this one.
         return importlib.import_module("lycosa.cluster.api").Crawl(*seeds, **options)
 
 

@@ -1,26 +1,25 @@
-"""Acts: what an operator has a crawl do while it runs. Decisions only; `steering` brings them to the crawl.
+"""Acts: an operator's commands to a running crawl. Decisions only; `steering` brings them to the crawl.
 
-    pause                   no more visits begin, those under way end with their page; across restarts, too
-    go-on                   after a pause
-    stop                    the run ends cleanly; if there is none any more, nothing happens
-    seed URL ...            more seeds
-    set KEY=VALUE ...       other options, of those in `LIVE`; a value is TOML, or else plain text. An option of one
+    pause                   no more visits begin, those under way end with their page; persists across restarts
+    go-on                   ends a pause stop                    the run ends cleanly; no effect if it has ended
+    already seed URL ...            adds seeds set KEY=VALUE ...       changes options, of those in `LIVE`; a value
+    is TOML, or else plain text. An option of one
                             site is site.HOST.NAME
-    release PATTERN ...     what is quarantined as a trap: its URLs are fetched after all
+    release PATTERN ...     releases patterns quarantined as traps: their URLs are fetched after all
     site HOST hold          no visit of the host begins
     site HOST block         none of its URLs is fetched: they are out of scope
     site HOST boost         it is visited whenever it is ready, before all others
-    site HOST release       nothing of these
-    site HOST budget N      so many pages of each of its sites; 0: no such limit
+    site HOST release       ends all of these
+    site HOST budget N      at most N pages of each of its sites; 0: no such limit
 
-An act is a change of the crawl's options and, for `stop` and `seed`, something besides. `applied` makes the change,
-and enters the act into `Options.steered`: so every act is in a Configured of every shard's log, whoever runs the
-crawl, with who did it; and an act that comes twice (its taker was killed before it could say that it was done) is
-known.
+An act changes the crawl's options; `stop` and `seed` do something else besides. `applied` makes the change, and
+enters the act into `Options.steered`: so every act is in a Configured of every shard's log, whatever process runs
+the crawl, with its author; and an act that arrives twice (the process was killed before it could answer) is
+recognised.
 
-What acts have set holds when the crawl is started again by the same command. `resumed` decides: a start that says
-of an option what the start before the acts said means the same command, and the acts' value stays; one that says
-something else is the operator's later word.
+What acts have set persists when the crawl is restarted by the same command. `resumed` decides: if a start gives an
+option the same value as the start before the acts, it is the same command, and the acts' value stays; if it gives
+another value, that is the operator's later decision.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from lycosa.url.scope import Scope
 
 WHATS = ("pause", "go-on", "stop", "seed", "set", "release", "site")
 ORDERS = ("hold", "block", "boost", "release", "budget")
-"""What can be done with a site."""
+"""Orders about a site."""
 LIVE = (
     "limits",
     "scope",
@@ -55,14 +54,14 @@ LIVE = (
     "site",
     "traps.release",
 )
-"""Options, and tables of them, that a crawl takes up while it runs."""
+"""Options, and tables of them, that can change while the crawl runs."""
 _FIXED = ("politeness.address_wait",)
 _SHOWN = 3
 _LONGEST = 300
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """One act, as it was asked for."""
+    """One act, as requested."""
 
     id: str
     at: int  # milliseconds since the epoch
@@ -79,9 +78,9 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def applied(options: Options, act: Act) -> Options:
-    """The options after an act; `ConfigError` if it makes no sense for them."""
+    """The options after an act; `ConfigError` if it is not applicable to them."""
     after = _changed(options, act)
-    if act.what == "seed":  # as the crawl knows them, so that `explain` finds who gave one
+    if act.what == "seed":  # in canonical form, so that `explain` finds who gave one
         act = msgspec.structs.replace(act, words=tuple(seeds_of(options, act)))
     did = Did(act.id, act.at, act.who, act.text)
     steered = msgspec.structs.replace(after.steered, did=(*after.steered.did, did)[-REMEMBERED:])
@@ -94,13 +93,13 @@ def seeds_of(options: Options, act: Act) -> list[str]:
 
 
 def outside(options: Options, domains: Domains, urls: Iterable[str]) -> list[tuple[str, str]]:
-    """The seeds that the scope of a crawl excludes, and the rule that does."""
+    """The seeds that a crawl's scope excludes, each with the rule that does."""
     scope = Scope(options.scope, options.near, domains)
     return [(url, verdict.rule) for url in urls if not (verdict := scope.judge(url, 0)).inside]
 
 
 def done(refused: Sequence[tuple[str, str]]) -> str:
-    """What is said of an act that was done, but for some of its seeds."""
+    """The answer to an act that was carried out, naming those of its seeds that were refused."""
     return "; ".join(["done", *(f"{url} is out of scope: {rule}" for url, rule in refused[:_SHOWN])])
 
 
@@ -143,7 +142,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _with_sites(options: Options, given: dict[str, Any]) -> dict[str, Any]:
-    """Values of single sites as one of the table of sites; what else is said of these sites stays."""
+    """Merge values of single sites into the table of sites; other values of these sites stay."""
     named = [name for name in given if name.startswith("site.")]
     if not named:
         return given
@@ -151,14 +150,14 @@ def _with_sites(options: Options, given: dict[str, Any]) -> dict[str, Any]:
     for name in named:
         host, _, option = name.removeprefix("site.").rpartition(".")
         host = host.strip("\"'")
-        host = canonical_host(host) or host  # what is no host is refused with the other options
+        host = canonical_host(host) or host  # an invalid host is refused together with the other options
         usual = options.site.get(table_of(options.site.keys() - {host}, host), SiteOptions())
         sites.setdefault(host, msgspec.to_builtins(usual))[option] = given[name]
     return {**{name: value for name, value in given.items() if name not in named}, "site": sites}
 
 
 def _set(options: Options, given: dict[str, Any]) -> Options:
-    """Options with other values, each as if it had been there from the start."""
+    """Options with other values, validated as if they had been there from the start."""
     document: dict[str, Any] = msgspec.to_builtins(options)
     before = {}
     for name, value in given.items():
@@ -187,7 +186,7 @@ def _set(options: Options, given: dict[str, Any]) -> Options:
 
 
 def _logins(options: Options) -> dict[str, LoginOptions]:
-    """Where the crawl sends secrets of its operator: whoever may steer it need not know them."""
+    """By URL, the logins to which the crawl sends secrets: a person who may steer it need not know these."""
     return {host: table.login for host, table in options.site.items() if table.login is not None}
 
 
@@ -210,7 +209,7 @@ def _json(value: Any) -> str:
 
 
 def _ordered(options: Options, words: Sequence[str]) -> Options:
-    """One order about one host."""
+    """Apply one order about one host."""
     host = canonical_host(words[0]) if words else None
     order = words[1] if len(words) > 1 else ""
     if host is None or order not in ORDERS or len(words) != (3 if order == "budget" else 2):
@@ -246,7 +245,7 @@ def _ordered(options: Options, words: Sequence[str]) -> Options:
 
 
 def resumed(given: Options, before: Options | None) -> Options:
-    """The options of a start, with what acts of earlier runs set; see the module."""
+    """The options of a start, combined with what acts of earlier runs set; see the module."""
     if before is None or before.steered == Steered():
         return given
     document: dict[str, Any] = msgspec.to_builtins(given)
@@ -259,13 +258,13 @@ def resumed(given: Options, before: Options | None) -> Options:
     document["steered"] = msgspec.to_builtins(msgspec.structs.replace(before.steered, values=values))
     try:
         return msgspec.convert(document, Options)
-    except msgspec.ValidationError:  # of a version with other options: the start's own are in order
+    except msgspec.ValidationError:  # from a version with other options: use those of this start
         return msgspec.structs.replace(given, steered=before.steered)
 
 
 def latest(found: Sequence[Options]) -> Options | None:
-    """Of what the logs of a crawl's shards have: the options with the last act; else the first.
+    """Of the options in the logs of a crawl's shards, those with the latest act; else the first.
 
-    A kill may come between the commits of two shards.
+    They differ if a kill came between the commits of two shards.
     """
     return max(found, key=lambda each: each.steered.did[-1].at if each.steered.did else 0, default=None)

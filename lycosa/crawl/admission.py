@@ -1,25 +1,25 @@
-"""Admission: what becomes of the links of a record, from its log to the frontier.
+"""Admission: the way of a record's links from its log to the frontier.
 
-Links take this path (Manning et al. §20.2.1, Figure 20.2): followed kinds only; those certainly known drop out
-(most); scope; then, by the registered domain, to this shard's seen set and frontier, or into the outbox for
-another shard. Links of other shards always leave at once: whether there is room for them is their owner's
-question.
+Links take this path (Manning et al. §20.2.1, Figure 20.2): only followed kinds; certainly known links are dropped
+(most are); scope; then, by the registered domain, to this shard's seen set and frontier, or into the outbox for
+another shard. Links of other shards always leave at once: whether there is room for them is for their owner to
+decide.
 
-Where there is not room for all of a record's own links (`lycosa.frontier.sydney` decides that), they are offered
-in the record's fixed pseudo-random order until *t* of them are new or await an answer; what then remains is
+If there is not room for all of a record's own links (`lycosa.frontier.sydney` decides that), they are offered
+in the record's fixed pseudo-random order until *t* of them are new or await an answer; the rest is
 left behind, as the record's position and a cursor:
 
     under a host    the links of the record to that host, in their order, from the cursor on
     OTHERS          the links of the record to hosts other than its own, likewise
 
-What remains for the page's own host goes under that host, and so do links to any host that has as many URLs
-waiting as it may. A link left behind was *not* offered: it is in no store and no cache, and is found again by
+The rest for the page's own host goes under that host, and so do links to any host that has its maximum of URLs
+waiting. A link left behind was *not* offered: it is in no store and no cache, and is found again by
 reading the record, which a thread does unless it is in memory (`coming`). Coming back offers links from the cursor
-on until again *t* are new; the entry is gone when none remains. A link may stand behind several cursors, or be
-pending and behind one: the seen set sees to it that it comes out once.
+on until again *t* are new; the entry is removed when no link remains. A link may be behind several cursors, or
+both pending and behind one: the seen set ensures that it comes out once.
 
-Cursors count all links of their group, followed or not, known or not, in scope or not: those things change, the
-order does not.
+Cursors count all links of their group, whether or not they are followed, known or in scope: these properties
+change, the order does not.
 """
 
 from __future__ import annotations
@@ -52,26 +52,27 @@ from lycosa.url.scope import Scope
 
 REDIRECT = int(LinkKind.REDIRECT)
 LEAST = 8
-"""Links that a record gives when its shard has nothing else to do, however full the memory is."""
+"""Minimum of links that a record gives when its shard has nothing else to do, however full the memory is."""
 ANSWERS = 500
-"""URLs that the store has answered for that are put into the frontier between two breaths of the loop."""
+"""URLs answered by the store that are put into the frontier before the event loop runs again."""
 _RECORDS = 8
-"""Records come back to between two breaths of the loop: each takes some hundreds of microseconds."""
+"""Records left behind that are read before the event loop runs again: each takes some hundreds of microseconds."""
 _OUTSIDE = 4096
 """Links outside the scope that a shard remembers: menus and footers lead to the same few from every page."""
 _waiting: Callable[[tuple[Any, ...]], Waiting] = partial(tuple.__new__, Waiting)
-"""A `Waiting` of all its fields, in a third of the time."""
+"""Makes a `Waiting` from all its fields, in a third of the time."""
 RETURNS = 64
-"""A record of very many links gives a share such that it is come back to about so often."""
+"""A record of very many links gives so many at a time that this many returns to it suffice, about."""
 
 
 class Found(NamedTuple):
-    """The links that a record brings, each with its depth and the redirects in a row that led to it."""
+    """The links that a record brings, each with its depth and the number of consecutive redirects that led to
+    it."""
 
     links: Links
     depth: int
-    hops: int  # that led to the page
-    source: str = ""  # the page; "" if there is none
+    hops: int  # consecutive redirects that led to the page
+    source: str = ""  # the URL of the page; "" if there is none
     depths: Sequence[int] | None = None  # of received links: each has its own
     each_hops: bytes = b""
     hints: Sequence[int] = ()
@@ -98,24 +99,24 @@ def found_in(record: Record) -> Found | None:
 
 
 class LinkRules(NamedTuple):
-    """Which links are followed, as the options say now."""
+    """Which links are followed, according to the present options."""
 
     scope: Scope
     follow: NDArray[np.bool_]  # by the byte of `Links.kinds`
     max_hops: int
     outside: set[int]
-    """Keys of links that this scope leaves out at any depth: the last ones met, at most `_OUTSIDE`."""
+    """Keys of links that this scope excludes at any depth: the last ones found, at most `_OUTSIDE`."""
 
 
 class Offer(NamedTuple):
-    """The links of a record that are followed and in scope: rows of its links, and what would be pending."""
+    """The links of a record that are followed and in scope: their rows, and what would become pending."""
 
     found: Found
     keys: Keys  # of all links of the record
     hosts: Keys
-    rows: list[int]  # this shard's own
+    rows: list[int]  # of this shard's own links
     items: list[Waiting]
-    leaving: list[tuple[int, int, Waiting]]  # those of other shards: whose, and which row
+    leaving: list[tuple[int, int, Waiting]]  # links of other shards: the owner, and the row
 
     @property
     def links(self) -> int:
@@ -123,7 +124,7 @@ class Offer(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What all shards of an agent have in common."""
+    """What all shards of an agent share."""
 
     order: Order
     keyer: Keyer
@@ -133,13 +134,13 @@ class Shared(NamedTuple):
     clock: Clock
     scope_of: Callable[[Options], Scope]
     noted: Callable[[Record], None] | None = None
-    """Hears of every record that is appended, before its links are given levels."""
+    """Called with every record that is appended, before its links are given levels."""
     low_rank: Callable[[int], bool] | None = None
-    """Whether the page of a key is known to be of low rank."""
+    """Whether the page of a key is known to have a low rank."""
 
 
 class Admission:
-    """The way of a shard's links into its frontier; the module's docstring says how."""
+    """Brings a shard's links into its frontier; see the module."""
 
     def __init__(
         self,
@@ -153,7 +154,7 @@ class Admission:
         shared: Shared,
         tells_domains: bool = False,
     ) -> None:
-        """`tells_domains`: other shards want to know which domain a link came from."""
+        """`tells_domains`: other shards need to know which domain a link came from."""
         self._number = number
         self._log = log
         self._links = links
@@ -167,18 +168,18 @@ class Admission:
         self._room = shared.room
         self._low_rank = shared.low_rank
         self._tells_domains = tells_domains
-        self._source = ("", 0)  # the last page asked about, and its domain's hash
+        self._source = ("", 0)  # the last page looked up, and its domain's hash
         self._others_next = True
         self.rules: LinkRules | None = None
         self._answered: deque[tuple[int, bytes]] = deque()
         self.coming: tuple[int, Entry] | None = None
-        """An entry that is left behind no more, and its queue: its record is being fetched from the log."""
+        """An entry just removed from those left behind, and its queue: its record is being fetched from the log."""
         self.dropped = 0
-        """Links that there was no room for, in the modes that drop them."""
+        """Links for which there was no room, in the modes that drop them."""
         self.returns = 0
-        """Records come back to."""
+        """Number of returns to records left behind."""
 
-    # -- links come in
+    # -- new links
 
     def offer(self, found: Found, position: int, *, foreign: bool = True) -> None:
         """Offer the links of the record at `position`; those of other shards go into the outbox, if `foreign`."""
@@ -196,7 +197,8 @@ class Admission:
     def sift(self, found: Found) -> Offer | None:
         """The links of a record that are followed and in scope, known or not; None if there are none.
 
-        May run in a thread: nothing is asked that the loop changes, but for the rules, which are replaced whole.
+        May run in a thread: it reads nothing that the loop changes, except the rules, which are replaced as a
+        whole.
         """
         if not found.links.kinds:
             return None
@@ -206,7 +208,7 @@ class Admission:
         return offer if offer.links else None
 
     def offer_again(self, offers: Sequence[tuple[int, Offer]], sent_at: int) -> None:
-        """Offer links of the records at these positions that were sifted before; those of others as found at
+        """Offer links of the records at these positions that were sifted before; those of other shards as found at
         `sent_at`."""
         self._send([offer for _, offer in offers], sent_at)
         mine = [(position, offer) for position, offer in offers if offer.rows]
@@ -221,7 +223,7 @@ class Admission:
             self.admit(offer._replace(rows=rows, items=items), position)
 
     def admit(self, offer: Offer, position: int) -> None:
-        """Have a record's own links enter, as many as may."""
+        """Admit as many of a record's own links as there is room for."""
         if not offer.rows:
             return
         fill = self._room.fill
@@ -240,7 +242,7 @@ class Admission:
         """Which links are followed and not certainly known."""
         assert self.rules is not None, "the log begins with Configured"
         if found.depths is not None:
-            return ~self._links.received.certain(keys)  # that they are followed is the sender's finding
+            return ~self._links.received.certain(keys)  # the sender has decided that they are followed
         wanted = self._followed(found)
         wanted &= ~self._links.found.certain(keys)
         return wanted
@@ -251,7 +253,7 @@ class Admission:
         return followed
 
     def not_outside(self, keys: Keys, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Those of some rows that are not known to be outside the scope at any depth."""
+        """Those of the given rows that are not known to be outside the scope at any depth."""
         assert self.rules is not None
         outside = self.rules.outside
         if not outside or not len(rows):
@@ -264,14 +266,14 @@ class Admission:
     def sift_rows(
         self, found: Found, keys: Keys, hosts: Keys, rows: NDArray[np.intp], foreign: bool
     ) -> Offer:
-        """Of some links those in scope."""
+        """The given links that are in scope."""
         assert self.rules is not None
         scope, max_hops, shard_of_url = self.rules.scope, self.rules.max_hops, self._splitter.shard_of_url
         lines = found.links.urls.decode("ascii").split("\n")
         chosen: list[int] = rows.tolist()
         urls = list(map(lines.__getitem__, chosen))
         near, its = hosts[rows].tolist(), keys[rows].tolist()
-        depths = found.depths  # given with links that were received: those are ours
+        depths = found.depths  # present for received links: those are ours
         if depths is None:
             within = scope.all_inside(urls, found.depth)
             if False in within and not scope.too_deep(found.depth):
@@ -281,7 +283,7 @@ class Admission:
                 within = [True] * len(chosen)
             if REDIRECT not in found.links.kinds and all(
                 shard_of_url(host, urls[near.index(host)]) == self._number for host in set(near)
-            ):  # as nearly always: the same as below, without a look at each
+            ):  # the usual case: the same as below, without looking at each
                 same = (repeat(found.depth), repeat(0), repeat(0), repeat(Before.NEVER))
                 return Offer(
                     found, keys, hosts, chosen, list(map(_waiting, zip(urls, its, *same, strict=False))), []
@@ -303,7 +305,7 @@ class Admission:
         return Offer(found, keys, hosts, mine, items, leaving)
 
     def _remember(self, rows: list[int], keys: Keys) -> None:
-        """These links are outside, whichever page they stand on: they need not be judged again."""
+        """Remember links that are outside the scope for any page, so that they need not be judged again."""
         assert self.rules is not None
         outside = self.rules.outside
         if len(outside) + len(rows) > _OUTSIDE:
@@ -311,14 +313,14 @@ class Admission:
         outside.update(keys[rows[:_OUTSIDE]].tolist())
 
     def _send(self, offers: Sequence[Offer], at: int) -> None:
-        """Have the links of other shards leave, as found at a position of the log."""
+        """Pass the links of other shards to the outbox, as found at a position of the log."""
         leaving = [pair for offer in offers for pair in self.leaving(offer, at)]
         if leaving:
             keys = np.array([item.key for offer in offers for _, _, item in offer.leaving], np.uint64)
             self._outbox.add(keys, leaving)
 
     def leaving(self, offer: Offer, at: int) -> list[tuple[int, Row]]:
-        """The links of other shards as they leave, as found at a position of the log: whose, and what."""
+        """The links of other shards for the outbox, as found at a position of the log: owner and row."""
         found, kinds = offer.found, offer.found.links.kinds
         return [
             (owner, Row(at, item.url, kinds[row], item.depth, item.hops, self.hint(found, row, item)))
@@ -327,11 +329,12 @@ class Admission:
 
     @property
     def is_sighted(self) -> bool:
-        """Whether the order looks at pages: then it is asked on the loop only, as it may be the operator's code."""
+        """Whether the order looks at pages: it is then called on the loop only, as it may be the operator's
+        code."""
         return self._order.sighted
 
     def hint(self, found: Found, row: int, item: Waiting) -> int:
-        """What the shard of a link is to be told besides the link."""
+        """What the owner of a link is to be told besides the link."""
         sighted = self._order.sighted
         if not found.source or not (sighted or self._tells_domains):
             return 0
@@ -339,11 +342,11 @@ class Admission:
         if source != found.source:
             domain = self._splitter.domains.domain(host_of(found.source))
             told = xxh32_intdigest(domain.encode("utf-8", "surrogatepass")) or 1
-            self._source = (found.source, told)  # at once: a thread may ask, too
+            self._source = (found.source, told)  # replaced as a whole: a thread may read it, too
         level = self._order.levels([item], self._sighting(found, [row]))[0] if sighted else None
         return pack_hint(told, level)
 
-    # -- as many as there is room for
+    # -- bounded by the room
 
     def _walk(self, offer: Offer, position: int, t: int, queue_of: Callable[[int], int], own: int) -> None:
         """Offer links in the record's order until `t` are new or await an answer; leave the rest behind."""
@@ -387,7 +390,7 @@ class Admission:
             self._left.push(queue, Entry(position, cursor))
 
     def _put_new(self, offer: Offer, chunk: Sequence[int] | None = None) -> int:
-        """Offer links to the store, all of them or a chunk in its order; what is new is pending from now on.
+        """Offer links to the store, all of them or a chunk in its order; new ones become pending.
 
         Returns how many are new or await an answer.
         """
@@ -415,19 +418,19 @@ class Admission:
         sighting: Sighting | None = None,
         told: Sequence[int | None] | None = None,
     ) -> None:
-        """Make URLs pending, each at the level that was told or that the order gives it."""
+        """Make URLs pending, each at the level that was told, or else at the one that the order gives it."""
         if items:
             self._frontier.put(items, _levels(self._order, items, sighting, told))
 
     def answered(self, answers: Iterable[tuple[int, bytes]]) -> None:
-        """The store has answered: these are new, and are to be put into the frontier."""
+        """The store has answered that these are new: they will be put into the frontier."""
         self._answered.extend(answers)
 
     def put_answered(self, most: int | None = None) -> bool:
-        """Put some of what was answered (all of it) into the frontier; whether there is more.
+        """Put answered URLs (`most`, or all) into the frontier; returns whether there are more.
 
-        Their levels were found when they were offered. A merge may answer for tens of thousands at once, more than
-        the loop has time for.
+        Their levels were computed when they were offered. A merge may answer for tens of thousands at once, too
+        many for one turn of the event loop.
         """
         count = len(self._answered) if most is None else min(most, len(self._answered))
         rows = [_unpack(*self._answered.popleft()) for _ in range(count)]
@@ -444,17 +447,17 @@ class Admission:
         return Sighting(found.source, self._keyer.key(found.source), len(found.links), chosen)
 
     def tell_room(self) -> None:
-        """Say how much memory this shard's frontier has now, answers awaited included."""
+        """Report how much memory this shard's frontier uses now, including awaited answers."""
         held = self._frontier.nbytes if self._room.is_tight else None
         awaited = self._links.found.waiting + len(self._answered)
         self._room.tell(self._number, self._frontier.used + PER_URL * awaited, held)
 
-    # -- coming back
+    # -- return to records left behind
 
     def replenish(self) -> bool:
-        """Come back to some of what was left behind, if the shard is low; whether there is more to do at once.
+        """Return to some records left behind, if the shard is low; returns whether there is more to do at once.
 
-        A record that is not in memory is `coming`: whoever runs the shard has it fetched, and calls again.
+        A record that is not in memory is `coming`: the caller has it fetched, and calls again.
         """
         if self.coming is not None:
             queue, entry = self.coming
@@ -474,7 +477,7 @@ class Admission:
             low = self._sampler.is_low(self._room.fill, self._frontier.pending)
             if not starving and not (low and self._room.may_grow(self._number)):
                 return False
-            # Several of one queue in a row: they lie close together in the log.
+            # Several entries of one queue in a row: their records are close together in the log.
             if queue is None or not self._left.count(queue):
                 queue = self._next_queue()
             if queue is None:
@@ -484,7 +487,7 @@ class Admission:
         return True
 
     def replenish_host(self, host: str) -> None:
-        """A visit has ended: come back to what was left behind for the host, if it has few URLs left."""
+        """A visit has ended: return to records left behind for the host, if it has few URLs left."""
         if not len(self._left) or self.coming is not None:
             return
         queue = self._keyer.host_hash(host)
@@ -497,7 +500,7 @@ class Admission:
                 return
 
     def _next_queue(self) -> int | None:
-        """The queue of others and those of hosts, in turn."""
+        """The next queue: that of others and those of hosts take turns."""
         self._others_next = not self._others_next
         if self._others_next and self._left.count(OTHERS):
             return OTHERS
@@ -505,7 +508,7 @@ class Admission:
         return queue if queue is not None else (OTHERS if self._left.count(OTHERS) else None)
 
     def _come_back(self, queue: int, least: int) -> bool:
-        """Come back to the first entry of a queue; False if its record must be fetched first."""
+        """Return to the first entry of a queue; False if its record must be fetched first."""
         entry = self._left.pop(queue)
         if entry is None:
             return True
@@ -531,7 +534,7 @@ class Admission:
         self.tell_room()
 
     def behind(self) -> Iterator[str]:
-        """Every URL behind a cursor, known or not: for tests and for those who ask why."""
+        """Every URL behind a cursor, known or not: for tests and for `explain`."""
         for queue, entry in [*([self.coming] if self.coming else []), *self._left.entries()]:
             found = found_in(self._log.read(entry.position))
             assert found is not None
@@ -555,7 +558,7 @@ def _levels(
 
 
 def _group(keys: Keys, hosts: Keys, position: int, queue: int, own: int) -> NDArray[np.intp]:
-    """The rows that an entry of that queue speaks of, in their order."""
+    """The rows that an entry of that queue covers, in their order."""
     order = permuted(keys, position)
     member = hosts == np.uint64(queue) if queue else hosts != np.uint64(own)
     found: NDArray[np.intp] = order[member[order]]
@@ -563,7 +566,7 @@ def _group(keys: Keys, hosts: Keys, position: int, queue: int, own: int) -> NDAr
 
 
 class _Payloads(Sequence[bytes]):
-    """What a store keeps of a URL until it has answered: made only if it asks."""
+    """What a store keeps of a URL until it has answered: built only on access."""
 
     def __init__(
         self,
@@ -595,6 +598,6 @@ class _Payloads(Sequence[bytes]):
 
 
 def _unpack(key: int, payload: bytes) -> tuple[Waiting, int]:
-    """A payload as the store kept it: depth, hops, level and URL, with spaces between."""
+    """Decode a payload that the store kept: depth, hops, level and URL, separated by spaces."""
     depth, hops, level, url = payload.decode("ascii").split(" ", 3)
     return Waiting(url, key, int(depth), int(hops)), int(level)

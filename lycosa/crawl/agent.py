@@ -1,8 +1,9 @@
-"""The composition root: `build` puts an agent together. Read it from top to bottom to see who is handed what.
+"""The composition root: `build` assembles an agent. Read it from top to bottom to see which part receives what.
 
-An `Agent` (`running`) is its shards (`shard_set`), their visits (`scheduling`), what is done beside these
-(`chores`), commits and snapshots (`saving`), and shards that come and go (`moving`). One of several is told what it
-has of the others by a `Team`; one agent alone is built as one of a team in which nobody else has anything.
+An `Agent` (`running`) consists of its shards (`shard_set`), their visits (`scheduling`), the work besides visits
+(`chores`), commits and snapshots (`saving`), and the movement of shards (`moving`). If it is one of several, a
+`Team` provides its connections to the others; a single agent is built with the default `Team`, in which it is
+alone.
 """
 
 from __future__ import annotations
@@ -88,24 +89,25 @@ _HOT_SITES = 40_000
 _PAGE_ROWS = 16 << 20
 """Bytes of the page table that an agent keeps in RAM; the rest is on disk."""
 _LEAST_CACHE = 1 << 10
-"""The exchange has a URL cache before it even if the stores have none."""
+"""Minimum size of the URL cache for the exchange, even if the stores have none."""
 
 
 def _always(shard: int, address: str) -> bool:
-    """Nobody else has our shards."""
+    """For an agent whose shards nobody else can have."""
     return True
 
 
 class Team(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent has of others, if it is one of several. As it is here nobody else has anything.
+    """An agent's connections to the others, if it is one of several. The defaults are those of a single agent.
 
-    The exchange carries all links between shards, whoever has them; whoever holds the leases sees to snapshots.
+    The exchange carries all links between shards, whoever has them; the holder of the leases takes care of
+    snapshots.
     """
 
     name: str = ""
-    """Goes into the names of the agent's archive files."""
+    """Part of the names of the agent's archive files."""
     size: int = 1
-    """How many agents share the crawl's visits and its bandwidth."""
+    """Number of agents that share the crawl's visits and its bandwidth."""
     exchange: Exchange | None = None
     addresses: Addresses | None = None
     hosts: Hosts | None = None
@@ -115,7 +117,7 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a shard's hosts may be asked (at an address) now."""
     segment_bytes: int = 0
     random: Callable[[int], bytes] = os.urandom
-    """Names records of the archive."""
+    """Source of random bytes for the ids of archive records."""
 
 
 def build(
@@ -135,17 +137,17 @@ def build(
     scorer: Scorer | None = None,
     team: Team | None = None,
 ) -> Agent:
-    """Open (or begin) the crawl in `files` and recover it; nothing is fetched before `run`.
+    """Open (or create) the crawl in `files` and recover it; nothing is fetched before `run`.
 
-    Without a `team` the agent has all shards and is ready to run; with one it has those of its part, and `begin`
-    must be called when all of the team have recovered.
+    Without a `team` the agent has all shards and is ready to run; with one it has its part of the shards, and
+    `begin` must be called when all agents of the team have recovered.
     """
     alone = team is None
     team = team or Team()
     if renders(options):
         from lycosa.render.browser import find
 
-        find(options.render.browser)  # before there is a directory
+        find(options.render.browser)  # fails before a directory is made
     clock = clock or SystemClock()
     meters = meters or Meters()
     manifest = manifests.open_or_create(files, milliseconds(clock), shards, hash_seed, splitter)
@@ -171,9 +173,9 @@ def build(
         )
     sampler = Sampler(msgspec.structs.replace(options.frontier, memory=frontier_bytes))
     room = Room(frontier_bytes)
-    # Mercator's three a thread are those of the whole crawl; each shard has its share.
+    # Mercator's three per thread are for the whole crawl; each shard has its share.
     back_queues = -(-(options.frontier.back_queues or 3 * options.visits) // manifest.shards)
-    # What is kept in RAM of tables on disk is shared out, too; a shard's least is enough to work with.
+    # The RAM for tables on disk is divided, too; the minimum per shard suffices to work with.
     hot_sites = max(_HOT_SITES // manifest.shards, 500)
     page_rows = max(_PAGE_ROWS // manifest.shards, 1 << 18)
     tails = max(min(frontier_bytes // manifest.shards // 400, 1 << 14), 256)
@@ -215,13 +217,13 @@ def build(
     )
 
     def open_shard(number: int) -> Shard:
-        """A shard as it is before recovery. Nothing of it is shared with others but cache and content."""
+        """A shard before recovery. It shares nothing with other shards but cache and content."""
         place = files.within(manifests.shard_directory(number))
         store = open_store(options.seen.store, place.within("seen"), memory)
         contents = Contents(place.within("content"), memory=page_rows // 2)
         urls_seen, index = cache, content
         if not alone:
-            # What one shard sent must not hold back a link of another, whose record may be all that is left.
+            # A link sent by one shard must not hold back the same link of another, which may be its last trace.
             share = max(options.seen.cache // manifest.shards, _LEAST_CACHE)
             urls_seen = ScatterCache(1 << (share.bit_length() - 1))
             index = ContentIndex(total=manifest.shards)
@@ -253,7 +255,7 @@ def build(
 
     pulse = Pulse(clock)
     shards_here = ShardSet(options, split, clock)
-    for number in range(manifest.shards) if alone else ():  # those of a team come one by one
+    for number in range(manifest.shards) if alone else ():  # those of a team are opened one by one
         shards_here.add(open_shard(number))
     exchange = team.exchange or OwnExchange(shards_here, clock)
     saver = Saver(
@@ -268,7 +270,7 @@ def build(
         wanted=options.snapshot if alone else None,
     )
     saver.recover(told)
-    if alone:  # a team's options know all its seeds
+    if alone:  # a team's options contain all its seeds
         before = latest([decode_options(shard.options) for shard in shards_here if shard.options])
         options = shards_here.options = with_seeds(resumed(options, before), before, urls)
         if options.steered.paused and told is not None:
@@ -302,12 +304,12 @@ def build(
         order.told = told
         meters.gauge("scorer.failed", lambda: order.failed)
     underway = Underway(None)
-    if isinstance(files, DiskFiles):  # only a file of the machine can be mapped
+    if isinstance(files, DiskFiles):  # only a file on disk can be mapped
         underway = Underway(files.root / (READING if alone else f"{READING}-{team.name}"))
     schemes = frozenset(fetchers.schemes)
     hrefs = HrefMemo(
         options.href_cache // 4, rules, meters, schemes
-    )  # of what is not HTML, and of the odd ones
+    )  # for what is not HTML, and for unusual pages
     harvester = Harvester(
         archive=archive,
         parsers=parsers,
@@ -396,7 +398,7 @@ def build(
     )
 
     def changed(options: Options) -> None:
-        """Have those take up other options that hold some."""
+        """Pass new options to all parts that hold some."""
         visitor.change(options)
         visits.change(int(min(max(options.visits // team.size, 1), ceiling)))
 

@@ -1,4 +1,4 @@
-"""What will happen next: the hosts with the most URLs pending, and why each is, or is not, visited now."""
+"""What will happen next: the hosts with the most URLs pending, and why each is or is not visited now."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Longest:
 def ahead(
     shards: Iterable[Shard], said: Mapping[str, SiteOptions], now: float, most: int = MOST
 ) -> list[Ahead]:
-    """The hosts with the longest queues at the monotonic time `now`; `said`: by the operator."""
+    """The hosts with the longest queues at the monotonic time `now`; `said`: the operator's settings of sites."""
     rows = [(row, shard) for shard in shards for row in shard.frontier.longest(most)]
     rows.sort(key=lambda pair: (-pair[0].queued, pair[0].host))
     found: list[Ahead] = []

@@ -9,20 +9,20 @@
             await crawl.stop()
 
 Options are those of `crawl.toml`, as keywords; tables are dictionaries. Pages come in the order in which they were
-logged, each once; the crawl waits for a consumer that is slow, so that at most `pages.ROOM` pages and one per
-visit wait for it. `stop` drops those; nothing else does. Without a loop over pages: `await crawl.start()`, then
-`await crawl.wait()`. The same call with the same directory goes on where the last one stopped.
+logged, each once; the crawl waits for a slow consumer, so that at most `pages.ROOM` pages, and one per
+visit, wait for it. `stop` drops those; nothing else does. Without a loop over pages: `await crawl.start()`, then
+`await crawl.wait()`. The same call with the same directory continues where the last one stopped.
 
-A loop over pages that began the crawl ends it cleanly when it is left, by `break` or an exception too: at once with
-`async with crawl`, which waits for the end; without, when the interpreter drops the loop, and before the event
-loop closes at the latest. A crawl that still runs when its event loop is shut down ends cleanly as well.
+A loop over pages that started the crawl ends it cleanly when the loop is left, also by `break` or an exception: at
+once with `async with crawl`, which waits for the end; otherwise when the interpreter drops the loop, and at the
+latest before the event loop closes. A crawl that still runs when its event loop is shut down ends cleanly as well.
 
-A program without an event loop of its own calls `run`, which returns at the end; it may be called where a loop is
-running, as in a notebook, too. What it is to do with each page is a function of the program's; if that fails at a
-page, the failure is noted (`failed`, `failures`) and the crawl goes on.
+A program without an event loop of its own calls `run`, which returns at the end; it may also be called where a loop
+is running, as in a notebook. A function of the program's is called with each page; if it fails at a
+page, the failure is noted (`failed`, `failures`) and the crawl continues.
 
-A directory that holds something else is refused: a crawl has many files, and must not scatter them in a home.
-What the operator must change (a seed that is no URL, a cookie file that is not there) is said before
+A directory with other content is refused: a crawl has many files, and must not scatter them in a home directory.
+What the operator must change (a seed that is no URL, a cookie file that does not exist) is reported before
 anything is written.
 """
 
@@ -68,7 +68,7 @@ from lycosa.url.rules import Rules
 
 OnPage = Callable[[FetchedPage], Any]
 _FAILURES = 100
-"""Failures of a function on pages that are kept; all are counted."""
+"""Failures of the page function that are kept; all are counted."""
 _BESIDES = frozenset(
     (
         "lock",
@@ -80,25 +80,25 @@ _BESIDES = frozenset(
         ".DS_Store",
     )
 )
-"""What a directory may hold in which a crawl begins: what a start that was cut short leaves, the crawl's own
-options, and what systems put into any directory or fresh volume."""
+"""Files that a directory may hold before a crawl begins in it: those that an interrupted start leaves, the crawl's
+own options, and those that systems put into any directory or fresh volume."""
 
 
 class Running(Protocol):
-    """A crawl that is open: one agent in this process, or several in processes of their own."""
+    """An open crawl: one agent in this process, or several in processes of their own."""
 
     async def run(self) -> End:
         """Crawl until the end."""
         ...
 
     def stop(self) -> bool:
-        """End the run cleanly; False if that was asked before."""
+        """End the run cleanly; False if already requested."""
         ...
 
     def pause(self) -> None: ...
     def go_on(self) -> None: ...
     async def act(self, act: Act) -> str | None:
-        """Do what an operator asks, durably; see `Agent.act`."""
+        """Carry out an operator's act, durably; see `Agent.act`."""
         ...
 
     def read_meters(self) -> dict[str, float]: ...
@@ -107,7 +107,7 @@ class Running(Protocol):
     def refused_seeds(self) -> list[tuple[str, str]]: ...
     @property
     def underway(self) -> Underway | None:
-        """The pages that are being read in this process; None if others read."""
+        """The pages that are being read in this process; None if other processes read."""
         ...
 
 
@@ -139,16 +139,16 @@ class Crawl:
         self._watchdog: Watchdog | None = None
         self._scorer: Scorer | None = None
         self.failed = 0
-        """At how many pages the function of `run` failed."""
+        """For how many pages the function of `run` failed."""
         self.failures: list[tuple[str, Exception]] = []
-        """The URLs and errors of the first of them."""
+        """The URLs and errors of the first failures."""
 
     def run(self, on_page: OnPage | None = None) -> End:
-        """Crawl to the end and say why it ended; for programs that are not asynchronous, and for notebooks.
+        """Crawl to the end and return the reason; for programs that are not asynchronous, and for notebooks.
 
         `on_page` is called with each page once, in order, one at a time and in a thread of its own; it may be a
-        coroutine function. If it raises, that is counted and the crawl goes on. Where an event loop runs in this
-        thread, the crawl has one of its own in another thread, and this one waits for it.
+        coroutine function. If it raises, that is counted and the crawl continues. If an event loop runs in this
+        thread, the crawl gets one of its own in another thread, and this one waits for it.
         """
         try:
             asyncio.get_running_loop()
@@ -175,9 +175,9 @@ class Crawl:
         return self._task.result()
 
     async def start(self, *, pages: bool = False, told: Callable[[str], None] | None = None) -> None:
-        """Open the crawl and begin; with `pages`, somebody will iterate over it.
+        """Open the crawl and begin; with `pages`, the caller will iterate over it.
 
-        Opening a crawl that was killed replays the end of its log; `told` hears of it.
+        Opening a crawl that was killed replays the end of its log; `told` is called with messages about it.
         """
         if self._task is not None:
             raise ConfigError("this crawl has been started; make a new Crawl to go on with it")
@@ -186,7 +186,7 @@ class Crawl:
         await self._check()
         try:
             self._lock = await DirectoryLock.waited(self._into)
-            await asyncio.to_thread(warm, self._options)  # it may take a while: whoever erred has heard of it
+            await asyncio.to_thread(warm, self._options)  # it may take a while: errors were reported before
             self._pages = Pages() if pages else None
             self._agent = await self._open(self._lock, told)
             self._task = SteadyTask(self._run(self._agent), self._end)
@@ -197,14 +197,14 @@ class Crawl:
             raise
 
     def _end(self) -> None:
-        """Ask for a clean end; nobody reads pages any more."""
+        """Request a clean end; pages are no longer read."""
         assert self._agent is not None
         self._agent.stop()
         if self._pages is not None:
             self._pages.drop()  # a visit may be waiting for room
 
     async def _open(self, lock: DirectoryLock, told: Callable[[str], None] | None) -> Running:
-        """Open the crawl, of whose directory this process has the lock."""
+        """Open the crawl, whose directory is locked by this process."""
         return build(
             DiskFiles(self._into),
             self._options,
@@ -217,7 +217,7 @@ class Crawl:
         )
 
     async def _check(self) -> None:
-        """Hear now what the operator must change, and not when the crawl has a directory."""
+        """Find the operator's mistakes now, before the crawl has a directory."""
         manifests.demand_shards(self._shards, self._splitter)
         if self._options.frontier.scorer:
             self._scorer = load_scorer(self._options.frontier.scorer)
@@ -231,13 +231,13 @@ class Crawl:
                 fetchers.for_scheme(scheme)
         except LycosaError:
             raise
-        except Exception as error:  # libcurl's, and those of fetchers that other packages bring
+        except Exception as error:  # libcurl's, and those of fetchers from other packages
             raise ConfigError(f"the options of fetch cannot be used: {error}") from error
         finally:
             await fetchers.close()
 
     def watch(self) -> None:
-        """Have a `Watchdog` watch over this process, which must be a command's and have its signal handlers set."""
+        """Start a `Watchdog` over this process, which must belong to a command and have its signal handlers set."""
         if self._agent is not None and self._agent.underway is not None:
             self._watchdog = Watchdog(self._agent.underway)
             self._watchdog.start(interrupts=True)
@@ -246,7 +246,7 @@ class Crawl:
         writer = asyncio.create_task(self._write_status(agent))
         files, began = ActFiles(self._into), time.time()
         files.sweep(began)
-        await self._take_acts(agent, files, began)  # those that waited: the run may have nothing else to do
+        await self._take_acts(agent, files, began)  # the waiting ones: the run may have nothing else to do
         acting = asyncio.create_task(self._keep_acting(agent, files, began))
         reason = ""
         try:
@@ -273,7 +273,7 @@ class Crawl:
 
     async def _write_status(self, agent: Running) -> None:
         while True:
-            with suppress(OSError):  # a full disk is told by the commit, which matters more
+            with suppress(OSError):  # a full disk is reported by the commit, which matters more
                 self._statuses.write(agent.status())
             await asyncio.sleep(1.0)
 
@@ -283,17 +283,17 @@ class Crawl:
             await self._take_acts(agent, files, began)
 
     async def _take_acts(self, agent: Running, files: ActFiles, began: float) -> None:
-        """Do what operators left in the directory; see `steering`."""
+        """Carry out the acts that operators left in the directory; see `steering`."""
         for act in files.waiting():
             answer = await self._done(agent, act, began)
             if answer is None:
                 break
-            with suppress(LycosaError, OSError):  # else it is found again, and known
-                self._statuses.write(agent.status())  # who hears of the answer looks at once
+            with suppress(LycosaError, OSError):  # else the act is found again, and recognised
+                self._statuses.write(agent.status())  # a reader of the answer looks at it at once
                 files.answer(act, answer)
 
     async def _done(self, agent: Running, act: Act | str, began: float) -> Answer | None:
-        """Do an act; None if it is for the next run."""
+        """Carry out an act; None if it is for the next run."""
         if isinstance(act, str):
             return Answer(False, f"{act} is no act that this version of lycosa knows")
         if act.what == "stop" and act.at < began * 1000:
@@ -302,7 +302,7 @@ class Crawl:
             said = await agent.act(act)
         except ConfigError as error:
             return Answer(False, str(error))
-        except Exception:  # of the disk, or of an engine that is closing: the run says what it is
+        except Exception:  # of the disk, or of an engine that is closing: the run will report it
             return None
         return None if said is None else Answer(True, said)
 
@@ -311,7 +311,7 @@ class Crawl:
         await self._pages.put(FetchedPage(crop))
 
     async def wait(self) -> End:
-        """Until the crawl ends; why it did. If nobody has begun to iterate, nobody will: pages are dropped."""
+        """Wait for the end of the crawl; returns the reason. If no loop over pages has begun, pages are dropped."""
         if self._task is None:
             await self.start()
         assert self._task is not None
@@ -327,15 +327,15 @@ class Crawl:
         self._opened().go_on()
 
     def stop_soon(self) -> bool:
-        """Ask for a clean end without waiting for it; True if it was not asked before."""
+        """Request a clean end without waiting for it; False if already requested."""
         return self._opened().stop()
 
     def status(self) -> Status:
-        """How the crawl goes, for people."""
+        """The present state of the crawl, for people."""
         return self._opened().status(self._state)
 
     async def stop(self) -> End:
-        """End cleanly; the next crawl in this directory goes on from here. A loop over pages ends, too."""
+        """End cleanly; the next crawl in this directory continues from here. A loop over pages ends, too."""
         self._opened()
         self._end()
         assert self._task is not None
@@ -343,12 +343,12 @@ class Crawl:
 
     @property
     def options(self) -> Options:
-        """What the crawl was asked to do."""
+        """The options of the crawl."""
         return self._options
 
     @property
     def refused_seeds(self) -> list[tuple[str, str]]:
-        """Seeds that the scope excludes, and the rule that does."""
+        """Seeds that the scope excludes, each with the rule that does."""
         return self._opened().refused_seeds
 
     def stats(self) -> dict[str, float]:
@@ -393,13 +393,13 @@ class Crawl:
         if not self._task.done():
             await self.stop()
         elif error is None:
-            self._task.result()  # a failure that no loop over pages has heard of
+            self._task.result()  # a failure that no loop over pages has received
         elif not self._task.cancelled():
-            self._task.exception()  # heard: what the body raised goes on
+            self._task.exception()  # marked as retrieved: the exception of the body propagates
 
 
 def demand_room(into: Path) -> None:
-    """A crawl goes into a directory of its own."""
+    """Refuse a directory with other content: a crawl has a directory of its own."""
     try:
         names = {path.name for path in into.iterdir()}
     except FileNotFoundError:
@@ -421,7 +421,7 @@ def demand_room(into: Path) -> None:
 
 
 def _in_a_thread(work: Coroutine[Any, Any, End]) -> End:
-    """Run it in an event loop of its own, in a thread of its own; Ctrl-C ends it cleanly."""
+    """Run it in an event loop and a thread of its own; Ctrl-C ends it cleanly."""
     ends: list[End] = []
     errors: list[BaseException] = []
     loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[End]]] = []

@@ -1,7 +1,7 @@
-"""Pages that a process was reading when it ended: what is logged of them, and when their marks may go.
+"""Pages that a process was reading when it ended: what is logged about them, and when their marks are removed.
 
-See `underway` for the marks. They are dealt with by whoever has the shard of a marked URL, before it is visited:
-what is logged must be durable by then, since the page may end this process, too.
+See `underway` for the marks. They are handled by the agent that has the shard of a marked URL, before the URL is
+visited: the log record must be durable by then, since the page may end this process, too.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from lycosa.records import Record, Skipped
 from lycosa.url.parts import host_of
 
 Blamed = list[tuple[Mark, Shard, list[Record]]]
-"""Marks, and what the logs of their shards have of their URLs."""
+"""Marks, with the records that their shards' logs have of their URLs."""
 
 
 class Blame:
-    """Of one agent; see the module."""
+    """Handles the marks for one agent; see the module."""
 
     def __init__(
         self, underway: Underway, splitter: Splitter, clock: Clock, told: Callable[[str], None] | None
@@ -31,10 +31,10 @@ class Blame:
         self._clock = clock
         self._told = told or (lambda text: None)
         self._logged: list[tuple[Mark, Shard, int]] = []
-        """Marks, and how far the log must be committed before they may go."""
+        """Marks, with the position up to which the log must be committed before they are removed."""
 
     def find(self, shards: Sequence[Shard]) -> Blamed:
-        """Marked pages of these shards. Reads all of a shard's log, so in a thread while the crawl runs."""
+        """Marked pages of these shards. Reads all of a shard's log: in a thread, if the crawl runs."""
         found: Blamed = []
         for mark in sorted(self._underway.left(), key=lambda mark: -mark.at):
             url = mark.waiting.url
@@ -46,7 +46,7 @@ class Blame:
         return found
 
     def log(self, found: Blamed) -> None:
-        """Log what becomes of the pages. Of a URL's marks the last counts."""
+        """Log the verdicts on the pages. Of several marks of one URL the last counts."""
         told: set[str] = set()
         for mark, shard, records in found:
             url = mark.waiting.url
@@ -60,15 +60,15 @@ class Blame:
 
     @property
     def is_open(self) -> bool:
-        """Whether something was logged that is perhaps not durable."""
+        """Whether anything was logged that may not be durable yet."""
         return bool(self._logged)
 
     def forget(self) -> None:
-        """What the log says durably need not be marked any more."""
+        """Remove the marks of pages whose records are durable."""
         for row in [row for row in self._logged if row[1].log.committed >= row[2]]:
             self._underway.forget(row[0])
             self._logged.remove(row)
 
     def drop(self, shard: Shard) -> None:
-        """The shard is another agent's: its marks stay, for that one."""
+        """The shard is another agent's: its marks stay for that agent."""
         self._logged[:] = [row for row in self._logged if row[1] is not shard]

@@ -1,4 +1,4 @@
-"""Budgets: how many pages a host and a domain have had of the crawl, and how many they deserve.
+"""Budgets: how many pages of a host and a domain the crawl has fetched, and how many they deserve.
 
 A fold over `Fetched` and `Received`. It gives every host a *class*: how many budgets it has used up,
 
@@ -6,24 +6,25 @@ A fold over `Fetched` and `Received`. It gives every host a *class*: how many bu
     share       = 1 + log2(1 + domains that link to it)
 
 and the frontier lets hosts of a higher class wait while there are hosts of a lower one (`Frontier.demote`). So one
-huge or hostile domain cannot take the crawl, nothing is forgotten, and no visit is idle for a budget's sake.
+huge or hostile domain cannot take over the crawl, nothing is forgotten, and no visit is idle because of a budget.
 
-In-links. As in IRLbot (Lee, Leonard, Wang, Loguinov 2008), what raises a domain's budget is how many *other
-registered domains* link to it: links are free, hosts are free, domains cost something. Links within a domain count
-nothing, nor does a second link from the same domain. IRLbot gives budgets in proportion to in-degree, between two
-bounds; here the share grows with its logarithm, since the list's private section has suffixes under which names are
-free after all: whoever doubles a farm of domains gains one more domain_budget, and a domain known to everybody gets
-some twenty times what an unknown one does.
+In-links. As in IRLbot (Lee, Leonard, Wang, Loguinov 2008), a domain's budget is raised by the number of *other
+registered domains* that link to it: links are free, hosts are free, domains cost something. Links within a domain
+do not count, nor does a second link from the same domain. IRLbot gives budgets in proportion to in-degree, between
+two bounds; here the share grows with its logarithm, since under some suffixes of the list's private section names
+are free after all: doubling a farm of domains gains one more domain_budget, and a domain known to everybody gets
+some twenty times as much as an unknown one.
 
 A domain belongs to one shard, which sees the links of its own pages, and links received from other shards, which
-tell the domain of their page by 32 bits of its hash. Links that the sender's URL cache held back are not told
-again, so a domain's count is of those that were the first to link some URL of it, or came long after.
+report the domain of their page by 32 bits of its hash. Links that the sender's URL cache held back are not reported
+again, so the count of a domain covers those domains that were the first to link any of its URLs, or did so long
+after.
 
 Bounds. Each table (hosts, domains) has at most as many rows as the constructor says, 16 and 32 bytes each. When it
-is full (see `budget_kernels`) a new name ousts, of eight that its hash chooses, the one of fewest pages, of
-these the one of fewest in-links, then the oldest. What is forgotten begins anew, with nothing used up and no
-in-links. It has had no more pages than seven others, so those that budgets are for are remembered. In-links are
-counted from the first one on, before any page was fetched.
+is full (see `budget_kernels`) a new name replaces, among eight that its hash chooses, the one of fewest pages, of
+these the one of fewest in-links, then the oldest. A forgotten name begins anew, with nothing used up and no
+in-links. It has had no more pages than seven others, so the names that budgets are meant for are remembered.
+In-links are counted from the first one on, before any page was fetched.
 
 Same records, same numbers: nothing here depends on time, on chance, or on the order of a set.
 
@@ -31,7 +32,7 @@ Same records, same numbers: nothing here depends on time, on chance, or on the o
     head     = [version, host bits, host rows, domain bits, domain rows]     MessagePack
     rows     = row*                    of hosts, then of domains, in the order of the tables; u64, little-endian
 
-A budget of 0 is none; then nothing is counted for it. One that is given later begins to count from there.
+A budget of 0 means none, and nothing is counted for it. A budget that is set later begins to count from there.
 """
 
 from __future__ import annotations
@@ -77,14 +78,14 @@ class _Table:
         self.rows: Words = np.zeros((kernels.WAYS << self.bits, columns), np.uint64)
 
     def count(self, name: int) -> int:
-        """One more page; how many there are now."""
+        """Count one more page; returns the total."""
         word = np.uint64(name)
         while (pages := kernels.count(self.rows, self.bits, word, self.full)) < 0:
             self._split()
         return int(pages)
 
     def meet_all(self, hosts: Words, at: int, memo: Words, own: int, register: int, rank: int) -> int:
-        """Show a source to the domains of hosts; the first row whose host is not in the memo, or the end."""
+        """Add a source to the domains of hosts; returns the first row whose host is not in the memo, or the end."""
         word = np.uint64(own)
         while True:
             at, why = kernels.meet_all(self.rows, self.bits, hosts, at, memo, word, self.full, register, rank)
@@ -106,7 +107,7 @@ class _Table:
         return np.ascontiguousarray(self.rows[self.rows[:, kernels.NAME] != 0])
 
     def refill(self, bits: int, rows: Words) -> None:
-        """Be as the table was from which these rows come."""
+        """Restore the table from which these rows come."""
         self.bits = min(max(bits, _FIRST_BITS), self._most_bits)
         self.rows = np.zeros((kernels.WAYS << self.bits, self.rows.shape[1]), np.uint64)
         at = 0
@@ -115,7 +116,7 @@ class _Table:
 
     @property
     def full(self) -> bool:
-        """Whether it may grow no more."""
+        """Whether it has reached its maximum size."""
         return self.bits >= self._most_bits
 
     def _split(self) -> None:
@@ -125,7 +126,7 @@ class _Table:
 
 
 class Budgets:
-    """What hosts and domains of one shard have used of their budgets; see the module."""
+    """How much of their budgets the hosts and domains of one shard have used; see the module."""
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class Budgets:
         domains: int = ROWS,
         seed: int = 0,
     ) -> None:
-        """Budgets in pages, 0 for none; about `hosts` and `domains` are remembered at most.
+        """Budgets in pages, 0 for none; at most about `hosts` and `domains` are remembered.
 
         `domain_of` gives the registered domain of a host; empty if the host is none of this shard's.
         """
@@ -150,17 +151,17 @@ class Budgets:
         self._hosts = _Table(hosts, 2) if host_budget else None
         self._domains = _Table(domains, 4) if domain_budget else None
         self._memo: Words = np.zeros((_MEMO if domain_budget else 0, 2), np.uint64)
-        """Hashes of hosts with those of their domains; 0: none of ours."""
+        """Hashes of hosts with those of their domains; 0: not a host of this shard."""
         self._active = False
 
     @property
     def active(self) -> bool:
-        """Whether anybody has used up a budget: until then every class is 0 and nobody need be asked about."""
+        """Whether any budget is used up: until then every class is 0 and none need be looked up."""
         return self._active
 
     @property
     def by_domain(self) -> bool:
-        """Whether domains have budgets: if not, links need not be noted."""
+        """Whether domains have budgets; if not, links need not be noted."""
         return self._domains is not None
 
     @property
@@ -183,7 +184,7 @@ class Budgets:
         """A page of the domain `source` links to these URLs (as in `Links.urls`), whose hosts have these hashes.
 
         A number stands for a domain of which only a hash is known. With `wanted`, only those links count. Links to
-        other shards' hosts count nothing here.
+        other shards' hosts do not count here.
         """
         if self._domains is None:
             return
@@ -195,7 +196,7 @@ class Budgets:
             self._learn(targets[at], hosts, urls)
 
     def note_received(self, sources: Words, hosts: Words, urls: bytes) -> None:
-        """Another shard sent links; `sources` are hashes of the domains of their pages (0: not told)."""
+        """Another shard sent links; `sources` are hashes of the domains of their pages (0: unknown)."""
         for source in np.unique(sources).tolist():
             if source:
                 self.note_links(source, hosts, urls, sources == np.uint64(source))
@@ -225,11 +226,11 @@ class Budgets:
         return min(_PLAIN + int(8 * math.log2(used / _PLAIN)), HIGHEST)
 
     def share(self, domain: str) -> float:
-        """How many domain budgets a domain has for one: 1 + log2(1 + domains that link to it)."""
+        """A domain's budget as a multiple of domain_budget: 1 + log2(1 + domains that link to it)."""
         return 1.0 + math.log2(1.0 + self.in_links(domain))
 
     def in_links(self, domain: str) -> float:
-        """How many other domains link to a domain, about."""
+        """The approximate number of other domains that link to a domain."""
         at = -1 if self._domains is None else self._domains.find(self._hash(domain))
         return 0.0 if self._domains is None or at < 0 else float(kernels.estimate(self._domains.rows, at))
 
@@ -277,7 +278,7 @@ class Budgets:
 
 
 def _register(source: int) -> tuple[int, int]:
-    """Which register of a sketch a source goes to, and its rank there."""
+    """The register of a sketch that a source goes to, and its rank there."""
     rest = source >> 5
     rank = (rest & -rest).bit_length() if rest else kernels.RANKS
     return source & (kernels.REGISTERS - 1), min(rank, kernels.RANKS)
@@ -290,5 +291,5 @@ def _pieces(head: _Head, hosts: Words, domains: Words) -> Iterator[bytes]:
             yield rows[start : start + _PIECE].astype("<u8").tobytes()
 
 
-# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+# Made at import: msgspec crashes if two threads are the first to decode a struct, as when shards recover.
 _decode_head = msgspec.msgpack.Decoder(_Head).decode

@@ -1,13 +1,13 @@
-"""What an agent does for its shards beside the visits, each in a task of its own, most of it in threads:
+"""An agent's work for its shards besides visits, each chore in a task of its own, most of it in threads:
 
-    merge       the store answers some of what waits in it
+    merge       the store answers for some of the URLs that wait in it
     fetch       a record that was left behind is read
     rescope     a slice of the pass over a shard's log after a change of scope
-    survey      a continuous crawl looks at its pages, or gives them due times; what a trap held comes back
-    rank        ranks are calculated, or made again from the logs
+    survey      a continuous crawl surveys its pages, or gives them due times; URLs held by a trap come back
+    rank        ranks are calculated, or rebuilt from the logs
 
-Of each there is one at a time: of the first two for every shard, of the others for the whole agent. What is due
-is begun by `step`. None begins for a shard that is leaving, and `end` waits for those under way.
+One of each kind runs at a time: of the first two one per shard, of the others one per agent. `step` starts what is
+due. None starts for a shard that is leaving, and `end` waits for those under way.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from lycosa.log.log_pass import LogPass
 from lycosa.records import Record
 
 LOW_WATER = 1_000
-"""A shard with fewer pending URLs has its store answer what waits, or a small crawl would look finished."""
+"""Below this many pending URLs a shard has its store answer, or a small crawl would look finished."""
 _ALL = -1
-"""In place of a shard's number: of the whole agent."""
+"""In place of a shard's number: the whole agent."""
 
 
 class Chore(Enum):
-    """See the module."""
+    """The kinds of chores; see the module."""
 
     MERGE = auto()
     FETCH = auto()
@@ -46,7 +46,7 @@ class Chore(Enum):
 
 
 class Chores:
-    """Of one agent; see the module."""
+    """Runs the chores of one agent; see the module."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Chores:
         refreshing: Refreshing | None,
         content_seen: ContentSeen,
     ) -> None:
-        """`visits`: how many are under way. `refreshing`: the crawl is continuous."""
+        """`visits`: returns how many are under way. `refreshing`: set if the crawl is continuous."""
         self._shards = shards
         self._clock = clock
         self._pulse = pulse
@@ -69,7 +69,7 @@ class Chores:
         self._content_seen = content_seen
         self._tasks: dict[tuple[Chore, int], asyncio.Task[None]] = {}
         self._unranked: list[tuple[Shard, int]] = []
-        """Shards whose logs the ranks do not know yet, up to a position."""
+        """Shards whose logs, up to a position, are not yet in the ranks."""
         self._rescopings: dict[int, Rescoping] = {}
         self._slicing = asyncio.Lock()
         """One slice of a log is read for ranks at a time, and none while a shard leaves."""
@@ -90,13 +90,13 @@ class Chores:
                 self._pulse.wake()
 
     def is_busy(self, number: int | None = None) -> bool:
-        """Whether something is under way that may bring URLs (of a shard)."""
+        """Whether a chore is under way that may bring URLs (to a shard)."""
         if number is not None:
             return (Chore.MERGE, number) in self._tasks
         return any(chore in (Chore.MERGE, Chore.RESCOPE) for chore, _ in self._tasks)
 
     async def end(self, number: int) -> None:
-        """Until no thread reads files of a shard that is leaving."""
+        """Wait until no thread reads files of a shard that is leaving."""
         while own := [task for (_, at), task in self._tasks.items() if at == number]:
             await asyncio.wait(own)
         if common := [
@@ -116,7 +116,7 @@ class Chores:
     # -- what is due
 
     def step(self) -> None:
-        """Begin what is due."""
+        """Start the chores that are due."""
         now_ms = milliseconds(self._clock)
         for shard in self._shards:
             shard.release_due(now_ms)
@@ -144,14 +144,14 @@ class Chores:
         timeout = float("inf")
         for shard in self._shards:
             due = shard.calendar.next_due()
-            if due is not None and not shard.is_full:  # if it is, what is due waits for room
+            if due is not None and not shard.is_full:  # if it is full, what is due waits for room
                 timeout = min(timeout, (due - now_ms) / 1000)
             if self._refreshing is not None and (due := shard.revisits.next_due()) is not None:
                 timeout = min(timeout, max((due - now_ms) / 1000, self._refreshing.patience_for(1)))
         return timeout
 
     async def _fetch(self, shard: Shard, position: int) -> None:
-        """Have a record that was left behind in memory."""
+        """Load a record that was left behind into memory."""
         shard.log.keep(await asyncio.to_thread(shard.log.fetch, position))
 
     async def _merge(self, shard: Shard) -> None:
@@ -172,7 +172,7 @@ class Chores:
     # -- a change of scope
 
     def _rescope(self) -> None:
-        """Begin the next slice of a pass over the log of a shard whose scope changed."""
+        """Start the next slice of a pass over the log of a shard whose scope changed."""
         for number, known in list(self._rescopings.items()):
             if not known.is_wanted or self._shards.find(number) is not known.shard:
                 self._end_rescoping(number)
@@ -184,11 +184,11 @@ class Chores:
             self._start(Chore.RESCOPE, _ALL, self._pass_on())
 
     async def _pass_on(self) -> bool:
-        """One slice: of the shards in turn, the first that need not wait for a commit or for room."""
+        """Do one slice for the first shard, in turn, that need not wait for a commit or for room."""
         for number, rescoping in list(self._rescopings.items()):
             if number not in self._rescopings or self._shards.is_leaving(number) or not rescoping.is_wanted:
                 continue
-            self._rescopings[number] = self._rescopings.pop(number)  # the last of them now
+            self._rescopings[number] = self._rescopings.pop(number)  # moved to the end of the turn
             if await rescoping.step():
                 return True
         return False
@@ -201,7 +201,7 @@ class Chores:
     # -- ranks
 
     def rank_log(self, shard: Shard) -> None:
-        """Ranks are to know what the log of a shard has by now: the fold of ranks has no snapshot."""
+        """Add a shard's log, up to its present end, to the ranks: their fold has no snapshot."""
         self._unranked.append((shard, shard.log.committed))
 
     def _rank(self) -> None:
@@ -218,17 +218,17 @@ class Chores:
             self._start(Chore.RANK, _ALL, ranker.recalculate(frontiers))
 
     async def _slices(self, ends: Sequence[tuple[Shard, int]]) -> AsyncIterator[list[Record]]:
-        """The records of some shards' logs up to a position each, as threads read them."""
+        """The records of some shards' logs, each up to a position, as threads read them."""
         for shard, end in ends:
             reading = LogPass(shard.log.reader.files)
             while reading.position < end:
                 async with self._slicing:
                     if self._shards.is_leaving(shard.number) or self._shards.find(shard.number) is not shard:
-                        break  # its files may be gone
+                        break  # its files may have been removed
                     rows = await asyncio.to_thread(reading.take_records, end)
                 yield [record for _, record in rows]
 
-    # -- pages that are come back to
+    # -- pages to be fetched again
 
     def _survey(self) -> None:
         if (Chore.SURVEY, _ALL) in self._tasks:

@@ -1,8 +1,8 @@
 """The options of a crawl: each room's own, and those of the crawl as a whole.
 
 They come from a `crawl.toml`, from keywords in Python or from the command line, are read strictly (an
-unknown name is an error that names the nearest known one), and are logged whole as `Configured`: the log
-knows under which options each thing happened. What can never change in a crawl (its seed for hashing, its
+unknown name is an error that names the nearest known one), and are logged as a whole as `Configured`: so the log
+tells under which options each event happened. What can never change in a crawl (its seed for hashing, its
 number of shards) is not here but in the manifest.
 """
 
@@ -41,7 +41,7 @@ from lycosa.url.rules import Rules
 from lycosa.url.scope import Scope, ScopeOptions
 
 _HOST = re.compile(r"(?:[^\s/:@?#\[\]]+|\[[0-9a-fA-F:.]+\])(?::\d+)?(?:[/?#]|$)")
-"""What is no URL but begins like one without its scheme: `example.org/x`, not `mailto:me@example.org`."""
+"""Matches text that is a URL without its scheme: `example.org/x`, not `mailto:me@example.org`."""
 _PROXIES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 
 
@@ -63,13 +63,13 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     requisites: bool = False  # images, scripts, styles: what a browser needs to show the page
     nofollow: bool = False  # also those that a page asks not to be followed
     sitemaps: bool = True  # those that robots files name
-    redirects: int = 10  # in a row
+    redirects: int = 10  # consecutive redirects
 
     def __post_init__(self) -> None:
-        _demand(self, "redirects", 0, 255)  # records count them in a byte
+        _demand(self, "redirects", 0, 255)  # records store the number in a byte
 
     def follows(self, kind: LinkKind) -> bool:
-        """Whether links of a kind are followed, if the page does not ask that they not be."""
+        """Whether links of a kind are followed, unless the page forbids it."""
         if kind == LinkKind.SITEMAP:
             return self.sitemaps
         return kind != LinkKind.FORM and (kind < FIRST_REQUISITE or self.requisites)
@@ -80,7 +80,7 @@ class RobotsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str = ""  # the product token that groups are matched with; "": that of the user agent
     obey: bool = True  # False only for sites of your own: robots.txt is not even asked for
-    attempts: int = 3  # at a robots.txt that cannot be had, before the site's URLs are given up
+    attempts: int = 3  # requests for an unavailable robots.txt before the site's URLs are given up
     first_retry: float = 60.0  # seconds; doubled after each further failure
 
     def __post_init__(self) -> None:
@@ -95,8 +95,8 @@ class SnapshotOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     records: int = 200_000
     seconds: float = 600.0
-    archive_seconds: float = 30.0  # in a cluster: an agent's archive goes to shared storage so often ...
-    archive_bytes: int = 64 << 20  # ... or when it has grown by so much: what is not there dies with its disk
+    archive_seconds: float = 30.0  # in a cluster: an agent's archive goes to shared storage this often ...
+    archive_bytes: int = 64 << 20  # ... or when it has grown this much: the rest would be lost with its disk
 
     def __post_init__(self) -> None:
         _demand(self, "records", 1)
@@ -106,7 +106,7 @@ class SnapshotOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _demand(given: msgspec.Struct, name: str, least: float, most: float = math.inf) -> None:
-    """Refuse a number outside its range (and what is no number) in words for the operator."""
+    """Refuse a number outside its range (or a non-number), with a message for the operator."""
     value = getattr(given, name)
     if not (math.isfinite(value) and least <= value <= most):
         upper = "" if most == math.inf else f" and at most {most}"
@@ -116,12 +116,12 @@ def _demand(given: msgspec.Struct, name: str, least: float, most: float = math.i
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """All options of a crawl."""
 
-    visits: int = 256  # at a time
+    visits: int = 256  # simultaneous visits
     commit_seconds: float = 0.9
-    horizon: float = 86_400.0  # a run ends when all that is left is due later than this, and says so
+    horizon: float = 86_400.0  # seconds; a run ends, and says so, when all that is left is due later
     public: bool = True  # False: a private web; no contact is demanded
     allow: tuple[str, ...] = ()  # networks that may be asked although they are not public
-    only_networks: tuple[str, ...] = ()  # no address outside of these is asked; none: no such limit
+    only_networks: tuple[str, ...] = ()  # only addresses in these may be asked; none: no such limit
     rules: tuple[str, ...] = ()  # further URL rules, by name
     href_cache: int = 1 << 16
     near: tuple[str, ...] = ()  # the seeds that scope is relative to; kept by the program, not the operator
@@ -142,7 +142,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     variants: VariantOptions = VariantOptions()
     duplicates: DuplicateOptions = DuplicateOptions()
     render: RenderOptions = RenderOptions()
-    site: dict[str, SiteOptions] = {}  # by host: what differs there
+    site: dict[str, SiteOptions] = {}  # by host: the options that differ there
     steered: Steered = Steered()  # what acts have changed; kept by the program, not the operator
 
     def __post_init__(self) -> None:
@@ -172,10 +172,10 @@ def renders(value: Options) -> bool:
 
 
 def check(value: Options) -> None:
-    """Raise the `ConfigError` that some room would raise later, when the crawl already has a directory."""
+    """Raise now any `ConfigError` that some room would raise later, when the crawl already has a directory."""
     AddressGuard(value.allow, value.only_networks)
     Rules.named(value.rules)
-    # Any list of suffixes will do: rules are read here, and no host is judged.
+    # Any list of suffixes will do: rules are only parsed here, and no host is judged.
     Scope(value.scope, (), Domains(b"test"))
     for text in value.dns.resolve:
         parse_override(text)
@@ -185,7 +185,7 @@ def check(value: Options) -> None:
 
 
 def _check_proxy(proxy: str) -> None:
-    """libcurl takes any text for a proxy; that it is none would only show in every fetch failing."""
+    """Refuse an invalid proxy: libcurl accepts any text, and then every fetch would fail."""
     scheme, colons, _ = proxy.partition("://")
     url = canonicalise(f"http://{proxy.partition('://')[2]}") if colons else None
     if scheme.lower() not in _PROXIES or url is None or not host_of(url):
@@ -196,13 +196,13 @@ def _check_proxy(proxy: str) -> None:
 
 
 def canonical_seeds(seeds: Sequence[str], rules: Rules) -> list[str]:
-    """Seeds as the crawl knows them, each once; a `ConfigError` names one that is no URL."""
+    """Seeds in canonical form, without duplicates; a `ConfigError` names one that is no URL."""
     found: dict[str, None] = {}
     schemes = known_schemes()
     for seed in seeds:
         url = canonicalise(seed, None, rules, schemes)
         if url is None and _HOST.match(seed):
-            url = canonicalise(f"http://{seed}", None, rules)  # people type hosts, too
+            url = canonicalise(f"http://{seed}", None, rules)  # people also type hosts
         if url is None:
             raise ConfigError(
                 f"{seed!r} is not a URL that can be crawled; write it like https://example.org/"
@@ -212,10 +212,11 @@ def canonical_seeds(seeds: Sequence[str], rules: Rules) -> list[str]:
 
 
 def for_own_site(given: dict[str, Any], seeds: Sequence[str], *, anew: bool = True) -> None:
-    """Have the options treat a site of the operator's own without waits; what they say of it otherwise stays.
+    """Remove the waits from the options for a site of the operator's own, unless the options set them.
 
-    Only where nothing else can be asked: the scope is not any, and all seeds, of earlier runs too, are of one
-    domain. `anew`: False if the options are those of the run before, which say something of everything.
+    Only if nothing else can be asked: the scope is not `any`, and all seeds, including those of earlier runs, are
+    of one domain. `anew`: False if the options are those of the run before, which set everything and are
+    overridden.
     """
     scope = given.get("scope", {})
     if isinstance(scope, dict) and scope.get("mode") == "any":
@@ -235,8 +236,8 @@ def for_own_site(given: dict[str, Any], seeds: Sequence[str], *, anew: bool = Tr
 def with_seeds(value: Options, before: Options | None, seeds: Sequence[str]) -> Options:
     """The options with the seeds that their scope needs to know: these and those of earlier runs.
 
-    Scopes by host, site or domain need one seed a site; only include rules, from which seeds are exempt,
-    need them all. A crawl of everything from a million seeds needs none but for their schemes.
+    Scopes by host, site or domain need one seed per site; only include rules, from which seeds are exempt,
+    need them all. An unrestricted crawl from a million seeds needs only one per scheme.
     """
     scope = value.scope
     known = dict.fromkeys(before.near if before else ())
@@ -250,7 +251,7 @@ def with_seeds(value: Options, before: Options | None, seeds: Sequence[str]) -> 
 
 
 def _add_by(known: dict[str, None], seeds: Sequence[str], part: Callable[[str], str]) -> None:
-    """Add the seeds whose part is not yet among the known ones' parts."""
+    """Add the seeds whose part differs from that of every known one."""
     parts = {part(url) for url in known}
     for url in seeds:
         if part(url) not in parts:
@@ -283,14 +284,14 @@ def read_toml(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def encode_options(value: Options) -> bytes:
-    """Options as the log keeps them."""
+    """Options encoded for the log."""
     return msgspec.json.encode(value)
 
 
 def decode_options(data: bytes) -> Options:
-    """Options from the log; names that this version does not know are ignored."""
+    """Options decoded from the log; names that this version does not know are ignored."""
     return _decode_options(data)
 
 
-# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+# Made at import: msgspec crashes if two threads are the first to decode a struct, as when shards recover.
 _decode_options = msgspec.json.Decoder(Options).decode

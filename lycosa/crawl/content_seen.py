@@ -1,18 +1,18 @@
-"""Content seen: what a crawl does with what `lycosa.content` learns from the pages it fetched.
+"""Content seen: how a crawl acts on what `lycosa.content` learns from the pages it fetched.
 
-    judged      before a fetch is logged: whether the page gave anything new, if somebody wants to know (`gain`)
-    learn       after it: what was learned thereby is logged, too (`Learned`)
+    judged      before a fetch is logged: whether the page gave anything new, if that is needed (`gain`)
+    learn       after it: what was learned from it is logged, too (`Learned`)
     holds       before a URL is fetched: whether what was learned speaks against it
-    bring_back  what was learned holds no more: URLs that were skipped for it are deferred until now, each logged
+    bring_back  a finding no longer holds: URLs that were skipped for it are deferred until now, each logged
 
-Two things are learned: patterns of URLs that keep giving nothing new (traps, `lycosa.content.yields`), and rules
-about URLs that lead to the same page (`lycosa.content.variants`, `lycosa.content.joins`). All decisions are those
-of folds over the log. Only the memories of what was said before (`lycosa.content.news`, `variants.Evidence`) are
-not in the log: they are caches, and what they found is in the record of the fetch, or in the Learned.
+Two kinds of findings are learned: patterns of URLs that keep giving nothing new (traps, `lycosa.content.yields`),
+and rules about URLs that lead to the same page (`lycosa.content.variants`, `lycosa.content.joins`). All decisions
+are made by folds over the log. Only the memories of earlier content (`lycosa.content.news`, `variants.Evidence`)
+are not in the log: they are caches, and what they found is in the record of the fetch, or in the Learned.
 
-A rule about two sites is logged in the shard of the site whose URLs it holds. Whether the other one has a page is
-asked of that one's shard; one that another agent runs, or that is leaving, is not known here, and then nothing is
-held.
+A rule about two sites is logged in the shard of the site whose URLs it holds back. Whether the other site has a
+page is asked of its shard; if that belongs to another agent, or is leaving, the answer is unknown, and nothing is
+held back.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from lycosa.url.parts import host_of, site_of
 
 _TEXT = frozenset(("text/html", "application/xhtml+xml", "text/plain"))
 _LARGE = 1 << 18
-"""Bytes of a page that is not looked at: it would hold the loop."""
+"""Bytes of a page that is not examined: it would block the event loop."""
 _MEDIA = frozenset((LinkKind.IMAGE, LinkKind.MEDIA, LinkKind.OBJECT))
 _MOST_MEDIA = 50
 _LINKS = 40
-"""Unknown links of a page that are asked about."""
+"""Unknown links of a page that are looked up."""
 _HEADS = 20_000
 _HEADS_BYTES = 16 << 20
 _AT_ONCE = 200
@@ -64,7 +64,7 @@ _SKIPPED = tag_of(Skipped)
 
 
 class ContentSeen:
-    """What an agent's visits ask about contents."""
+    """Answers the questions that an agent's visits have about contents."""
 
     def __init__(self, clock: Clock, shard_of_host: Callable[[str], Shard | None]) -> None:
         self._clock = clock
@@ -76,7 +76,7 @@ class ContentSeen:
     # -- after a fetch
 
     def judged(self, shard: Shard, crop: Crop) -> Crop:
-        """The crop of a fetch, with what it gained if that is wanted."""
+        """The crop of a fetch, with its gain if that is needed."""
         record = crop.record
         if record.before is not Before.NEVER:
             return crop
@@ -95,7 +95,7 @@ class ContentSeen:
         return crop._replace(record=msgspec.structs.replace(record, gain=gain)) if gain else crop
 
     def _compare(self, shard: Shard, crop: Crop) -> None:
-        """Look at a page beside others that may be the same."""
+        """Compare a page with others that may be the same."""
         record, body = crop.record, crop.response.decoded
         if not 200 <= record.status < 300 or record.type not in _TEXT or len(body) >= _LARGE:
             return
@@ -109,7 +109,7 @@ class ContentSeen:
     def _gain(self, shard: Shard, crop: Crop, domain: str, is_first: bool) -> int:
         record = crop.record
         if record.status >= 400:
-            # A broken link is worth knowing of; an error page that leads to more of its kind is a trap.
+            # A broken link is worth knowing; an error page that leads to more of its kind is a trap.
             unknown = _unknown(shard, record)
             return nothing_new(record.url, unknown) if unknown else NOT_JUDGED
         if record.status in REDIRECTS and record.links.kinds:
@@ -137,7 +137,7 @@ class ContentSeen:
         return nothing_new(record.url, unknown)
 
     def learn(self, shard: Shard) -> None:
-        """Log what the last fetches taught."""
+        """Log what was learned from the last fetches."""
         while self._verdicts:
             self._decide(self._verdicts.pop(), milliseconds(self._clock))
         while due := shard.yields.due():
@@ -146,7 +146,7 @@ class ContentSeen:
                 shard.append(Learned(at, "trap", row.pattern, row.holds, row.pages, row.why, row.examples))
 
     def _decide(self, verdict: Verdict, at: int) -> None:
-        """Two pages were compared: a rule may be sure by now, or wrong."""
+        """Two pages were compared: decide whether a rule is now certain, or wrong."""
         rule, support = parse(verdict.rule), verdict.support
         shard = self._shard_of_host(host_of(rule.place if rule.place.endswith("/") else rule.place + "/"))
         if shard is None:
@@ -188,10 +188,10 @@ class ContentSeen:
 
         return shard.joins.holds(url, is_page)
 
-    # -- what was held comes back
+    # -- held URLs come back
 
     async def bring_back(self, shard: Shard) -> None:
-        """Defer, until now, all URLs that were skipped for what is not believed any more."""
+        """Defer, until now, all URLs that were skipped for a finding that no longer holds."""
         stop, end, files = shard.returning, shard.log.committed, shard.log.reader.files
         reading, last = LogPass(files), dict[int, Skipped]()
         while reading.position < end:
@@ -219,7 +219,7 @@ class ContentSeen:
 
 
 def _find(shard: Shard, reading: LogPass, end: int, stop: int, last: dict[int, Skipped]) -> None:
-    """In a thread: skips for what was learned that are the last records of their URLs, as far as was read."""
+    """In a thread: collect skips for findings that are the last records of their URLs, as far as was read."""
     for position, row in reading.take(end, _HEADS, _HEADS_BYTES):
         head = decode_head(row)
         if not isinstance(head, UrlHead) or not head.url:
@@ -233,7 +233,7 @@ def _find(shard: Shard, reading: LogPass, end: int, stop: int, last: dict[int, S
 
 
 def _unknown(shard: Shard, record: Fetched) -> list[str]:
-    """Some of the followed links of a page that were not met before."""
+    """Some of the followed links of a page whose URLs are unknown."""
     if not record.links.kinds:
         return []
     keys, _ = shard.keyer.scan(record.links.urls)

@@ -1,13 +1,13 @@
-"""The exchange: what carries links between shards, and how one agent does it that has all of them.
+"""The exchange: the transport of links between shards, and its implementation in an agent that has all of them.
 
 Within an agent the sender's own log is the exchange. So
 
-- delivering is appending `Received` to the receiver's log, for links whose records are committed;
-- after a crash, what each sender logged from the receiver's cursor on is delivered (again, or at last):
-  links that come twice are known to the receiver's seen set, and nothing is forgotten.
+- delivering means appending `Received` to the receiver's log, for links whose records are committed;
+- after a crash, everything that each sender logged from the receiver's cursor on is delivered (again, or for the
+  first time): repeated links are known to the receiver's seen set, and nothing is lost.
 
-A commit costs a step for each shard and one for each of the others that something is delivered to; all of them are
-looked at only when a heartbeat may be due (`lycosa.crawl.exchange.Heartbeats`).
+A commit costs a step for each sender and one for each receiver that has links waiting; all shards are
+visited only when a heartbeat may be due (`lycosa.crawl.exchange.Heartbeats`).
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ from lycosa.crawl.shard import Shard
 from lycosa.crawl.shard_set import ShardSet
 
 _RECORDS = 64
-"""Records that are delivered between two breaths; and"""
+"""Maximum number of records delivered before the event loop runs again."""
 _SLICE = 0.005
-"""seconds, after which the next of them waits."""
+"""Seconds after which the next record waits for the event loop to run."""
 
 
 class Exchange(Protocol):
-    """What carries links between shards.
+    """The transport of links between shards.
 
     Every link that a committed record found for another shard reaches that shard's log, whatever dies in between,
-    and moves its cursor; a link that comes twice is known there.
+    and moves its cursor; a link that arrives twice is known there.
     """
 
     async def deliver(self) -> None:
-        """Called after every commit: send what may travel, let go of what was received."""
+        """Called after every commit: send what may be sent, and drop what was received."""
         ...
 
     def catch_up(self, running: bool = False) -> None:
-        """The shards of this agent are others now, or have just been recovered: what was on its way between them
-        is to be delivered. `running`: what was found since the last commit is in the outboxes, and stays there."""
+        """The shards of this agent have changed, or have just been recovered: links under way between them must be
+        delivered. `running`: links found since the last commit are in the outboxes, and stay there."""
         ...
 
     @property
     def is_behind(self) -> bool:
-        """Whether logs are to be read for what was on its way."""
+        """Whether logs must be read for links that were under way."""
         ...
 
 
 class OwnExchange:
-    """Between the shards of one agent, which has all."""
+    """The exchange between the shards of one agent that has all of them."""
 
     def __init__(self, shards: ShardSet, clock: Clock) -> None:
         self._shards = shards
         self._clock = clock
         self._behind: dict[int, int] = {}
-        """By sender: what its log has for others before this position is delivered before anything else is."""
+        """By sender: what its log has for others before this position is delivered before anything else."""
 
     async def deliver(self) -> None:
-        """What the commit made durable travels, with breaths of the loop in between."""
+        """Deliver what the commit made durable; the event loop runs in between."""
         at = milliseconds(self._clock)
         while (number := next(iter(self._behind), None)) is not None:
             stop, sender = self._behind[number], self._shards.find(number)

@@ -1,22 +1,22 @@
-"""Errands: what the scripts of one page ask for, asked for within the visit that fetched the page.
+"""Errands: requests by the scripts of one page, made within the visit that fetched the page.
 
-A browser asks nobody (`lycosa.render`); each of its requests comes here and takes the way that a page takes, one
-after the other: method, scope's exclusions, the cache, the address and its guard, the host's turn, robots.txt, the
-visit's connection with its pages and waits. What is on the page's own host goes over the visit's own turn. For what
-is on another host that host's turn is claimed, waited for if need be, and kept while the requests that follow are
-for the same host.
+The browser makes no connections (`lycosa.render`); each of its requests comes here and takes the same steps as a
+page, one after the other: method, scope's exclusions, the cache, the address and its guard, the host's turn,
+robots.txt, the visit's connection with its pages and waits. Requests to the page's own host use the visit's own
+turn. For another host that host's turn is claimed, waited for if necessary, and kept while the following requests
+are for the same host.
 
-Refused, each with a word that goes into the page's record:
+Refused requests, each with a word that goes into the page's record:
 
     method      anything but GET: a crawl changes nothing
-    kind        images, media, fonts (unless `images`), pings and the like: nothing to read in them
+    kind        images, media, fonts (unless `images`), pings and the like: they have nothing to read
     scheme      anything but http and https
     excluded    the operator excludes the host
-    robots      the site's rules forbid it, or could not be had
-    address     the host has none that may be asked
+    robots      the site's rules forbid it, or could not be fetched
+    address     the host has no address that may be connected to
     turn        the host's turn could not be had in time, or is over
     failed      the site did not answer
-    limit       the page has had its requests or its bytes
+    limit       the page has reached its limit of requests or bytes
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NEVER = frozenset(
     ("Ping", "CSPViolationReport", "Prefetch", "Manifest", "SignedExchange", "WebSocket", "EventSource")
 )
 _PASSED = ("Origin", "Referer")
-"""Headers of a page's request that are sent on."""
+"""Headers of a page's request that are passed on."""
 _DROPPED = frozenset(
     (
         *("content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"),
@@ -49,21 +49,21 @@ _DROPPED = frozenset(
         *("service-worker-allowed", "refresh", "clear-site-data", "accept-ch", "critical-ch"),
     )
 )
-"""Headers of answers that say how they were sent, or that have a browser ask somebody by itself."""
+"""Headers of answers that describe the transfer, or that make a browser send requests by itself."""
 _LARGE = 4
-"""One answer takes at most this part of the cache."""
+"""One answer takes at most this fraction (one in so many) of the cache."""
 STOPPED = "turn (is over)"
-"""Why nothing is asked for when the run stops, or the right to ask has ended."""
+"""The reason for refusing everything once the run stops, or the right to ask has ended."""
 _TOLD = 20
-"""Refused requests that a record names."""
+"""Maximum number of refused requests that a record names."""
 
 
 class StoppedError(Exception):
-    """The visit ended before the page was rendered: it is fetched again."""
+    """The visit ended before the page was rendered: the page is fetched again."""
 
 
 class Cache:
-    """Answers that pages were given a moment ago, up to a number of bytes; the oldest leave first."""
+    """Recent answers to requests of pages, bounded in bytes; the oldest leave first."""
 
     def __init__(self, size: int, seconds: float, clock: Clock) -> None:
         self._size = size
@@ -89,7 +89,7 @@ class Cache:
 
 
 class Errands:
-    """Those of one page."""
+    """The errands of one page."""
 
     def __init__(
         self, visitor: Visitor, turn: Stay, options: RenderOptions, cache: Cache, clock: Clock
@@ -100,19 +100,19 @@ class Errands:
         self._cache = cache
         self._clock = clock
         self._one = asyncio.Lock()
-        self._other: Stay | None = None  # the turn of another host, while it is had
+        self._other: Stay | None = None  # the turn of another host, while we have it
         self._bytes = 0
         self._asked = 0
         self.answered = 0
         self.stopped = False
-        """Something was not asked for because the visit must end: the page is not what it would be."""
+        """A request was refused because the visit must end: the page is incomplete."""
         self.refused: list[str] = []
-        """The first of those that got no answer: why, and the URL. What nobody reads (kind) is not among them."""
+        """The first requests without an answer: reason and URL. Those refused for their kind are not included."""
         self.parts: list[Part] = []
-        """For the archive."""
+        """The exchanges for the archive."""
 
     async def ask(self, wish: Wish) -> Answer | None:
-        """An `Asker`."""
+        """Implements `Asker`."""
         why = self._barred(wish)
         url = None if why else canonicalise(wish.url, None, NO_RULES)
         if url is None:
@@ -148,7 +148,7 @@ class Errands:
         return answer
 
     async def close(self) -> None:
-        """The page is done: no other host's turn is kept."""
+        """The page is done: give up another host's turn."""
         other, self._other = self._other, None
         if other is not None:
             self._visitor.leave(other)
@@ -162,7 +162,7 @@ class Errands:
         if wish.kind in _NEVER or (picture and not self._options.images):
             return "kind"
         if wish.headers.get("Sec-Purpose") or wish.headers.get("Purpose"):
-            return "kind"  # a prefetch: perhaps nobody will want it
+            return "kind"  # a prefetch: it may never be needed
         return "" if wish.url.startswith(("http://", "https://")) else "scheme"
 
     def _refused(self, why: str, url: str) -> Answer | None:
@@ -176,7 +176,7 @@ class Errands:
         return answer
 
     async def _turn_for(self, url: str) -> Stay | str:
-        """The turn on which a URL may be asked for, waited for if need be; or why there is none."""
+        """The turn on which a URL may be requested, waited for if necessary; or the reason why there is none."""
         host = host_of(url)
         if (excluded := self._turn.shard.scope.excludes(host)) is not None:
             return f"excluded ({excluded.rule})"
@@ -194,7 +194,7 @@ class Errands:
 
 
 def answer_headers(response: Response) -> list[tuple[str, str]]:
-    """The headers of an answer, as a browser is told them: its body is decoded and whole."""
+    """The headers of an answer for the browser, which gets the body decoded and whole."""
     found: list[tuple[str, str]] = []
     for line in response.head.decode("latin-1").split("\n")[1:]:
         name, colon, value = line.partition(":")

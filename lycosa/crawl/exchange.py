@@ -1,14 +1,14 @@
-"""Links found by one shard for hosts of another: the outbox of the one, and how the other takes them in.
+"""Links found by one shard for hosts of another: the outbox of the sender, and how the receiver accepts them.
 
-A link is on its way from the moment its record is logged, and the receiver's log says how far it has come
-(`Received.cursor`, a position in the sender's log). Who carries it is `lycosa.crawl.delivery.Exchange`.
+A link is under way from the moment its record is logged, and the receiver's log tells how far it has received
+(`Received.cursor`, a position in the sender's log). `lycosa.crawl.delivery.Exchange` transports the links.
 
-A link that was sent a moment ago is sent again only when it has left the agent's URL cache (Broder, Najork and
-Wiener's cross sub-trace: most links across hosts repeat). The cache may forget, never invent, so a hit means that
-the link is known to its owner, or already on its way from a position no later than this one.
+A link that was sent recently is sent again only when it has left the agent's URL cache (Broder, Najork and Wiener's
+cross sub-trace: most links across hosts repeat). The cache may forget, but never invents, so a hit means that the
+link is known to its owner, or already under way from a position no later than this one.
 
-A receiver's cursor also moves without links, every `HEARTBEAT` positions, so that recovery never has far to
-read back; with many shards more seldom, or logs would hold little else.
+A receiver's cursor also moves without links, every `HEARTBEAT` positions, so that recovery never has to
+read back far; less often with many shards, or logs would hold little else.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 HEARTBEAT = 1_000
 _SHARE = 8
-"""At most one record in so many is a heartbeat."""
+"""At most one in so many records is a heartbeat."""
 _MOST = 500
-"""Links in one Received record: if all are new, the loop has them pending in some five milliseconds."""
+"""Links in one Received record: if all are new, making them pending takes the loop some five milliseconds."""
 
 
 class Row(NamedTuple):
-    """A link on its way to another shard.
+    """A link under way to another shard.
 
-    Its `hint` is what only the page's shard knows, and the link's own must be told: a hash of the page's registered
-    domain, and the level that the order gave the link by its text and its page. 0: nothing is told.
+    Its `hint` is what only the page's shard knows and the link's owner needs: a hash of the page's registered
+    domain, and the level that the order gave the link by its text and its page. 0: no hint.
 
-        hint = 32 bits of the domain's hash . 9 bits of the level + 1 (0: the order has no need of it)
+        hint = 32 bits of the domain's hash . 9 bits of the level + 1 (0: the order does not need it)
     """
 
     at: int  # position of the record in the sender's log
@@ -58,32 +58,32 @@ def pack_hint(domain: int, level: int | None) -> int:
 
 
 def unpack_hint(hint: int) -> tuple[int, int | None]:
-    """The hash of the domain (0: not told), and the level."""
+    """The hash of the domain (0: unknown), and the level."""
     level = hint & 0x1FF
     return hint >> 9 & 0xFFFFFFFF, min(level, 256) - 1 if level else None
 
 
 class Heartbeats:
-    """When some of a sender's receivers may be far behind, though nothing waits for them."""
+    """Tells when some of a sender's receivers may be far behind although no links wait for them."""
 
     def __init__(self) -> None:
         self._next = 0
 
     def is_due(self, committed: int) -> bool:
-        """Whether all receivers are to be looked at."""
+        """Whether all receivers are to be checked."""
         return committed >= self._next
 
     def looked(self, cursors: Collection[int]) -> None:
-        """How far each of them is now."""
+        """Note the present cursors of all receivers."""
         self._next = min(cursors, default=0) + every(len(cursors))
 
     def reset(self) -> None:
-        """They are others now, or somewhere else."""
+        """The receivers, or their cursors, have changed."""
         self._next = 0
 
 
 def every(receivers: int) -> int:
-    """Positions after which a cursor moves without links."""
+    """Number of positions after which a cursor moves without links."""
     return max(HEARTBEAT, _SHARE * receivers)
 
 
@@ -92,7 +92,7 @@ class Outbox:
 
     def __init__(self, cache: Cache) -> None:
         self.heartbeats = Heartbeats()
-        """Of the receivers within the agent."""
+        """For the receivers within the agent."""
         self._rows: dict[int, list[Row]] = {}
         self._asks: dict[int, list[tuple[int, int]]] = {}
         self._cache = cache
@@ -101,7 +101,7 @@ class Outbox:
         self.sent = 0
 
     def add(self, keys: Keys, rows: list[tuple[int, Row]]) -> None:
-        """Links, each with its owner."""
+        """Add links, each with its owner."""
         known = np.empty(len(rows), np.bool_)
         self.offered += len(rows)
         self.sent += len(rows) - self._cache.probe(keys, known)
@@ -110,16 +110,16 @@ class Outbox:
                 self._rows.setdefault(owner, []).append(row)
 
     def ask(self, owner: int, position: int, digest: int) -> None:
-        """Content fetched at `position` whose digest another agent's shard keeps."""
+        """Ask about a content fetched at `position` whose digest is kept by another agent's shard."""
         if owner not in self._shut:
             self._asks.setdefault(owner, []).append((position, digest))
 
     def take_asks(self, owner: int, before: int) -> list[tuple[int, int]]:
-        """The contents to ask one shard about that were fetched before a position: (position, digest)."""
+        """The contents fetched before a position that one shard is to be asked about: (position, digest)."""
         return _before(self._asks, owner, before)
 
     def owners(self) -> list[int]:
-        """The shards that something waits for."""
+        """The shards for which anything waits."""
         return list(self._rows.keys() | self._asks.keys()) if self._asks else list(self._rows)
 
     def __len__(self) -> int:
@@ -130,7 +130,7 @@ class Outbox:
         return _before(self._rows, owner, before)
 
     def clear(self, before: int | None = None) -> None:
-        """Forget everything (found before a position), what was sent included: recovery finds out what to send."""
+        """Forget everything (found before a position), including sent links: recovery finds out what to send."""
         kept = {
             owner: [row for row in rows if before is not None and row[0] >= before]
             for owner, rows in self._rows.items()
@@ -142,19 +142,19 @@ class Outbox:
         self.heartbeats.reset()
 
     def shut(self, owners: Iterable[int]) -> None:
-        """Keep nothing for these shards: what is found for them is read from the log when it can travel."""
+        """Keep nothing for these shards: links for them will be read from the log when they can be sent."""
         self._shut.update(owners)
         for owner in self._shut:
             self._rows.pop(owner, None)
             self._asks.pop(owner, None)
 
     def reopen(self, owners: Iterable[int]) -> None:
-        """Keep what is found for these shards from now on."""
+        """Keep links found for these shards from now on."""
         self._shut.difference_update(owners)
 
 
 def _before(table: dict[int, list[R]], owner: int, before: int) -> list[R]:
-    """What waits for a shard and was found before a position; it waits no more."""
+    """Remove and return what waits for a shard and was found before a position."""
     rows = table.pop(owner, [])
     kept = [row for row in rows if row[0] >= before]
     if not kept:
@@ -174,14 +174,15 @@ def receiving(
 ) -> Iterator[None]:
     """Append rows in records of bounded size; only the last one may move the cursor to its end.
 
-    The others move it to where the next goes on: a record of the sender is not cut, unless it is large by itself.
-    So whoever is ended between two of them, and is given all the rows once more, goes on with those that are left.
+    The others move it to where the next one continues: a record of the sender is not split, unless it is large by
+    itself. So if this is interrupted between two of them, and called with all the rows again, it continues with the
+    rest.
 
     `asks` are digests for the receiver's partition: (position in the sender's log, digest, that position or -1);
-    each goes into the record whose cursor passes its position, so that it is heeded exactly once. `sequence` (of
-    the message in a cluster that brought all of it) goes into the last.
+    each goes into the record whose cursor passes its position, so that it is processed exactly once. `sequence` (of
+    the cluster message that contained everything) goes into the last.
     """
-    rows = sorted(rows, key=lambda row: row[0])  # a record's cursor must not be past rows of a later record
+    rows = sorted(rows, key=lambda row: row[0])  # a record's cursor must not pass rows of a later record
     parts = _parts(rows)
     for part, following in zip(parts, [*parts[1:], None], strict=True):
         end = cursor if following is None else min(following[0][0], cursor)
@@ -198,7 +199,7 @@ def receiving(
 
 
 def _parts(rows: list[Row]) -> list[list[Row]]:
-    """Sorted rows in parts of about `_MOST`, each of whole records of the sender; at least one part."""
+    """Split sorted rows into parts of about `_MOST`, each of whole records of the sender; at least one part."""
     parts: list[list[Row]] = []
     start = 0
     while len(rows) - start > _MOST:

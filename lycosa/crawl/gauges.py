@@ -1,4 +1,4 @@
-"""What an agent's meters show of its shards, read when somebody asks."""
+"""The gauges that an agent's meters have for its shards, computed when read."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _REFRESH = ("pages", "fresh", "variance", "plain", "age", "asked")
 
 
 def show(meters: Meters, shards: ShardSet, clock: Clock, refreshing: Refreshing | None) -> None:
-    """Have the meters show the shards."""
+    """Register the gauges of the shards."""
 
     def total(of: Callable[[Shard], float]) -> float:
         return sum(map(of, shards))
 
     def next_due() -> float:
-        """Seconds until the first of what is deferred is due; 0 if nothing is."""
+        """Seconds until the first deferred URL is due; 0 if there is none."""
         dues = [due for shard in shards if (due := shard.calendar.next_due()) is not None]
         return max(min(dues) / 1000 - clock.wall(), 0.0) if dues else 0.0
 

@@ -1,11 +1,11 @@
-"""Harvest: what an answer means for the crawl. A response in, its archive bytes and its record out.
+"""Harvest: from an answer to its record. A response in, its archive bytes and its record out.
 
-The page is read, then the exchange is stored in the archive, then the record is made, because it names the place
-there; the record is durable only after those bytes are (the agent's commit sees to that).
+The page is parsed, then the exchange is stored in the archive, then the record is made, because it names the place
+there; the record becomes durable only after those bytes (the agent's commit ensures that).
 
-Links of HTML are packed by kernels (`lycosa.page.linking`); what that leaves, and the links of everything else, is
+Links of HTML are packed by kernels (`lycosa.page.linking`); the remaining ones, and the links of other types, are
 resolved through the memo here. Either way links are deduplicated within the page (a URL that is both an image and
-an anchor is an anchor; one that is anywhere followed is followed), and packed. A redirect has one link, its
+an anchor is an anchor; one that is followed anywhere is followed), and packed. A redirect has one link, its
 target. A record holds at most `MOST_BYTES` of URLs: below a base of 8 KB, each of 50,000 short hrefs would be a URL
 of 8 KB.
 """
@@ -51,48 +51,48 @@ if TYPE_CHECKING:
     from lycosa.crawl.rendering import Rendition
 
 Render = Callable[[Page, Links], Awaitable["Rendition | None"]]
-"""Has a page that was read be rendered, if it should be."""
+"""Renders a page that was parsed, if it should be rendered."""
 Alike = Callable[[Page, bytes], Awaitable[str]]
-"""The URL of an earlier page that one which was read is nearly the same as, so that its links are not followed."""
+"""The URL of an earlier page that a parsed page nearly equals, so that its links are not followed; or ""."""
 
 _LARGE = 1 << 18
-"""Bodies up to this size are read in a few milliseconds."""
+"""Bodies up to this size are parsed in a few milliseconds."""
 _READERS = 2
-"""Threads that read large bodies: parsing holds the interpreter, and a page of 8 MB may take 300 MB."""
+"""Threads that parse large bodies: parsing holds the interpreter lock, and a page of 8 MB may take 300 MB."""
 MOST_BYTES = 16 << 20
-"""Bytes of URLs in one record; a sitemap of 50,000 has 4 MB."""
+"""Maximum bytes of URLs in one record; a sitemap of 50,000 has 4 MB."""
 _SLICE = MOST_BYTES // MAX_URL
-"""Links that fit whatever their length, so that those of nearly every page need not be counted."""
+"""This many links fit whatever their length, so that those of nearly every page need not be measured."""
 _SAYING = frozenset(("text/html", "application/xhtml+xml", "text/plain"))
 _DATE = re.compile(rb"\d{4}-\d\d")
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
 class Earlier(NamedTuple):
-    """What a continuous crawl has of a page that it fetches."""
+    """What a continuous crawl knows of a page that it fetches."""
 
     position: int
     record: Fetched | None
     """The last fetch with a content, if there is one in the log."""
     weight: int
-    """How important the page is now."""
+    """The present importance of the page."""
     summary: Summary | None = None
-    """What its fetches came to."""
+    """A summary of its fetches."""
 
 
 class _Verdict(NamedTuple):
-    """What a continuous crawl says of an answer; see the fields of `Fetched`."""
+    """What a continuous crawl finds about an answer; see the fields of `Fetched`."""
 
     digest: int
     content: int = 0
     weight: int = 0
     previous: int = 0
-    same: Fetched | None = None  # the fetch whose body this is
+    same: Fetched | None = None  # an earlier fetch with the same body
     body: Stored | None = None
 
 
 class Crop(NamedTuple):
-    """What one answer gave."""
+    """The result of one answer."""
 
     record: Fetched
     page: Page | None
@@ -114,7 +114,7 @@ class Harvester:
         schemes: frozenset[str] = SCHEMES,
         underway: Underway | None = None,
     ) -> None:
-        """`underway` is told which page is being read."""
+        """`underway` is told which page is being parsed."""
         self._archive = archive
         self._parsers = parsers
         self._memo = memo
@@ -123,15 +123,15 @@ class Harvester:
         self._agent = agent
         self._schemes = schemes
         self._underway = underway or Underway(None)
-        # Threads of its own: however many readers are stuck, commits and merges find theirs free.
+        # Threads of its own: even if readers are stuck, commits and merges find free ones.
         self._readers = ThreadPoolExecutor(_READERS, "reader")
 
     def close(self) -> None:
-        """No more pages are read; a reader that is at work is not waited for."""
+        """No more pages are parsed; this does not wait for readers at work."""
         self._readers.shutdown(wait=False, cancel_futures=True)
 
     def store(self, response: Response, at: int, same: Fetched | None = None) -> Stored | None:
-        """Put an exchange into the archive; if its body is that of a fetch `same`, without it."""
+        """Put an exchange into the archive; without its body, if that is the body of the fetch `same`."""
         if self._archive is None:
             return None
         began = at - response.timing.total
@@ -167,7 +167,7 @@ class Harvester:
     def _store(
         self, response: Response, at: int, same: Fetched | None, rendition: Rendition | None
     ) -> tuple[Stored | None, Rendered | None]:
-        """Put an exchange into the archive, and what a browser made of it; what records say of both."""
+        """Put an exchange and its rendition by a browser into the archive; returns what records say of both."""
         if rendition is None:
             return self.store(response, at, same), None
         if self._archive is None:
@@ -194,10 +194,11 @@ class Harvester:
         render: Render | None = None,
         alike: Alike | None = None,
     ) -> Crop:
-        """Read, store and record an answer. A large body is read in a thread: it must not hold the loop.
+        """Parse, store and record an answer. A large body is parsed in a thread: it must not block the loop.
 
-        `earlier`: the crawl is continuous, and whether the page has changed matters. `render`: what a browser shows
-        of it, if one is asked, is what the page is. `alike`: links of a page that is like another are not followed.
+        `earlier`: the crawl is continuous, and needs to know whether the page has changed. `render`: if a browser
+        renders the page, the result is taken for the page. `alike`: if the page is like another one, its links are
+        not followed.
         """
         page: Page | None = None
         rendition: Rendition | None = None
@@ -221,7 +222,7 @@ class Harvester:
         if earlier is not None:
             judged = await self._judge(response, earlier, page, links, found)
             if rendition is not None:
-                judged = judged._replace(same=None, body=None)  # it is the rendered documents that are alike
+                judged = judged._replace(same=None, body=None)  # only the rendered documents are alike
             found = judged.digest
         stored, rendered = self._store(response, at, judged.same, rendition)
         record = Fetched(
@@ -260,7 +261,7 @@ class Harvester:
     async def _understand(
         self, waiting: Waiting, response: Response, at: int, rendition: Rendition | None = None
     ) -> tuple[Page, Directives, Links, int]:
-        """The page that a body is, what it says to robots, its links, and how many a limit left out."""
+        """The parsed page, its directives for robots, its links, and how many links a limit excluded."""
         media = response.header("content-type") if rendition is None else RENDERED
         page: Page | None = None
         if len(response.decoded) >= _LARGE:
@@ -277,7 +278,7 @@ class Harvester:
             self._underway.end(slot)
 
     def _moved(self, links: Links, url: str, moves: Sequence[str], nofollow: bool) -> Links:
-        """The links with those that scripts went to by themselves."""
+        """The links together with those that scripts navigated to by themselves."""
         if not moves:
             return links
         known = {link.url: link for link in links}
@@ -290,10 +291,10 @@ class Harvester:
     async def _judge(
         self, response: Response, earlier: Earlier, page: Page | None, links: Links, found: int
     ) -> _Verdict:
-        """What a continuous crawl knows besides of an answer whose body has the digest `found`."""
+        """What a continuous crawl finds in addition about an answer whose body has the digest `found`."""
         old, place = earlier.record, earlier.position
         if response.status == 304 and old is not None:
-            # It is as it was, whatever the answer says of it. What it is compared by stays, too.
+            # The body is unchanged, whatever the headers say. Its digest for comparison stays, too.
             weight = earlier.weight if old.weight else 0
             return _Verdict(old.digest, old.content, weight, place, old, old.body or old.stored)
         if len(response.decoded) >= _LARGE:
@@ -312,7 +313,7 @@ class Harvester:
         return self._parsers.read(response.decoded, media, waiting.url)
 
     def _read_apart(self, waiting: Waiting, response: Response, at: int, media: str | None) -> Page:
-        """The same in a thread, which goes on even if nobody waits for it any more: so does its mark."""
+        """As `_read`, in a thread, which goes on even if the caller no longer waits; so its mark stays, too."""
         slot = self._underway.begin(waiting, at)
         try:
             return self._read(waiting, response, media)
@@ -330,7 +331,7 @@ class Harvester:
         return NO_LINKS if target is None else Links(target.encode("ascii"), bytes([LinkKind.REDIRECT]), b"")
 
     def _links(self, page: Page, url: str, nofollow: bool, based: str = "") -> tuple[Links, int]:
-        """The links of a page, and how many a limit left out. `based`: what a browser says they are relative to."""
+        """The links of a page, and how many a limit excluded. `based`: the base URL according to a browser."""
         base = url
         if based:
             base = canonicalise(based, url, NO_RULES, schemes_from(url, self._schemes)) or url
@@ -353,7 +354,7 @@ class Harvester:
         return pack_links(resolved, kinds, texts, NOFOLLOW if nofollow else 0), dropped
 
     def _as_many_as_fit(self, base: str, hrefs: list[str]) -> list[str | None]:
-        """The URLs of the first hrefs, while a record can hold them."""
+        """The URLs of the first hrefs, as many as fit into a record."""
         resolved: list[str | None] = []
         known: set[str] = set()
         size = 0
@@ -372,14 +373,14 @@ _ALL_NOFOLLOW = bytes(kind | NOFOLLOW for kind in range(256))
 
 
 def _unfollowed(links: Links) -> Links:
-    """The links of a page that asks that none of them be followed."""
+    """The links of a page that forbids following any of them."""
     return Links(links.urls, links.kinds.translate(_ALL_NOFOLLOW), links.texts)
 
 
 def pack_links(
     urls: Sequence[str | None], kinds: Sequence[int], texts: Sequence[str], flags: int = 0
 ) -> Links:
-    """Columns of links as a record has them; each URL once, under the kind that is most worth following."""
+    """Columns of links as in a record; each URL once, under the kind that is most worth following."""
     rows: dict[str, int] = {}
     kept_kinds = bytearray()
     kept_texts: list[str] = []
@@ -408,9 +409,9 @@ def pack_links(
 
 
 def content_of(page: Page | None, body: bytes, links: Links) -> int:
-    """A digest of what a page says, whatever its markup; 0 where the bytes are all there is to compare.
+    """A digest of a page's content, independent of markup; 0 if only the bytes can be compared.
 
-    What a feed or a sitemap says is which URLs there are, and when they changed.
+    The content of a feed or a sitemap is which URLs it has, and when they changed.
     """
     if page is None:
         return 0
@@ -420,13 +421,13 @@ def content_of(page: Page | None, body: bytes, links: Links) -> int:
 
 
 def _dates(links: Links) -> bytes:
-    """What a sitemap says besides: dates of change, unless all are equal, which is what tools write into them."""
+    """The dates of change in a sitemap, unless all are equal, which is what tools write there."""
     known = set(links.texts.split(b"\n")) - {b""}
     return links.texts if len(known) > 1 and all(map(_DATE.match, known)) else b""
 
 
 def _worth(kind: int) -> int:
-    """Smaller is better followed: plain, then nofollow, then requisites and forms."""
+    """Rank of a kind; smaller is better followed: plain, then nofollow, then requisites and forms."""
     if kind & 0x7F >= FIRST_REQUISITE or kind & 0x7F == LinkKind.FORM:
         return 2
     return 1 if kind & NOFOLLOW else 0

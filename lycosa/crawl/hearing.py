@@ -1,15 +1,15 @@
-"""Hearing: what a fetch says of other pages, for a continuous crawl; `lycosa.refresh.hints` says what it is worth.
+"""Hearing: hints in a fetch about other pages, for a continuous crawl; `lycosa.refresh.hints` rates their worth.
 
-Each Fetched that was just logged is listened to once:
+Each Fetched is examined once, right after it was logged:
 
-- Of its own page it tells whether the hints about it were right, and until when the answer is said to hold.
-- A sitemap that was fetched again tells of pages whose lastmod is another than before, and later than what we have.
-- Any other page that was fetched again tells of known pages of its host that it links and did not link before;
-  links to pages that are not known make it a hub.
+- About its own page it tells whether hints about it were right, and until when the answer is said to be valid.
+- A sitemap that was fetched again names pages whose lastmod has changed, and is later than our fetch of them.
+- Any other page that was fetched again names known pages of its host that it links now and did not link before;
+  links to unknown pages make it a hub.
 
-Pages of which a hint is worth something on their site are *called*: they are looked at once more, and fetched as
-soon as the value of that says so, whatever the calendar has. Their entry there is dropped when it comes up, being
-older than the call. Calls are in memory; after a crash the calendar holds."""
+Pages about which a hint is worth something on their site are *called*: they are judged once more, and fetched as
+soon as the value of the fetch suffices, whatever the calendar has. Their entry there is dropped when it comes up,
+being older than the call. Calls are in memory; after a crash the calendar applies."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from lycosa.refresh.hints import Hints, Hubs, Kind, date_of
 from lycosa.url.parts import host_of
 
 _MOST = 500
-"""Links of a fetch that are listened to."""
+"""Links of a fetch that are examined."""
 _CALLS = 10_000
 _AT_ONCE = 8
-"""Calls that are answered in one turn: each may read a block of the log."""
+"""Calls that are processed in one turn: each may read a block of the log."""
 
 
 class Hearing:
-    """Of one agent."""
+    """Collects the hints for one agent."""
 
     def __init__(self) -> None:
         self.hints = Hints()
@@ -49,10 +49,10 @@ class Hearing:
         old: Fetched | None,
         held: float,
     ) -> list[int]:
-        """Listen to a fetch. `expected`: how likely its page was to have changed; `old`: the fetch of it before;
-        `held`: seconds for which its answer is said to hold.
+        """Examine a fetch. `expected`: the probability that its page had changed; `old`: the previous fetch of it;
+        `held`: seconds for which its answer is said to be valid.
 
-        Gives the keys of the pages that should be looked at again."""
+        Returns the keys of the pages that should be judged again."""
         site, at = key >> 48, record.at / 1000
         self._called.discard(key)
         if is_failure(record.status):
@@ -83,7 +83,7 @@ class Hearing:
 
     @staticmethod
     def _dated(shard: Shard, record: Fetched, old: Fetched) -> list[int]:
-        """Known pages of which a sitemap has another date than before, and a later one than we have."""
+        """Known pages for which a sitemap has a new date, later than our last fetch."""
         texts, keys = record.links.texts, list[int]()
         if not texts or texts == old.links.texts:
             return keys
@@ -104,7 +104,7 @@ class Hearing:
 
     @staticmethod
     def _linked(shard: Shard, record: Fetched, old: Fetched, own: int) -> tuple[list[int], int]:
-        """Known pages that a page links now and did not before; and how many that are not known."""
+        """Known pages that a page links now and did not before; and how many linked pages are unknown."""
         if record.links.urls == old.links.urls:
             return [], 0
         before, host = set(old.links.urls.split(b"\n")), host_of(record.url)
@@ -116,13 +116,13 @@ class Hearing:
     # -- calls
 
     def call(self, shard: Shard, key: int, due: int) -> None:
-        """Have a page looked at then (milliseconds), if not before."""
+        """Have a page judged at `due` (milliseconds), if not before."""
         if len(self._called) < _CALLS:
             self._called.add(key)
             heapq.heappush(self._calls.setdefault(shard.number, []), (due, key))
 
     def due(self, shard: Shard, now: int) -> list[int]:
-        """The keys of pages whose call is due, some of them."""
+        """The keys of pages whose call is due, a limited number of them."""
         keys: list[int] = []
         calls = self._calls.get(shard.number, [])
         while calls and calls[0][0] <= now and len(keys) < _AT_ONCE:

@@ -1,14 +1,14 @@
-"""History: what the processes of a crawl said of themselves over time, in a file that stays small.
+"""History: the status of a crawl's processes over time, in a file that stays small.
 
-`meters.jsonl` gets a line (the JSON of `lycosa.crawl.status.Status`) a second at first. When it has more than
-`MOST` lines, the least time between two of them is doubled, as often as it takes, and lines that are too close to
-the one before them go. So a crawl of an hour has a line a second, one of a week a line every few minutes, and the
-file never has more than some megabytes; the lines are evenly spread, whatever runs the crawl had.
+`meters.jsonl` gets a line (the JSON of `lycosa.crawl.status.Status`) per second at first. When it has more than
+`MOST` lines, the least time between two of them is doubled, repeatedly if necessary, and lines that are too close
+to the one before them are removed. So a crawl of an hour has a line per second, one of a week a line every few
+minutes, and the file never has more than some megabytes; the lines are evenly spread, whatever runs the crawl had.
 
-A new run begins with a line a second again: `History` reads nothing until the file is full, and then finds the
-spacing anew. The first line and the last are always kept. Lines that cannot be read (of a process that was killed
-in the middle of one) go when lines go. Nothing here is durable, and readers take the file as they find it: it is
-replaced as a whole when lines go.
+A new run begins with a line per second again: `History` reads nothing until the file is full, and then determines
+the spacing anew. The first line and the last are always kept. Unreadable lines (from a process that was killed
+while writing one) are removed together with others. Nothing here is durable, and readers always see a complete
+file: it is replaced as a whole when lines are removed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import msgspec
 
 HISTORY = "meters.jsonl"
 MOST = 3_600
-"""Lines at most; of some 1,200 bytes each."""
+"""Maximum number of lines, each of some 1,200 bytes."""
 LEAST_SECONDS = 1.0
 _SLACK = 0.05
-"""A line comes so much early, as a share of the spacing: the caller's own second is not exact."""
+"""A line may come this much early, as a share of the spacing: the caller's seconds are not exact."""
 _LONGEST = 1 << 20
 _LONGEST_SPACING = 1e9  # seconds: longer than any crawl
 
@@ -64,7 +64,7 @@ class History:
             return
 
     def _thin(self) -> None:
-        """Drop lines: as a rule every other one."""
+        """Remove lines: usually every other one."""
         decoder = msgspec.json.Decoder(_Line)
         numbers: list[int] = []
         times: list[float] = []
@@ -85,10 +85,11 @@ class History:
 
 
 def spread(times: Sequence[float], spacing: float, most: int) -> tuple[float, list[int]]:
-    """Which of these times, in order, to keep so that at most `most` (2 at least) are left, and how far apart.
+    """Choose from these times, in order, so that at most `most` (2 at least) are left; returns the spacing and
+    indexes.
 
-    The spacing is doubled until few enough are left. A time before its predecessor (somebody set the clock back)
-    is kept, and what follows it measured from there; where that keeps too many, each n-th is taken instead.
+    The spacing is doubled until few enough are left. A time before its predecessor (the clock was set back)
+    is kept, and the following ones are measured from it; if that keeps too many, every n-th is taken instead.
     """
     most = max(most, 2)
     if len(times) <= most:

@@ -1,7 +1,7 @@
-"""Turns of hosts, asked for by a visit to another host: a robots.txt may redirect to any host of the web.
+"""Turns of hosts for visits to other hosts: a robots.txt may redirect to any host of the web.
 
-A host is asked by one connection at a time, whoever asks; who owns the host decides. If that is a shard of this
-agent, that is asked; else whoever can reach the other agents (`far`).
+A host is asked by one connection at a time, whoever asks; the owner of the host decides. If that is a shard of this
+agent, it is asked directly; otherwise through `far`, which reaches the other agents.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lycosa.crawl.visit import Hosts
 
 
 class OwnHosts:
-    """The hosts of this agent's shards, and through `far` those of others."""
+    """Turns of the hosts of this agent's shards, and through `far` those of others."""
 
     def __init__(
         self, shard_of: Callable[[str], Shard | None], clock: Clock, far: Hosts | None = None

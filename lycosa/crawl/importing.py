@@ -1,27 +1,27 @@
-"""Importing: what other programs fetched, as records of a crawl's log, so that the crawl begins where they ended.
+"""Importing: fetches by other programs as records of a crawl's log, so that the crawl continues where they ended.
 
     with Importer(files, clock) as importer:
         importer.warc(path)        pages with their bodies and links: as if this crawl had fetched them
         importer.cdx(path)         pages that are known as fetched, without body and links
-        importer.urls(lines)       URLs to be fetched, as seeds are
-        await importer.fetched(waiting, response, at)       an answer that another program has just got
+        importer.urls(lines)       URLs to be fetched, like seeds
+        await importer.fetched(waiting, response, at)       an answer that another program has just received
 
 A page becomes the Fetched that the crawl itself would have logged: it is read by the same parsers (`harvest`), its
 exchange is stored in the crawl's own archive, and its record goes to the log of its shard. All folds (seen,
-frontier, links between shards) come from the logs, at the next start of the crawl. Depth is that of a seed, 0.
+frontier, links between shards) are built from the logs at the next start of the crawl. Depth is that of a seed, 0.
 
-A crawl that is new begins with options of nobody, but that its scope is relative to the URLs to be fetched. Its
-next run brings its own, and whatever of the imported links is in their scope is then found by the pass over the log
+A new crawl begins with default options, except that its scope is relative to the URLs to be fetched. Its
+next run brings its own options, and the imported links in their scope are then found by the pass over the log
 that follows any change of scope.
 
-**Once.** Archive bytes are durable before the records that name them. A page that the logs had before is passed
-over, so after a kill the same command goes on; several captures of one URL within one import are fetches of it.
+**Once.** Archive bytes are durable before the records that name them. A page that the logs already have is skipped,
+so after a kill the same command continues; several captures of one URL within one import are fetches of it.
 
-Answers that another program hands over as they come (`fetched`) are fetches all of them, of pages that were there
-before, too; `commit` makes them durable, and `recover` first cuts off what an earlier process left behind its last
+Answers that another program hands over as they come (`fetched`) all count as fetches, also of pages that were there
+before; `commit` makes them durable, and `recover` first cuts off what an earlier process left after its last
 commit.
 
-What is left out of imports: records that are no answers (requests, metadata, dns), robots.txt, what is no URL of
+Not imported: records that are no answers (requests, metadata, dns), robots.txt, and anything but URLs of
 the web. A revisit record has no body: its URL is known as fetched.
 """
 
@@ -89,20 +89,20 @@ _DAY = 86_400_000
 
 
 class Done(msgspec.Struct):
-    """What an import did."""
+    """The result of an import."""
 
     pages: int = 0
     known: int = 0
-    """Pages without a body: of indexes, and revisits."""
+    """Pages without a body: from indexes, and revisits."""
     urls: int = 0
     passed: int = 0
-    """Pages that the crawl had before."""
+    """Pages that the crawl already had."""
     refused: int = 0
-    """Lines of lists that are no URLs."""
+    """Lines of lists that are not URLs."""
 
 
 class Importer:
-    """Writes into a crawl that nobody runs: the caller holds its lock."""
+    """Writes into a crawl that is not running: the caller holds its lock."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Importer:
                 if not number & 0xFF:
                     self._told(f"importing {path.name}", number)
         finally:
-            self._commit()  # of a file that is cut short, what came before
+            self._commit()  # of a truncated file, what came before the end
             loop.close()
 
     def cdx(self, path: Path) -> None:
@@ -176,7 +176,7 @@ class Importer:
         self._commit()
 
     def urls(self, lines: Iterable[str]) -> None:
-        """URLs (or hosts) to be fetched, as seeds: the scope of later runs is relative to them, too."""
+        """URLs (or hosts) to be fetched, like seeds: the scope of later runs is relative to them, too."""
         given: list[str] = []
         for line in lines:
             try:
@@ -201,7 +201,7 @@ class Importer:
         self._commit()
 
     def _widen(self, options: Options) -> None:
-        """Have the logs say so if options are others."""
+        """Log the options if they have changed."""
         if options != self._options:
             self._options = options
             for log in self._logs:
@@ -209,7 +209,7 @@ class Importer:
                 self._uncommitted += 1
 
     def recover(self) -> None:
-        """Cut the archive to what the logs know of it; before the first page."""
+        """Cut the archive to what the logs know of it; to be called before the first page."""
         ends: dict[str, int] = {}
         for log in self._logs:
             for _, record in log.reader.scan():
@@ -223,7 +223,7 @@ class Importer:
         return bool(self._before.certain(key)[0] or self._now.certain(key)[0])
 
     async def fetched(self, waiting: Waiting, response: Response, at: int) -> None:
-        """An answer; its URL is canonical, and `before` is found out here."""
+        """Import an answer; its URL is canonical, and `before` is determined here."""
         known = self.knows(waiting.url)
         waiting = waiting._replace(
             key=self._keyer.key(waiting.url), before=Before.PAGE if known else Before.NEVER
@@ -234,7 +234,7 @@ class Importer:
         self._append(self._log_of(waiting.url), crop.record)
 
     def robots(self, response: Response, at: int) -> None:
-        """A robots.txt that was asked for."""
+        """Import the answer to a request for robots.txt."""
         state = RobotsState.READ if response.status < 300 else RobotsState.NONE
         if response.status >= 500:
             state = RobotsState.UNREACHABLE
@@ -246,7 +246,7 @@ class Importer:
         self._append(self._log_of(response.url), record)
 
     def seed(self, url: str) -> None:
-        """A canonical URL that another program begins with."""
+        """Import a canonical URL from which another program starts."""
         self._seed(self._log_of(url), [url])
 
     def commit(self) -> None:
@@ -256,7 +256,7 @@ class Importer:
     # -- inside
 
     def _read_logs(self) -> Options:
-        """Know what the crawl has; the options that hold."""
+        """Read what the crawl has; returns the options in force."""
         options = Options()
         for log in self._logs:
             urls: list[int] = []
@@ -312,7 +312,7 @@ class Importer:
             self._know(found[0], self._at(row.at), row.status or 200, row.type)
 
     def _know(self, url: str, at: int, status: int, media: str) -> None:
-        """A page of which nothing more is known."""
+        """Import a page of which nothing more is known."""
         self.done.known += 1
         record = Fetched(
             at=at,
@@ -333,7 +333,7 @@ class Importer:
         self._append(self._log_of(url), record)
 
     def _at(self, said: int) -> int:
-        """When a page was fetched: as the file says it, if that has been."""
+        """When a page was fetched: the time in the file, unless that is in the future."""
         now = milliseconds(self._clock)
         return said if 0 < said <= now else now
 
@@ -341,7 +341,7 @@ class Importer:
         return self._logs[self._split.shard_of(host_of(url))]
 
     def _append(self, log: Log, record: LogRecord) -> None:
-        if not log.end:  # a change of scope is one from something
+        if not log.end:  # a change of scope needs earlier options
             log.append(Configured(milliseconds(self._clock), encode_options(self._options)))
         log.append(record)
         self._uncommitted += 1
@@ -358,7 +358,7 @@ class Importer:
 
 
 def _response(record: Record, url: str, limit: int) -> Response | None:
-    """What was answered, as the crawl's own fetcher would have it; None if that is no HTTP."""
+    """The answer, as the crawl's own fetcher would return it; None if it is not HTTP."""
     if record.kind == "resource":
         media = record.fields.get("content-type", "application/octet-stream")
         head = f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n\r\n".encode("latin-1", "replace")
@@ -389,7 +389,8 @@ def _response(record: Record, url: str, limit: int) -> Response | None:
 
 
 def _dechunked(body: bytes) -> bytes:
-    """A chunked body in one piece; as it is if it is not chunked after all (some writers undo it and say it)."""
+    """A chunked body in one piece; unchanged if it is not chunked after all (some writers decode it but keep the
+    header)."""
     parts: list[bytes] = []
     at = 0
     while True:

@@ -1,7 +1,7 @@
-"""Limits of a run: pages, bytes, time; handed to visits as a quota, so that a limit of pages is exact.
+"""Limits of a run: pages, bytes, time; visits draw on a quota, so that a limit of pages is exact.
 
-A limit of pages is one of URLs: a page that is fetched once more takes nothing of it, and a continuous crawl that
-has all its pages goes on with these. A limit of bytes is one of all that is fetched.
+A limit of pages counts URLs: a page that is fetched again does not count, and a continuous crawl that
+has all its pages continues with these. A limit of bytes counts everything that is fetched.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lycosa.crawl.shard import Shard
 
 
 class RunQuota(Protocol):
-    """What a run may still do. Visits take pages from it one by one."""
+    """What a run may still fetch. Visits take pages from it one by one."""
 
     def start(self) -> None:
         """The run begins now."""
@@ -26,11 +26,11 @@ class RunQuota(Protocol):
         ...
 
     def give_back(self, shard: int = 0) -> None:
-        """It did not become a page."""
+        """The page that was taken did not become one."""
         ...
 
     def open(self) -> bool:
-        """Whether another page may be asked for."""
+        """Whether another page may be taken."""
         ...
 
     def reached(self) -> bool:
@@ -43,7 +43,7 @@ class RunQuota(Protocol):
 
 
 class RunLimits:
-    """Counts what the whole crawl has, earlier runs included, and what is under way."""
+    """Counts the whole crawl's pages, including earlier runs, and the fetches under way."""
 
     def __init__(
         self, limits: Limits, shards: Sequence[Shard], clock: Clock, *, continuous: bool = False
@@ -66,11 +66,11 @@ class RunLimits:
         return True
 
     def give_back(self, shard: int = 0) -> None:
-        """It did not become a page."""
+        """The page that was taken did not become one."""
         self._granted -= 1
 
     def open(self) -> bool:
-        """Whether another page may be asked for."""
+        """Whether another page may be taken."""
         return not self._limits.pages or self._granted < self._limits.pages
 
     def reached(self) -> bool:

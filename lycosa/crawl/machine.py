@@ -1,17 +1,17 @@
-"""What the machine lets this process have: cores and bytes of RAM.
+"""The resources of this process: cores and bytes of RAM.
 
 A container, or a unit of systemd, gives a process less than the machine has: its control group may have a quota of
-CPU time and a limit of memory, and so may each group above it. The smallest of them holds.
+CPU time and a limit of memory, and so may each group above it. The smallest of them applies.
 
                     cores                                       memory
     version 2       cpu.max: "quota period" or "max period"     memory.max: bytes or "max"
     version 1       cpu.cfs_quota_us (-1: none) / cpu.cfs_period_us   memory.limit_in_bytes
 
-A crawl's defaults are made for a gigabyte an agent. Where there is less, they are made smaller (`fitted`): else the
+A crawl's defaults are made for a gigabyte per agent. If there is less, they are reduced (`fitted`): otherwise the
 kernel would kill the process once the crawl has grown.
 
-`/proc/self/cgroup` says which group is ours. Within a container its path may be that of the world outside, of which
-nothing is mounted but the group itself, at the root: paths that are not there are passed over.
+`/proc/self/cgroup` names our group. Within a container its path may be that of the host, of which
+nothing is mounted but the group itself, at the root: paths that do not exist are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lycosa.seen.stores import SeenOptions
 GROUPS = Path("/sys/fs/cgroup")
 OURS = Path("/proc/self/cgroup")
 _PROCESS = 256 << 20
-"""Bytes of an agent without frontier and seen set."""
+"""Bytes of RAM of an agent without frontier and seen set."""
 _LEAST = 16 << 20
 
 
@@ -53,10 +53,10 @@ def memory_limit(groups: Path = GROUPS, ours: Path = OURS) -> int:
 
 
 def fitted(options: Options, limit: int, agents: int) -> tuple[int, int]:
-    """`frontier.memory` and `seen.memory` for one of so many agents on a machine with `limit` bytes.
+    """`frontier.memory` and `seen.memory` for one of `agents` agents on a machine with `limit` bytes.
 
-    What was said stays as it is; a value that is the default counts as not said, since a log does not tell the two
-    apart. Of the seen set each agent has its part.
+    Values that were set stay; a default value counts as not set, since a log does not distinguish the two.
+    Each agent has its part of the seen set.
     """
     rows = (
         (options.frontier.memory, FrontierOptions().memory, 1),
@@ -86,7 +86,7 @@ def _groups(controller: str, groups: Path, ours: Path) -> Iterator[Path]:
 
 
 def _quota(group: Path) -> float:
-    """Cores that a group's quota is worth; 0: it has none."""
+    """Cores that a group's quota amounts to; 0: it has none."""
     quota, _, period = _read(group / "cpu.max").partition(" ")
     if not quota:
         quota, period = _read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")

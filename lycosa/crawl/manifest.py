@@ -1,16 +1,16 @@
-"""The manifest: what a directory is, and what never changes in its crawl.
+"""The manifest: identifies a crawl's directory, and holds what never changes in the crawl.
 
     DIR/
       crawl.json          the manifest
       public_suffix.dat   the public suffix list as it was when the crawl began
       lock                held by the process that crawls
-      status.json         what the running process last said of itself (not durable)
+      status.json         the latest status of the running process (not durable)
       archive/            WARC files and their index
       shards/00/          one shard: log/ snapshots/ seen/ content/ calendar/
 
 The hash seed is drawn once per crawl: keys of URLs depend on it, and a site that does not know it cannot
 craft collisions. The number of shards is fixed, because a domain's shard is a hash modulo that number, and so is
-what is hashed (`splitter`); how many agents run them is not.
+what is hashed (`splitter`); the number of agents is not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     version: str = VERSION
     splitter: SplitterOptions = SplitterOptions()
-    cluster: bool = False  # it was brought from a cluster, whose logs may take pages back (`Lost`)
+    cluster: bool = False  # it was fetched from a cluster, whose logs may take pages back (`Lost`)
 
 
 def create(
@@ -72,14 +72,15 @@ def open_or_create(
     hash_seed: int | None = None,
     splitter: SplitterOptions | None = None,
 ) -> Manifest:
-    """The manifest of the crawl in a directory, or that of a new one; what never changes must not differ."""
+    """The manifest of the crawl in a directory, or that of a new one; given values must equal those of the
+    crawl."""
     manifest = load(files) or create(files, now, shards, hash_seed, splitter)
     check_shards(manifest, shards, splitter)
     return manifest
 
 
 def demand_shards(shards: int | None, splitter: SplitterOptions | None = None) -> None:
-    """Refuse a number of shards that no crawl can have; None leaves it to us."""
+    """Refuse an invalid number of shards; None means the default."""
     if shards is not None and not 1 <= shards <= 4096:
         raise ConfigError(f"a crawl has 1 to 4096 shards, not {shards}")
     if splitter is not None:
@@ -124,5 +125,5 @@ def domains_of(files: Files) -> Domains:
     return Domains(files.read(SUFFIXES))
 
 
-# Made at import: msgspec crashes where two threads are the first to decode a struct, as when shards recover.
+# Made at import: msgspec crashes if two threads are the first to decode a struct, as when shards recover.
 _decode_manifest = msgspec.json.Decoder(Manifest).decode

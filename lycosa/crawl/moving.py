@@ -1,9 +1,9 @@
-"""Shards come to an agent, and leave it, while it crawls.
+"""Shards arrive at an agent, and leave it, while it crawls.
 
-adopt       open a shard that nobody has, recover it, log what is to be logged first, and go on with it
-leave       nothing of it begins any more, and its visits end; then either of
-hand over   save it, and have it no more: whoever opens it next finds all of it in its files
-drop        it is another agent's by now: nothing of it is saved, or written, any more
+adopt       open a shard that nobody has, recover it, log what must be logged first, and crawl it
+leave       nothing begins for it any more, and its visits end; then one of these follows:
+hand over   save it and close it: the next holder finds all of it in its files
+drop        it is another agent's by now: nothing more of it is saved or written
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from lycosa.frontier import Room
 from lycosa.records import Record
 
 _RECORDS = 64
-"""Records that are appended between two breaths of the loop."""
+"""Records that are appended before the event loop runs again."""
 
 
 class Mover:
-    """Of one agent; see the module."""
+    """Moves the shards of one agent; see the module."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Mover:
         pulse: Pulse,
         refreshing: Refreshing | None,
     ) -> None:
-        """`open_shard`: a shard as it is before recovery."""
+        """`open_shard`: makes a shard in its state before recovery."""
         self._shards = shards
         self._open_shard = open_shard
         self._saver = saver
@@ -59,11 +59,11 @@ class Mover:
         self._refreshing = refreshing
 
     async def adopt(self, number: int, lost: Iterable[Record] = ()) -> None:
-        """Open a shard that no agent has, and go on with it; its last holder may have been cut short.
+        """Open a shard that no agent has, and crawl it; its last holder may have been interrupted.
 
-        Whoever calls it sees to it that the archive holds all that the shard's log points at, and that senders
-        elsewhere begin at its cursors. `lost`: what is to be logged before the shard goes on. All of that is
-        durable before the first visit; if the ledger refuses it, the shard is not one of this agent's afterwards.
+        The caller ensures that the archive holds all that the shard's log points at, and that senders
+        elsewhere begin at its cursors. `lost`: records to be logged before the shard is crawled. All of that is
+        durable before the first visit; if the ledger refuses it, the agent does not have the shard afterwards.
         """
         shard = await asyncio.to_thread(self.opened, number)
         found = await asyncio.to_thread(self._blame.find, [shard])
@@ -75,9 +75,9 @@ class Mover:
             if not count % _RECORDS:
                 await asyncio.sleep(0)
         self._blame.log(found)
-        # In a thread, too: it looks at all sites that the shard ever asked.
+        # In a thread, too: it reads all sites that the shard ever asked.
         await asyncio.to_thread(shard.hold_all, self._shards.options.politeness)
-        await self._saver.commit(shard)  # before its visits: what was blamed may end this process, too
+        await self._saver.commit(shard)  # before its visits: a blamed page may end this process, too
         if shard.log.committed < shard.log.end:
             await self.drop(shard)  # it was lost meanwhile
             return
@@ -86,12 +86,12 @@ class Mover:
         self._chores.rank_log(shard)
         await self._saver.commit()
         self._shards.add(shard)
-        self._shards.configure(shard)  # they may have changed while it was not one of ours
+        self._shards.configure(shard)  # the options may have changed while the shard was not ours
         self._exchange.catch_up(running=True)
         self._pulse.wake()
 
     def opened(self, number: int) -> Shard:
-        """A shard at the end of its log. May run in a thread."""
+        """A recovered shard. May run in a thread."""
         shard = self._open_shard(number)
         self._saver.recover_one(shard)
         return shard
@@ -102,7 +102,7 @@ class Mover:
         await self._visits.end(number)
 
     async def hand_over(self, number: int) -> None:
-        """Let a shard's visits end, save it, and have it no more. The saver still knows its snapshot."""
+        """End a shard's visits, save it, and close it. The saver still knows its snapshot."""
         shard = self._shards.find(number)
         if shard is None:
             return
@@ -120,7 +120,7 @@ class Mover:
         self._pulse.wake()
 
     async def drop(self, shard: Shard) -> None:
-        """Let a shard go that is another agent's by now: nothing of it is saved, or written, any more."""
+        """Let a shard go that is another agent's by now: nothing more of it is saved or written."""
         number = shard.number
         self._shards.leave(number)
         try:

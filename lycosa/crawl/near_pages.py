@@ -1,19 +1,21 @@
-"""Near duplicates on a crawl's path: whether a page says nearly what an earlier one said, before it is expanded.
+"""Near duplicates during a crawl: whether a page nearly equals an earlier one, decided before its links are
+followed.
 
-    earlier     after a page was read: the URL of an earlier page that it is nearly the same as; "" if there is none
-    note        after its fetch was logged: from now on later ones are compared with it
+    earlier     after a page was parsed: the URL of an earlier page that it nearly equals; "" if there is none
+    note        after its fetch was logged: later pages are compared with it
 
-Who is near is decided as for clusters (`lycosa.content.clusters.near`). The verdict is in the record of the fetch
-(`Fetched.like`), and its links are marked there as not to be followed: a replay asks nobody. The index of sketches
-is a cache, in files of the agent with a memory limit. What a crash takes from it is a page that is expanded though
-it is like another: the error that loses nothing. A place in it is that of a record, which is read before it is
-believed: one that was lost with the tail of a log, or is in another agent's shard by now, makes nobody a duplicate.
+Nearness is decided as for clusters (`lycosa.content.clusters.near`). The verdict is in the record of the fetch
+(`Fetched.like`), and the links are marked there as not to be followed, so a replay needs no index. The index of
+sketches is a cache, in files of the agent with a memory limit. If a crash loses part of it, a page may be expanded
+although it is like another: an error that loses nothing. A place in the index names a record, which is read before
+it is trusted: a record that was lost with the tail of a log, or is in another agent's shard by now, makes no
+duplicates.
 
-A page that has changed is compared again, and what it said before is in the index no more. Seeds are always
-expanded. A near duplicate is not found by others, so that the first page stands for all.
+A page that has changed is compared again, and its former content leaves the index. Seeds are always
+expanded. A near duplicate is hidden from later pages, so that the first page stands for all.
 
-It costs main text and sketch of each page, some 250 µs for 22 KB, and a lookup; so it is done if the operator asks
-for it (`duplicates.alike`), and in a thread.
+The cost per page is main text and sketch, some 250 µs for 22 KB, and a lookup; so it is done, in a thread, only if
+the operator asks for it (`duplicates.alike`).
 """
 
 from __future__ import annotations
@@ -32,19 +34,19 @@ from lycosa.page.protocol import Page
 from lycosa.records import Fetched, Waiting
 
 POSITIONS: Final = 48
-"""Bits of a position in a place; above them stands the number of the shard."""
+"""Bits of a place that are the position; those above them are the number of the shard."""
 MEMORY: Final = 16 << 20
 _LARGE = 1 << 20
-"""Bytes of a page that is not looked at."""
+"""Bytes of a page that is not examined."""
 _SAVED = 20_000
 _WAITING = 1_000
 
 
 class NearPages:
-    """Of one agent; see the module."""
+    """Finds near duplicates for one agent."""
 
     def __init__(self, files: Files, shard_of: Callable[[int], Shard | None]) -> None:
-        """`shard_of` a number: the shard, if it is here."""
+        """`shard_of`: the shard of a number, if it is here."""
         self._index = AlikeIndex(files, MEMORY)
         self._shard_of = shard_of
         self._lock = asyncio.Lock()
@@ -52,7 +54,7 @@ class NearPages:
         self._added = 0
 
     async def earlier(self, shard: Shard, waiting: Waiting, page: Page, body: bytes) -> str:
-        """The URL of the page that one which was just read is nearly the same as."""
+        """The URL of the page that a newly parsed page nearly equals; "" if there is none."""
         if page.type not in HTML | PLAIN or len(body) >= _LARGE:
             return ""
         key = shard.keyer.key(waiting.url)
@@ -81,11 +83,11 @@ class NearPages:
             await asyncio.to_thread(self._add, key, *known, shard.number << POSITIONS | position)
 
     def close(self) -> None:
-        """Keep what is known for the next run."""
+        """Save the index for the next run."""
         self._index.save()
 
     def _look(self, key: int, body: bytes, page: Page) -> tuple[Sketch | None, list[int]]:
-        """What a page says, and the places of those that are nearly the same; none if it says too little."""
+        """The sketch of a page, and the places of those that nearly equal it; None if it has too little text."""
         text = text_of(body, page.type, page.charset)
         if len(text.split()) < FEW:
             return None, []

@@ -1,4 +1,4 @@
-"""Pages as a Python program gets them from a crawl, and how they are handed over."""
+"""Pages as a Python program receives them from a crawl, and the queue between the two."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ class FetchedPage:
 
 
 class Pages:
-    """Pages between a crawl and its consumer: in order, bounded, none lost when its visit is cut short."""
+    """The queue between a crawl and its consumer: in order, bounded, no page lost when its visit is cut short."""
 
     def __init__(self, room: int = ROOM) -> None:
         self._room = room
         self._rows: deque[FetchedPage] = deque()
         self._filled = asyncio.Event()
-        self._writers: deque[asyncio.Future[None]] = deque()  # one for each page beyond the room
+        self._writers: deque[asyncio.Future[None]] = deque()  # one for each page beyond the capacity
         self._closed = False
         self._dropping = False
         self.over = False
-        """Whether the last page has been read, or nobody will read one any more."""
+        """Whether the last page has been read, or none will be read any more."""
         self.read = False
-        """Whether anybody has begun to read."""
+        """Whether reading has begun."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -101,7 +101,7 @@ class Pages:
         return page
 
     def drop(self) -> None:
-        """Nobody reads any more."""
+        """Discard pages: nobody reads any more."""
         self._dropping = self.over = True
         self._rows.clear()
         self._let_in(len(self._writers))
@@ -114,6 +114,6 @@ class Pages:
     def _let_in(self, count: int) -> None:
         while count and self._writers:
             turn = self._writers.popleft()
-            if not turn.done():  # a visit that was cut short waits no more
+            if not turn.done():  # a visit that was cut short no longer waits
                 turn.set_result(None)
                 count -= 1

@@ -1,4 +1,4 @@
-"""What moves an agent's loop on: news that wakes it, and the first failure of anything, which ends it."""
+"""Signals to an agent's loop: news that wake it, and the first failure of anything, which ends it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lycosa.clock import Clock
 
 
 class Pulse:
-    """Of one agent; whoever works beside its loop has it."""
+    """The signals of one agent, shared by everything that works beside its loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -16,27 +16,27 @@ class Pulse:
         self.failure: BaseException | None = None
 
     def wake(self) -> None:
-        """Something has changed: the loop is to look again."""
+        """Something has changed: the loop must check its state."""
         self._news.set()
 
     def fail(self, error: BaseException) -> None:
-        """The run is over. The first failure counts: whoever fails after it only trips over it."""
+        """End the run. The first failure counts: later ones are usually consequences of it."""
         self.failure = self.failure or error
         self.wake()
 
     def check(self) -> None:
-        """Raise what failed, if anything did."""
+        """Raise the failure, if there is one."""
         if self.failure is not None:
             raise self.failure
 
     async def rest(self, seconds: float) -> None:
-        """Until there is news, or the time is over."""
+        """Wait until there is news, or the time is over."""
         await nap(self._clock, seconds, self._news)
         self._news.clear()
 
 
 async def nap(clock: Clock, seconds: float, unless: asyncio.Event) -> None:
-    """Let time pass, but not past the event."""
+    """Sleep for some time, or until the event is set."""
     sleeper = asyncio.ensure_future(clock.sleep(seconds))
     waker = asyncio.ensure_future(unless.wait())
     try:

@@ -1,28 +1,28 @@
-"""The fold that ranks are made of: who links to whom, from the records of all shards of an agent.
+"""The fold from which ranks are calculated: which page links to which, from the records of all shards of an agent.
 
 Of every `Fetched` it keeps the page's key and the keys of its links that are followed, packed:
 
     sources     (key, number of links)*     in the order of the records
     targets     key*                        the links of the first source, of the second ...
-    known       key*                        of seeds and sitemaps: known, and nobody's link
+    known       key*                        of seeds and sitemaps: known, without a page that links to them
     settled     key*                        of URLs that were skipped: not pending
     hosts       (from, to, times)*          the same by host, summed up per page: see below
 
 and calculates PageRank over all of them (Castillo, §6.3: the pages known are those fetched and those they point
 to). A page that was fetched again counts with its last links.
 
-Memory. The rows are bounded by `memory` bytes. When they would exceed it the fold goes over, for good, to ranking
-hosts (`by_host`): the first four tables are dropped, `hosts` goes on. A host is named by 48 bits of its hash
+Memory. The rows are bounded by `memory` bytes. When they would exceed it the fold changes, permanently, to ranking
+hosts (`by_host`): the first four tables are dropped, `hosts` continues. A host is named by 48 bits of its hash
 (`lycosa.frontier.orders.ranked.host_name`). A host that links to another n times counts as 1 + ⌊log₂ n⌋ links: a
 footer on every page is worth little more than one. Links within a host do not count. Rows of the same two hosts are
-summed up whenever ranks are calculated, in the thread; should they then still take more than half of the
-memory, the rarest links go, and what finds no room before that is not taken: both are counted in `dropped`.
-While it runs, a calculation takes more: 17 bytes a link, or 4 a link and 56 a known page if that is more.
+summed up whenever ranks are calculated, in the thread; if they then still take more than half of the memory, the
+rarest links are dropped, and links that find no room before that are not added: both are counted in `dropped`.
+During a calculation it uses more: 17 bytes per link, or 4 per link and 56 per known page if that is more.
 
-Threads. `cut` gives a `Calculation`: views of rows that never change again. `Calculation.run` may run in a
-thread (NumPy and kernels without the interpreter's lock), and `settle` takes over what it summed up.
+Threads. `cut` returns a `Calculation`: views of rows that never change again. `Calculation.run` may run in a
+thread (NumPy and kernels without the interpreter's lock), and `settle` adopts what it summed up.
 
-No snapshot: after a restart the fold is made again from the logs (`Ranker.rebuild`).
+There is no snapshot: after a restart the fold is rebuilt from the logs (`Ranker.rebuild`).
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ HOSTS = np.dtype([("from", np.uint64), ("to", np.uint64), ("times", np.uint32)])
 _KEY = np.dtype(np.uint64)
 _TOLERANCE = 1e-6
 _STEPS = 100
-"""Enough: the error shrinks by 0.85 each, and levels are 1/255 apart."""
+"""Sufficient: the error shrinks by 0.85 each, and levels are 1/255 apart."""
 _MOST_TIMES = (1 << 32) - 1
 
 RankFunction = Callable[[Lists], NDArray[np.float64]]
 
 
 def rank_lists(lists: Lists) -> NDArray[np.float64]:
-    """PageRank as the fold wants it."""
+    """PageRank with the parameters of this fold."""
     return pagerank(lists, tolerance=_TOLERANCE, iterations=_STEPS).values
 
 
 class RankFold:
-    """Links of all records so far."""
+    """The links of all records so far."""
 
     def __init__(
         self, keyer: Keyer, memory: int, follow: NDArray[np.bool_], rank: RankFunction = rank_lists
@@ -69,19 +69,19 @@ class RankFold:
         self._memory = memory
         self._rank = rank
         self.follow = follow
-        """By the byte of `Links.kinds`, whether such a link is followed; may be changed."""
+        """For each value of a byte of `Links.kinds`, whether such links are followed; may be changed."""
         self.by_host = False
         self.pages = 0
-        """Pages fetched, as far as records were added."""
+        """Pages fetched, according to the records added."""
         self.dropped = 0
-        """Links between hosts that there was no room for, or that were too rare to keep."""
+        """Links between hosts that found no room, or that were too rare to keep."""
         chunk = max(1 << 8, min(1 << 16, memory // (16 * _KEY.itemsize * 4)))
         self._sources = Rows(SOURCE, chunk)
         self._targets = Rows(_KEY, chunk)
         self._known = Rows(_KEY, chunk)
         self._settled = Rows(_KEY, chunk)
         self._hosts = Rows(HOSTS, chunk)
-        self._summed = 0  # of the rows of hosts those that are summed up
+        self._summed = 0  # number of rows of hosts that are summed up
 
     @property
     def mode(self) -> str:
@@ -90,7 +90,7 @@ class RankFold:
 
     @property
     def links(self) -> int:
-        """Links held; by host, rows of them."""
+        """Number of links held; by host, of rows."""
         return len(self._hosts) if self.by_host else len(self._targets)
 
     @property
@@ -106,10 +106,10 @@ class RankFold:
     def _pages(self) -> tuple[Rows, Rows, Rows, Rows]:
         return self._sources, self._targets, self._known, self._settled
 
-    # -- records come in
+    # -- input
 
     def add(self, record: Record) -> Noted | None:
-        """Take a record in. A page comes back with its links that count."""
+        """Add a record. For a page, returns it with its links that count."""
         if isinstance(record, Fetched):
             return self._add_page(record)
         if isinstance(record, Skipped):
@@ -119,7 +119,7 @@ class RankFold:
             keys, hosts = self._followed(record.links)
             names = np.unique(host_name(hosts))
             rows = np.empty(len(names), HOSTS)
-            rows["from"], rows["to"], rows["times"] = names, names, 1  # known, and nobody's link
+            rows["from"], rows["to"], rows["times"] = names, names, 1  # known, without a linking page
             self._add_hosts(rows)
             if self._fits(self._known.cost(len(keys))):
                 self._known.append(keys)
@@ -147,14 +147,14 @@ class RankFold:
     def _add_hosts(self, rows: NDArray[Any]) -> None:
         cost = self._hosts.cost(len(rows))
         if not self.by_host:
-            self._fits(cost)  # or else pages make room
+            self._fits(cost)  # if not, pages make room
         if cost and self.nbytes + cost > self._memory:
             self.dropped += len(rows)
             return
         self._hosts.append(rows)
 
     def _fits(self, cost: int) -> bool:
-        """Whether rows of pages may take so many bytes more; if not, there are no more rows of pages."""
+        """Whether rows of pages may take so many bytes more; if not, all rows of pages are dropped."""
         if self.by_host:
             return False
         if cost and self.nbytes + cost > self._memory:
@@ -164,10 +164,10 @@ class RankFold:
             return False
         return True
 
-    # -- ranks come out
+    # -- output
 
     def cut(self) -> Calculation:
-        """What is known now, for a calculation; cheap."""
+        """The present state, for a calculation; cheap."""
         return Calculation(
             pages=None if self.by_host else [rows.cut() for rows in self._pages],
             hosts=self._hosts.cut() if self.by_host or len(self._hosts) > 2 * self._summed else None,
@@ -176,7 +176,7 @@ class RankFold:
         )
 
     def settle(self, calculation: Calculation) -> None:
-        """A calculation has run: take over what it summed up."""
+        """Adopt what a finished calculation summed up."""
         summed = calculation.summed
         if summed is not None:
             self._hosts.replace(calculation.rows, summed)
@@ -186,7 +186,7 @@ class RankFold:
 
 def rows_of_hosts(own: int, names: Keys) -> NDArray[Any]:
     """The rows of a page of host `own` with links to these hosts."""
-    # A page without links counts as linked to itself: its host is known all the same.
+    # A page without links counts as linked to itself, so that its host is known.
     ordered = np.sort(names) if len(names) else np.array([own], np.uint64)
     rows = np.empty(len(ordered), HOSTS)
     return rows[: rank_kernels.count_runs(ordered, np.uint64(own), rows)]
@@ -196,7 +196,7 @@ def rows_of_hosts(own: int, names: Keys) -> NDArray[Any]:
 
 
 class Calculation:
-    """A calculation of ranks over what was known at a cut."""
+    """A calculation of ranks from the state at a cut."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class Calculation:
         self._limit = limit
         self._rank = rank
         self.rows = sum(map(len, hosts)) if hosts is not None else 0
-        """Rows of hosts that it sums up."""
+        """Number of rows of hosts that it sums up."""
         self.summed: NDArray[Any] | None = None
         self.dropped = 0
 
@@ -225,7 +225,7 @@ class Calculation:
         return page_ranks(sources, targets, known, settled, self._rank)
 
     def sum_up(self) -> None:
-        """Bring the rows of hosts together."""
+        """Sum up the rows of hosts."""
         if self._hosts is not None:
             self.summed, self.dropped = summed_up(joined(self._hosts, HOSTS), self._limit)
 
@@ -247,11 +247,11 @@ def page_ranks(
 
 
 def lists_of(keys: Keys, groups: NDArray[Any], targets: list[NDArray[Any]]) -> Lists:
-    """The lists of successors, by place in `keys`; of a page that is there twice the last."""
+    """The lists of successors, by index in `keys`; of a page that occurs twice the last one."""
     node = np.searchsorted(keys, groups["key"])
     counts = groups["links"].astype(np.int64)
     last = np.full(len(keys), -1, np.int64)
-    last[node] = np.arange(len(groups))  # the last write holds
+    last[node] = np.arange(len(groups))  # the last write wins
     chosen = last[last >= 0]
     starts = np.zeros(len(keys) + 1, np.int64)
     starts[1:][node[chosen]] = counts[chosen]
@@ -278,7 +278,7 @@ def lists_plain(keys: Keys, groups: NDArray[Any], targets: Keys) -> Lists:
 
 
 def summed_up(rows: NDArray[Any], limit: int) -> tuple[NDArray[Any], int]:
-    """Rows of hosts sorted, each two hosts once, within `limit` bytes; and how many were dropped for that."""
+    """Rows of hosts sorted, each pair once, within `limit` bytes; and how many were dropped for that."""
     if not len(rows):
         return rows, 0
     order = np.lexsort((rows["to"], rows["from"]))

@@ -1,16 +1,16 @@
-"""Ranking: has the ranks of a crawl calculated, now and then, and its pending URLs levelled by them.
+"""Ranking: periodic calculation of a crawl's ranks, and of the levels of its pending URLs from them.
 
     ranker.note(record)                     every record of the agent's shards, before its links are given levels
-    ranker.rebuild(slices)                  after a restart: the fold again from what the logs have
+    ranker.rebuild(slices)                  after a restart: the fold again from the logs
     if ranker.due(...): recalculate(...)    in a task of its own
 
 A calculation is due when K pages have been fetched since the last began; and earlier, but not before K/10 pages,
-when the best that it found are used up, or when few visits are active (Castillo, §6.4: the cycle is stopped when
-too few robots work, and what was not crawled is in the next). Early ones take at most a twentieth of the time.
+when the best pages that it found are used up, or when few visits are active (Castillo, §6.4: the cycle is stopped
+when too few robots work, and what was not crawled is in the next). Early ones take at most a twentieth of the time.
 
-It takes the loop some milliseconds: the calculation runs in a thread over rows that never change, the plan of
-levels too; then pending URLs are moved in steps of about a thousand. Snapshots exclude that last part: both take
-the lock.
+It takes the loop some milliseconds: the calculation runs in a thread over rows that never change, and so does the
+planning of levels; then pending URLs are moved in steps of about a thousand. Snapshots exclude that last part: both
+take the lock.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from lycosa.records import Record
 from lycosa.url.key import Keyer
 
 _SLICE = 0.005
-"""Seconds of taking records in between two breaths of the loop, and"""
+"""Seconds of adding records before the event loop runs again."""
 _RECORDS = 200
-"""how many records at most."""
+"""Maximum number of records added before that."""
 _EARLY = 10
-"""K over this: the pages before which no calculation is due."""
+"""K divided by this: the pages before which no calculation is due."""
 _SHARE = 20
-"""An early one waits so many times as long as the last one took."""
+"""An early calculation waits this many times the duration of the last one."""
 _FEW = 4
-"""Visits are few when less than one in so many that may be are."""
+"""Visits are few when fewer than one in so many of the allowed ones are active."""
 
 
 def make_order(options: FrontierOptions, seed: int, scorer: Scorer | None = None) -> Order:
@@ -85,12 +85,12 @@ def _plain_order(options: FrontierOptions, keyer: Keyer) -> Order:
 
 
 def ranked(order: Order) -> RankedOrder | None:
-    """The order, if it wants ranks."""
+    """The order, if it uses ranks."""
     return order if isinstance(order, RankedOrder) else None
 
 
 class Ranker:
-    """The ranks of one agent's crawl; the module's docstring is its contract."""
+    """The ranks of one agent's crawl; see the module."""
 
     def __init__(
         self, order: RankedOrder, fold: RankFold, *, lock: asyncio.Lock, clock: Clock, meters: Meters
@@ -102,9 +102,9 @@ class Ranker:
         self._busy = False
         self._reading = False
         self._overdue = False
-        self._pages = 0  # as told last
+        self._pages = 0  # as reported last
         self._at = 0  # pages at the last calculation
-        self._batch = order.batch  # pages that the last calculation put first
+        self._batch = order.batch  # number of pages that the last calculation put first
         self._took = 0.0
         self._ended = -float("inf")
         self.known = 0
@@ -119,16 +119,16 @@ class Ranker:
         meters.gauge("rank.seconds", lambda: self._took)
 
     def note(self, record: Record) -> None:
-        """A record was logged. To be called before its links are given levels."""
+        """Note a record that was logged. To be called before its links are given levels."""
         noted = self.fold.add(record)
         if noted is not None:
             self._order.note(noted)
 
     async def rebuild(self, slices: AsyncIterator[Sequence[Record]], pages: int) -> None:
-        """Take in what the logs held when this process began; `pages` had been fetched by then.
+        """Add what the logs held when this process began; `pages` had been fetched by then.
 
-        Threads read the slices; between portions of them the crawl goes on, and its own records are noted
-        meanwhile. When all is read a calculation is due at once. A rebuilding that is cut short begins anew with
+        Threads read the slices; between portions of them the crawl continues, and its new records are noted.
+        When all is read a calculation is due at once. A rebuilding that is interrupted begins anew with
         the next process: nothing of it is durable.
         """
         self._reading, self._at = True, pages
@@ -152,7 +152,7 @@ class Ranker:
         self.fold.settle(calculation)
 
     def due(self, pages: int, active: int, wanted: int) -> bool:
-        """Whether to calculate now: so many pages are fetched, so many visits active of those that may be."""
+        """Whether to calculate now: `pages` are fetched, `active` of `wanted` visits are under way."""
         self._pages = pages
         if self._busy or self._reading:
             return False
@@ -166,7 +166,7 @@ class Ranker:
         return self._clock.monotonic() - self._ended >= _SHARE * self._took
 
     async def recalculate(self, frontiers: Sequence[Frontier]) -> None:
-        """Calculate ranks over what is known, and level what is pending by them."""
+        """Calculate ranks from what is known, and set the levels of pending URLs by them."""
         if self._busy:
             return
         self._busy, self._overdue, self._at = True, False, self._pages
@@ -187,7 +187,7 @@ class Ranker:
 
     async def _level(self, levels: Levels, frontiers: Sequence[Frontier]) -> None:
         if not len(levels.keys) and levels.other < 0:
-            return  # nobody moves
+            return  # nothing to move
         for frontier in frontiers:
             for moved in frontier.relevel(levels):
                 self._moved.add(moved)
@@ -195,7 +195,7 @@ class Ranker:
 
 
 def warm_ranking() -> None:
-    """Have the kernels of ranks compiled."""
+    """Compile the kernels of ranks."""
     from lycosa.frontier import Shares
 
     keys = np.arange(1, 9, dtype=np.uint64)

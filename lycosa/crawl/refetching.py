@@ -1,13 +1,13 @@
-"""Refetching: URLs that are done with, and are to be fetched once more: `--refetch failed|URL|PATTERN`.
+"""Refetching: finished URLs that are to be fetched once more: `--refetch failed|URL|PATTERN`.
 
-    failed      URLs whose last word was a failure: given up (failed, dns, robots-unreachable, login, poison), or
+    failed      URLs whose last record was a failure: given up (failed, dns, robots-unreachable, login, poison), or
                 answered with 5xx, 408, 425 or 429
-    a URL       that page, whatever became of it
+    a URL       that page, whatever its last record is
     PATTERN     a regular expression, searched in the URLs of what was fetched or given up
 
-Each gets a Deferred that is due at once, in the log of its shard, and so is pending at the next start: a fetch
-more, with all attempts, under the rules and the scope of that run. What is pending or deferred anyway is left
-alone. The page counts once, whatever it answers.
+Each gets a Deferred that is due at once, in the log of its shard, and so is pending at the next start: for one more
+fetch, with all attempts, under the rules and the scope of that run. URLs that are pending or deferred are left
+alone. The page counts once, whatever the answer is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GIVEN_UP = frozenset((Why.FAILED, Why.DNS, Why.ROBOTS_UNREACHABLE, Why.LOGIN, W
 
 
 class _Last(NamedTuple):
-    """What the log last says of a URL that is wanted."""
+    """The last record of a wanted URL in the log."""
 
     depth: int
     hops: int
@@ -40,7 +40,7 @@ class _Last(NamedTuple):
 
 
 class Wish:
-    """What is to be fetched once more."""
+    """Selects the URLs to be fetched once more."""
 
     def __init__(self, texts: Sequence[str], rules: Rules) -> None:
         self._failed = FAILED in texts
@@ -61,7 +61,7 @@ class Wish:
                     ) from None
 
     def has(self, url: str, failed: bool) -> bool:
-        """Whether a URL is wanted, whose last word was a failure or not."""
+        """Whether a URL is wanted; `failed`: its last record was a failure."""
         return (
             (self._failed and failed)
             or url in self._urls
@@ -72,7 +72,7 @@ class Wish:
 def refetch(
     files: Files, wish: Wish, clock: Clock, told: Callable[[str, int], None] = lambda *_: None
 ) -> int:
-    """Have URLs of a crawl that nobody runs fetched once more; how many. The caller holds its lock."""
+    """Defer URLs of a crawl that is not running until now; returns how many. The caller holds its lock."""
     manifest = manifests.load(files)
     if manifest is None:
         return 0

@@ -1,27 +1,26 @@
-"""Coming back: what a continuous crawl does with the decisions of `lycosa.refresh`.
+"""Coming back: how a continuous crawl carries out the decisions of `lycosa.refresh`.
 
-**A page that was fetched** gets a `Deferred(refresh)` right behind its Fetched, with the time at which it is due
-and why (`comes_back`). The entry waits in the shard's calendar of revisits. Since a due time depends on the price
-of a fetch, which moves, an entry comes up halfway, is judged again, and waits on if it is early; that is not
-logged.
+**A fetched page** gets a `Deferred(refresh)` right after its Fetched, with the time at which it is due and the
+reason (`comes_back`). The entry waits in the shard's calendar of revisits. Since a due time depends on the price of
+a fetch, which changes, an entry comes up halfway, is judged again, and waits on if it is early; that is not logged.
 
-**What is due** becomes pending (`release`), as much as the budget allows and the soonest due first. An entry that
-is older than the last fetch of its page is dropped: somebody else came back to it.
+**Due pages** become pending (`release`), as many as the budget allows, the earliest due first. An entry
+older than the last fetch of its page is dropped: the page was fetched again for another reason.
 
-**A survey** of the page tables, every so often and in a thread, learns the priors of sites, finds the price at
-which the pages ask for as many fetches as there are, and says how fresh the collection is.
+**A survey** of the page tables, periodic and in a thread, learns the priors of sites, finds the price at
+which the pages ask for as many fetches as are available, and computes how fresh the collection is.
 
-**Hints** (`lycosa.crawl.hearing`): sitemaps, feeds, lifetimes and pages that link a page anew move its due time by
-what such hints have been worth on its site, and a page that leads to new ones is worth more.
+**Hints** (`lycosa.crawl.hearing`): sitemaps, feeds, lifetimes and pages that newly link a page move its due time,
+by what such hints have been worth on its site; and a page that leads to new ones is worth more.
 
-**What is gone** (4xx) is due again after as long as it has been gone, a day at least. **A host that cannot be
-had** rests, an hour at first and twice as long after each further failure; its pages wait without being asked
-for, but for one.
+**Pages that are gone** (4xx) are due again after as long as they have been gone, a day at least. **An unreachable
+host** rests, an hour at first and twice as long after each further failure; its pages wait without being requested,
+except one.
 
 **The budget**: see `lycosa.refresh.budget`.
 
-**Beginning.** Pages fetched while the crawl was not continuous have no due time (`Shard.unscheduled`): a pass
-over the log gives them one. A crash can leave a Fetched as the last record without its Deferred, and only there:
+**The beginning.** Pages fetched while the crawl was not continuous have no due time (`Shard.unscheduled`): a pass
+over the log gives them one. A crash can leave a Fetched without its Deferred, but only as the last record:
 it gets one at the start."""
 
 from __future__ import annotations
@@ -51,15 +50,15 @@ from lycosa.refresh.value import freshness, intervals, price
 from lycosa.url.parts import host_of, site_of
 
 SAMPLE = 100_000
-"""Pages of an agent that a survey looks at, about."""
+"""Approximate number of pages of an agent that a survey examines."""
 _AGAIN = 600.0
 _FEW = 50
-"""A survey is due after so many seconds, or fetches (or a fifth of the pages, if that is more)."""
+"""A survey is due after this many seconds, or fetches (or a fifth of the pages, if that is more)."""
 _FIRST = 10.0
-"""Seconds after which there is a first one."""
+"""Seconds after which the first survey takes place."""
 _AT_ONCE = 256
 _EARLY, _PART = 60.0, 0.1
-"""A page that is due within so many seconds, or within this part of its interval, may as well be fetched now."""
+"""A page that is due within this many seconds, or within this part of its interval, may as well be fetched now."""
 _HOUR = 3_600.0
 _REST = 30 * DAY
 _HOSTS = 10_000
@@ -67,7 +66,7 @@ _MOST_GAIN = 4.0
 
 
 class Refreshing:
-    """Of one agent; see the module."""
+    """Decides for one agent when pages are fetched again; see the module."""
 
     def __init__(
         self, options: RefreshOptions, shards: Sequence[Shard], order: Order, clock: Clock, size: int = 1
@@ -83,17 +82,17 @@ class Refreshing:
         self.figures: Figures | None = None
         self._surveyed = clock.monotonic()
         self._since = 0  # fetches since then
-        self._came = 0  # ... of known pages
+        self._came = 0  # fetches of known pages since then
         self._gain = 1.0
         self._budget = Budget(options, clock.monotonic(), size)
         self._resting: dict[str, tuple[int, int]] = {}
         self._hearing = Hearing()
-        self._out: dict[int, int] = {}  # pages that were called and not fetched since: when
+        self._out: dict[int, int] = {}  # when pages were called that have not been fetched since
 
-    # -- a page was fetched
+    # -- after a fetch
 
     def weigh(self, waiting: Waiting) -> int:
-        """How important a page is."""
+        """The importance of a page."""
         kind = self._options.importance
         if kind == "depth":
             return importance.by_depth(waiting.depth)
@@ -106,7 +105,7 @@ class Refreshing:
     ) -> Deferred:
         """When the page of a Fetched that was just logged is due again, and why.
 
-        `earlier`: what there was of it; `held`: seconds for which the answer is said to hold."""
+        `earlier`: what was known of it; `held`: seconds for which the answer is said to be valid."""
         key = shard.keyer.key(record.url)
         found = shard.pages.find(key)
         assert found is not None
@@ -156,12 +155,12 @@ class Refreshing:
         return (found.last + int(wait)) * 1000, f"{often} ({seen}), importance {weight[0]:.2g}{hint}"
 
     def _belief(self, key: int, found: Summary) -> Weights:
-        """What is believed of the rate of a page."""
+        """The estimated distribution of a page's rate of change."""
         looks = Looks.of(found.still, max(found.last - found.first - found.still, 0), found.changes)
         return posterior(looks, self._priors.of(np.array([key >> 48], np.int64)))
 
     def _expected(self, key: int, earlier: Earlier, now: int) -> float:
-        """How likely a page was to have changed before it was fetched now, by its rate alone."""
+        """The probability that a page had changed before it was fetched now, by its rate alone."""
         found = earlier.summary
         if found is None or not found.fetches:
             return 0.0
@@ -170,7 +169,7 @@ class Refreshing:
         )
 
     def _hinted(self, key: int, last: int, now: float, belief: Weights, wait: float) -> tuple[float, str]:
-        """After how many seconds a page is due, with what is said of it: when its effective age is `wait`."""
+        """The seconds after which a page is due, and the hints for it: when its effective age is `wait`."""
         hints, site, since = self._hearing.hints, key >> 48, max(now - last, 0.0)
         ratio, why = hints.ratio(site, key, now)
         if self._policy is not Policy.VALUE or ratio == 1.0 or not since:
@@ -182,7 +181,8 @@ class Refreshing:
 
     @property
     def price(self) -> float:
-        """Of a fetch, as of the last survey; before the first, as if nothing were known of any page."""
+        """The price of a fetch according to the last survey; before the first, as if nothing were known of any
+        page."""
         if not self._price:
             pages = max(self.pages, 1)
             each = np.ones(1)
@@ -193,10 +193,10 @@ class Refreshing:
     def pages(self) -> int:
         return sum(shard.totals.pages for shard in self._shards)
 
-    # -- a page could not be had
+    # -- after a failure
 
     def postponed(self, waiting: Waiting, down: bool, detail: str) -> Deferred:
-        """A known page that could not be fetched now waits; `down`: its whole host does."""
+        """The deferral of a known page that could not be fetched now; `down`: its whole host is unreachable."""
         now, host = milliseconds(self._clock), host_of(waiting.url)
         wait = min(_HOUR * 2.0 ** min(waiting.attempt, 20), self._options.longest)
         due = now + int(wait * 1000)
@@ -212,7 +212,7 @@ class Refreshing:
         return Deferred(*row, detail[:300], before=Before.PAGE)
 
     def resting(self, host: str) -> int | None:
-        """Until when a host that could not be had is not asked for known pages; None: it may be."""
+        """The time until which an unreachable host is not asked for known pages; None: it may be asked."""
         found = self._resting.get(host)
         return found[1] if found is not None and found[1] > milliseconds(self._clock) else None
 
@@ -227,13 +227,13 @@ class Refreshing:
         return self._budget.patience(kind, self.pages, self._clock.monotonic())
 
     def may_discover(self) -> bool:
-        """Whether a new URL may be fetched now; it counts as fetched then."""
+        """Whether a new URL may be fetched now; if so, it is counted as fetched."""
         return self._budget.take_new(self.pages, self._clock.monotonic())
 
-    # -- what is due
+    # -- due pages
 
     def release(self, shard: Shard, now_ms: int) -> None:
-        """Pages that are due become pending, as the budget and the shard's memory allow."""
+        """Make due pages pending, as many as the budget and the shard's memory allow."""
         dues = (shard.revisits.next_due(), self._hearing.next_due(shard))
         if not any(due is not None and due <= now_ms for due in dues):
             return
@@ -270,7 +270,7 @@ class Refreshing:
                 continue
             due = self._due(key, found, now)[0]
             if not _is_near(due, found.last, now):
-                continue  # it was fetched meanwhile, or the price has risen: the calendar has it
+                continue  # it was fetched meanwhile, or the price has risen: its calendar entry applies
             if not shard.log.holds(found.position):
                 shard.log.keep(shard.log.fetch(found.position))
             record = shard.log.read(found.position)
@@ -290,7 +290,7 @@ class Refreshing:
         if found is None or found.last > row.at // 1000 + 1:
             return False
         if row.at <= self._out.get(key, 0):
-            return False  # it was called since, and is on its way
+            return False  # it was called after that, and is under way
         host = host_of(row.url)
         due = self.resting(host)
         if due is None and not row.attempt:
@@ -324,7 +324,7 @@ class Refreshing:
         return self._clock.monotonic() - self._surveyed >= _AGAIN
 
     async def survey(self) -> None:
-        """Look at the page tables; learn, and set the price."""
+        """Examine the page tables; learn, and set the price."""
         pages = self.pages
         fetches = self._steered(self._rate)
         step = max(pages // SAMPLE, 1)
@@ -339,10 +339,10 @@ class Refreshing:
             self._price = found.price
 
     def _steered(self, fetches: float) -> float:
-        """For how many fetches a second the price is set, so that as many are made as there are.
+        """The number of fetches per second for which the price is set, so that as many are made as are available.
 
-        Hints put off pages that have not changed, more than they hasten others: pages ask for less than the price
-        says."""
+        Hints delay unchanged pages more than they hasten others: pages ask for fewer fetches than the price
+        alone implies."""
         made = self._came / max(self._clock.monotonic() - self._surveyed, 1.0)
         self._came = 0
         self._gain = (
@@ -361,8 +361,8 @@ class Refreshing:
         return priors, found
 
     def figure(self, name: str) -> float:
-        """One of the figures of the last survey, so that those of several agents can be added up: shares and ages
-        times the pages, the square of the error's. 0 before the first survey."""
+        """A figure of the last survey, in a form that can be summed over agents: shares and ages multiplied by
+        the pages, the error squared. 0 before the first survey."""
         found = self.figures
         if found is None:
             return 0.0
@@ -374,13 +374,13 @@ class Refreshing:
     # -- pages without a due time
 
     def mend(self, shard: Shard) -> None:
-        """Of a Fetched that a crash left as the last record, without what follows it."""
+        """Handle a Fetched that a crash left as the last record, without its Deferred."""
         last = shard.log.read(shard.log.end - 1) if shard.log.end and shard.continuous else None
         if isinstance(last, Fetched):
             shard.append(self.comes_back(shard, last))
 
     async def schedule(self, shard: Shard) -> None:
-        """Give pages that were fetched before the crawl was continuous a due time: some of them."""
+        """Give due times to some of the pages that were fetched before the crawl was continuous."""
         start, stop = shard.unscheduled
         reading = LogPass(shard.log.reader.files, start)
         while reading.position < stop:
@@ -406,7 +406,7 @@ class Refreshing:
 
 
 def _is_near(due: int, last: int, now: int) -> bool:
-    """Whether a page that is due then, and was fetched last at `last` (seconds), may be fetched now."""
+    """Whether a page that is due at `due`, and was last fetched at `last` (seconds), may be fetched now."""
     return due - now <= 1000 * min(_EARLY, _PART * (due / 1000 - last))
 
 

@@ -1,11 +1,11 @@
-"""Rendering: the second step of a visit, for pages that scripts make.
+"""Rendering: an extra step of a visit, for pages that scripts build.
 
-The page was fetched as any other. If it is one that a browser should see (`lycosa.render.options`, or `render` in
-the table of its site), the browser is given what was fetched, and whatever its scripts ask for is asked for within
-the same visit (`errands`). What the browser shows in the end is the page: its links, title, text and digest.
-What was fetched is archived as ever, and beside it what the scripts asked for and the rendered document.
+The page is fetched as any other. If a browser should render it (`lycosa.render.options`, or `render` in
+the table of its site), the browser is given what was fetched, and the requests of its scripts are made within
+the same visit (`errands`). The rendered document is taken for the page: its links, title, text and digest.
+The fetched response is archived as usual, and with it the exchanges of the scripts and the rendered document.
 
-A browser that ends, hangs or is not well loses nothing: the page then has the links that it was sent with, and its
+If a browser crashes, hangs or cannot start, nothing is lost: the page then has the links of the response, and its
 record says so.
 """
 
@@ -34,19 +34,19 @@ _HTML = frozenset(("text/html", "application/xhtml+xml"))
 
 
 class Rendition(NamedTuple):
-    """What a browser made of a page."""
+    """The result of rendering a page in a browser."""
 
     record: Rendered
     html: bytes
-    """Empty: nothing."""
+    """Empty: there is none."""
     base: str
     moves: tuple[str, ...]
-    """Where the page's scripts went or wanted to go."""
+    """URLs to which the page's scripts navigated or wanted to."""
     parts: list[Part]
 
 
 class Rendering:
-    """Has pages be rendered."""
+    """Renders pages."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Rendering:
         await self._browser.close()
 
     def wants(self, when: str, response: Response, page: Page, links: Links) -> bool:
-        """Whether a page is to be rendered that was read and has these links."""
+        """Whether a parsed page with these links is to be rendered."""
         if (
             when == "never"
             or not 200 <= response.status < 300
@@ -93,7 +93,7 @@ class Rendering:
         )
 
     async def render(self, visitor: Visitor, turn: Stay, when: str, response: Response) -> Rendition:
-        """Have it rendered, with all that it asks for."""
+        """Render the page, answering the requests of its scripts."""
         began = self._clock.monotonic()
         errands = Errands(visitor, turn, self._options, self._cache, self._clock)
         first = Answer(response.status, answer_headers(response), response.decoded)
@@ -101,7 +101,7 @@ class Rendering:
             shown = await self._browser.show(response.url, first, errands.ask)
         except LocalError as error:
             if not self._browser.started:
-                raise  # there was none, ever: that is for the operator to hear
+                raise  # no browser has ever started: the operator must know
             shown = Shown(problem=f"browser: {error}"[:300])
         finally:
             await errands.close()

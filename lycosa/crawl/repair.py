@@ -1,19 +1,19 @@
-"""Repair: a crawl that lost part of what it had on disk goes on with what its logs still hold.
+"""Repair: makes a crawl that lost part of its files continue with what its logs still hold.
 
 `look` reads everything and changes nothing; `mend` does what `look` proposed. Afterwards:
 
-- what a log lost is a *gap* in it (see `lycosa.log.reader`), up to the last position that anybody knows: no
-  position is used twice, so what other shards know of it stays true. Of a log that goes on behind a gap, the
-  cursors are those before it: what others sent is sent again, since an unknown part of it lies in the gap;
+- what a log lost is a *gap* in it (see `lycosa.log.reader`), up to the last position known anywhere: no
+  position is used twice, so what other shards know of it stays true. If a log continues after a gap, its
+  cursors are those before it: links from others are sent again, since an unknown part of them lies in the gap;
 - no shard has a snapshot: the next run reads all logs from their beginning;
-- archive files that records point into and that are missing or cut are noted in `archive/missing.json`; a
-  cut one ends with its last whole exchange, and nothing is added to it.
+- archive files that records point into and that are missing or truncated are noted in `archive/missing.json`; a
+  truncated one ends with its last whole exchange, and nothing is added to it.
 
-A page whose record is gone is fetched again, as long as a link to it is known; if its own finder is gone too, that
-is fetched again first, and so on up to the seeds. Seeds whose record is gone are to be given again.
+A page whose record is lost is fetched again, as long as a link to it is known; if the linking page is lost too, it
+is fetched again first, and so on up to the seeds. Seeds whose record is lost must be given again.
 
-Nothing is deleted: what leaves its place goes to `set-aside/TIME/`, under the same name. The order is such that a
-repair that is cut short can be begun again: snapshots, which know what is missing, go last.
+Nothing is deleted: files that are replaced go to `set-aside/TIME/`, under the same name. The order of steps is such
+that an interrupted repair can be repeated: snapshots, which know what is missing, go last.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ShardLook(NamedTuple):
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """Positions that are gone."""
+        """Lost positions."""
         tail = [(self.laid.end, self.known)] if self.known > self.laid.end else []
         return [*self.laid.gaps, *tail]
 
@@ -74,7 +74,7 @@ class ShardLook(NamedTuple):
         return bool(self.gaps or self.troubles or not all(segment.sound for segment in self.laid.segments))
 
     def lines(self) -> Iterator[str]:
-        """What is wrong, for people."""
+        """Its problems, for people."""
         name = f"shard {self.number:02d}"
         for first, end in self.laid.gaps:
             yield f"{name}: records {first:,} to {end - 1:,} are gone ({end - first:,})"
@@ -97,9 +97,9 @@ class ArchiveLook(NamedTuple):
     """None: it is missing."""
     known: int
     kept: int
-    """Bytes up to the last exchange that is whole."""
+    """Bytes up to the end of the last whole exchange."""
     exchanges: int
-    """How many are gone."""
+    """Number of lost exchanges."""
 
     def __str__(self) -> str:
         state = "is missing" if self.size is None else f"has {self.size:,} of {self.known:,} bytes"
@@ -107,24 +107,24 @@ class ArchiveLook(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a crawl's directory holds and lacks."""
+    """What a crawl's directory holds, and what is missing."""
 
     shards: list[ShardLook]
     archive: list[ArchiveLook]
     beyond: dict[str, int]
-    """Archive files with bytes that no record points at, behind all that some do: where those begin."""
+    """Archive files with bytes after the last one that a record points at: where those bytes begin."""
     pages: int
     urls: list[str]
-    """URLs in the archive that no log has a record of: what is certainly gone from the logs."""
+    """URLs in the archive without a record in any log: these are certainly missing from the logs."""
     options: bytes
-    """Of the first Configured record of any log."""
+    """The options in the first Configured record of any log."""
 
     @property
     def broken(self) -> bool:
         return any(shard.broken for shard in self.shards) or bool(self.archive)
 
     def lines(self) -> list[str]:
-        """What is wrong, for people."""
+        """All problems, for people."""
         return [*(line for shard in self.shards for line in shard.lines()), *map(str, self.archive)]
 
 
@@ -133,7 +133,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.claims: list[Known] = []
-        self.places: dict[str, array[int]] = {}  # offset and length of each exchange, in turn
+        self.places: dict[str, array[int]] = {}  # offset and length of each exchange, alternating
         self.pages = 0
         self.options: tuple[int, bytes] | None = None
 
@@ -155,7 +155,7 @@ class _Reading:
             self.places.setdefault(stored.file, array("q")).extend((stored.offset, stored.length))
 
     def spans(self, name: str) -> list[tuple[int, int]]:
-        """Where exchanges lie in a file, in order."""
+        """The places of exchanges in a file, in order."""
         flat = self.places.get(name, array("q"))
         return sorted((flat[at], flat[at] + flat[at + 1]) for at in range(0, len(flat), 2))
 
@@ -189,7 +189,7 @@ def look(files: Files, told: Callable[[str, int], None] | None = None) -> Look:
     for number, each in enumerate(laid):
         row = behind.get(number)
         place = files.within(shard_directory(number))
-        # A segment that is missing is told by its gap.
+        # A missing segment is reported as its gap.
         troubles = [text for text in missing_files(place, number) if not text.startswith("the segment")]
         shards.append(
             ShardLook(number, each, row.known if row else each.end, row.by if row else "", troubles)
@@ -234,7 +234,7 @@ def _with_archive(archive: Files, found: Look, read: _Reading) -> Look:
 
 
 def _unlogged(files: Files, found: Look, read: _Reading) -> list[str]:
-    """URLs whose responses lie in the archive where no record points, and which no log has fetched."""
+    """URLs whose responses are in the archive where no record points, and which no log has fetched."""
     archive = files.within("archive")
     counts: Counter[str] = Counter()
     for name in archive_names(archive):
@@ -259,7 +259,7 @@ def _unlogged(files: Files, found: Look, read: _Reading) -> list[str]:
 
 
 def mend(files: Files, found: Look, stamp: str) -> str:
-    """Make the crawl whole again; `stamp` names this repair. Returns where everything went that left its place."""
+    """Make the crawl consistent again; `stamp` names this repair. Returns the directory of the replaced files."""
     aside = f"{ASIDE}/{stamp}"
     write_whole(files, f"{aside}/lost.txt", "".join(f"{line}\n" for line in found.lines()).encode())
     if found.urls:
@@ -269,7 +269,7 @@ def mend(files: Files, found: Look, stamp: str) -> str:
     _mend_archive(files, found, aside)
     for shard in found.shards:
         place = shard_directory(shard.number)
-        # What a snapshot was told by the folds of other shards cannot be told apart: all of them are made anew.
+        # What a snapshot got from the folds of other shards cannot be separated: all of them are rebuilt.
         for part in _STATE:
             for name in files.list(f"{place}/{part}"):
                 _move(files, f"{place}/{part}/{name}", aside)
@@ -296,7 +296,7 @@ def _mend_log(files: Files, shard: ShardLook, aside: str, options: bytes) -> Non
             log.remove(name)
             log.sync_dir("")
     if lost and lost[0][0] == 0 and lost[0][1] < until and options:
-        # Everything in a log is judged by the options before it.
+        # Every record of a log is judged by the options before it.
         first = blocks.pack(1, 0, [encode(Configured(0, options))])
         write_whole(log, segment_name(0), segment_head(0) + first)
         lost = [(1, lost[0][1]), *lost[1:]] if lost[0][1] > 1 else lost[1:]
@@ -314,7 +314,7 @@ def _mend_archive(files: Files, found: Look, aside: str) -> None:
         marks = {**missing_marks(archive), **{row.name: row.kept for row in found.archive}}
         write_whole(archive, MISSING, msgspec.json.format(msgspec.json.encode(marks)))
     for name, known in found.beyond.items():
-        # The next start would cut it off: exchanges whose records are gone, or never came to be.
+        # The next start would cut these bytes off: exchanges whose records are lost, or never existed.
         if known:
             _copy(files, f"archive/{name}", known, aside)
             archive.truncate(name, known)
@@ -330,7 +330,7 @@ def _move(files: Files, name: str, aside: str) -> None:
 
 
 def _copy(files: Files, name: str, start: int, aside: str) -> None:
-    """Copy a file from an offset on."""
+    """Copy the part of a file from an offset on."""
     out = files.create(f"{aside}/{name}")
     try:
         while data := files.read_at(name, start, _CHUNK):

@@ -1,22 +1,23 @@
-"""Replay, fast: the tail of a shard's log in two passes and in batches, to the state of the plain way.
+"""Fast replay: the tail of a shard's log in two passes and in batches, with the same result as the plain way.
 
 `Shard.replay` applies record by record: each page found is put into the frontier, and withdrawn again when its
 `Fetched` comes. Nearly all of that work cancels out. So
 
 1. the first pass reads only the heads of the records and marks every URL that has a `Fetched`, `Skipped` or
    `Deferred` in the tail as known; those that the snapshot has pending or deferred are withdrawn;
-2. the second pass folds the records and offers their links in batches: what was marked is not new, and what is
-   new is pending at the end as well.
+2. the second pass folds the records and offers their links in batches: marked URLs are not new, and those that are
+   new are pending at the end as well.
 
 A URL that was deferred is added to the calendar by its last `Deferred`, unless a `Fetched` or `Skipped` follows it.
-Links of other shards are not looked at: what is on its way is found by the exchange, from the cursors.
+Links of other shards are ignored: the exchange finds those under way, from the cursors.
 
-The tests hold both ways against the same invariant, at every prefix of a log. A tail that takes pages back goes the
-plain way. Where the scope changes, links before it are judged by the old one or the new one: all of them are read
-again after recovery (`rescoping`), from where the pass was at the snapshot.
+The tests check both ways against the same invariant, at every prefix of a log. A tail that takes pages back is
+replayed the plain way. If the scope changes, links before the change are judged by the old scope or the new one:
+all of them are read again after recovery (`rescoping`), from where the pass was at the snapshot.
 
-Links for other shards are read back from the log (`LinkPass`) by whoever delivers them: at a start, from the
-receivers' cursors (`catch_up`, within an agent); while the crawl runs, for a receiver that could not be sent to.
+Links for other shards are read back from the log (`LinkPass`) by the exchange that delivers them: at a start, from
+the receivers' cursors (`catch_up`, within an agent); while the crawl runs, for a receiver that could not be sent
+to.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _LINKS = 20_000
 
 
 def replay(shard: Shard, start: int) -> int:
-    """Bring a shard from the state at `start` to the end of its log; how many records that took."""
+    """Bring a shard from the state at `start` to the end of its log; returns how many records that took."""
     deferred = _mark_settled(shard, start)
     if deferred is None:
         return shard.replay(start)
@@ -84,14 +85,14 @@ def _heads(shard: Shard, start: int) -> Iterable[tuple[int, object]]:
         try:
             yield position, decode_head(row)
         except msgspec.MsgspecError:
-            return  # the second pass decodes it whole, and says what is wrong
+            return  # the second pass decodes it as a whole, and reports the error
 
 
 def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
-    """The first pass; positions of the Deferred records that hold at the end, by URL.
+    """The first pass; returns positions of the Deferred records that are in force at the end, by URL.
 
-    None if the tail takes pages back. What was marked by then has its record further on, so the plain way ends in
-    the same state.
+    None if the tail takes pages back. URLs marked by then have their records later in the tail, so the plain way
+    ends in the same state.
     """
     deferred: dict[str, int] = {}
     urls: list[str] = []
@@ -121,10 +122,10 @@ def _mark_settled(shard: Shard, start: int) -> dict[str, int] | None:
 
 
 class LinkPass:
-    """What a shard's log has for other shards from a position on, in slices that a thread may read.
+    """A pass over a shard's log for links of other shards, from a position on, in slices that a thread may read.
 
-    A Reread brings the links of its range: records of it follow as if they were at its position, without the
-    digests, which were told when the records themselves were.
+    A Reread repeats the links of its range: its records follow as if they were at its position, without the
+    digests, which were sent with the records themselves.
     """
 
     def __init__(self, files: Files, start: int = 0) -> None:
@@ -134,11 +135,11 @@ class LinkPass:
 
     @property
     def position(self) -> int:
-        """Everything before this position was given."""
+        """The position before which everything was returned."""
         return self._reading.position
 
     def take(self, stop: int, most: int = RECORDS) -> list[tuple[int, Record]]:
-        """The next records before `stop`, about so many: a Reread is never cut."""
+        """The next records before `stop`, about `most`: a Reread is never split."""
         rows: list[tuple[int, Record]] = []
         while len(rows) < most and self.position < stop:
             for position, record in self._reading.take_records(stop, most - len(rows)):
@@ -159,7 +160,7 @@ class LinkPass:
 
 
 class ReadBack(NamedTuple):
-    """What a part of a shard's log has for others, by their number."""
+    """What a part of a shard's log has for other shards, by their number."""
 
     rows: dict[int, list[Row]]
     digests: dict[int, list[tuple[int, int]]]
@@ -171,9 +172,9 @@ def read_back(
     records: Iterable[tuple[int, Record]],
     owners: Collection[int],
 ) -> ReadBack:
-    """What records of a shard's log have for the shards `owners`.
+    """Collect what records of a shard's log have for the shards `owners`.
 
-    The agent's URL cache is not asked: it may hold a link because it was found in the very record that is read.
+    The agent's URL cache is not consulted: it may hold a link because it was found in the very record that is read.
     """
     found = ReadBack({}, {})
 
@@ -185,7 +186,7 @@ def read_back(
     batch = _Batch(shard, keep)
     for at, record in records:
         batch.add_links_of(record, at)
-        # Who was known to be a duplicate when it was fetched need not be asked about.
+        # Contents already known as duplicates when they were fetched need not be asked about.
         if isinstance(record, Fetched) and record.digest and not record.duplicate:
             owner = shard.content.owner(record.digest)
             if owner in owners:
@@ -202,10 +203,10 @@ async def read_back_apart(shard: Shard, reading: LinkPass, stop: int, owners: Co
 
 
 async def catch_up(sender: Shard, receivers: Sequence[Shard], stop: int, at: int) -> int:
-    """Deliver what a shard's log has before `stop` for others, from their cursors on; records read.
+    """Deliver what a shard's log has before `stop` for others, from their cursors on; returns the number read.
 
-    In slices, each with the cursors that it ends at: one that was cut short goes on from there. Nothing that was
-    found later may be delivered before it has ended.
+    It works in slices, each with the cursors at its end: an interrupted one is continued from there. Nothing that
+    was found later may be delivered before this has ended.
     """
     number = sender.number
     cursors = {receiver.number: receiver.cursors.get(number, 0) for receiver in receivers}
@@ -222,12 +223,12 @@ async def catch_up(sender: Shard, receivers: Sequence[Shard], stop: int, at: int
 
 
 class _Batch:
-    """Links of many records, looked up at once and offered in the order of the log: the shard's own to its store,
+    """Links of many records, looked up together and offered in the order of the log: the shard's own to its store,
     or those of others to `send`.
 
-    The records go the way of live ones (`Admission`), each with the links that are still to be judged: not those
-    certainly known, not those that an earlier record of the batch has brought in. A link that an earlier record had
-    too deep, or behind too many redirects, is judged again.
+    The records take the same path as live ones (`Admission`), each with the links that are still to be judged:
+    without those certainly known, and those that an earlier record of the batch has brought in. A link that was too
+    deep in an earlier record, or behind too many redirects, is judged again.
     """
 
     def __init__(self, shard: Shard, send: Callable[[list[tuple[int, Row]]], None] | None = None) -> None:
@@ -251,7 +252,7 @@ class _Batch:
             self.offer()
 
     def offer(self) -> None:
-        """Offer all of it, in the order of the log."""
+        """Offer the whole batch, in the order of the log."""
         shard = self._shard
         if self.digests:
             shard.know_contents(self.digests)

@@ -1,23 +1,23 @@
-"""Rescoping: the pass over a shard's log after a change of scope, in slices beside the crawl.
+"""Rescoping: the pass over a shard's log after a change of scope, in slices while the crawl runs.
 
-Every link of the records before the change is judged once more, as if found now; then what the old options had
-skipped, and the new scope has, is pending again. Reading, decoding and judging are done in a thread; the loop is
-handed portions of at most `_LINKS` links that are in scope, and applies each whole:
+Every link of the records before the change is judged once more, as if found now; then URLs that were skipped under
+the old options, and are in the new scope, become pending again. Reading, decoding and judging are done in a thread;
+the loop receives portions of at most `_LINKS` links that are in scope, and applies each as a whole:
 
     links       Reread(start, stop) is logged if the portion has links of other shards, which count as found there;
                 own links are offered to the shard as those of any record; `Change.links` moves to `stop`
     skips       first the log's heads are read, to find the URLs whose last record is a skip by policy; then these
                 records, in their order: each URL is put into the frontier as there is room, `Change.skips` moves
 
-What is durable. The two cursors are in the shard's snapshot; what came after it is repeated, which does no harm:
-links that were offered are known, a URL that has a record since its skip is not brought back, and receivers know
-links that come twice. Links of others are durable with their Reread: whoever sends or recovers finds them from the
-receivers' cursors (`lycosa.crawl.replay`), wherever the pass was cut. So the pass may end at any await.
+Durability. The two cursors are in the shard's snapshot; later steps are repeated, which does no harm: links that
+were offered are known, a URL that has a record since its skip is not brought back, and receivers recognise repeated
+links. Links of others are durable with their Reread: senders and recovery find them from the receivers' cursors
+(`lycosa.crawl.replay`), wherever the pass was interrupted. So the pass may end at any await.
 
 A URL that an earlier change brought back, and that has no record since, is pending now: a skip before the cursor of
 such a change is left alone if that change's scope had the URL.
 
-Another change while a pass is under way begins anew: the portions that were judged by the old scope are dropped.
+Another change during a pass begins anew: the portions that were judged by the old scope are dropped.
 Only committed records are read; the pass waits for the commit of those just before the change.
 """
 
@@ -37,12 +37,12 @@ from lycosa.url.scope import Scope
 _RECORDS = 400
 """Records in one slice of links."""
 _LINKS = 500
-"""Links that the loop takes at once: if all are new, some five milliseconds."""
+"""Links that the loop applies at once: if all are new, in some five milliseconds."""
 _HEADS = 20_000
 _HEADS_BYTES = 16 << 20
 """Records whose heads are read in one slice."""
 _BY_POLICY = frozenset((Why.SCOPE, Why.BLOCKED, Why.ADDRESS, Why.SCHEME, Why.SITE_LIMIT, Why.ROBOTS))
-"""Skips that other options may undo."""
+"""Reasons of skips that other options may undo."""
 _SKIPPED = tag_of(Skipped)
 
 
@@ -54,7 +54,7 @@ class Portion(NamedTuple):
 
 
 class Rescoping:
-    """The pass of one shard after one change; what it has in memory can be made again from the cursors."""
+    """The pass over one shard's log after one change; its state in memory can be rebuilt from the cursors."""
 
     def __init__(self, shard: Shard, change: Change, clock: Clock) -> None:
         self.change = change
@@ -75,11 +75,11 @@ class Rescoping:
         return self.shard.rescoping is self.change
 
     async def step(self) -> bool:
-        """A slice of the pass; False: it waits for a commit, or for room."""
+        """Do a slice of the pass; False: it waits for a commit, or for room."""
         if self.change.links < self.change.position:
             return await self._judge_links()
         if self.shard.settled is None:
-            self.shard.note_settled(True)  # from here on records are noted; those before are read
+            self.shard.note_settled(True)  # later records are noted from here on; earlier ones are read
             self._end, self._reading = self.shard.log.end, LogPass(self._files)
         if self._reading.position < self._end:
             if self.shard.log.committed < self._end:
@@ -89,7 +89,7 @@ class Rescoping:
         return await self._bring_back()
 
     def close(self) -> None:
-        """The pass is over, or given up."""
+        """The pass is finished or abandoned."""
         self.shard.note_settled(False)
 
     # -- links
@@ -125,7 +125,8 @@ class Rescoping:
     # -- skips
 
     def _find_skips(self) -> None:
-        """In a thread: which skips by policy are the last records of their URLs, and to be brought back."""
+        """In a thread: find the skips by policy that are the last records of their URLs, and are to be brought
+        back."""
         last, key, scope = self._last, self.shard.keyer.key, self.shard.scope
         for position, row in self._reading.take(self._end, _HEADS, _HEADS_BYTES):
             head = decode_head(row)
@@ -155,7 +156,7 @@ class Rescoping:
         return True
 
     def _read_skips(self, most: int) -> tuple[int, list[Waiting]]:
-        """In a thread: URLs to bring back, at most so many, and the position up to which these are all."""
+        """In a thread: at most `most` URLs to bring back, and the position up to which these are all."""
         if self._returning is None:
             self._returning = LogPass(self._files, min(self._last.values(), default=0))
             self._last_one = max(self._last.values(), default=-1)
@@ -175,14 +176,14 @@ class Rescoping:
         return (reading.position if reading.position <= self._last_one else self.change.position), items
 
     def _is_pending(self, record: Skipped, position: int) -> bool:
-        """Whether an earlier change has brought a URL back that has no record since."""
+        """Whether an earlier change has brought back a URL that has no record since."""
         inside = (
             scope.inside(record.url, record.depth) for skips, scope in self._earlier if position < skips
         )
         return any(inside)
 
     def _earlier_scopes(self) -> list[tuple[int, Scope]]:
-        reader = LogReader(self._files)  # the shard's own is the loop's
+        reader = LogReader(self._files)  # the shard's own one belongs to the loop
         found = []
         for change in reversed(self.shard.changes[:-1]):
             record = reader.read(change.position)

@@ -1,13 +1,13 @@
-"""The keeper of robots rules: what a site's robots.txt says, asked for when it must be and not before.
+"""The keeper of robots rules: what a site's robots.txt says, requested only when needed.
 
-A URL is judged immediately before its fetch (Manning et al. §20.2.1), by the rules that the site table points
-to in the log. Parsed rules are kept in a cache: those for this crawl's agent alone, of at most `KEPT` bytes. Where
-there are none, or they have expired, robots.txt is asked for within the visit that needs it, on its host's turn.
-Every asking is logged as `Robots`, also one that failed: its due time then is when it may be tried again, and until
+A URL is judged immediately before its fetch (Manning et al. §20.2.1), by the rules that the site table points to in
+the log. Parsed rules are kept in a cache: only those for this crawl's agent, of at most `KEPT` bytes. If there are
+none, or they have expired, robots.txt is requested within the visit that needs it, on its host's turn. Every
+request is logged as `Robots`, including failed ones: its due time then is when it may be tried again, and until
 then nothing of that site is fetched.
 
-A robots.txt may redirect, on its host or to another one, whose turn may not be had now. The next visit then goes on
-from there: asking for the first URL again would only be answered by the same redirect.
+A robots.txt may redirect, on its host or to another one, whose turn may not be available now. The next visit then
+continues from there: requesting the first URL again would only be answered by the same redirect.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from lycosa.records import Link, LinkKind, Links, Robots, RobotsState
 from lycosa.url.canonical import NO_RULES, canonicalise, schemes_from
 
 KEPT = 64 << 20
-"""Bytes of parsed rules that are kept, about."""
+"""Approximate bytes of parsed rules that are kept."""
 _LARGE = 1 << 15
-"""Bytes of a robots.txt that are parsed in a few milliseconds; more are parsed in a thread."""
+"""Bytes of a robots.txt that are parsed in a few milliseconds; larger ones are parsed in a thread."""
 _ENTRY = 1_000
 _SITEMAPS = 1_000
 _PLACES = 1_000
 ROBOTS_BYTES = 500 * 1024
-"""What RFC 9309 §2.5 wants read, and all that the log keeps."""
+"""The size that RFC 9309 §2.5 requires to be parsed, and the most that the log keeps."""
 
 _STATES = {Act.PARSE: RobotsState.READ, Act.ALLOW: RobotsState.NONE, Act.DENY: RobotsState.UNREACHABLE}
 
 Asker = Callable[[str], Awaitable[Response | Failure | None]]
-"""Fetches one robots URL on the visit's turn; None: its host's turn cannot be had now."""
+"""Fetches one robots URL on the visit's turn; None: its host's turn is not available now."""
 
 
 class Ruling(NamedTuple):
-    """The rules of a site, or when to ask for them again."""
+    """The rules of a site, or when to request them again."""
 
     rules: RobotsRules | None
     due: int = 0
-    """With no rules: not before this time (milliseconds); 0: the turn could not be had."""
+    """Without rules: not before this time (milliseconds); 0: the turn was not available."""
     final: bool = False
-    """With no rules: they could not be had often enough; give the site's URLs up."""
+    """Without rules: too many attempts have failed; give the site's URLs up."""
     asked: bool = False
-    """Robots.txt was asked for just now."""
+    """Whether robots.txt was requested just now."""
     detail: str = ""
-    """If they could not be had just now: why."""
+    """The reason if the request just now failed."""
 
 
 class RulesKeeper:
@@ -70,12 +70,12 @@ class RulesKeeper:
         self._harvester = harvester
         self._cache: OrderedDict[str, tuple[int, RobotsRules, int]] = OrderedDict()
         self.nbytes = 0
-        """Bytes of parsed rules held, about."""
+        """Approximate bytes of parsed rules held."""
         self._places: OrderedDict[str, tuple[str, int]] = OrderedDict()
-        """Of sites whose redirects could not be followed to the end: where to go on, and after how many."""
+        """For sites whose redirects could not be followed to the end: the next URL, and the redirects so far."""
 
     async def ruling(self, shard: Shard, site: str, ask: Asker) -> Ruling:
-        """The rules that hold for a site now."""
+        """The rules that apply to a site now."""
         entry = shard.sites.get(site)
         now = milliseconds(self._clock)
         if entry.robots_failures:
@@ -99,7 +99,7 @@ class RulesKeeper:
         return self._remember(site, position, own)
 
     async def _parse(self, body: bytes) -> tuple[RobotsRules, RobotsRules]:
-        """All rules of a robots.txt, and those for us."""
+        """All rules of a robots.txt, and those for this crawl."""
 
         def parse() -> tuple[RobotsRules, RobotsRules]:
             rules = RobotsRules.parse(body)

@@ -1,19 +1,19 @@
 """A crawl that runs in this process: an agent, from its beginning to its clean end.
 
-`Agent.run` has visits begin and chores done, and ends when
+`Agent.run` starts visits and chores, and ends when
 
-- nothing is pending, waiting, deferred within the horizon, in flight or on its way between shards, seen twice
+- nothing is pending, waiting, deferred within the horizon, in flight or under way between shards, seen twice
   without an append between (*finished*), or
-- a limit of the run is reached (*limit*), or somebody called `stop` (*stopped*).
+- a limit of the run is reached (*limit*), or `stop` was called (*stopped*).
 
-Whatever the end, it is the same: visits under way may finish for a few seconds, then everything is committed, a
-snapshot taken, and the mark of a running process removed. The next run goes on from there.
+The end is always the same: visits under way may finish for a few seconds, then everything is committed, a
+snapshot taken, and the mark of a running process removed. The next run continues from there.
 
-An agent that has all shards is alone: it ends by itself, and the mark is its own. One of several (`Team`) has some
-of the shards, which may change while it runs. It never ends by itself, since others may find links for it: somebody
-who sees all agents does that, takes the snapshots, and keeps the mark.
+An agent that has all shards is alone: it ends by itself, and keeps the mark. One of several (`Team`) has some of
+the shards, which may change while it runs. It never ends by itself, since others may find links for it: a process
+that sees all agents decides that, takes the snapshots, and keeps the mark.
 
-    running     a file that is there while a process crawls: found at the start, the last stop was unclean
+    running     a file that exists while a process crawls: if found at the start, the last stop was unclean
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ from lycosa.records import Link, LinkKind, Links, Seeded, Skipped
 
 RUNNING = "running"
 _SEEDS = 5_000
-"""Seeds in one record: a record that is left behind is read whole whenever it is come back to."""
+"""Seeds in one record: a record that is left behind is read as a whole at every return to it."""
 _FULL = 100
-"""Collections of the middle generation before a full one, ten times Python's: a full one holds the loop for 20 to
-60 ms when 100,000 links are on their way, and finds next to nothing."""
+"""Collections of the middle generation before a full one, ten times Python's: a full one blocks the loop for 20 to
+60 ms when 100,000 links are under way, and finds next to nothing."""
 
 
 @contextmanager
 def _rarely_collected() -> Iterator[None]:
-    """What is there at the beginning stays: the collector does not look at it any more, and at the rest rarely."""
+    """Exempt existing objects from garbage collection, and make full collections of the others rare."""
     gc.freeze()
     before = gc.get_threshold()
-    if is_mine := before[2] < _FULL:  # else another agent of this process sees to it
+    if is_mine := before[2] < _FULL:  # else another agent of this process takes care of it
         gc.set_threshold(before[0], before[1], _FULL)
     try:
         yield
@@ -73,7 +73,7 @@ def _rarely_collected() -> Iterator[None]:
 
 
 class End(StrEnum):
-    """Why a run ended."""
+    """The reason why a run ended."""
 
     FINISHED = "finished"
     LIMIT = "limit"
@@ -81,7 +81,7 @@ class End(StrEnum):
 
 
 class Agent:
-    """A crawl that is open in this process."""
+    """An open crawl in this process."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Agent:
         changed: Callable[[Options], None],
     ) -> None:
         """`underway`: the pages that are being read. `mark`: where the mark of a running process is; without one
-        the agent is one of several, and does not end by itself. `changed`: has other options taken up."""
+        the agent is one of several, and does not end by itself. `changed`: passes on new options."""
         self.shards = shards
         self.visits = visits
         self.chores = chores
@@ -122,12 +122,12 @@ class Agent:
         self._mark = mark
         self._changed = changed
         self.refused_seeds: list[tuple[str, str]] = []
-        """Seeds that the scope excludes, and the rule that does."""
+        """Seeds that the scope excludes, each with the rule that does."""
         self._ending = asyncio.Event()
         self._asked: End | None = None
         self._reporter = Reporter(self.totals().pages)
         self._longest = Longest(shards, clock)
-        self._cpu_before = time.process_time()  # of the machine, also where the crawl's clock is not
+        self._cpu_before = time.process_time()  # the machine's, even if the crawl's clock is simulated
         meters.gauge("agent.cpu", lambda: time.process_time() - self._cpu_before)
 
     @property
@@ -137,10 +137,10 @@ class Agent:
     # -- before the run
 
     def begin(self, seeds: Sequence[str], archive_ends: Mapping[str, int], *, unclean: bool) -> None:
-        """Log what is new in the options and the seeds, and make up for what the last stop cut short.
+        """Log new options and seeds, and complete what the last stop interrupted.
 
         `archive_ends` are those of all shards of the crawl. `unclean`: whether the last process that had these
-        shards was cut short.
+        shards was interrupted.
         """
         if self.archive is not None:
             self.archive.recover(archive_ends)  # before anything is stored
@@ -183,7 +183,7 @@ class Agent:
         self._quota.start()
         self._cpu_before = time.process_time()
         if self._blame.is_open or self.exchange.is_behind:
-            # Durable before anything is read: a page that ended a process may end this one, too.
+            # Durable before any page is read: a page that ended a process may end this one, too.
             await self.saver.commit()
             self._blame.forget()
         committing = self.saver.run(
@@ -216,7 +216,7 @@ class Agent:
             self.chores.step()
             self.visits.start(now)
             if self._mark is not None and self._is_idle():
-                # Idle twice with no append between: what was on its way has arrived and brought nothing.
+                # Idle twice with no append between: all that was under way has arrived and brought nothing.
                 ends = [shard.log.end for shard in self.shards]
                 await self.saver.commit()
                 if self._is_idle() and ends == [shard.log.end for shard in self.shards]:
@@ -226,16 +226,16 @@ class Agent:
                     continue
             quiet = False
             patience = min(self.visits.patience(now), self.chores.patience())
-            await self._pulse.rest(max(patience, 0.001))  # never a busy loop, whatever the times say
+            await self._pulse.rest(max(patience, 0.001))  # never a busy loop, whatever the times are
 
     def _is_idle(self) -> bool:
-        """Nothing to do, now or within the horizon."""
+        """Whether there is nothing to do, now or within the horizon."""
         if len(self.visits) or self.chores.is_busy() or self.exchange.is_behind:
             return False
         return not any(shard.has_work(self._horizon()) for shard in self.shards)
 
     def is_idle(self, shard: Shard) -> bool:
-        """Nothing is left to do for one shard, now or within the horizon."""
+        """Whether there is nothing left to do for one shard, now or within the horizon."""
         number = shard.number
         if self.chores.is_busy(number) or self.shards.is_leaving(number) or self.visits.of(number):
             return False
@@ -254,7 +254,7 @@ class Agent:
                 await self.saver.commit()
                 self._blame.forget()
                 await self.saver.snapshot()
-                if self._mark is not None:  # the snapshot is sealed and nothing was asked since
+                if self._mark is not None:  # the snapshot is sealed and no fetch was made since
                     self._mark.remove(RUNNING)
                     self._mark.sync_dir("")
         finally:
@@ -265,10 +265,10 @@ class Agent:
             if self.archive is not None:
                 self.archive.close()
 
-    # -- asked from outside
+    # -- called from outside
 
     def stop(self) -> bool:
-        """End the run cleanly; False if that was asked before."""
+        """End the run cleanly; False if already requested."""
         first = self._asked is None
         self._asked = End.STOPPED
         self.visits.let_end()
@@ -283,17 +283,17 @@ class Agent:
         self.visits.go_on()
 
     def reconfigure(self, options: Options) -> None:
-        """The options have changed, of those that a crawl takes up while it runs."""
+        """Apply changed options, of those that can change while the crawl runs."""
         self.shards.reconfigure(options)
         self._quota.change(options.limits)
         self._changed(options)
         self._pulse.wake()
 
     async def act(self, act: Act) -> str | None:
-        """Do what an operator asks; what is to be said of it. When this returns, it is in the logs, committed.
+        """Carry out an operator's act; returns the answer to it. On return it is committed in the logs.
 
-        None: the run is about to end, and the act is for the next. `ConfigError` if it cannot be done. An act that
-        was done before is done no more, but for its seeds, which may be lost and do no harm twice.
+        None: the run is about to end, and the act is for the next. `ConfigError` if it cannot be done. A repeated
+        act is not done again, except for its seeds, which may have been lost and do no harm twice.
         """
         if self._ending.is_set():
             return None
@@ -307,13 +307,13 @@ class Agent:
             self.visits.pause()
         elif act.what == "go-on":
             self.visits.go_on()
-        await asyncio.shield(SteadyTask(self.saver.commit()))  # it must end, whoever asked
+        await asyncio.shield(SteadyTask(self.saver.commit()))  # it must end, even if the caller is cancelled
         if act.what == "stop":
             self.stop()
         return done(self.refused_seeds[refused:])
 
     def wake(self) -> None:
-        """Something has come from outside: links, or leave to ask for more pages."""
+        """Something has arrived from outside: links, or permission to fetch more pages."""
         self._pulse.wake()
 
     def read_meters(self) -> dict[str, float]:
@@ -324,11 +324,11 @@ class Agent:
         return self._longest.rows()
 
     def status(self, state: str = "running") -> Status:
-        """How it goes now."""
+        """The present status."""
         at = self._clock.wall()
         shards = {row.number: ("", totals_of(row, self.visits.of(row.number), at)) for row in self.shards}
         return self._reporter.status(state, shards, self.read_meters(), self.options, self.ahead())
 
     def totals(self) -> Totals:
-        """The crawl in numbers, all runs together."""
+        """The totals of the crawl, over all runs."""
         return summed(shard.totals for shard in self.shards)

@@ -1,16 +1,16 @@
 """Saving: commits and snapshots of the shards of one agent, and their recovery.
 
-Commit. What was appended since the last one becomes durable: the archive's bytes before the records that point at
-them, then the *ledger*, then our own disk. A shard that the ledger refuses is another agent's by now; nothing of it
-is written any more. (On one machine the disk is the ledger.) Then the exchange carries links: only what is durable
-travels.
+Commit. Records appended since the last commit become durable: the archive's bytes before the records that point at
+them, then the *ledger*, then our own disk. A shard that the ledger refuses is another agent's by now; nothing more
+of it is written. (On one machine the disk is the ledger.) Then the exchange delivers links: only those that are
+durable.
 
 Snapshot. All parts of all shards are frozen at one instant; their pieces are written between other work; then
 everything up to that instant is committed, the parts' files are made durable, and each shard's snapshot is
 sealed. So a snapshot never knows more than its log.
 
-Recovery. The newest whole snapshot is thawed, and the log's tail is replayed. If anything knows more of a log than
-it holds (see `wholeness`), the crawl is refused before anything is appended.
+Recovery. The newest whole snapshot is thawed, and the log's tail is replayed. If anything knows of more records of
+a log than it holds (see `wholeness`), the crawl is refused before anything is appended.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ from lycosa.log.log import Batch, pack
 from lycosa.log.snapshot import SnapshotWriter
 
 _STEP = 8
-"""Pieces between two breaths; and"""
+"""Maximum number of pieces written before the event loop runs again."""
 _SLICE = 0.005
-"""seconds, after which the next of them waits."""
+"""Seconds after which the next piece waits for the event loop to run."""
 
 
 class Ledger(Protocol):
-    """Where the logs of an agent's shards are committed before its own disk has them."""
+    """Commits the logs of an agent's shards before they are written to its own disk."""
 
     async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
-        """True: it is log. False: the shard is no longer ours."""
+        """True: the batch is committed. False: the shard is no longer ours."""
         ...
 
 
 class OwnDisk:
-    """The ledger of an agent whose shards nobody else can have: what is on its disk is log."""
+    """The ledger of an agent whose shards nobody else can have: data on its disk is committed."""
 
     async def commit(self, shard: Shard, batch: Batch, packed: bytes) -> bool:
         return True
 
 
 class Saver:
-    """Keeps the commits and snapshots of an agent's shards."""
+    """Commits, saves and recovers an agent's shards."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Saver:
         levelling: asyncio.Lock,
         wanted: SnapshotOptions | None,
     ) -> None:
-        """`levelling` excludes freezing frontiers. `wanted`: when a snapshot is due; None: others see to that."""
+        """`levelling` excludes freezing frontiers. `wanted`: when a snapshot is due; None: others decide that."""
         self._files = files
         self._shards = shards
         self._archive = archive
@@ -89,7 +89,7 @@ class Saver:
     async def run(
         self, seconds: float, ending: asyncio.Event, pulse: Pulse, after: Callable[[], None]
     ) -> None:
-        """Commit every so many seconds, and take snapshots when they are due, until the end. `after` each."""
+        """Commit every `seconds`, and take snapshots when they are due, until the end; call `after` after each."""
         try:
             while not ending.is_set():
                 await nap(self._clock, seconds, ending)
@@ -102,7 +102,7 @@ class Saver:
             pulse.fail(error)
 
     async def commit(self, only: Shard | None = None) -> None:
-        """Make everything appended so far durable, and deliver what thereby may travel."""
+        """Make everything appended so far durable, and deliver the links that may be sent then."""
         async with self._committing:
             batches: list[tuple[Shard, Batch]] = []
             for shard in self._shards if only is None else [only]:
@@ -162,7 +162,7 @@ class Saver:
             await self._snapshot(self._shards if only is None else [only], only)
 
     async def _snapshot(self, shards: Sequence[Shard], only: Shard | None) -> None:
-        for shard in shards:  # freezing puts the rest: there must not be much
+        for shard in shards:  # freezing puts answered URLs into the frontier: there must not be many
             more = True
             while more:
                 more = shard.admission.put_answered(ANSWERS)
@@ -200,7 +200,7 @@ class Saver:
         self._snapshots.forget(shard.number)
 
     async def settle_lost(self, shard: Shard) -> None:
-        """Until nothing that is under way touches a lost shard."""
+        """Wait until nothing that is under way uses a lost shard."""
         async with self._levelling, self._committing:
             self._shards.settle(shard)
             self.forget(shard)
@@ -232,7 +232,7 @@ class Saver:
         replay(shard, self._snapshots.thaw(shard))
 
     def _demand_snapshots(self, shards: Sequence[Shard]) -> None:
-        """Refuse logs that do not hold what the shards' snapshots know of them."""
+        """Refuse logs that lack records which the shards' snapshots know of."""
         ends = {shard.number: shard.log.committed for shard in shards}
         troubles: list[MissingLog | str] = []
         claims: list[Known] = []
@@ -247,5 +247,5 @@ class Saver:
         return {shard.number: shard.log.committed for shard in self._shards}
 
     def archive_ends(self) -> dict[str, int]:
-        """Of each archive file that the logs of these shards point into: the end of the last exchange."""
+        """For each archive file that the logs of these shards point into: the end of the last exchange."""
         return highest(shard.archive_ends for shard in self._shards)

@@ -1,7 +1,7 @@
-"""Visits of an agent: which host is visited when, how many at a time, and how those under way end.
+"""Visits of an agent: which host is visited when, how many at a time, and how visits under way are ended.
 
-Shards take turns; of each the frontier says which host is ready. Visits begin while there are fewer than may be,
-the limits of the run are not reached and the shard may ask (its lease, if it has one). What is wanted is a `Mode`:
+Shards take turns; each shard's frontier names the host that is ready. Visits begin while there are fewer than
+allowed, the limits of the run are not reached and the shard may ask (its lease, if it has one). The `Mode` is:
 
     open    --pause-->  paused      none begins, and those under way end with the page that they are at
     paused  --go on-->  open
@@ -25,13 +25,13 @@ from lycosa.crawl.visit import Visitor
 GRACE = 5.0
 """Seconds that visits under way are given to finish when the crawl stops, or their shard leaves."""
 HELD = 1.0
-"""Seconds after which it is looked again whether a host that the operator held is still held."""
+"""Seconds between checks whether a host that the operator holds is still held."""
 IDLE = 10.0
 """Seconds that a continuous crawl without anything to do waits at a time."""
 
 
 class Mode(Enum):
-    """What is wanted of visits."""
+    """Whether visits may begin."""
 
     OPEN = auto()
     PAUSED = auto()
@@ -64,33 +64,33 @@ class Scheduler:
         self._continuous = continuous
         self._mode = Mode.OPEN
         self._visits: dict[asyncio.Task[None], int] = {}
-        """Visits under way, and the shard of each."""
+        """Visits under way, with the shard of each."""
         self._next = -1
         self._first = [host for host, said in shards.options.site.items() if said.first]
 
     def change(self, most: int) -> None:
-        """The operator has changed options: so many visits at a time, and other hosts first."""
+        """The operator has changed options: the number of visits at a time, and the hosts that go first."""
         self._most = most
         self._first = [host for host, said in self._shards.options.site.items() if said.first]
         self._pulse.wake()
 
     def __len__(self) -> int:
-        """Visits under way."""
+        """Number of visits under way."""
         return len(self._visits)
 
     def of(self, number: int) -> int:
-        """Visits under way to hosts of a shard."""
+        """Number of visits under way to hosts of a shard."""
         return sum(1 for at in self._visits.values() if at == number)
 
     # -- begin
 
     def start(self, now: float) -> None:
-        """Begin what visits may begin now."""
+        """Begin the visits that may begin now."""
         if not self._may_begin(now):
             return
         count = len(self._shards)
         misses = 0
-        may_open = self._quota.open() or self._continuous  # pages take nothing of a limit of pages
+        may_open = self._quota.open() or self._continuous  # known pages do not count for a limit of pages
         if may_open:
             self._start_first(now)
         while len(self._visits) < self._most and misses < count and may_open:
@@ -128,7 +128,7 @@ class Scheduler:
                 self._begin(shard, host)
 
     def _may_begin(self, now: float) -> bool:
-        """Whether visits may begin, of whatever shard."""
+        """Whether visits of any shard may begin."""
         return self._mode is Mode.OPEN and now >= self._visitor.short_until
 
     def _may_visit(self, shard: Shard) -> bool:
@@ -141,7 +141,7 @@ class Scheduler:
         self._pulse.wake()
 
     def patience(self, now: float) -> float:
-        """Seconds until another visit might begin; at most so long that others are looked after."""
+        """Seconds until another visit might begin; limited, so that other work is not delayed."""
         timeout = IDLE if self._continuous and not self._visits else 1.0
         if now < self._visitor.short_until:
             timeout = self._visitor.short_until - now
@@ -155,7 +155,7 @@ class Scheduler:
     # -- end
 
     def pause(self) -> None:
-        """Begin no more visits until `go_on`; those under way end with the page that they are at."""
+        """Begin no more visits until `go_on`; those under way end with their present page."""
         if self._mode is Mode.OPEN:
             self._mode = Mode.PAUSED
             self._visitor.stopping = True
@@ -167,7 +167,7 @@ class Scheduler:
             self._pulse.wake()
 
     def let_end(self, on: bool = True) -> None:
-        """Whether visits under way are to end with the page that they are at, and none is to begin."""
+        """Whether visits under way are to end with their present page, and none is to begin."""
         if on:
             self._mode = Mode.ENDING
         elif self._mode is Mode.ENDING:
@@ -180,7 +180,7 @@ class Scheduler:
         if not visits:
             return
         await asyncio.wait(visits, timeout=GRACE if grace is None else grace)
-        late = [task for task in visits if not task.done()]  # in order: a simulation repeats it
+        late = [task for task in visits if not task.done()]  # in order, so that a simulation is repeatable
         for task in late:
             task.cancel()
         if late:
@@ -191,7 +191,7 @@ class Scheduler:
         while visits := [task for task in self._of(number) if not task.done()]:
             for task in visits:
                 task.cancel()
-            await asyncio.wait(visits, timeout=1.0)  # again, if somewhere a cancellation was forgotten
+            await asyncio.wait(visits, timeout=1.0)  # repeated, in case a cancellation was lost
 
     def _of(self, number: int | None) -> Collection[asyncio.Task[None]]:
         return [task for task, at in self._visits.items() if number in (None, at)]

@@ -1,26 +1,26 @@
 """Sessions: the cookies of single sites, and logging in there by a form.
 
-`[site."HOST"]` says of a host that its cookies are kept, `cookies`: for this `run`, or `kept` for later ones,
-too; and with `login` how to log in. A session belongs to one host: what one host sets is sent to no other.
+`[site."HOST"]` configures whether a host's cookies are kept, `cookies`: for this `run`, or `kept` for later ones,
+too; and with `login` how to log in. A session belongs to one host: cookies set by one host are sent to no other.
 
     sessions/HOST.txt      cookies of a host, in Netscape's format, if they are kept
 
 Logging in, at the first visit: the page is fetched, its form filled in (`lycosa.page.forms`) and posted, and
-redirects on the host are followed, as a browser would, each request as polite as any other of the visit. Robots
-rules are not asked about these: the operator has an account there. None of these exchanges is archived.
+redirects on the host are followed, as by a browser, each request as polite as any other of the visit. Robots
+rules are not applied to these: the operator has an account there. None of these exchanges is archived.
 
     in              the last answer has no such form
-    out             it has one, or the form's answer was an error: the operator must look, since asking again with
-                    the same password locks accounts. The site's URLs are skipped (`login`).
+    out             it has one, or the form's answer was an error: the operator must resolve it, since trying again
+                    with the same password locks accounts. The site's URLs are skipped (`login`).
     not reached     tried again at later visits, `attempts` times in all; then as above
 
-A page that redirects to the login page, or answers 401, says that the session has ended: the login is repeated
-and the page fetched again. If that page says so once more it is taken as it is; after `attempts` such repetitions
-in vain the login is not repeated any more in this run.
+A page that redirects to the login page, or answers 401, means that the session has ended: the login is repeated and
+the page fetched again. If the answer is the same once more, the page is accepted as it is; after `attempts` such
+repetitions in vain the login is not repeated any more in this run.
 
 While a site has a login, URLs that look like a logout are skipped (`login`).
 
-Secrets are where `lycosa.fetch.secrets` says, are read when a login begins, and are in no record, message or
+Secrets are stored where `lycosa.fetch.secrets` says, are read when a login begins, and are in no record, message or
 archive; nor are the session's cookies: requests and answers are archived without their values.
 """
 
@@ -48,22 +48,22 @@ from lycosa.url.parts import host_of, path_of, site_of
 
 _HOPS = 5
 _MOST = 10_000
-"""Hosts whose cookies are in memory."""
+"""Hosts whose cookies are kept in memory."""
 _PLACE = "sessions"
 _AGAIN = (429, 500, 502, 503, 504)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LOGOUT = re.compile(r"(?:^|[/?&=_.-])(?:log|sign)[_-]?(?:out|off)(?:$|[/?&=_.;-])", re.IGNORECASE)
 
 Ask = Callable[[str, bytes | None], Awaitable[Response | Failure | None]]
-"""Ask the session's host for a URL, or post a form to it. None: not now, for a reason of ours."""
+"""Fetches a URL of the session's host, or posts a form to it. None: not now, for a reason of ours."""
 
 
 class _Unwell(str):
-    """A problem that may pass."""
+    """A problem that may be temporary."""
 
 
 class Came(Enum):
-    """What a login came to."""
+    """The result of a login."""
 
     IN = "in"
     OUT = "out"
@@ -71,15 +71,15 @@ class Came(Enum):
 
 
 class Session:
-    """What is kept of one host."""
+    """The session of one host."""
 
     def __init__(self, host: str, setting: Setting, cookies: HostCookies) -> None:
         self.host = host
         self.login: LoginOptions | None = setting.login
         self.cookies = cookies
-        self.logged_in = bool(len(cookies))  # of an earlier run: the site will say if they are too old
+        self.logged_in = bool(len(cookies))  # from an earlier run: the site will tell if they are too old
         self.problem = ""
-        """Why there is no logging in, for the operator."""
+        """Why logging in is impossible, for the operator."""
         self.failures = 0
         self._fresh = False
         self._in_vain = 0
@@ -89,14 +89,14 @@ class Session:
         return self.cookies.header(path_of(url), url.startswith("https:"), now)
 
     def took(self, answer: Response, now: float) -> Response:
-        """Keep an answer's cookies; the answer as it may be archived."""
+        """Keep an answer's cookies; returns the answer as it may be archived."""
         lines = answer.headers("set-cookie")
         for line in lines:
             self.cookies.take(line, path_of(answer.url), answer.url.startswith("https:"), now)
         return msgspec.structs.replace(answer, head=hidden(answer.head)) if lines else answer
 
     def refuses(self, url: str) -> str:
-        """Why a URL is not asked for; empty if it is."""
+        """The reason why a URL is not requested; empty if it may be."""
         if self.login is None:
             return ""
         if self.problem:
@@ -104,7 +104,7 @@ class Session:
         return "it looks like a logout, and the crawl is logged in" if looks_like_logout(url) else ""
 
     def ended(self, url: str, answer: Response) -> bool:
-        """Whether an answer says that the session has ended, and a login is worth while."""
+        """Whether an answer means that the session has ended, and a login may help."""
         if self.login is None:
             return False
         out = _same_page(url, self.login.page) is False and _says_out(url, answer, self.login.page)
@@ -119,7 +119,7 @@ class Session:
         return True
 
     async def log_in(self, ask: Ask) -> Came:
-        """Log in; if that is given up, `problem` says why."""
+        """Log in; if that is given up, `problem` tells why."""
         assert self.login is not None
         self.cookies.clear()
         self.logged_in = False
@@ -195,7 +195,7 @@ class Sessions:
         return found
 
     async def save(self, host: str, setting: Setting) -> None:
-        """Write down a host's cookies, if that is wished and there is something new."""
+        """Save a host's cookies, if configured and anything has changed."""
         session = self._sessions.get(host)
         if session is None or not self._keeps(setting) or not session.cookies.changed:
             return
@@ -212,14 +212,14 @@ class Sessions:
 
 
 def demand_secrets(tables: Mapping[str, SiteOptions]) -> None:
-    """Raise the `ConfigError` that a login would raise later, when the crawl is under way."""
+    """Raise now any `ConfigError` that a login would raise later, while the crawl runs."""
     for host, table in tables.items():
         for name, place in table.login.secrets.items() if table.login is not None else ():
             secrets.revealed(place, f"site {host}: login.secrets.{name}")
 
 
 def looks_like_logout(url: str) -> bool:
-    """Whether whoever is logged in should not ask for that URL."""
+    """Whether a URL probably logs out, so that a logged-in client should not request it."""
     return _LOGOUT.search(path_of(url)) is not None
 
 
@@ -234,7 +234,7 @@ def _target(answer: Response) -> str | None:
 
 
 def _same_page(url: str, page: str) -> bool:
-    """Whether two URLs differ in their queries at most."""
+    """Whether two URLs are equal except for their queries."""
     return site_of(url) == site_of(page) and path_of(url).partition("?")[0] == path_of(page).partition("?")[0]
 
 

@@ -3,16 +3,16 @@
 Live, a record is appended and applied in one step (`append`). After a restart the same `apply` runs over the
 log's tail (`replay`), on top of the newest snapshot. The folds end in an *equivalent* state: every in-scope link
 that the log holds is exactly one of done, pending, waiting in the store, or deferred; or, if none of these, behind
-a cursor: that of a record left behind, or that of another shard to which it is on its way. What replay does
-differently is only this: nothing was taken, so a `Fetched`, `Skipped` or `Deferred` withdraws its URL from
+a cursor: that of a record left behind, or that of another shard to which it is under way. Replay differs only in
+this: no URL was taken by a visit, so a `Fetched`, `Skipped` or `Deferred` withdraws its URL from
 wherever the earlier records put it, and marks it known.
 
-How links get from a record into the frontier, or behind, is in `admission`; those of other shards go into the
-outbox, which is delivered when the record they came from is committed (see `exchange`).
+`admission` describes how links get from a record into the frontier, or are left behind; those of other shards go
+into the outbox, which is delivered when the record they came from is committed (see `exchange`).
 
-Scope is judged when a link is found and again when its URL is taken, so a narrower scope acts at once; a wider
-one (a `Configured` with another scope) makes the shard read its log again, in a pass beside the crawl (see
-`rescoping`). What the pass has not come to is behind its cursor (`changes`).
+Scope is judged when a link is found and again when its URL is taken, so a narrower scope takes effect at once; a
+wider one (a `Configured` with another scope) makes the shard read its log again, in a pass while the crawl runs
+(see `rescoping`). Links that the pass has not reached are behind its cursor (`changes`).
 """
 
 from __future__ import annotations
@@ -70,23 +70,24 @@ from lycosa.url.scope import Scope
 
 REDIRECT = int(LinkKind.REDIRECT)
 _ASKED = frozenset((Why.FAILED, Why.RETRY, Why.BUSY, Why.ADDRESS))
-"""Why a URL was skipped or deferred whose host was found."""
+"""Reasons for skipping or deferring a URL that imply that its host was reached."""
 _AT_ONCE = 1_000
 _TRICKLE = 64
 """URLs that come back from the calendar to a shard without any, however full the memory is."""
 _LOOK = 6 * 3_600_000
-"""Milliseconds: a page that is due later is looked at halfway."""
+"""Milliseconds: a page that is due later than this is judged again halfway."""
 
 
 class Change(msgspec.Struct, array_like=True):
-    """A change of scope, and how far the pass over the records before it has come."""
+    """A change of scope, and the progress of the pass over the records before it."""
 
     position: int
-    """Of the Configured."""
+    """The position of the Configured."""
     links: int = 0
-    """Links of the records before this were judged again."""
+    """Links of the records before this position were judged again."""
     skips: int = 0
-    """URLs that were skipped by policy before this, and had no later record, were brought back if in scope."""
+    """URLs that were skipped by policy before this position, and had no later record, were brought back if in
+    scope."""
 
     @property
     def is_over(self) -> bool:
@@ -96,9 +97,9 @@ class Change(msgspec.Struct, array_like=True):
 class ContentIndex:
     """Which contents were fetched before, by 64-bit digest: partitioned by the digest, not by host.
 
-    The same content turns up on any host, so its digests cannot be split like URLs (Manning et al. §20.2.1);
+    The same content occurs on any host, so its digests cannot be split like URLs (Manning et al. §20.2.1);
     partition *d mod n* is kept, and snapshotted, with shard *d mod n*. After a crash between the snapshots
-    of two shards a digest may be missing: then a duplicate goes unmarked, and nothing else.
+    of two shards a digest may be missing: then a duplicate stays unmarked, but nothing is lost.
 
     An agent has the partitions of its own shards; those of others are asked through the exchange.
     """
@@ -106,7 +107,7 @@ class ContentIndex:
     def __init__(self, stores: Sequence[Seen] = (), total: int | None = None) -> None:
         self.stores: dict[int, Seen] = dict(enumerate(stores))
         self.total = len(stores) if total is None else total
-        """Partitions of the whole crawl: one a shard."""
+        """Number of partitions of the whole crawl: one per shard."""
         self._asked = np.empty(1, np.uint64)
 
     def owner(self, digest: int) -> int:
@@ -120,7 +121,7 @@ class ContentIndex:
         return store is not None and bool(store.certain(self._asked)[0])
 
     def mark(self, digest: int) -> None:
-        """Note a digest, if it is of a partition that is here."""
+        """Note a digest, if its partition is here."""
         store = self.stores.get(digest % self.total)
         if store is not None:
             self._asked[0] = digest
@@ -166,16 +167,17 @@ class Shard:
         budgets: Budgets | None = None,
         yields: Yields | None = None,
     ) -> None:
-        """Without `sites` or `pages` that table is in RAM alone, without `budgets` there are none."""
+        """Without `sites` or `pages` that table is only in RAM; without `budgets` there are none."""
         self.number = number
         self.log = log
         self.links = links
         self.frontier = frontier
         self.calendar = calendar
         self.revisits = revisits
-        """Pages that a continuous crawl comes back to; no other crawl looks at it."""
+        """Pages that a continuous crawl will fetch again; unused in other crawls."""
         self.unscheduled: list[int] = [0]
-        """Where in the log fetches begin, and end, whose pages have no due time; without an end: they go on."""
+        """The start and the end, in the log, of fetches whose pages have no due time; without an end: they
+        continue."""
         self.content_store = content_store
         self.sites = SiteTable() if sites is None else sites
         self.pages = PlainPages() if pages is None else pages
@@ -185,22 +187,22 @@ class Shard:
         self.totals = Totals()
         self.outbox = Outbox(links.sent)
         self.cursors: dict[int, int] = {}
-        """Of each sender: links it logged before this position have been received."""
+        """By sender: links it logged before this position have been received."""
         self.answers: dict[int, int] = {}
-        """Of each shard that was asked about contents: its answers to what it logged before this position came."""
+        """By shard that was asked about contents: its answers to our log before this position have come."""
         self.replies: list[tuple[int, int, list[int]]] | None = None
-        """Answers to other agents: the position of the question here, who asked, and which of its fetches had a
-        content that was known. None: nobody would send them."""
+        """Answers to other agents: the position of the question here, the asker, and those of its fetches whose
+        content was known. None: nobody would send them."""
         self.received = 0
         """In a cluster: the sequence of this shard's exchange up to which its links are in the log."""
         self.archive_ends: dict[str, int] = {}
-        """Of each archive file that this shard's records point into: the end of the last one."""
+        """For each archive file that this shard's records point into: the end of the last one."""
         self.options: bytes = b""
         self._politeness = PolitenessOptions()
         self.configured = 0
         """The position of the last Configured; 0 also if that is before the snapshot."""
         self.continuous = False
-        """Whether pages are come back to."""
+        """Whether the crawl is continuous: pages are fetched again."""
         self.content = content
         self.left = left
         self.keyer = shared.keyer
@@ -223,7 +225,7 @@ class Shard:
         self.changes: list[Change] = []
         """Changes of scope that brought something back, and the last one."""
         self.settled: set[int] | None = None
-        """While somebody asks: keys of URLs that got a record since."""
+        """While set: keys of URLs that got a record since."""
 
     @property
     def rules(self) -> LinkRules:
@@ -235,10 +237,10 @@ class Shard:
     def scope(self) -> Scope:
         return self.rules.scope
 
-    # -- the log moves on
+    # -- new records
 
     def append(self, record: Record, *, again: bool = False) -> int:
-        """Log a record of something that happens now, and apply it. `again`: a Fetched of a content that its page
+        """Log a record of something that happens now, and apply it. `again`: a Fetched with a content that its page
         had before."""
         position = self.log.append(record)
         if self._noted is not None:
@@ -247,7 +249,7 @@ class Shard:
         return position
 
     def append_apart(self, record: Skipped | Deferred) -> int:
-        """Log what becomes of a URL that no visit has taken: wherever it waits, it waits there no more."""
+        """Log a record about a URL that no visit has taken: the URL is removed from wherever it waits."""
         self.leave(record.url, live=False)
         self.settle_withdrawn()
         return self.append(record)
@@ -266,7 +268,7 @@ class Shard:
         return count
 
     def settle_withdrawn(self) -> None:
-        """What was withdrawn, by one record after the other, is so from now on."""
+        """Finish withdrawing the URLs that single records have withdrawn."""
         for fold in (self.frontier, self.calendar, self.revisits):
             fold.settle_withdrawn()
 
@@ -287,7 +289,7 @@ class Shard:
         self.offer_links(record, position)
 
     def learn(self, record: Record, position: int) -> None:
-        """What a record tells besides where URLs are: totals, sites, cursors, options."""
+        """Apply what a record tells besides the state of URLs: totals, sites, cursors, options."""
         self.totals.apply(record)
         if (found := _reached(record)) and (host := self.sites.peek(found)) is not None:
             host.dns_failures = 0
@@ -302,7 +304,7 @@ class Shard:
             self.note_page(record, position)
         elif isinstance(record, Received):
             self._note_received(record)
-            if not self.log.is_doubtful(position):  # else what came before it may be lost: it is sent again
+            if not self.log.is_doubtful(position):  # else links before it may be lost, and are sent again
                 self.cursors[record.sender] = max(self.cursors.get(record.sender, 0), record.cursor)
             self.received = max(self.received, record.sequence)
             if record.digests:
@@ -326,39 +328,40 @@ class Shard:
 
     @property
     def returning(self) -> int:
-        """URLs that were skipped before this position, for what is not believed any more, come back; 0: none."""
+        """The position before which URLs were skipped for findings that no longer hold, and are to come back; 0:
+        none."""
         return max(self.yields.returning, self.joins.returning)
 
     def returned(self, position: int) -> None:
-        """Those that were skipped before a position have come back."""
+        """Note that the URLs skipped before a position have come back."""
         for fold in (self.yields, self.joins):
             if fold.returning <= position:
                 fold.returning = 0
 
     def has_page(self, url: str) -> bool:
-        """Whether a URL was fetched well."""
+        """Whether a URL was fetched successfully."""
         found = self.pages.find(self.keyer.key(url))
         return found is not None and found.status == 2 and found.position > 0
 
     def novelty_of(self, url: str) -> tuple[str, bool]:
-        """Whether nothing of a URL's site was fetched yet, and then its domain."""
+        """If nothing of a URL's site was fetched yet: its domain, and True; else "" and False."""
         site = self.sites.peek(site_of(url))
         if site is not None and site.pages:
             return "", False
         return self.splitter.domains.domain(host_of(url)), True
 
     def _heed(self, record: Received, position: int) -> None:
-        """Contents that another agent fetched: those known already are told, if somebody listens."""
+        """Note contents that another agent fetched; known ones are answered, if replies are sent."""
         keys = np.frombuffer(record.digests, "<u8").astype(np.uint64)
         new = set(self.content_store.offer(keys, [b""] * len(keys)).new.tolist())
         known = [at for row, at in enumerate(record.asked) if at >= 0 and row not in new]
         if known and self.replies is not None:
             self.replies.append((position, record.sender, known))
 
-    # -- what each record means
+    # -- the effects of each record
 
     def _take_back(self, record: Lost, position: int) -> None:
-        """The bytes of a fetch are gone: if they were the last of its page, its URL is pending again."""
+        """The bytes of a fetch are gone: if it was the last valid one of its page, the URL is pending again."""
         if not record.remains:
             site = self.sites.get(site_of(record.url))
             site.pages = max(site.pages - 1, 0)
@@ -367,21 +370,21 @@ class Shard:
             self.admission.put([Waiting(record.url, key, record.depth, record.hops, before=before)])
 
     def note_page(self, record: Fetched | Lost, position: int) -> bool:
-        """Let the page table know of a fetch or a loss; False for the loss of what we have otherwise."""
+        """Enter a fetch or a loss into the page table; False for a loss that leaves the table unchanged."""
         key = self.keyer.key(record.url)
         if isinstance(record, Fetched):
             self.pages.note(key, of_fetch(record, position))
             return True
         found = self.pages.find(key)
         had = 0 if found is None else found.position
-        # A fetch that failed has no place in the table; without any other the page is to be had all the same.
+        # A failed fetch has no place in the table; if there is no other, the page must be fetched nevertheless.
         if had == record.position or (not record.remains and had < record.position):
             self.pages.note(key, of_loss(record, position))
             return True
         return False
 
     def has_again(self, record: Fetched) -> bool:
-        """Whether a fetch found what the last one of the same URL had found."""
+        """Whether a fetch found the same content as the last one of the same URL."""
         if record.before is Before.NEVER:
             return False
         found = self.pages.find(self.keyer.key(record.url))
@@ -395,7 +398,7 @@ class Shard:
         return found is not None and bool(found.flags & DUPLICATE)
 
     def leave(self, url: str, live: bool) -> None:
-        """The URL has had its answer: it is known, and nowhere pending."""
+        """The URL has its record: it is known, and nowhere pending."""
         key = self.keyer.key(url)
         if self.settled is not None:
             self.settled.add(key)
@@ -417,7 +420,7 @@ class Shard:
         self._remember_end(record.stored)
 
     def _spend(self, record: Fetched) -> None:
-        """Count a page, at its first fetch, and the domains that it links to, in the budgets."""
+        """Count a page in the budgets, at its first fetch, and its links for the domains that it links to."""
         host = host_of(record.url)
         if record.before is Before.NEVER:
             self.budgets.note_fetch(host)
@@ -439,11 +442,12 @@ class Shard:
                 self.archive_ends[stored.file] = end
 
     def listen(self) -> None:
-        """From now on somebody sends what is replied to other agents."""
+        """Collect replies to other agents from now on: they will be sent."""
         self.replies = []
 
     def settle(self, urls: Sequence[str], *, withdraw: bool) -> None:
-        """URLs that the log answers further on are known; `withdraw`: they may be pending or wait for a time."""
+        """Mark URLs as known whose records follow in the log; `withdraw`: they may be pending or wait for a
+        time."""
         keys, _ = self.keyer.scan("\n".join(urls).encode("ascii"))
         if withdraw:
             for url, key in zip(urls, keys.tolist(), strict=True):
@@ -453,29 +457,29 @@ class Shard:
         self.links.received.mark(keys)
 
     def know_contents(self, digests: Sequence[int]) -> None:
-        """Contents that the log has; those of other agents' partitions are theirs to know."""
+        """Mark contents that the log has; those of other agents' partitions are ignored."""
         self.content.mark_all(digests)
 
     def take_replies(self, before: int) -> list[tuple[int, int, list[int]]]:
-        """The replies to questions that were logged before a position; they are not kept."""
+        """Remove and return the replies to questions that were logged before a position."""
         rows = self.replies or []
         self.replies = [row for row in rows if row[0] >= before]
         return [row for row in rows if row[0] < before]
 
     def note_settled(self, on: bool) -> None:
-        """Whether the URLs that get a record are to be noted."""
+        """Start or stop noting the URLs that get a record."""
         self.settled = set() if on else None
 
     def scheduled(self, position: int | None) -> None:
-        """Pages fetched before a position have due times now; None: all have that had none."""
+        """Pages fetched before a position have due times now; None: all that had none have one."""
         self.unscheduled = [] if position is None else [position, *self.unscheduled[1:]]
 
     def forget_archive_ends(self) -> None:
-        """What the records so far point into is safe elsewhere: nobody asks for it again."""
+        """The archive files that the records so far point into are safe elsewhere, and need not be known here."""
         self.archive_ends.clear()
 
     def defer(self, record: Deferred, live: bool) -> None:
-        """The URL, which has left, or the site waits for its time."""
+        """The URL, which has been removed from the frontier, or the site waits for its time."""
         seconds = max(record.due / 1000 - self._clock.wall(), 0.0)
         if not record.url:
             host = host_of(record.site + "/")
@@ -483,7 +487,7 @@ class Shard:
             self.frontier.hold(host, self._clock.monotonic() + seconds)
             return
         if record.why is Why.BUSY and not live:
-            # The site asked to be left alone; live, the visit itself sees to that.
+            # The site asked for a pause; live, the visit itself takes care of that.
             self.frontier.hold(host_of(record.url), self._clock.monotonic() + seconds)
         self.sites.get(site_of(record.url)).asked = True
         if record.why is Why.REFRESH:
@@ -514,10 +518,10 @@ class Shard:
         if self.continuous and len(self.unscheduled) == 1:
             self.unscheduled.append(position)
         elif not self.continuous and len(self.unscheduled) != 1:
-            # From the record before on: a crash may have left it a Fetched without its due time.
+            # From the previous record on: a crash may have left it as a Fetched without its due time.
             self.unscheduled = [*self.unscheduled[:1], max(position - 1, 0)][:1]
         if before not in (b"", self._scope_text):
-            # Every record before it is read again, and left behind again if need be.
+            # Every record before it is read again, and left behind again if necessary.
             self.changes = [*(change for change in self.changes if change.skips), Change(position)]
             self.left.clear()
             self.admission.coming = None
@@ -546,15 +550,15 @@ class Shard:
 
     @property
     def rescoping(self) -> Change | None:
-        """The last change of scope, if some of the records before it are still to be read again."""
+        """The last change of scope, if records before it are still to be read again."""
         return self.changes[-1] if self.changes and not self.changes[-1].is_over else None
 
     def scope_at(self, configured: Configured) -> Scope:
-        """The scope that a record of the log gave."""
+        """The scope defined by a Configured of the log."""
         return self._scope_of(decode_options(configured.options))
 
     def judge_again(self, change: Change, stop: int, offers: Sequence[tuple[int, Offer]], at: int) -> None:
-        """Offer what the scope of a change has of the records from its cursor up to `stop`."""
+        """Offer the links of records from the change's cursor up to `stop` that are in the new scope."""
         sent_at = self.log.end
         if any(offer.leaving for _, offer in offers):
             self.append(Reread(at, change.position, change.links, stop))
@@ -562,7 +566,7 @@ class Shard:
         change.links = stop
 
     def bring_back(self, change: Change, stop: int, items: Sequence[Waiting]) -> None:
-        """Make URLs pending that were skipped before `stop`, and that the scope of a change has."""
+        """Make URLs pending that were skipped before `stop` and are in the new scope."""
         self.admission.put(items)
         self.admission.tell_room()
         change.skips = stop
@@ -600,11 +604,11 @@ class Shard:
 
     @property
     def filed(self) -> dict[str, Filed]:
-        """Those of the parts that keep files."""
+        """Those parts that keep files."""
         return {name: part for name, part in self.parts.items() if keeps_files(part)}
 
     def freeze(self) -> Iterator[bytes]:
-        self.admission.put_answered()  # the first of the parts to be frozen: no other holds these URLs any more
+        self.admission.put_answered()  # before the first part is frozen: no part holds these URLs any more
         small = _Small(self.cursors, self.archive_ends, self.options, list(self.changes), self.answers)
         small.received = self.received
         small.unscheduled = list(self.unscheduled)
@@ -626,14 +630,14 @@ class Shard:
             if read.options:
                 self._adopt(read.options, 0)
 
-    # -- what waits
+    # -- pending and deferred URLs
 
     def is_over_budget(self, host: str) -> bool:
-        """Whether a host whose visit begins has used up more budgets than when it was last looked at."""
+        """Whether a host whose visit begins has used up more budgets than at the last check."""
         return self.budgets.active and self.frontier.demote(host, self.budgets.class_of(host))
 
     def merged(self, merge: Merge) -> None:
-        """A merge of the store has run: what it found new is to be put into the frontier (`put_answered`)."""
+        """A merge of the store has run: the new URLs are to be put into the frontier (`put_answered`)."""
         self.admission.answered(self.links.found.apply(merge))
 
     def has_work(self, until: int) -> bool:
@@ -651,12 +655,12 @@ class Shard:
         return due is not None and due <= until
 
     def claim(self, host: str, now: float) -> bool:
-        """Have a host's turn be that of a visit to another host (`Hosts`); whether it could be had."""
+        """Take a host's turn for a visit to another host (`Hosts`); returns whether it was available."""
         return self.frontier.claim(host, now)
 
     def end(self, host: str, ready: float) -> None:
-        """A turn that was claimed is over, and its host may be asked again at `ready`; later, if one of its sites
-        has a Crawl-delay, which whoever had the turn does not know."""
+        """End a claimed turn; its host may be asked again at `ready`, or later if one of its sites
+        has a Crawl-delay, which the holder of the turn does not know."""
         own = self.sites.peek(host)
         if own is not None and own.crawl_delay:
             least = wait_after(self._politeness, own.crawl_delay, None, 0.0)
@@ -664,7 +668,7 @@ class Shard:
         self.frontier.end(host, ready)
 
     def hold_all(self, politeness: PolitenessOptions) -> None:
-        """After an unclean stop every host counts as asked now: nobody knows whom the last process asked."""
+        """After an unclean stop, treat every host as asked just now: the last process may have asked it."""
         now = self._clock.monotonic()
         self.frontier.hold_all(now + politeness.wait)
         for name, site in self.sites.asked():
@@ -674,27 +678,27 @@ class Shard:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for what is due, and the shard has other URLs."""
+        """Whether there is no room for due URLs, and the shard has other URLs."""
         return self._room.fill >= 1.0 and self.frontier.pending > 0
 
     def room_for_due(self) -> int:
-        """How many URLs that are known may become pending again now."""
+        """How many known URLs may become pending again now."""
         return min(max(self._room.urls_left(1.0), 0 if self.frontier.pending else _TRICKLE), _AT_ONCE)
 
     def pages_due(self, now_ms: int, most: int) -> list[Deferred]:
-        """Pages whose time has come, at most so many; they wait no more. Each must be put off, or come back."""
+        """Remove and return at most `most` pages that are due. Each must be put off, or come back."""
         return self.revisits.due(now_ms, most)
 
     def put_off(self, page: Deferred) -> None:
-        """A page that was due waits for another time."""
+        """Let a page that was due wait for another time."""
         self.revisits.add(page)
 
     def come_back(self, pages: Sequence[Waiting]) -> None:
-        """Pages that are due become pending."""
+        """Make due pages pending."""
         self.frontier.put(pages, [0] * len(pages))
 
     def release_due(self, now_ms: int) -> None:
-        """What is due goes back into the frontier, without asking seen: as much as there is room for."""
+        """Put due URLs back into the frontier, without consulting the seen set: as many as there is room for."""
         first = self.calendar.next_due()
         if first is None or first > now_ms:
             return
@@ -709,7 +713,7 @@ class Shard:
 
 
 def _reached(record: Record) -> str:
-    """The host that had an address, by a record of what came of asking it; "" if none had."""
+    """The host that was reached, according to a record of a request to it; "" if none was."""
     if isinstance(record, Robots):
         return host_of(record.site + "/")
     if isinstance(record, Fetched) or (isinstance(record, Skipped | Deferred) and record.why in _ASKED):
@@ -718,7 +722,7 @@ def _reached(record: Record) -> str:
 
 
 def _looked_at(record: Deferred) -> Deferred:
-    """The entry of a page in the calendar: halfway to its due time it is judged again, at the prices of then."""
+    """A page's entry for the calendar: it comes up halfway to its due time, to be judged at the prices of then."""
     wait = record.due - record.at
     return record if wait < _LOOK else msgspec.structs.replace(record, due=record.at + wait // 2)
 
@@ -729,16 +733,16 @@ class _Small(msgspec.Struct, array_like=True):
     cursors: dict[int, int]
     archive_ends: dict[str, int]
     options: bytes
-    changes: list[Change | int]  # a number: of a version that read everything again at once
+    changes: list[Change | int]  # a number: from a version that read everything again at once
     answers: dict[int, int] = {}
     received: int = 0
     unused: dict[str, int] = {}  # older snapshots have lost pages here
-    coming: list[int] = []  # of the entry that is fetched: queue, position, cursor
+    coming: list[int] = []  # of the entry that is being fetched: queue, position, cursor
     unscheduled: list[int] = msgspec.field(default_factory=lambda: [0])
 
 
 def _changes(read: list[Change | int]) -> list[Change]:
-    """Of an older snapshot the links of the last change are offered once more: nobody knows who has them."""
+    """For an older snapshot the links of the last change are offered once more: their progress is unknown."""
     changes = [Change(row, row, row) if isinstance(row, int) else row for row in read]
     if read and isinstance(read[-1], int):
         changes[-1].links = 0
@@ -746,7 +750,7 @@ def _changes(read: list[Change | int]) -> list[Change]:
 
 
 def _bounds(options: Options) -> dict[str, tuple[int | None, int | None]]:
-    """What settings of single sites say of which URLs are fetched."""
+    """The limits in the settings of single sites that decide which URLs are fetched."""
     found = {host: (table.depth, table.pages) for host, table in options.site.items()}
     return {host: bounds for host, bounds in found.items() if bounds != (None, None)}
 

@@ -1,8 +1,8 @@
 """The shards of one agent, by number, and the options that all of them crawl under.
 
-A shard is here from `add` to `remove`, or until it is lost. Between the two, it may be *leaving*: no visit of it
-begins and no thread begins to read its files, while those under way end. One that is *lost* is another agent's by
-now: nothing of it is written any more, until whatever was under way with it has ended (`settle`).
+A shard is here from `add` to `remove`, or until it is lost. While *leaving*, no visit of it begins and no thread
+begins to read its files, while those under way end. A *lost* shard is another agent's by now: nothing of it is
+written any more, and it is kept only until everything that was under way with it has ended (`settle`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lycosa.url.parts import host_of
 
 
 class ShardSet(Sequence[Shard]):
-    """Of one agent; see the module."""
+    """The shards of one agent; see the module."""
 
     def __init__(self, options: Options, splitter: Splitter, clock: Clock) -> None:
         self.options = options
@@ -46,7 +46,7 @@ class ShardSet(Sequence[Shard]):
     def find(self, number: int) -> Shard | None:
         """The shard of a number, if it is here."""
         if len(self._here) > number and self._here[number].number == number:
-            return self._here[number]  # the agent has all, or the first few
+            return self._here[number]  # the agent has all shards, or the first few
         return next((shard for shard in self._here if shard.number == number), None)
 
     def of_host(self, host: str) -> Shard | None:
@@ -61,20 +61,20 @@ class ShardSet(Sequence[Shard]):
     def of_url(self, url: str) -> Shard | None:
         return self.of_host(host_of(url))
 
-    # -- shards come and go
+    # -- adding and removing shards
 
     def add(self, shard: Shard) -> None:
-        """A shard, recovered, is here from now on."""
+        """Add a recovered shard."""
         self._here.append(shard)
         self._here.sort(key=lambda each: each.number)
 
     def remove(self, shard: Shard) -> None:
-        """Nothing is delivered to the shard any more; it is to be saved once more, alone."""
+        """Remove a shard: nothing is delivered to it any more; it is to be saved once more, alone."""
         if shard in self._here:
             self._here.remove(shard)
 
     def leave(self, number: int) -> None:
-        """Nothing begins with the shard any more, until it `stays` or has left."""
+        """Start nothing with the shard any more, until it `stays` or has left."""
         self._leaving.add(number)
 
     def stay(self, number: int) -> None:
@@ -92,13 +92,13 @@ class ShardSet(Sequence[Shard]):
         return shard in self._lost
 
     def settle(self, shard: Shard) -> None:
-        """Nothing that is under way touches a lost shard."""
+        """Nothing under way uses a lost shard any more."""
         self._lost.discard(shard)
 
     # -- options
 
     def configure(self, shard: Shard) -> None:
-        """Have the shard's log say under which options it goes on."""
+        """Log the present options in the shard, if they differ."""
         encoded = encode_options(self.options)
         if shard.options != encoded:
             before = decode_options(shard.options).steered if shard.options else Steered()
@@ -110,7 +110,7 @@ class ShardSet(Sequence[Shard]):
             shard.append(Configured(milliseconds(self._clock), encoded, acts))
 
     def reconfigure(self, options: Options) -> None:
-        """The options have changed: the log of every shard says so, and who did it."""
+        """Set changed options, and log them, with their author, in every shard."""
         self.options = options
         for shard in self._here:
             self.configure(shard)

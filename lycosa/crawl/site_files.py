@@ -1,4 +1,4 @@
-"""The files of the site table: entries that left RAM, each in a frame, in append-only files.
+"""The files of the site table: entries evicted from RAM, each in a frame, in append-only files.
 
     file     = magic frame*                              named by its number, 8 digits
     magic    = "LySIT1\\r\\n"
@@ -6,21 +6,21 @@
     crc      = CRC-32C of everything after it
     size     = bytes after itself
     length   = bytes of the name (UTF-8)
-    replaces = the place of the frame that this one takes the place of; 0: the name had none
+    replaces = the place of the frame that this one replaces; 0: the name had none
     fields   = the entry, in MessagePack
     place    = number << 40 | offset                     of a frame; never 0
 
-Writing goes to the file of the highest number; a process never appends to a file of an earlier one, so what a
-snapshot counts on never changes. An index in RAM knows the place of every live frame by the hash of its name; the
-name in the frame decides, so two names of one hash harm nobody.
+Frames are written to the file of the highest number; a process never appends to a file of an earlier process, so
+the files that a snapshot relies on never change. An index in RAM has the place of every live frame by the hash of
+its name; the name in the frame decides, so names with equal hashes do no harm.
 
-`replaces` is what lets the index be built again by one sequential reading, without looking at names: a frame takes
-the index entry of the frame it replaces or, if that is not there, a new one. That is right as long as the file of a
-replaced frame goes no later than that of the frame which replaced it. Hence garbage is collected from the oldest
-file on, and only there: live frames at its beginning are written again at the end, and when all are, the file is
+`replaces` allows the index to be rebuilt by one sequential reading, without looking at names: a frame takes the
+index entry of the frame it replaces or, if that is not there, a new one. That is right as long as the file of a
+replaced frame is removed no later than that of the frame which replaced it. Hence garbage is collected from the
+oldest file on, and only there: live frames at its beginning are rewritten at the end, and when all are, the file is
 *retired*. A round over all files writes the live frames once and begins only when there is as much garbage, so a
-frame is written twice on average. The work comes in slices of some two milliseconds, four bytes read for each byte
-written, hence garbage never exceeds about 1.5 times what is live (and a constant).
+frame is written twice on average. The work is done in slices of some two milliseconds, four bytes read for each
+byte written, hence garbage never exceeds about 1.5 times the live data (plus a constant).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from lycosa.lifetimes import FileSet
 
 MAGIC = b"LySIT1\r\n"
 NONE = 0
-"""No place."""
+"""Means no place."""
 
 _HEAD = struct.Struct("<IIIQ")
 _REST = struct.Struct("<IIQ")
@@ -54,17 +54,17 @@ _GUESS = 512
 """Bytes read for one frame; nearly all are shorter."""
 FILE_BYTES = 64 << 20
 BUFFER = 1 << 18
-"""Bytes that wait to be written."""
+"""Bytes that may wait to be written."""
 CHUNK = 1 << 20
 SLICE = 1 << 15
-"""Bytes looked at in one step of collecting garbage: some 400 frames, two milliseconds."""
+"""Bytes examined in one step of garbage collection: some 400 frames, two milliseconds."""
 EAGER = 4
 FEW = 1 << 10
-"""Frames of garbage that are not worth collecting."""
+"""Number of garbage frames up to which collection does not pay."""
 
 
 class Frame(NamedTuple):
-    """A frame, read."""
+    """A frame that was read."""
 
     replaces: int
     name: bytes
@@ -72,7 +72,7 @@ class Frame(NamedTuple):
 
 
 class Span(msgspec.Struct, array_like=True):
-    """A file: its number, the bytes of it that count, and the frames in them."""
+    """A file: its number, the number of its valid bytes, and of frames in them."""
 
     number: int
     stop: int
@@ -84,15 +84,15 @@ class Span(msgspec.Struct, array_like=True):
 
 
 def frame(replaces: int, name: bytes, fields: bytes) -> bytes:
-    """The bytes of an entry."""
+    """The bytes of an entry's frame."""
     body = _REST.pack(12 + len(name) + len(fields), len(name), replaces) + name + fields
     return _CRC.pack(google_crc32c.value(body)) + body
 
 
 def unframe(data: bytes, at: int = 0) -> tuple[Frame, int] | None:
-    """The frame that begins at `at`, and where it ends; None if it is incomplete or not sound.
+    """The frame that begins at `at`, and where it ends; None if it is incomplete or damaged.
 
-    Takes any bytes.
+    Accepts any bytes.
     """
     if at + _HEAD.size > len(data):
         return None
@@ -114,7 +114,7 @@ class SiteFiles:
         seed: int = 0,
         moved: Callable[[bytes, int, int], None] = lambda name, old, new: None,
     ) -> None:
-        """`moved` is told of a name whose frame went from one place to another."""
+        """`moved` is called with a name whose frame moved from one place to another."""
         self._files = files
         self._seed = seed
         self._moved = moved
@@ -125,10 +125,10 @@ class SiteFiles:
         self._buffer = bytearray()  # the end of the last, not yet written
         self._frames = 0
         self._debt = 0  # bytes to be read by the collection of garbage
-        self._collected = 0  # of the first file: how far its frames were looked at; 0: not begun
+        self._collected = 0  # of the first file: how far its frames were examined; 0: not begun
         self._held = FileSet(files)
         self.still = False
-        """While set nothing is moved: a snapshot is being written that knows places."""
+        """While set, nothing is moved: a snapshot is being written that contains places."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -140,7 +140,7 @@ class SiteFiles:
 
     @property
     def garbage(self) -> int:
-        """Frames in the files that count no more."""
+        """Number of frames in the files that are no longer valid."""
         return self._frames - len(self._index)
 
     # -- entries
@@ -154,20 +154,20 @@ class SiteFiles:
         return None
 
     def write(self, name: bytes, fields: bytes, replaces: int) -> None:
-        """Keep an entry, which takes the place of the one at `replaces`."""
+        """Store an entry, which replaces the one at `replaces`."""
         self._append(name, fields, replaces)
         self._debt = min(self._debt + EAGER * (_HEAD.size + len(name) + len(fields)), 2 * SLICE)
         self._flush_if_full()
         self._collect()
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """Name and fields of every entry, read file by file. One that moves meanwhile may come twice."""
+        """Name and fields of every entry, read file by file. One that is moved meanwhile may come twice."""
         number = -1
         while (span := next((s for s in self._spans if s.number > number), None)) is not None:
             number, at = span.number, len(MAGIC)
             while (
                 at < span.stop and number in self._by_number
-            ):  # else it was collected: its entries come later
+            ):  # else the file was collected: its entries come later
                 data, hashes, places, _, used = self._frames_at(span, at, CHUNK)
                 start = at
                 at += used
@@ -179,7 +179,7 @@ class SiteFiles:
     # -- snapshots
 
     def cut(self) -> list[Span]:
-        """The files with what counts of them now; they hold it, though not yet durably."""
+        """The files with the sizes of their valid parts, which are written, though not yet durable."""
         self._flush()
         spans = [Span(span.number, span.stop, span.frames) for span in self._spans]
         self._held.cut({span.name: span.stop for span in spans})
@@ -194,7 +194,7 @@ class SiteFiles:
         self._held.settle()
 
     def open(self, spans: list[Span]) -> None:
-        """Have the entries of a cut again."""
+        """Restore the entries of a cut."""
         for span in spans:
             size = self._files.size(span.name) if self._files.exists(span.name) else 0
             if size < span.stop:
@@ -221,7 +221,7 @@ class SiteFiles:
     # -- inside
 
     def _append(self, name: bytes, fields: bytes, replaces: int) -> int:
-        """Write a frame at the end, and let the index know; returns its place."""
+        """Write a frame at the end, and update the index; returns its place."""
         span = self._current()
         place = span.number << _OFFSET | span.stop
         data = frame(replaces, name, fields)
@@ -253,7 +253,7 @@ class SiteFiles:
         self._open = False
 
     def _flush_if_full(self) -> None:
-        # After the index knows the frame: if writing fails, the buffer has it, and the next one tries again.
+        # After the index is updated: if writing fails, the buffer keeps the frame, and the next call tries again.
         if self._open and self._spans[-1].stop >= FILE_BYTES:
             self._seal()
         elif len(self._buffer) > BUFFER:
@@ -269,7 +269,7 @@ class SiteFiles:
         self._held.use(span.name)
         try:
             if handle.size != written:
-                # A write failed before, and left a part of itself.
+                # An earlier write failed, and left a part of its bytes.
                 self._files.truncate(span.name, written)
             handle.write(bytes(self._buffer))
         finally:
@@ -277,7 +277,7 @@ class SiteFiles:
         self._buffer.clear()
 
     def _bytes(self, span: Span, start: int, length: int) -> bytes:
-        """At most so many bytes of a file, written or not."""
+        """At most so many bytes of a file, including those not yet written."""
         length = min(length, span.stop - start)
         if not self._buffer or span is not self._spans[-1]:
             return self._files.read_at(span.name, start, length)
@@ -299,7 +299,8 @@ class SiteFiles:
         return found[0]
 
     def _frames_at(self, span: Span, at: int, length: int) -> tuple[bytes, Words, Words, Words, int]:
-        """Some bytes of a file, and of the frames in them: hashes, places, what they replace, bytes in all."""
+        """Some bytes of a file, and for the frames in them: hashes, places, replaced places; and their bytes in
+        all."""
         while True:
             data = self._bytes(span, at, length)
             room = len(data) // _HEAD.size + 1
@@ -311,7 +312,7 @@ class SiteFiles:
                 break
             if length >= span.stop - at:
                 raise self._damaged(span.name, at)
-            length *= 4  # a frame longer than that
+            length *= 4  # for a frame longer than that
         return data, hashes[:count], places[:count], replaced[:count], used
 
     def _damaged(self, name: str, at: int) -> StorageError:
@@ -323,7 +324,7 @@ class SiteFiles:
     # -- garbage
 
     def _collect(self) -> None:
-        """As much of the collection of garbage as was paid for by what was written."""
+        """Do the garbage collection that is due for the bytes written so far."""
         if self.still:
             return
         while self._debt >= SLICE:

@@ -1,11 +1,11 @@
 """The index of the site table: for the hash of a name, the places of frames that may be the name's.
 
-A map from 64 bits to 64 bits, never forgetting, in 256 pages by the top 8 bits of the hash (see
+A map from 64 bits to 64 bits, which forgets nothing, in 256 pages by the top 8 bits of the hash (see
 `site_kernels`). A page is at least 15/16 x 16/17 full once it has some hundred sites, so a site costs 17 to 19
 bytes. Pages grow by a sixteenth, each by itself: the longest pause is the copying of one page, 1/256 of all
-(some 3 ms at 100 million sites), and never more than one page exists twice.
+(some 3 ms at 100 million sites), and at most one page exists twice.
 
-A hash may have several places: whoever asks must look at each for the name. Place 0 means none.
+A hash may have several places: the caller must look at each for the name. Place 0 means none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Words = NDArray[np.uint64]
 _PAGES = 256
 _SMALLEST = 8
 _MAPPED = 1 << 14
-"""From this size on a page has a mapping of its own, which goes back to the system when the page is replaced."""
+"""From this size on a page has a memory mapping of its own, which is returned to the system with the page."""
 
 
 class Index:
@@ -42,7 +42,7 @@ class Index:
 
     @property
     def nbytes(self) -> int:
-        return sum(page.nbytes + 128 for page in self._pages)  # 128: an array's object
+        return sum(page.nbytes + 128 for page in self._pages)  # 128: overhead of an array object
 
     def places(self, hashed: int) -> Iterator[int]:
         """The places of a hash; usually none or one."""
@@ -62,7 +62,7 @@ class Index:
         self._len += 1
 
     def move(self, hashed: int, old: int, new: int) -> bool:
-        """Put a place for another; False if there is no such entry."""
+        """Replace a place by another; False if there is no such entry."""
         page = hashed >> 56
         return bool(
             kernels.replace(
@@ -70,10 +70,11 @@ class Index:
             )
         )
 
-    # -- many at once
+    # -- in bulk
 
     def put_all(self, hashes: Words, places: Words, replaced: Words) -> None:
-        """Apply frames in the order they were written: each takes the entry of what it replaces, or a new one."""
+        """Apply frames in the order they were written: each takes the entry of the one it replaces, or a new
+        one."""
         for page, rows in _by_page(hashes):
             at = 0
             while True:

@@ -1,9 +1,9 @@
 """Settings of single sites: `[site."example.org"]` in crawl.toml, which win over those of the whole crawl.
 
-A table's name is a host, or `*.example.org` for that host and all below it; of several that fit, the longest name
-wins, whole: tables are not mixed. What a table leaves out is as for every site.
+A table's name is a host, or `*.example.org` for that host and all below it; of several that match, only the one
+with the longest name applies: tables are not mixed. Options that a table omits are as for every site.
 
-What a site itself asks for (Crawl-delay, Retry-After) is obeyed as ever.
+What a site itself asks for (Crawl-delay, Retry-After) is obeyed as usual.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LoginOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     form: str = ""  # a CSS selector; "": the only form with a password
     fields: dict[str, str] = {}  # name -> value, as it is
     secrets: dict[str, str] = {}  # name -> where the value is: env:LYCOSA_SECRET_..., file:NAME
-    attempts: int = 3  # in a row without success
+    attempts: int = 3  # consecutive failures allowed
 
 
 class SiteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,7 +42,7 @@ class SiteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     first: bool = False  # visited whenever it is ready, before all others (in the table of a single host)
     wait: float | None = None  # seconds between two visits
     pages_per_visit: int | None = None
-    pages: int | None = None  # of the site, all runs together
+    pages: int | None = None  # of the site, over all runs
     depth: int | None = None  # links from a seed
     headers: tuple[str, ...] = ()  # "Name: value", sent to this site besides those for all
     render: str | None = None  # which of its pages a browser renders: never, auto, always, or a pattern
@@ -61,31 +61,31 @@ class SiteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Setting(NamedTuple):
-    """What holds for a host."""
+    """The settings that apply to a host."""
 
     hold: bool
     politeness: PolitenessOptions
     pages: int | None
     depth: int | None
     headers: tuple[tuple[str, str], ...]
-    render: str | None = None  # as for every site, if it is not said
+    render: str | None = None  # None: as for every site
     cookies: str = "none"
     login: LoginOptions | None = None
 
 
 class Settings:
-    """Which settings hold for which host."""
+    """Finds the settings that apply to a host."""
 
     def __init__(
         self, tables: dict[str, SiteOptions], politeness: PolitenessOptions, pages: int | None
     ) -> None:
-        """`politeness` and `pages` are those of every site."""
+        """`politeness` and `pages` apply to every site without settings of its own."""
         self._usual = Setting(False, politeness, pages, None, ())
         self._tables = {_checked(name): self._setting(name, table) for name, table in tables.items()}
         self._found: dict[str, Setting] = {}
 
     def of(self, host: str) -> Setting:
-        """What holds for a host."""
+        """The settings that apply to a host."""
         if not self._tables:
             return self._usual
         found = self._found.get(host)
@@ -120,7 +120,7 @@ class Settings:
 
 
 def table_of(tables: Container[str], host: str) -> str:
-    """The name of the table that holds for a host; empty if there is none."""
+    """The name of the table that applies to a host; empty if there is none."""
     if host in tables:
         return host
     rest = host
@@ -150,7 +150,7 @@ def _checked_login(name: str, login: LoginOptions | None) -> LoginOptions | None
 
 
 def _checked(name: str) -> str:
-    """The name of a table; refused if it is none of a host."""
+    """The name of a table; refused if it is not a host's."""
     host = name.removeprefix("*.")
     if not host or any(c in host for c in "/:*@? ") or host != host.lower():
         raise ConfigError(

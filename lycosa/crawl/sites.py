@@ -1,20 +1,20 @@
 """The site table: what a shard knows of each site and host it has asked.
 
-A fold over `Robots`, `Fetched` and `Deferred`: where in the log a site's robots file lies and until when it
-holds, how often it could not be had, what Crawl-delay it names, how many pages the site has given, how long
+A fold over `Robots`, `Fetched` and `Deferred`: where in the log a site's robots file is and until when it
+is valid, how often it could not be fetched, its Crawl-delay, how many pages the site has given, how long
 its last answer took. Robots files themselves stay in the log; parsed rules are in a bounded cache of the agent.
 
-Memory is bounded: the entries used last are objects in RAM (some 450 bytes each), the others frames in files
-(`site_files`), found by an index of at most 20 bytes an entry. Without files all of them stay in RAM.
+Memory is bounded: recently used entries are objects in RAM (some 450 bytes each), the others frames in files
+(`site_files`), found by an index of at most 20 bytes per entry. Without files all of them stay in RAM.
 
 An entry from `get` or `peek` is a plain object, and changing it is all that is needed to change the table:
 
-- whoever changes an entry does so right after getting it, before control goes back to the event loop; later it may
-  only be read. (A freeze keeps apart the state of what is got afterwards, which makes its cut consistent.)
-- an entry that somebody still holds is not evicted, so two holders always have the same object;
-- an entry is written when it is evicted, if it differs from what its file says.
+- an entry may be changed only right after getting it, before control returns to the event loop; later it may
+  only be read. (A freeze preserves the state of entries that are got afterwards, which makes its cut consistent.)
+- an entry that is still referenced is not evicted, so all holders have the same object;
+- an entry is written when it is evicted, if it differs from the state in its file.
 
-Iterating is for reading alone: an entry read from a file is a copy.
+Iteration is for reading only: an entry read from a file is a copy.
 
     snapshot = head piece*
     head     = [version, [[file number, bytes, frames]*], entries]      MessagePack
@@ -38,7 +38,7 @@ from lycosa.files import Files
 VERSION = 1
 HOT = 20_000
 _SLICE = 1_000
-"""Entries to a piece: some two milliseconds."""
+"""Entries per piece: some two milliseconds."""
 _TRIES = 8
 _MISSED = 4_096
 
@@ -47,14 +47,14 @@ class Site(msgspec.Struct, array_like=True, weakref=True):
     """What is known of one site (and, under its host's name, of a host)."""
 
     robots_position: int = -1  # of the Robots record in this shard's log; -1: never asked
-    unused: int = 0  # an older version's; its place is kept, since entries are arrays
+    unused: int = 0  # of an older version; its place is kept, since entries are arrays
     robots_expires: int = 0  # milliseconds since the epoch
-    robots_failures: int = 0  # in a row
-    robots_retry: int = 0  # while failing: do not ask before
+    robots_failures: int = 0  # consecutive
+    robots_retry: int = 0  # while failing: earliest time of the next request
     crawl_delay: float = 0.0
     pages: int = 0
     last_ms: int = 0  # how long the last fetch took
-    dns_failures: int = 0  # in a row (hosts only)
+    dns_failures: int = 0  # consecutive (hosts only)
     asked: bool = False
 
 
@@ -77,10 +77,10 @@ class _Hot:
         self.name = name
         self.site = site
         self.place = place  # of its frame
-        self.stored = stored  # its fields as that frame has them; empty: there is none, or it differs
+        self.stored = stored  # its fields as in that frame; empty: there is none, or it differs
 
     def row(self) -> bytes:
-        """What a snapshot must know of it beyond the files."""
+        """The bytes for a snapshot, beyond those in the files."""
         fields = _encode(self.site)
         return b"" if fields == self.stored else frame(self.place, self.name, fields)
 
@@ -94,30 +94,30 @@ class SiteTable:
             raise ConfigError("the site table keeps at least one entry in RAM")
         self._store = None if files is None else SiteFiles(files, seed=seed, moved=self._moved)
         self._limit = hot
-        self._hot: OrderedDict[str, _Hot] = OrderedDict()  # those used last at the end
+        self._hot: OrderedDict[str, _Hot] = OrderedDict()  # the most recently used at the end
         self._old: OrderedDict[str, _Hot] = (
             OrderedDict()
-        )  # used before all those; a freeze is owed their state
-        self._missed: set[str] = set()  # names that were asked for and have no entry, so many at most
-        self._owed: list[bytes] = []  # rows of entries that left `_old` meanwhile
+        )  # used before all those; their state must still be frozen
+        self._missed: set[str] = set()  # a bounded number of names that were looked up and have no entry
+        self._owed: list[bytes] = []  # rows for the freeze of entries that left `_old` meanwhile
         self._len = 0
-        self._cut = 0  # how many freezes there were
+        self._cut = 0  # number of freezes so far
 
     def __len__(self) -> int:
         return self._len
 
     def __bool__(self) -> bool:
-        """A table is one though it be empty: what has `len` would be false then, and `given or made` drop it."""
+        """Always true: an empty table is still a table, and `given or made` must not replace it."""
         return True
 
     @property
     def nbytes(self) -> int:
-        """Bytes of RAM held, about."""
+        """Approximate bytes of RAM held."""
         held = 450 * (len(self._hot) + len(self._old)) + 150 * len(self._missed)
         return held + (self._store.nbytes if self._store else 0)
 
     def get(self, name: str) -> Site:
-        """The entry of a site or host, made at its first mention."""
+        """The entry of a site or host, created at the first call."""
         found = self.peek(name)
         if found is None:
             found = Site()
@@ -154,7 +154,7 @@ class SiteTable:
         return ((name, site) for name, site in self.items() if site.asked)
 
     def items(self) -> Iterator[tuple[str, Site]]:
-        """Every entry, read file by file, for reading. One that is got meanwhile may come twice."""
+        """Every entry, read file by file, for reading only. One that is accessed meanwhile may come twice."""
         if self._store is not None:
             for data, fields in self._store.rows():
                 name = _text(data)
@@ -176,7 +176,7 @@ class SiteTable:
         self._missed.discard(name)
         self._hot[name] = hot
         if self._store is not None:
-            # Those that are held go behind the others; with all of them held the table is larger for a while.
+            # Referenced entries go behind the others; if all are, the table exceeds its limit for a while.
             tries = _TRIES
             while len(self._hot) + len(self._old) > self._limit and tries:
                 tries -= 1
@@ -232,14 +232,14 @@ class SiteTable:
                     self._store.still = False
 
     def _younger(self) -> _Hot:
-        """Bring the youngest of the old to where the freeze is owed nothing: before all others there."""
+        """Move the last entry of `_old` to the front of `_hot`: the freeze no longer needs its state."""
         name, hot = self._old.popitem()
         self._hot[name] = hot
         self._hot.move_to_end(name, last=False)
         return hot
 
     def _thaw_old(self) -> None:
-        """No freeze is under way (any more)."""
+        """End the freeze: no entry's state needs to be preserved any more."""
         while self._old:
             self._younger()
         self._owed.clear()
@@ -301,7 +301,7 @@ class SiteTable:
                 self._keep(name, _Hot(_bytes(name), site, NONE, b""))
 
 
-# Names come from canonical URLs and are ASCII; others survive, too.
+# Names come from canonical URLs and are ASCII; other text is encoded without errors, too.
 
 
 def _bytes(name: str) -> bytes:

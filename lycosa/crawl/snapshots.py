@@ -1,7 +1,7 @@
 """The snapshots of an agent's shards: which are kept, which files they name, and what they know of the logs.
 
-A file of a part goes once neither of the last two snapshots of its shard names it. At recovery the newest whole
-snapshot is thawed, and files that no kept snapshot names are deleted.
+A file of a part is removed once neither of the last two snapshots of its shard names it. At recovery the newest
+whole snapshot is thawed, and files that no kept snapshot names are deleted.
 
     about := {"files": {part: [name]}, "store", "segments": [[first, bytes]], "logs": {shard: committed}}
 """
@@ -27,7 +27,7 @@ Named = dict[str, list[str]]
 
 
 class Frozen(NamedTuple):
-    """The state of a shard at one instant, to be written."""
+    """The state of a shard at one instant, to be written to a snapshot."""
 
     shard: Shard
     position: int
@@ -36,10 +36,10 @@ class Frozen(NamedTuple):
 
 
 class Snapshots:
-    """Of one agent; see the module."""
+    """Manages the snapshots of one agent; see the module."""
 
     def __init__(self, files: Files, store: str) -> None:
-        """`store`: the kind of uniqueness store that shards have now."""
+        """`store`: the kind of uniqueness store that shards use now."""
         self._files = files
         self._store = store
         self._kept: dict[int, list[tuple[int, Named]]] = {}
@@ -57,7 +57,7 @@ class Snapshots:
         """The shard is closed."""
         self._kept.pop(number, None)
 
-    # -- written
+    # -- writing
 
     def freeze(self, shard: Shard) -> Frozen | None:
         """The shard as it is now; None if it has not moved since its last snapshot."""
@@ -71,7 +71,8 @@ class Snapshots:
         return SnapshotWriter(self.place(frozen.shard.number).within("snapshots"), frozen.position)
 
     def seal(self, writer: SnapshotWriter, frozen: Frozen, logs: dict[int, int]) -> None:
-        """All of it is written, and its log committed so far. `logs`: the ends of all logs here. In a thread."""
+        """Seal a snapshot whose pieces are written and whose log is committed. `logs`: the ends of all logs here.
+        In a thread."""
         for part in frozen.shard.filed.values():
             part.settle()
         log = self.place(frozen.shard.number).within("log")
@@ -79,22 +80,22 @@ class Snapshots:
         writer.seal({"files": frozen.named, "store": self._store, "segments": sealed, "logs": logs})
 
     def keep(self, frozen: Frozen) -> None:
-        """It is sealed: files that only older snapshots than the last two name may go."""
+        """A snapshot is sealed: remove files that neither of the last two snapshots names."""
         kept = self._kept.setdefault(frozen.shard.number, [])
         kept.append((frozen.position, frozen.named))
         del kept[: -snapshot.KEPT]
         for name, part in frozen.shard.filed.items():
             part.keep(_names_in(kept, name))
 
-    # -- read
+    # -- reading
 
     def thaw(self, shard: Shard) -> int:
-        """Bring a shard to the state of its newest snapshot; the position of that."""
+        """Bring a shard to the state of its newest snapshot; returns that snapshot's position."""
         files = self.place(shard.number)
         places = files.within("snapshots")
         found = snapshot.newest(places)
         if found is not None and (found.about.get("store") != self._store or not _is_readable(shard, found)):
-            # Another uniqueness store than before, or another version: folds come from the log, so it is read anew.
+            # Another uniqueness store, or another version: the log is replayed from its start.
             snapshot.remove_all(places)
             found = None
         kept: list[tuple[int, Named]] = []
@@ -108,7 +109,7 @@ class Snapshots:
         if found is None:
             return 0
         for name, part_state in shard.parts.items():
-            if name in found.pieces or name != "revisits":  # of which older snapshots know nothing
+            if name in found.pieces or name != "revisits":  # which older snapshots do not have
                 part_state.thaw(found.pieces.get(name, []))
         if "pages" not in found.pieces:  # it is older than the page table
             for at, record in shard.log.reader.scan(0, found.position):
@@ -133,7 +134,7 @@ def _names_in(snapshots: Sequence[tuple[int, Named]], part: str) -> set[str]:
 
 
 def snapshot_claims(files: Files, number: int) -> list[Known]:
-    """How far logs came, as the snapshots of a shard know it."""
+    """The ends of logs according to the snapshots of a shard."""
     places = files.within("snapshots")
     claims = [Known(number, position, "its snapshot") for position in snapshot.positions(places)]
     for position in snapshot.positions(places):
@@ -146,12 +147,12 @@ def snapshot_claims(files: Files, number: int) -> list[Known]:
 
 
 def missing_files(files: Files, number: int) -> list[str]:
-    """What the newest snapshot of a shard names and is not there: sealed segments, files of the parts."""
+    """What the newest snapshot of a shard names but is missing: sealed segments, files of the parts."""
     places = files.within("snapshots")
     positions = snapshot.positions(places)
     said = snapshot.about(places, positions[-1]) if positions else None
     if said is None:
-        return []  # a snapshot that is damaged is passed over: the log tells all
+        return []  # a damaged snapshot is ignored: everything is in the log
     troubles = []
     log = files.within("log")
     for first, size in said.get("segments", []):

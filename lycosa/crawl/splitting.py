@@ -1,6 +1,6 @@
-"""Which shard a URL belongs to: a host has one owner, whoever finds the link.
+"""Which shard a URL belongs to: a host has one owner, whichever shard finds the link.
 
-Manning et al. §20.2.1 call this the host splitter. Three ways, one of which a crawl is created with:
+Manning et al. §20.2.1 call this the host splitter. A crawl is created with one of three ways:
 
     domain    a hash of the registered domain: all hosts of a domain have one owner (the default)
     host      a hash of the host: a domain of thousands of hosts is spread over all shards
@@ -9,8 +9,8 @@ Manning et al. §20.2.1 call this the host splitter. Three ways, one of which a 
               the shards, and within its share a domain is hashed. So an agent can be given a part of the web, to
               run near it or under rules of its own.
 
-Politeness is per host and limits are per site, so none of the three ever splits what they count. Hosts are looked
-up by their 64-bit hash (which the key scan gives for free) in a bounded memo.
+Politeness is per host and limits are per site, so none of the three ever divides what they count. Hosts are looked
+up by their 64-bit hash (a by-product of the key scan) in a bounded memo.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SplitterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_splitter(options: SplitterOptions, shards: int) -> None:
-    """Refuse what cannot be split by."""
+    """Refuse invalid options."""
     if options.by not in WAYS:
         raise ConfigError(f"there is no splitter {options.by!r}; choose one of {', '.join(WAYS)}")
     if (options.by == "region") != bool(options.regions):
@@ -58,7 +58,7 @@ def check_splitter(options: SplitterOptions, shards: int) -> None:
 
 
 class Splitter:
-    """Host to shard."""
+    """Maps a host to its shard."""
 
     def __init__(self, shards: int, domains: Domains, options: SplitterOptions | None = None) -> None:
         options = options or SplitterOptions()

@@ -1,7 +1,8 @@
-"""Status: what a running crawl says of itself, to the screen and to other processes.
+"""Status: the state of a running crawl, for the screen and for other processes.
 
-status.json     the last word of the process, replaced every second; not durable, may be stale. On a full disk it is
-                written over the one before, whose blocks it has
+status.json     the latest status of the process, replaced every second; not durable, may be stale. On a full disk
+it
+                is written over the previous one, in its blocks
 meters.jsonl    the same, line by line: the history of the crawl, for plots (see `lycosa.crawl.history`)
 """
 
@@ -40,7 +41,7 @@ class Ahead(msgspec.Struct, kw_only=True):
 
 
 class ShardLine(msgspec.Struct, kw_only=True):
-    """One shard of a crawl that runs."""
+    """One shard of a running crawl."""
 
     shard: int
     agent: str
@@ -52,7 +53,7 @@ class ShardLine(msgspec.Struct, kw_only=True):
 
 
 class AgentLine(msgspec.Struct, kw_only=True):
-    """One process of a crawl that runs."""
+    """One process of a running crawl."""
 
     agent: str
     pid: int
@@ -62,7 +63,7 @@ class AgentLine(msgspec.Struct, kw_only=True):
 
 
 class Status(msgspec.Struct, kw_only=True):
-    """One moment of a crawl."""
+    """The state of a crawl at one moment."""
 
     at: float  # wall time
     pid: int
@@ -85,8 +86,8 @@ class Status(msgspec.Struct, kw_only=True):
     memory_limit: int
     page_limit: int
     meters: dict[str, float]
-    next_due: float = 0.0  # seconds until the first of what is deferred
-    reason: str = ""  # of a run that failed: why
+    next_due: float = 0.0  # seconds until the first deferred URL is due
+    reason: str = ""  # why a run failed
     paused: bool = False  # by an act of the operator
     shards: list[ShardLine] = []
     agents: list[AgentLine] = []
@@ -95,9 +96,9 @@ class Status(msgspec.Struct, kw_only=True):
 
 
 class ReportTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What a shard has come to, in numbers."""
+    """The totals and the present state of a shard, in numbers."""
 
-    at: float = 0.0  # when it was said, in seconds of the holder's clock
+    at: float = 0.0  # when it was made, in seconds of the holder's clock
     pages: int = 0
     bytes: int = 0
     links: int = 0
@@ -109,7 +110,7 @@ class ReportTotals(msgspec.Struct, frozen=True, kw_only=True):
     left_behind: int = 0
     deferred: int = 0
     visits: int = 0
-    rate: float = 0.0  # pages a second, lately
+    rate: float = 0.0  # recent pages per second
     fetches: int = 0  # more than the pages if some were fetched again
 
 
@@ -119,13 +120,13 @@ def resident() -> int:
         with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - read every second
             return int(file.read().split()[1]) * resource.getpagesize()
     except OSError:
-        # macOS has no /proc: the peak is what can be had.
+        # macOS has no /proc: only the peak is available.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
 
 
 class StatusFiles:
-    """Leaves what a crawl says of itself for other processes."""
+    """Writes the status of a crawl for other processes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -145,7 +146,7 @@ def _replace(path: Path, data: bytes) -> None:
     except OSError:
         with suppress(OSError):
             draft.unlink()
-        with path.open("r+b") as file:  # a full disk: there is room where the last word stands
+        with path.open("r+b") as file:  # a full disk: there is still room where the previous status is
             file.write(data.ljust(os.fstat(file.fileno()).st_size))
 
 
@@ -157,7 +158,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def note_failure(directory: Path, error: BaseException) -> None:
-    """A run failed before it could say anything of itself: the last word of the run before says so."""
+    """Record that a run failed before it had a status: in place of the status of the run before."""
     status = read_status(directory)
     if status is not None and isinstance(error, StorageError):
         status.state, status.reason, status.at = "failed", reason_of(error), time.time()
@@ -166,7 +167,7 @@ def note_failure(directory: Path, error: BaseException) -> None:
 
 
 def totals_of(shard: Shard, visits: int, at: float, rate: float = 0.0) -> ReportTotals:
-    """What a shard has come to, at a time, with so many visits under way."""
+    """The totals of a shard at a time, with so many visits under way."""
     totals = shard.totals
     return ReportTotals(
         at=at,
@@ -196,10 +197,10 @@ def added(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 class Reporter:
-    """Says how a run goes, from what is told of its shards."""
+    """Makes the status of a run from the totals of its shards."""
 
     def __init__(self, pages: int, before: Status | None = None) -> None:
-        """`pages`: that there are when the run begins; `before`: how others left it, in this same run."""
+        """`pages`: present when the run begins; `before`: the status that others left earlier in this same run."""
         self._before = before
         self.began = time.monotonic() - (before.elapsed if before else 0.0)
         self.pages_before = before.pages - before.pages_run if before else pages
@@ -214,7 +215,7 @@ class Reporter:
         ahead: list[Ahead],
         agents: Sequence[AgentLine] = (),
     ) -> Status:
-        """How it goes now. `shards`: which agent has each, and what it has come to."""
+        """The present status. `shards`: the agent of each, and its totals."""
         rows = [totals for _, totals in shards.values()]
         pages = sum(row.pages for row in rows)
         errors = {name.removeprefix(_ERROR): int(n) for name, n in meters.items() if name.startswith(_ERROR)}
@@ -261,7 +262,7 @@ class Reporter:
 
 
 def read_status(directory: Path) -> Status | None:
-    """The last word of the process that crawls, or crawled, into a directory."""
+    """The latest status of the process that crawls, or crawled, into a directory."""
     try:
         return _decode_status((directory / STATUS).read_bytes())
     except (OSError, msgspec.MsgspecError):

@@ -1,8 +1,8 @@
 """Tasks that end by themselves, also when the event loop is shut down.
 
-`asyncio.run` cancels whatever still runs when its coroutine has returned, once, and waits for it. For a crawl that
-would be a stop in the middle of a commit. A steady task takes the cancellation as a request: it calls `asked` and
-goes on to its end. It must not use `asyncio.timeout`, which works by cancelling the task it is in.
+`asyncio.run` cancels all running tasks when its coroutine has returned, once, and waits for them. For a crawl that
+would be a stop in the middle of a commit. A steady task treats the cancellation as a request: it calls `asked` and
+continues to its end. It must not use `asyncio.timeout`, which works by cancelling the task it is in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class SteadyTask(asyncio.Task[T]):
-    """A task that cannot be broken off."""
+    """A task that cannot be cancelled."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], asked: Callable[[], object] | None = None) -> None:
         self._asked = asked

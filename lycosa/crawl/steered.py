@@ -1,8 +1,8 @@
-"""What acts of the operator leave in the options of a crawl: values only (`acts` makes them).
+"""The traces of an operator's acts in the options of a crawl: values only (`acts` makes them).
 
 `Options.site` is the operator's, by host (`site_options`); `Options.steered` is kept by the program. Both are in
-every Configured, so the log knows under which acts each thing happened, and whoever recovers a crawl has them
-without a fold more.
+every Configured, so the log tells under which acts each event happened, and recovery restores them
+without a further fold.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 REMEMBERED = 32
-"""Acts that are remembered: what one did that is taken up twice is done once."""
+"""Number of acts that are remembered, so that an act that arrives twice is done once."""
 
 
 class Did(msgspec.Struct, frozen=True, array_like=True):
@@ -26,9 +26,9 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
     """What acts have changed."""
 
     paused: bool = False
-    did: tuple[Did, ...] = ()  # the last of them
+    did: tuple[Did, ...] = ()  # the latest of them
     values: dict[str, tuple[str, str]] = {}
-    """Options that acts have set: what was there before the first of them, and what they set, as JSON."""
+    """Options that acts have set: the value before the first of them, and the value they set, as JSON."""
 
     @property
     def ids(self) -> tuple[str, ...]:

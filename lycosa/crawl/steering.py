@@ -1,15 +1,15 @@
-"""Acts on their way to a crawl: files in its directory, which whoever runs the crawl takes up.
+"""The transport of acts to a crawl: files in its directory, which the process that runs the crawl reads.
 
     control/ID.act      one act (`acts.Act`) as JSON, written whole and renamed into place; IDs sort by time
-    control/ID.answer   what came of it: {"ok": bool, "text": ...}; removed by who asked, or after an hour
+    control/ID.answer   the answer: {"ok": bool, "text": ...}; removed by the asker, or after an hour
 
-Whoever runs the crawl, one agent or the supervisor of several, looks every half second. It does the acts one after
-the other, in the order of their IDs: each is in the logs of all shards, committed, before its file is answered and
-removed. Killed anywhere in between, the next run finds the file again and, if the act is in the logs, answers and
-does nothing else. So every act is done exactly once, and in order. One that cannot be done is answered with the
-reason.
+The process that runs the crawl, one agent or the supervisor of several, looks every half second. It does the acts
+one after the other, in the order of their IDs: each is in the logs of all shards, committed, before its file is
+answered and removed. If it is killed anywhere in between, the next run finds the file again and, if the act is in
+the logs, only answers it. So every act is done exactly once, and in order. One that cannot be done is answered with
+the reason.
 
-Acts that come while nobody crawls wait for the next run; `stop` alone does not: it is for the run that was.
+Acts that arrive while no process crawls wait for the next run; except `stop`, which is only for the run that was.
 
 From Python, with the same words as `lycosa control`:
 
@@ -43,14 +43,14 @@ PLACE = "control"
 LOOK = 0.5
 """Seconds between two looks at the directory."""
 PATIENCE = 30.0
-"""Seconds that an answer is waited for: a busy crawl of several agents commits within a few."""
+"""Seconds to wait for an answer: a busy crawl of several agents commits within a few."""
 _ASKING = 0.05
 _KEPT = 3_600.0
 _LARGEST = 64 << 20
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came of an act."""
+    """The answer to an act."""
 
     ok: bool
     text: str
@@ -63,10 +63,10 @@ class ActFiles:
         self._place = directory / PLACE
         self._files = DiskFiles(self._place)
 
-    # -- who asks
+    # -- the asker
 
     def leave(self, act: Act) -> None:
-        """Have an act wait for who runs the crawl; it is durable when this returns."""
+        """Leave an act for the process that runs the crawl; it is durable when this returns."""
         try:
             self._place.mkdir(exist_ok=True)
             write_whole(self._files, f"{act.id}.act", msgspec.json.encode(act))
@@ -74,7 +74,7 @@ class ActFiles:
             raise ConfigError(f"{self._place} cannot be written: {error.strerror}") from None
 
     def answer_to(self, act: Act) -> Answer | None:
-        """What came of an act, if it was answered; the answer is removed."""
+        """The answer to an act, if there is one; it is removed."""
         path = self._place / f"{act.id}.answer"
         try:
             found = msgspec.json.decode(path.read_bytes(), type=Answer)
@@ -84,10 +84,10 @@ class ActFiles:
             path.unlink()
         return found
 
-    # -- who does
+    # -- the crawl
 
     def waiting(self) -> Iterator[Act | str]:
-        """The acts that wait, first come first; of a file that is none, its name."""
+        """The waiting acts, oldest first; for an invalid file its name."""
         try:
             names = sorted(entry.name for entry in os.scandir(self._place) if entry.name.endswith(".act"))
         except OSError:
@@ -106,18 +106,18 @@ class ActFiles:
             yield act if f"{act.id}.act" == name else name
 
     def answer(self, act: Act | str, answer: Answer) -> None:
-        """The act is done, or will not be: it waits no more."""
+        """Answer an act that was done, or refused, and remove it."""
         name = f"{act.id}.act" if isinstance(act, Act) else act
         answered = self._place / f"{name.removesuffix('.act')}.answer"
         draft = answered.with_suffix(".part")
-        with suppress(OSError):  # a full disk: who asked sees that the act is gone
+        with suppress(OSError):  # a full disk: the asker sees that the act is gone
             draft.write_bytes(msgspec.json.encode(answer))
             draft.replace(answered)
         self._files.remove(name)
         self._files.sync_dir("")
 
     def sweep(self, now: float) -> None:
-        """Remove answers that nobody came for."""
+        """Remove answers that were not collected."""
         with suppress(OSError):
             for entry in os.scandir(self._place):
                 if entry.name.endswith((".answer", ".part")) and now - entry.stat().st_mtime > _KEPT:
@@ -125,7 +125,7 @@ class ActFiles:
 
 
 def new_act(what: str, words: tuple[str, ...], who: str = "") -> Act:
-    """An act that is asked for now, by whoever runs this process."""
+    """An act with the present time, by the user of this process."""
     now = time.time_ns()
     ident = f"{now:020d}-{secrets.token_hex(4)}"
     return Act(id=ident, at=now // 1_000_000, who=who or whoami(), what=what, words=words)
@@ -141,11 +141,11 @@ def whoami() -> str:
 
 
 class Steering:
-    """A crawl that may be running, for whoever operates it."""
+    """Controls a crawl, which may be running, for its operator."""
 
     def __init__(self, directory: str | Path, *, who: str = "", patience: float = PATIENCE) -> None:
-        """`who`: goes into the log; "": the user of this process. `patience`: seconds for which an answer is
-        waited for."""
+        """`who`: the author for the log; "": the user of this process. `patience`: seconds to wait for an
+        answer."""
         self._directory = Path(directory)
         found = manifests.load(DiskFiles(self._directory)) if self._directory.is_dir() else None
         if found is None:
@@ -159,9 +159,9 @@ class Steering:
         self._patience = patience
 
     def act(self, what: str, *words: str) -> str:
-        """Have the crawl do something; what came of it. `ConfigError` says why it cannot be done."""
+        """Have the crawl carry out an act; returns the answer. `ConfigError` says why it cannot be done."""
         act = new_act(what, words, self._who)
-        # What is wrong whatever the crawl's options are is said here, also if nobody crawls.
+        # Mistakes that do not depend on the crawl's options are reported here, also if no process crawls.
         applied(Options(public=False), act)
         running = self.is_running()
         if what == "stop" and not running:
@@ -186,11 +186,11 @@ class Steering:
         return process_of(self._directory) is not None
 
     def pause(self) -> str:
-        """No more visits begin."""
+        """Begin no more visits."""
         return self.act("pause")
 
     def go_on(self) -> str:
-        """After a pause."""
+        """End a pause."""
         return self.act("go-on")
 
     def stop(self) -> str:
@@ -206,11 +206,11 @@ class Steering:
         return self.act("set", *(f"{name}={_toml(value)}" for name, value in values.items()))
 
     def release(self, *patterns: str) -> str:
-        """Have what is quarantined as a trap fetched after all."""
+        """Have URLs of patterns that are quarantined as traps fetched after all."""
         return self.act("release", *patterns)
 
     def site(self, host: str, order: str, *more: str) -> str:
-        """hold, release, block, boost, or budget N: what is to be done with a host."""
+        """Give an order about a host: hold, release, block, boost, or budget N."""
         return self.act("site", host, order, *map(str, more))
 
 

@@ -1,6 +1,6 @@
-"""Totals: the crawl in numbers, as a fold; what limits are measured by and `status` shows.
+"""Totals: the crawl in numbers, as a fold; limits are checked against them, and `status` shows them.
 
-Fetches are counted, and how many of them were of a URL that was a page already; the rest are pages.
+Counted are fetches, and how many of them were of a URL that was a page already; the rest are pages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lycosa.records import Before, Deferred, Duplicates, Fetched, Lost, Record, 
 class Totals(msgspec.Struct, array_like=True):
     """Counts over one shard's log."""
 
-    fetched: int = 0  # fetches; this and what follows up to `duplicates` is of all of them
+    fetched: int = 0  # number of fetches; the fields from here to `duplicates` cover all of them
     size: int = 0  # bytes of bodies as sent
     links: int = 0
     duplicates: int = 0
@@ -23,12 +23,12 @@ class Totals(msgspec.Struct, array_like=True):
     deferred: int = 0
     statuses: dict[int, int] = msgspec.field(default_factory=dict)  # by hundreds: 2, 3, 4, 5
     skipped: dict[str, int] = msgspec.field(default_factory=dict)  # by why
-    lost: int = 0  # fetches taken back; no other number counts them
+    lost: int = 0  # fetches taken back; they are in no other number
     again: int = 0  # fetches of URLs that were pages already
 
     @property
     def pages(self) -> int:
-        """URLs of which a fetch is valid."""
+        """Number of URLs with a valid fetch."""
         return self.fetched - self.again
 
     def apply(self, record: Record) -> None:

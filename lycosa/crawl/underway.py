@@ -1,18 +1,18 @@
-"""Pages that are being read, marked in a mapped file: a page that kills or stalls its reader is known afterwards.
+"""Pages that are being parsed, marked in a mapped file: so a page that kills or stalls its reader is known later.
 
     file := "LyRDG1\\r\\n" slot × SLOTS
     slot := length:u16le at:i64le depth:u32le hops:u32le tries:u32le url pad        `_SLOT` bytes; length 0: free
 
 A mark is set before a body is parsed and removed when its links are known. It costs a copy of the URL into memory
-that belongs to the file: no system call, and it outlives the process, however that ends. (A power cut may lose it,
-but it is no page that cuts the power.) `at` is the time of the answer, in milliseconds.
+that belongs to the file: there is no system call, and the mark outlives the process, however it ends. (A power cut
+may lose it, but no page causes power cuts.) `at` is the time of the answer, in milliseconds.
 
-At the next start `verdict` makes a record of each mark that is left. The first time the page is deferred and tried
+At the next start `verdict` makes a record of each remaining mark. The first time the page is deferred and tried
 once more, at once, since its site did nothing wrong; the second time without a fetch between it is skipped. Marks
-are removed when those records are durable. A mark that is older than a record of its URL says nothing any more.
+are removed when those records are durable. A mark that is older than a record of its URL is obsolete.
 
-Every agent has a file of its own in the crawl's directory and looks into those of all: whoever has the shard of a
-marked URL now deals with it. A page is marked only while there is a free slot; there are far more than readers.
+Every agent has a file of its own in the crawl's directory and reads those of all: the agent that now has the shard
+of a marked URL handles it. A page is marked only while there is a free slot; there are far more slots than readers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FREE = bytes(2)
 
 
 class Mark(NamedTuple):
-    """A page that a process was reading when it ended."""
+    """A page that a process was parsing when it ended."""
 
     file: Path
     slot: int
@@ -49,7 +49,7 @@ class Mark(NamedTuple):
 
 
 class PageReading(NamedTuple):
-    """A page that this process is reading."""
+    """A page that this process is parsing."""
 
     url: str
     at: int  # the time of its answer
@@ -60,14 +60,14 @@ class Underway:
     """The marks of one agent."""
 
     def __init__(self, file: Path | None) -> None:
-        """Without a file nothing is marked; what is being read now is known all the same."""
+        """Without a file nothing is marked; the pages being parsed now are known nevertheless."""
         self._file = file
         self._map = None if file is None else _mapped(file)
         self._free = [slot for slot in range(SLOTS) if self._map is None or not _is_set(self._map, slot)]
-        self._now: dict[int, tuple[str, int, int]] = {}  # what becomes a `PageReading` if somebody asks
+        self._now: dict[int, tuple[str, int, int]] = {}  # from these `PageReading`s are made on demand
 
     def begin(self, waiting: Waiting, at: int) -> int:
-        """Mark a page; what `end` wants to know. May be called from any thread."""
+        """Mark a page; returns the argument for `end`. Thread-safe."""
         try:
             slot = self._free.pop()
         except IndexError:
@@ -81,7 +81,7 @@ class Underway:
         return slot
 
     def end(self, slot: int) -> None:
-        """The page is read, or its parser gave up: either way its reader is alive."""
+        """The page is parsed, or its parser gave up: either way its reader is alive."""
         if slot < 0:
             return
         if self._map is not None:
@@ -91,19 +91,19 @@ class Underway:
         self._free.append(slot)
 
     def close(self) -> None:
-        """Let go of the file; marks of readers that are stuck stay in it."""
+        """Close the file; marks of stuck readers stay in it."""
         mapped, self._map = self._map, None
         if mapped is not None:
             mapped.close()
 
     def now(self) -> list[PageReading]:
-        """What is being read, the longest first."""
+        """The pages being parsed, the longest-running first."""
         return sorted(
             (PageReading(*row) for row in self._now.copy().values()), key=lambda reading: reading.at
         )
 
     def left(self) -> Iterator[Mark]:
-        """The marks of processes that have ended, of all agents, and of those that are running now."""
+        """The marks of all agents: of processes that have ended, and of those that are running now."""
         if self._file is None:
             return
         for file in sorted(self._file.parent.glob(f"{NAME}*")):
@@ -115,7 +115,7 @@ class Underway:
                         yield mark
 
     def forget(self, mark: Mark) -> None:
-        """Remove a mark that `left` gave."""
+        """Remove a mark that `left` returned."""
         if mark.file == self._file and self._map is not None:
             start = len(_MAGIC) + mark.slot * _SLOT
             self._map[start : start + 2] = _FREE
@@ -127,7 +127,7 @@ class Underway:
 
 
 def verdict(mark: Mark, records: Iterable[Record], now: int) -> Deferred | Skipped | None:
-    """What is to be logged of a marked page, by what the log says of its URL; None: it has its record already."""
+    """The record for a marked page, depending on its URL's records in the log; None: it has its record already."""
     url, _, depth, hops, attempt, had = mark.waiting
     before = 0
     for record in records:
@@ -165,7 +165,7 @@ def _mapped(file: Path) -> mmap.mmap:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if os.fstat(descriptor).st_size != size or os.pread(descriptor, len(_MAGIC), 0) != _MAGIC:
-                # Written out, not left sparse: a mapped page that finds the disk full ends the process.
+                # Filled with bytes, not left sparse: a write to a mapped page ends the process if the disk is full.
                 os.ftruncate(descriptor, 0)
                 if os.pwrite(descriptor, _MAGIC.ljust(size, b"\0"), 0) < size:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,28 +1,28 @@
 """A visit: one stay at a host, up to *c* pages over one connection, then a wait.
 
-For each URL that the frontier gives for the host, in this order, each step able to end the matter:
+For each URL that the frontier gives for the host these steps follow in this order; each may be the last:
 
     scope now       the scope may be narrower than when the link was found       -> Skipped(scope)
-    site limit      the site has had its pages, and this is none of them         -> Skipped(site-limit)
+    site limit      the site has its full number, and this is none of its pages  -> Skipped(site-limit)
     session         the site has a login that failed, or the URL would log out   -> Skipped(login)
     content seen    URLs of its pattern keep giving nothing new                  -> Skipped(trap)
     address         DNS, then the guard, then the address's own turn             -> Skipped(dns), ...
-    robots          the site's rules, asked for if need be                       -> Skipped(robots), Deferred
+    robots          the site's rules, requested if needed                        -> Skipped(robots), Deferred
     login           by the site's form, if it has one and this is the first page
-    quota           the run's limit of pages, if it is no page yet
+    quota           the run's limit of pages, unless it is a page already
     fetch           from the address that was checked                            -> Fetched, ...
-    render          if a browser should see it (`lycosa.crawl.rendering`)        part of its Fetched
+    render          if a browser should render it (`lycosa.crawl.rendering`)     part of its Fetched
 
 Every outcome is one record in the shard's log. A URL whose turn did not come (the address was busy, the run
 stops) is put back and nothing is logged: it is still pending.
 
 A visit has one connection, which ends with it. So a host has one connection at a time, an address has one whichever
-hosts it serves and whichever agents ask them, and each new connection waits its turn: where the server closes, or
-where the next URL is at another port of the host, the visit ends. Only the redirects of a robots.txt on its own
-host are followed within the visit, each new connection after the host's wait.
+hosts it serves and whichever agents ask them, and each new connection waits its turn: if the server closes the
+connection, or if the next URL is at another port of the host, the visit ends. Only the redirects of a robots.txt on
+its own host are followed within the visit, each new connection after the host's wait.
 
-What this machine lacks (descriptors, memory, ports) is no failure of the site: the URL is put back, the operator is
-told, and no visit begins for a moment (`short_until`).
+A shortage on this machine (descriptors, memory, ports) is no failure of the site: the URL is put back, the operator
+is told, and no visit begins for a moment (`short_until`).
 """
 
 from __future__ import annotations
@@ -65,19 +65,19 @@ _AGAIN = frozenset((429, 500, 502, 503, 504))
 """Statuses that ask to come back later."""
 _SLOW_DOWN = frozenset((429, 503))
 _DOWN = frozenset((FailureKind.CONNECT, FailureKind.TIMEOUT, FailureKind.TLS, FailureKind.EMPTY))
-"""Failures that are of the whole host, as a rule."""
+"""Failures that usually concern the whole host."""
 _UNHAD = {Why.FAILED, Why.DNS, Why.ROBOTS, Why.ROBOTS_UNREACHABLE, Why.ADDRESS}
-"""Why a page cannot be fetched now, and perhaps later: a continuous crawl does not give it up."""
+"""Reasons why a page cannot be fetched now, and perhaps later: a continuous crawl does not give it up."""
 _FULL = 60.0
-"""Seconds that a host waits whose next URL is a new one, while a continuous crawl has no room for any."""
+"""Seconds that a host waits if its next URL is a new one, while a continuous crawl has no room for new pages."""
 _CHAIN = 16
-"""Fetches of a page that are looked through for a content that it had before."""
+"""Number of a page's fetches that are searched for a content that it had before."""
 _STALE = 10_000
 _POLL = 0.1
 """Seconds between two tries at another host's turn."""
 _SHORT_WAIT = 1.0
 _TOLD_EVERY = 60.0
-"""Seconds that the crawl waits for what this machine lacks, and between two lines about it."""
+"""Seconds that the crawl waits for resources of this machine, and between two messages about it."""
 
 
 class Addresses(Protocol):
@@ -93,10 +93,10 @@ class Addresses(Protocol):
 
 
 class Hosts(Protocol):
-    """The turns of hosts, for a visit that needs one of another host than its own."""
+    """The turns of hosts, for a visit that needs that of another host than its own."""
 
     async def claim(self, host: str) -> bool:
-        """Take the host's turn now, if it may be asked now; whoever gets it must `end` it."""
+        """Take the host's turn, if it may be asked now; a caller who gets it must `end` it."""
         ...
 
     def end(self, host: str, ready: float) -> None:
@@ -116,27 +116,25 @@ class FetcherTable(Protocol):
 
 
 class Stay:
-    """One visit's state."""
+    """The state of one visit."""
 
     def __init__(self, shard: Shard, host: str, setting: Setting, session: Session | None) -> None:
         self.shard = shard
         self.host = host
-        self.setting = setting  # of the host; looked up anew for every page
+        self.setting = setting  # of the host; looked up again for every page
         self.session = session
         self.open: Waiting | None = None  # the URL that was taken and has no record yet
         self.address = ""
-        self.site = ""  # whose connection the visit has; "": none yet, or none any more
-        self.asked = 0  # requests that reached for the network
-        self.rested = (
-            0  # how many of them were made when the visit last waited, for what a page's scripts ask
-        )
-        self.borrowed = False  # the address's turn is that of another stay
-        self.last = 0.0  # seconds that the last one took
+        self.site = ""  # the site of the visit's connection; "": there is none yet, or none any more
+        self.asked = 0  # requests that used the network
+        self.rested = 0  # the number of requests when the visit last waited, for requests of a page's scripts
+        self.borrowed = False  # the address's turn belongs to another stay
+        self.last = 0.0  # duration of the last request in seconds
         self.crawl_delay = 0.0
         self.retry_after: float | None = None
         self.lent = False  # another host of its address was asked since
         self.over = False  # the site has had enough, or the connection ended
-        self.ready: float | None = None  # when to come back, if decided otherwise than by politeness
+        self.ready: float | None = None  # when to come back, if not decided by politeness
 
 
 def _settings(options: Options) -> Settings:
@@ -170,8 +168,8 @@ class Visitor:
         shard_of: Callable[[str], Shard | None] = lambda host: None,
         sessions: Sessions | None = None,
     ) -> None:
-        """`may_ask`: whether a shard's hosts may be asked now, at an address ("": at none yet). `told` hears what
-        the operator should know. `refreshing`: the crawl is continuous."""
+        """`may_ask`: whether a shard's hosts may be asked now, at an address ("": at none yet). `told` is called
+        with messages for the operator. `refreshing`: set if the crawl is continuous."""
         self._may_ask = may_ask
         self._options = options
         self._fetchers = fetchers
@@ -195,15 +193,15 @@ class Visitor:
         self._bytes = meters.counter("fetch.bytes")
         self._settings = _settings(options)
         self._stale: set[str] = set()
-        """Hosts whose last request met a kept connection that had ended."""
+        """Hosts whose last request found that a kept connection had ended."""
         self._told = told or (lambda _: None)
         self._told_next = 0.0
         self.short_until = 0.0
-        """Until then (monotonic) no visit should begin: this machine is short of something."""
+        """The time (monotonic) until which no visit should begin: this machine lacks some resource."""
         self.stopping = False
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         if self._rendering is not None:
             await self._rendering.close()
         await self._fetchers.close()
@@ -213,7 +211,7 @@ class Visitor:
             self._near.close()
 
     def change(self, options: Options) -> None:
-        """The operator has changed options: they hold from the next page on."""
+        """The operator has changed options: they apply from the next page on."""
         self._options, self._settings = options, _settings(options)
 
     def holds(self, host: str) -> bool:
@@ -221,7 +219,7 @@ class Visitor:
         return self._settings.of(host).hold
 
     async def visit(self, shard: Shard, host: str) -> None:
-        """Stay at a host that the shard's frontier has begun."""
+        """Visit a host whose turn the shard's frontier has begun."""
         turn = self._turn(shard, host)
         try:
             await self._stay(turn)
@@ -232,11 +230,11 @@ class Visitor:
             if turn.address:
                 self._addresses.end(turn.address, now)
             ready = turn.ready if turn.ready is not None else now
-            if turn.asked and host:  # files have no host to spare
+            if turn.asked and host:  # files have no host that needs a rest
                 politeness = self._settings.of(host).politeness
                 wait = wait_after(politeness, turn.crawl_delay, turn.retry_after, turn.last)
                 ready = max(ready, now + wait)
-            shard.admission.replenish_host(host)  # while it is begun, so that it need not be forgotten
+            shard.admission.replenish_host(host)  # before its turn ends: then the host is not forgotten
             shard.frontier.end(host, ready)
 
     def _turn(self, shard: Shard, host: str) -> Stay:
@@ -265,11 +263,11 @@ class Visitor:
                 return
             idle = idle + 1 if turn.asked == before else 0
             if idle >= 50:
-                await asyncio.sleep(0)  # a long run of skips must not hold the loop
+                await asyncio.sleep(0)  # a long run of skips must not block the loop
                 idle = 0
 
     async def _one(self, turn: Stay, waiting: Waiting) -> bool:
-        """One URL; False if the visit is to end. A URL that got no record is put back."""
+        """Process one URL; False if the visit is to end. A URL that got no record is put back."""
         shard, url = turn.shard, waiting.url
         if not shard.scope.inside(url, waiting.depth):
             verdict = shard.scope.judge(url, waiting.depth)
@@ -280,7 +278,7 @@ class Visitor:
                 turn, Why.SCOPE, f"depth {waiting.depth} is more than {setting.depth} of its site"
             )
         limit = setting.pages
-        is_page = waiting.before is Before.PAGE  # limits of pages do not mind that it is fetched once more
+        is_page = waiting.before is Before.PAGE  # limits of pages do not apply to fetching it again
         if limit and not is_page and shard.sites.get(site_of(url)).pages >= limit:
             return self._skip(turn, Why.SITE_LIMIT, f"{limit} pages a site")
         session = turn.session
@@ -294,7 +292,7 @@ class Visitor:
             return self._skip(turn, Why.SCHEME, scheme)
         site = site_of(url)
         if turn.asked and fetcher.needs_address and turn.site != site:
-            return False  # another connection: it waits its turn
+            return False  # it needs another connection, which waits its turn
         if is_page and self._refreshing and (until := self._refreshing.resting(turn.host)) is not None:
             return self._defer(turn, Why.REFRESH, until, waiting.attempt, "its host could not be reached")
         if fetcher.needs_address and not turn.address:
@@ -312,7 +310,7 @@ class Visitor:
         if not self._may_ask(shard.number, turn.address):
             return False
         if not is_page and not self._quota.take(shard.number):
-            # A continuous crawl has all its pages then, for good: what is new waits behind what is known.
+            # A continuous crawl then has all its pages, for good: new URLs go behind known ones.
             turn.ready = self._clock.monotonic() + (1.0 if self._refreshing is None else _FULL)
             return False
         if not is_page and self._refreshing and not self._refreshing.may_discover():
@@ -324,7 +322,7 @@ class Visitor:
     # -- the address
 
     async def _arrive(self, turn: Stay, waiting: Waiting) -> bool | None:
-        """Find the host's address and get its turn. None: there; else what `_one` returns."""
+        """Find the host's address and get its turn. None: done; else what `_one` returns."""
         found = await self._resolver.resolve(turn.host)
         if isinstance(found, DnsFailure):
             if found.kind is DnsKind.LOCAL:
@@ -362,7 +360,7 @@ class Visitor:
     # -- robots
 
     async def _judge(self, turn: Stay, waiting: Waiting, site: str, fetcher: Fetcher) -> bool | None:
-        """Ask the site's rules. None: allowed; else what `_one` returns."""
+        """Check the site's rules. None: allowed; else what `_one` returns."""
         shard = turn.shard
         ruling = await self._rules.ruling(shard, site, lambda url: self._ask_robots(turn, url, fetcher))
         turn.crawl_delay = shard.sites.get(site).crawl_delay
@@ -380,7 +378,7 @@ class Visitor:
         if ruling.asked and pages_per_visit(turn.setting.politeness, turn.crawl_delay) <= turn.asked:
             return False  # robots.txt was this visit's only request
         if turn.lent or (turn.asked and fetcher.needs_address and turn.site != site):
-            return False  # robots.txt was had, and the connection with it; the address rests
+            return False  # the request for robots.txt used up the connection; the address rests
         return None
 
     async def _ask_robots(self, turn: Stay, url: str, fetcher: Fetcher) -> Response | Failure | None:
@@ -396,15 +394,15 @@ class Visitor:
             outcome = await self._request(turn, url, fetcher, Kind.ROBOTS)
             if self._not_asked(turn, outcome):
                 return None
-            if self._first_stale(host, outcome):  # over a connection of its own, after the wait
+            if self._first_stale(host, outcome):  # again, over a new connection, after the wait
                 return await self._ask_robots(turn, url, fetcher)
             return outcome
         return await self._ask_elsewhere(turn, host, url)
 
     async def _ask_elsewhere(self, turn: Stay, host: str, url: str) -> Response | Failure | None:
-        """A robots.txt that redirected to another host: it takes that host's turn, or waits for it.
+        """Request a robots.txt to which another host redirected: take that host's turn, or wait for it.
 
-        The host need not be near a seed (RFC 9309 §2.3.1.2), but it is not one that the operator excludes.
+        The host need not be near a seed (RFC 9309 §2.3.1.2), but must not be one that the operator excludes.
         """
         if (excluded := turn.shard.scope.excludes(host)) is not None:
             return Failure(FailureKind.REFUSED_ADDRESS, excluded.rule, transient=False)
@@ -438,7 +436,7 @@ class Visitor:
         allowed = [address for address in found.addresses if self._guard.refuses(address) is None]
         if not allowed:
             return Failure(FailureKind.REFUSED_ADDRESS, f"{host} has no address that may be asked")
-        if turn.address in allowed:  # it is this visit's turn already, and its connection's
+        if turn.address in allowed:  # this visit has its turn already, and its connection
             other.address, other.borrowed = turn.address, True
             turn.lent = True
             self._hang_up(turn)
@@ -457,10 +455,10 @@ class Visitor:
             wait = wait_after(other.setting.politeness, other.crawl_delay, other.retry_after, other.last)
         self._hosts.end(other.host, now + wait)
 
-    # -- what a page's scripts ask for (`lycosa.crawl.errands`)
+    # -- requests of a page's scripts (`lycosa.crawl.errands`)
 
     def _render(self, turn: Stay, response: Response) -> Render | None:
-        """The step that has a page be rendered; None: no page is."""
+        """The step that renders a page; None: no page is rendered."""
         rendering = self._rendering
         if rendering is None:
             return None
@@ -478,13 +476,13 @@ class Visitor:
         return render
 
     def _alike(self, turn: Stay, waiting: Waiting) -> Alike | None:
-        """The step that finds the page that another is like; None: nobody asks."""
+        """The step that finds the page that another one is like; None: this is not wanted."""
         near = self._near
         return None if near is None else partial(near.earlier, turn.shard, waiting)
 
     async def lodge(self, turn: Stay, url: str, until: float) -> Stay | str:
-        """The turn of another host than the visit's, waited for; or why it cannot be had. Whoever gets it must
-        `leave`."""
+        """Claim the turn of another host than the visit's, waiting for it; or the reason why it is not available. A
+        caller who gets it must `leave`."""
         host = host_of(url)
         fetcher = self._fetchers.for_scheme(url[: url.index(":")])
         if fetcher is None:
@@ -512,7 +510,8 @@ class Visitor:
         return other
 
     async def errand(self, turn: Stay, url: str, headers: tuple[tuple[str, str], ...]) -> Response | str:
-        """Ask on a turn for what a page's scripts want, as politely as for a page; or why it is not asked for."""
+        """Send a request of a page's scripts on a turn, as politely as for a page; or the reason why it is not
+        sent."""
         site, scheme = site_of(url), url[: url.index(":")]
         fetcher = self._fetchers.for_scheme(scheme)
         if fetcher is None:
@@ -549,7 +548,7 @@ class Visitor:
         return outcome
 
     async def _rest(self, turn: Stay, site: str) -> None:
-        """Wait, if the next request would be the next visit's, or over another connection."""
+        """Wait, if the next request belongs to the next visit, or needs another connection."""
         politeness = turn.setting.politeness
         since = turn.asked - turn.rested
         if since >= pages_per_visit(politeness, turn.crawl_delay) or (turn.asked and turn.site != site):
@@ -559,7 +558,7 @@ class Visitor:
             turn.rested, turn.lent = turn.asked, False
 
     def _first_stale(self, host: str, outcome: Response | Failure) -> bool:
-        """Whether a kept connection had ended, which is no attempt; the second time in a row it is one."""
+        """Whether a kept connection had ended, which counts as no attempt; the second time in a row it does."""
         if not (isinstance(outcome, Failure) and outcome.kind is FailureKind.STALE):
             self._stale.discard(host)
             return False
@@ -587,7 +586,7 @@ class Visitor:
         return False if turn.asked >= pages_per_visit(politeness, turn.crawl_delay) else None
 
     async def _ask_login(self, turn: Stay, url: str, body: bytes | None) -> Response | Failure | None:
-        """One request of a login, with the host's wait before it where the visit has had its pages."""
+        """Send one request of a login, after the host's wait if the visit has had all its pages."""
         fetcher = self._fetchers.for_scheme(url[: url.index(":")])
         if fetcher is None or not self._may_ask(turn.shard.number, turn.address):
             return None
@@ -613,9 +612,9 @@ class Visitor:
         more: tuple[tuple[str, str], ...] = (),
         body: bytes | None = None,
     ) -> Response | Failure:
-        """Ask over the visit's connection, or over a new one if it has none; and see what became of it.
+        """Request a URL over the visit's connection, or over a new one if it has none; and process the outcome.
 
-        `old`: what there is of the page, of which no second copy is wanted. `more`: headers, besides the site's.
+        `old`: what is known of the page, of which no second copy is wanted. `more`: headers, besides the site's.
         `body`: a form to be posted.
         """
         site = site_of(url)
@@ -625,7 +624,7 @@ class Visitor:
         began = self._clock.monotonic()
         headers = turn.setting.headers + more
         request = Request(url, address, headers, kind=kind, reuse=turn.site == site, may_send=may_send)
-        # What was rendered may have changed although what was sent has not.
+        # A rendered document may have changed although the response has not.
         if old is not None and old.status < 300 and (old.etag or old.modified) and old.rendered is None:
             request = msgspec.structs.replace(request, etag=old.etag, modified=old.modified)
         session = turn.session if kind is Kind.PAGE else None
@@ -635,7 +634,7 @@ class Visitor:
         try:
             outcome = await fetcher.fetch(request)
         except asyncio.CancelledError:
-            turn.last = self._clock.monotonic() - began  # broken off: the site was kept busy all the same
+            turn.last = self._clock.monotonic() - began  # if cancelled: the site was kept busy nevertheless
             raise
         turn.last = outcome.timing.total / 1000
         gone = isinstance(outcome, Failure) or outcome.closed or bool(outcome.truncated)
@@ -656,7 +655,7 @@ class Visitor:
         turn.site = ""
 
     def _not_asked(self, turn: Stay, outcome: Response | Failure) -> bool:
-        """Whether the site was not asked, for a reason of ours: the visit ends, and the URL stays pending."""
+        """Whether the site was not asked, for a reason of ours: then the visit ends, and the URL stays pending."""
         if isinstance(outcome, Failure) and outcome.kind is FailureKind.LOCAL:
             self._short(turn, outcome.detail)
             return True
@@ -666,7 +665,7 @@ class Visitor:
         return False
 
     def _short(self, turn: Stay, detail: str) -> bool:
-        """This machine lacks something: the visit ends, and its URL stays pending."""
+        """This machine lacks a resource: the visit ends, and its URL stays pending."""
         now = self._clock.monotonic()
         turn.over = True
         turn.ready = self.short_until = now + _SHORT_WAIT
@@ -697,7 +696,7 @@ class Visitor:
         return True
 
     async def _earlier(self, shard: Shard, waiting: Waiting) -> Earlier:
-        """What the log has of a page that is about to be fetched."""
+        """What the log knows of a page that is about to be fetched."""
         assert self._refreshing is not None
         weight = self._refreshing.weigh(waiting)
         found = shard.pages.find(waiting.key) if waiting.before is Before.PAGE else None
@@ -727,13 +726,13 @@ class Visitor:
         outcome: Response | Failure,
         earlier: Earlier | None = None,
     ) -> bool:
-        """Log what came of a fetch; True if it was a page."""
+        """Log the outcome of a fetch; True if it was a page."""
         now = milliseconds(self._clock)
         first_stale = self._first_stale(turn.host, outcome)
         if isinstance(outcome, Failure):
             turn.over = True
             if first_stale:
-                return False  # no attempt: the next visit opens a connection of its own
+                return False  # does not count as an attempt: the next visit opens a connection of its own
             if self._not_asked(turn, outcome):
                 return False
             self._failures(f"error.{outcome.kind}").add()
@@ -807,7 +806,7 @@ class Visitor:
 
     @staticmethod
     def _settle(turn: Stay) -> Waiting:
-        """The open URL is about to get its record."""
+        """Close the open URL, which is about to get its record; returns it."""
         waiting = turn.open
         assert waiting is not None
         turn.open = None

@@ -1,12 +1,12 @@
-"""Warming: have the crawl's kernels compiled and loaded before it begins, not in the middle of it.
+"""Warming: compiles and loads the crawl's kernels before it begins, not in the middle of it.
 
 Numba compiles a kernel at its first call (`lycosa.compiled` says where the result is kept). On a new installation
-that takes up to a minute in all; to load what was kept takes half a second. An event loop would stand still
-meanwhile, so every kernel that a crawl calls is called once before, on next to nothing, in a thread. Some
-want files: where no temporary directory can be made, they are left to the crawl, and that is said.
+that takes up to a minute in all; loading kept results takes half a second. An event loop would be blocked
+meanwhile, so every kernel that a crawl uses is called once before, on tiny data, in a thread. Some kernels
+need files: if no temporary directory can be made, they are left to the crawl, and that is reported.
 
-A crawl needs the kernels of its own order and store only, and those of main text if it is continuous; without
-options all are meant, as after an installation: `python -m lycosa.crawl.warming`.
+A crawl needs only the kernels of its own order and store, and those of main text if it is continuous; without
+options all kernels are warmed, as after an installation: `python -m lycosa.crawl.warming`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SEED = 7
 
 
 def warm(options: Options | None = None) -> None:
-    """Have every kernel of a crawl with these options, or with any, compiled and loaded; and plugins found."""
+    """Compile and load every kernel of a crawl with these options, or with any; and find plugins."""
     entry_points(group="")
     keyer = Keyer(_SEED)
     urls = [f"http://host{n % 3}.test/page/{n}" for n in range(600)]

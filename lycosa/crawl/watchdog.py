@@ -1,14 +1,14 @@
-"""The watchdog of a process that crawls: it says what the event loop stands in, and ends a reader that never ends.
+"""The watchdog of a crawling process: it reports where the event loop is stuck, and ends a reader that never ends.
 
-    the loop has not moved for `NOTICE` seconds     one line: the page that is being read, and the function
-    one page has been read for `LIMIT` seconds      one line, and the process ends; its mark stays (`underway`)
+    the loop has not moved for `NOTICE` seconds     one line: the page that is being parsed, and the function
+    one page has been parsed for `LIMIT` seconds    one line, and the process ends; its mark stays (`underway`)
     Ctrl-C while the loop does not move             the process ends at once
 
-A thread looks once a second. Seconds are its own looks: a process that was stopped, or that a busy machine left
-waiting, has lost none. Where native code holds the interpreter the thread cannot look, and no signal is heard;
-there the system's timer of processor time ends the process, after twice the limit.
+A thread looks once a second. Seconds are counted by its own looks: a process that was stopped, or that a busy
+machine kept waiting, has lost none. If native code holds the interpreter lock the thread cannot look, and no signal
+is handled; then the operating system's timer of processor time ends the process, after twice the limit.
 
-It belongs to commands, which own their process: it may end it, and it takes a timer and SIGINT.
+It belongs to commands, which own their process: it may end the process, and uses a timer and SIGINT.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ LIMIT = 60
 _CODE = 5
 """The commands' exit code for an internal limit."""
 _INTERRUPTED = 3
-"""Looks without movement after which Ctrl-C means the process and not the loop, which would not hear it."""
+"""Looks without movement after which Ctrl-C ends the process instead of the loop, which would not notice it."""
 
 
 class Looks:
-    """What to do at each look. No clock: a look is a second."""
+    """Decides what to do at each look. No clock: a look is a second."""
 
     def __init__(self, notice: int, limit: int) -> None:
         self._notice = notice
@@ -43,7 +43,7 @@ class Looks:
         """Looks since the loop last moved."""
 
     def look(self, beat: int, readings: list[PageReading]) -> tuple[bool, PageReading | None]:
-        """Whether to say that nothing moves, and the page whose reader is to be ended."""
+        """Whether to report that nothing moves, and the page whose reader is to be ended."""
         self.still = self.still + 1 if beat == self._beat else 0
         self._beat = beat
         self._seen = {reading: self._seen.get(reading, -1) + 1 for reading in readings}
@@ -74,7 +74,8 @@ class Watchdog:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, *, interrupts: bool = False) -> None:
-        """Begin, in the loop's thread. `interrupts`: hear Ctrl-C, which the loop's own handler hears as well."""
+        """Begin, in the loop's thread. `interrupts`: handle Ctrl-C, which the loop's own handler receives as
+        well."""
         self._loop = asyncio.get_running_loop()
         self._move()
         self._wind()
@@ -84,7 +85,7 @@ class Watchdog:
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def stop(self) -> None:
-        """Nothing is to be watched any more. A reader that is still at work is watched until it ends."""
+        """Stop watching. A reader that is still at work is watched until it ends."""
         self._loop = None
         self._stopped.set()
 
@@ -104,7 +105,7 @@ class Watchdog:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
     def _wind(self) -> None:
-        """In so much processor time from now on SIGPROF, which nobody handles, ends the process."""
+        """Set the timer: after so much more processor time SIGPROF, which has no handler, ends the process."""
         signal.setitimer(signal.ITIMER_PROF, 2 * self._limit)
 
     def _look(self) -> None:
@@ -133,7 +134,7 @@ def _to_stderr(text: str) -> None:
 
 
 def _place(thread: int) -> str:
-    """The innermost function of ours that a thread is in."""
+    """The innermost function of this program that a thread is in."""
     frame = sys._current_frames().get(thread)
     inner = "" if frame is None else f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_name}"
     while frame is not None:

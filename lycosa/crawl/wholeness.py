@@ -1,8 +1,8 @@
 """Wholeness: whether the logs of a crawl hold all that is known of them. Values in, values out.
 
-Links travel, and snapshots are sealed, after the commit. So nothing on a sound disk knows more of a shard's log
-than the log itself holds. A backup that was restored in part, a segment or a shard's directory that went missing,
-break that; the crawl would then fetch pages twice, or skip, as received, links that it was never sent. Who knows:
+Links are sent, and snapshots sealed, after the commit. So on a sound disk nothing knows of more records of a
+shard's log than the log itself holds. A partly restored backup, or a missing segment or directory of a shard, break
+that; the crawl would then fetch pages twice, or skip, as received, links that it was never sent. Sources:
 
 - a snapshot of the shard: it was taken at a position of its log, and names the sealed segments and their sizes;
 - a snapshot of another shard of the same agent: how far all of them were committed when it was sealed;
@@ -20,7 +20,7 @@ _SHOWN = 3
 
 
 class Known(NamedTuple):
-    """Somebody knows that a shard's log had records up to a position."""
+    """Evidence that a shard's log had records up to a position."""
 
     shard: int
     position: int
@@ -40,7 +40,7 @@ class MissingLog(NamedTuple):
 
 
 def highest(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Of each file the furthest end that any of the tables has."""
+    """For each file the furthest end in any of the tables."""
     found: dict[str, int] = {}
     for table in tables:
         for name, end in table.items():
@@ -51,13 +51,13 @@ def highest(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def cursor_claims(
     receiver: int, cursors: Mapping[int, int], answers: Mapping[int, int] | None = None
 ) -> list[Known]:
-    """What a shard knows of others by what it received from them."""
+    """The ends of other logs that follow from what a shard received from them."""
     rows = [*cursors.items(), *(answers or {}).items()]
     return [Known(sender, position, f"shard {receiver:02d}") for sender, position in rows]
 
 
 def missing(ends: Mapping[int, int], claims: Iterable[Known]) -> list[MissingLog]:
-    """The logs that somebody knows more of than they hold, each with the largest claim."""
+    """The logs that are known to have had more records than they hold, each with the largest claim."""
     found: dict[int, MissingLog] = {}
     for claim in claims:
         end = ends.get(claim.shard)
@@ -69,7 +69,7 @@ def missing(ends: Mapping[int, int], claims: Iterable[Known]) -> list[MissingLog
 
 
 def refuse(where: str, troubles: Iterable[object]) -> None:
-    """Raise if there are any: one line, with what to do."""
+    """Raise an error if there are any troubles: one line, with what to do."""
     told = [str(trouble) for trouble in troubles]
     if told:
         more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""

@@ -1,4 +1,4 @@
-"""A client of an engine that keeps a crawl in one process (`kept`): streams and keys over a `Line` to it."""
+"""A client of an engine that keeps a crawl in one process (`kept`): streams and keys, reached over a `Line`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any, Protocol
 from lycosa.engine.protocol import Conflict, Ends, Entry, Full, Message, Unavailable
 
 _ASKED = 5.0
-"""Seconds after which what reads is given up."""
+"""Seconds after which a read is given up."""
 
 
 class Line(Protocol):
-    """A client's way to what is kept; see `lycosa.engine.kept.KeptCrawl.act` for the words."""
+    """A client's connection to what is kept; see `lycosa.engine.kept.KeptCrawl.act` for the commands."""
 
     patience: float
     """Seconds after which a write of a key is given up."""
 
     async def do(self, word: str, to: str, *more: Any, seconds: float) -> Any:
-        """Have something done; its answer, or `Unavailable` when the time is over."""
+        """Have a command executed; its answer, or `Unavailable` when the time is over."""
         ...
 
     async def wait(self, word: str, to: str, *more: Any, seconds: float) -> Any:
-        """The same of a word that finds rows: as soon as there are any, or none when the time is over."""
+        """The same for a command that finds rows: returns as soon as there are any, or none when the time is
+        over."""
         ...
 
 

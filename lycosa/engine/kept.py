@@ -1,8 +1,8 @@
-"""What an engine keeps of one crawl, as plain values: streams and keys. No I/O, no clock, no waiting.
+"""The state that an engine keeps for one crawl, as plain values: streams and keys. No I/O, no clock, no waiting.
 
-Both engines that keep a crawl in the memory of one process, `memory` and `local`, keep this. A client
-(`lycosa.engine.client`) has it done by a word and what that is about (`KeptCrawl.act`); what it must not do is the
-answer, as a value.
+Both engines that keep a crawl in the memory of one process, `memory` and `local`, use it. A client
+(`lycosa.engine.client`) acts on it by a command and its arguments (`KeptCrawl.act`); a refusal is an answer too,
+returned as a value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from lycosa.engine.protocol import Absent, Conflict, Ends, Entry, Full, Message, StreamPlan
 
 _HEAD = 32
-"""Bytes that a message counts besides its data."""
+"""Bytes that a message counts in addition to its data."""
 
 
 class KeptStream:
@@ -80,7 +80,7 @@ class KeptCrawl:
         self._last = last
 
     def act(self, word: str, to: str, *more: Any) -> Any:
-        """What a client wants of a stream, or of the keys; the answer, or why there is none.
+        """Execute a client's command on a stream or on the keys; returns the answer, or the outcome in its place.
 
         append  stream  lane headers data expected      look  stream  "at" "newest" "ends" of
         read    stream  after most                      purge stream  before lane
@@ -108,13 +108,13 @@ class KeptCrawl:
         return (self.keys or {}).get(key)
 
     def set(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict:
-        """Set a key (that still has that revision), or delete it (None); its new revision."""
+        """Set a key (if it still has that revision), or delete it (None); returns its new revision."""
         assert self.keys is not None
         known = self.keys[key].revision if key in self.keys else 0
         if revision is not None and revision != known:
             return Conflict(f"{key} was changed by somebody else")
         self.revision += 1
-        self.keys.pop(key, None)  # they stay in the order of their revisions
+        self.keys.pop(key, None)  # keys stay in the order of their revisions
         self.keys[key] = Entry(key, self.revision, value)
         return self.revision
 
@@ -122,7 +122,7 @@ class KeptCrawl:
         return [row for row in (self.keys or {}).values() if row.value is not None and fits(row.key, pattern)]
 
     def watch(self, pattern: str, revision: int) -> list[Entry]:
-        """The keys of a pattern that changed after a revision, in order."""
+        """The keys that match a pattern and changed after a revision, in order of revision."""
         found: list[Entry] = []
         for each in reversed((self.keys or {}).values()):
             if each.revision <= revision:

@@ -1,20 +1,19 @@
-"""The engine in one process: plain data structures, and a fate for every message.
+"""The engine in one process: plain data structures, and a simulated network between them and their clients.
 
 `MemoryServers` is what servers keep: streams, keys, who answers. It changes at once and never errs, so it is
-the oracle of the contract suite. `MemoryEngine` is one client's door to it. Between the two lies a network, and
-what becomes of each call on its way is decided by an injected `Network`:
+the oracle of the contract suite. `MemoryEngine` is one client's access to it. Between the two lies a network; an
+injected `Network` decides the `Fate` of each call:
 
     there   seconds until the call arrives and takes effect; None: it never does (lost, or cut off)
-    back    seconds until the answer is heard; None: never. What was asked for has happened all the same
+    back    seconds until the answer arrives; None: never, although the call has taken effect
     twice   the call arrives, and takes effect, two times; the second time `again` seconds after the first
 
-A call whose answer is not heard within its deadline is `Unavailable` at the deadline, by the client's own
-clock; it may take effect later than that, when nobody waits for it any more. Readings and watches ask the
-servers again and again, each time with a fate of its own; so they are late and fall silent, but keep their
-order, as the protocol wants.
+A call whose answer does not arrive within its deadline is `Unavailable` at the deadline, by the client's own clock;
+it may take effect later, when the client no longer waits for it. Readings and watches poll the servers, each poll
+with a fate of its own; so they may be late or silent, but keep their order, as the protocol demands.
 
-All waiting goes through the client's `Clock`. On a virtual one, with a `Network` drawn from a seed, everything
-that happens is a function of the seed.
+All waiting goes through the client's `Clock`. With a virtual clock and a `Network` drawn from a seed, every event
+is a function of the seed.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _AGAIN = 0.1
 
 
 class Fate(NamedTuple):
-    """What becomes of a call; see the module."""
+    """What happens to a call on its way; see the module."""
 
     there: float | None = 0.0
     back: float | None = 0.0
@@ -49,7 +48,7 @@ class Network(Protocol):
     """Decides the fate of every call."""
 
     def fate(self, client: str, to: str) -> Fate:
-        """Of a call by `client`, to a stream, key or subject of that name."""
+        """The fate of a call by `client` to the stream, key or subject named `to`."""
         ...
 
 
@@ -61,7 +60,7 @@ class PerfectNetwork:
 
 
 class MemoryServers:
-    """What lasts when clients come and go."""
+    """The servers' state, which outlives clients."""
 
     def __init__(self) -> None:
         self._crawls: dict[str, KeptCrawl] = {}
@@ -74,16 +73,16 @@ class MemoryServers:
         return self._crawls.setdefault(name, KeptCrawl())
 
     def answering(self, crawl: str, subject: str) -> list[MemoryAnswering]:
-        """Who answers for a subject."""
+        """The clients that answer for a subject."""
         return self._answering.setdefault((crawl, subject), [])
 
     def hang_up(self, line: _Line) -> None:
-        """A client answers no more."""
+        """A client no longer answers."""
         for answering in self._answering.values():
             answering[:] = [each for each in answering if each.line is not line]
 
     def changed(self, crawl: str, of: str) -> None:
-        """Somebody wrote to a stream, or a key (""): whoever finds something by that need not wait any more."""
+        """A stream was written to, or a key (""): waiting calls that now find something are woken."""
         waiting = self._waiting.get((crawl, of), [])
         for change, look in waiting:
             if not change.done() and look():
@@ -91,7 +90,7 @@ class MemoryServers:
         waiting[:] = [row for row in waiting if not row[0].done()]
 
     def change(self, crawl: str, of: str, look: Callable[[], object]) -> asyncio.Future[None]:
-        """Done at the first change after which `look` finds something; or when whoever waits says that it is."""
+        """Done at the first change after which `look` finds something; or when the caller completes it."""
         change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault((crawl, of), [])
         waiting[:] = [row for row in waiting if not row[0].done()]
@@ -99,15 +98,15 @@ class MemoryServers:
         return change
 
     def start(self, travel: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A call is on its way, and arrives whatever becomes of its sender."""
-        task = asyncio.get_running_loop().create_task(travel, context=self._context)  # not of its sender's
+        """Start a call, which arrives even if its sender is cancelled."""
+        task = asyncio.get_running_loop().create_task(travel, context=self._context)  # not the sender's
         self._travelling.add(task)
         task.add_done_callback(self._travelling.discard)
         return task
 
 
 class _Line:
-    """A client's way to the servers; `lycosa.engine.client.Line`."""
+    """A client's connection to the servers; implements `lycosa.engine.client.Line`."""
 
     patience = 2.0
 
@@ -126,7 +125,7 @@ class _Line:
         return self.servers.crawl(self.crawl)
 
     async def call(self, to: str, seconds: float, act: Callable[[], T]) -> T | Unavailable:
-        """Have something done by the servers."""
+        """Have `act` executed by the servers."""
         fate = self._network.fate(self._client, to)
         if self.closed:
             fate = Fate(None)
@@ -181,7 +180,7 @@ class _Line:
     async def news(
         self, of: str, to: str, seconds: float, look: Callable[[], list[T]]
     ) -> list[T] | Unavailable:
-        """What `look` finds, as soon as it finds anything; asked again while the way is cut."""
+        """What `look` finds, as soon as it finds anything; asked again while the network is cut."""
         until = self.clock.monotonic() + seconds
         while True:
             left = until - self.clock.monotonic()
@@ -201,7 +200,7 @@ class _Line:
             return found
 
     async def _wait(self, of: str, seconds: float, look: Callable[[], object]) -> None:
-        """Until something is found, or the time is over."""
+        """Wait until something is found, or the time is over."""
         change = self.servers.change(self.crawl, of, look)
         sleeping = asyncio.ensure_future(self.clock.sleep(seconds))
 
@@ -298,6 +297,6 @@ class MemoryEngine:
         self.vanish()
 
     def vanish(self) -> None:
-        """The client is gone, whatever it was about to do: it answers nobody, and nothing that it says is heard."""
+        """The client is gone, whatever it was about to do: it answers no requests, and nothing it sends arrives."""
         self._line.closed = True
         self._line.servers.hang_up(self._line)

@@ -1,30 +1,29 @@
-"""The engine: what a crawl's agents need of the world around them, in three small protocols.
+"""The engine: what a crawl's agents need from their environment, in three small protocols.
 
     Stream      messages in order: append at an expected sequence, read from a place, purge
     Bucket      keys with small values: create, read, compare-and-set, watch
     Requests    ask and answer, with a deadline
 
-An `Engine` is one client's door to all that one crawl has. It is implemented by `local` (one machine: kept by the
+An `Engine` is one client's access to all that one crawl has. It is implemented by `local` (one machine: kept by the
 supervisor for one run), by `nats` (JetStream: a cluster) and by `memory` (one process: simulation and tests). One
 contract suite runs on each, with the plain memory one as oracle.
 
-**Outcomes are values.** What an engine may answer besides *done* is part of every signature, and no method
-raises it:
+**Outcomes are values.** The possible outcomes besides *done* are part of every signature, and no method
+raises them:
 
-    Unavailable     no answer in time; whether it took effect is not known, now or later. Ask again.
-    Conflict        the stream's last sequence, or the key's revision, is not the one named. Nothing happened.
+    Unavailable     no answer in time; it may have taken effect, now or later. Ask again.
+    Conflict        the stream's last sequence, or the key's revision, is not the expected one. Nothing happened.
     Full            the stream has reached its limit. Nothing happened, nothing was dropped to make room; wait.
 
-They are errors too (`LocalError`), because a caller that can do nothing about one may let it end what it does,
-and the operator then reads one line: `got` returns an answer or raises the outcome. What the operator must mend
-(no permission, not enough servers) is raised as `ConfigError`.
+They are errors too (`LocalError`), so that a caller that cannot handle one may raise it, and the operator then
+reads one line: `got` returns an answer or raises the outcome. What the operator must fix (no permission, not enough
+servers) is raised as `ConfigError`.
 
 **Guarantees.** A message that was acknowledged lasts as long as the engine does (`nats`: for good; `local`: as long
-as the run), and is read by every reader that begins before it,
-in order of sequences. Sequences begin with 1, rise, and are never used again, also not after a purge of
-everything. With `expected`, appending the same again is harmless: one of the copies is taken at most. Reads
-that a decision rests on (`at`, `last`, `ends`, `get`) see everything that was acknowledged before they began. A
-watch may skip values, never the last one.
+as the run), and is read, in order of sequences, by every reader that begins before it. Sequences begin with 1,
+rise, and are never used again, even after a purge of everything. With `expected`, appending the same again is
+harmless: at most one of the copies is taken. Reads that a decision rests on (`at`, `last`, `ends`, `get`) see
+everything that was acknowledged before they began. A watch may skip values, but never the last one.
 """
 
 from __future__ import annotations
@@ -42,19 +41,19 @@ class Unavailable(LocalError):  # noqa: N818
 
 
 class Absent(Unavailable):
-    """The engine has nothing of that crawl."""
+    """The engine has nothing for that crawl."""
 
 
 class Conflict(LocalError):  # noqa: N818
-    """Something else was there than was expected."""
+    """The present sequence or revision is not the expected one."""
 
 
 class Full(LocalError):  # noqa: N818
-    """The stream takes no more for now."""
+    """The stream accepts no more for now."""
 
 
 def got(answer: T | Unavailable | Conflict | Full) -> T:
-    """The answer; an outcome that its caller can do nothing about is raised."""
+    """The answer; an outcome that the caller cannot handle is raised."""
     if isinstance(answer, Unavailable | Conflict | Full):
         raise answer
     return answer
@@ -65,7 +64,7 @@ class Message(NamedTuple):
 
     sequence: int
     lane: str
-    """Messages of one stream may be told apart by a word: the sender, say."""
+    """A word that tells apart the messages of one stream, for example the sender."""
     headers: Mapping[str, str]
     data: bytes
 
@@ -78,7 +77,7 @@ class Ends(NamedTuple):
 
 
 class Reading(Protocol):
-    """A stream's messages in order, none missing (but for those purged before they were read), none twice."""
+    """A stream's messages in order, none twice, none missing (except those purged before they were read)."""
 
     @property
     def last(self) -> int:
@@ -86,18 +85,18 @@ class Reading(Protocol):
         ...
 
     async def next(self, seconds: float, most: int = 256) -> list[Message] | Unavailable:
-        """Messages that have come, at most so many; none if none came in time."""
+        """The messages that have arrived, at most `most`; none if none came in time."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Stream(Protocol):
-    """A durable sequence of messages with a limit of bytes."""
+    """A durable sequence of messages, limited in bytes."""
 
     @property
     def name(self) -> str:
-        """As the operator finds it."""
+        """The name under which the operator finds it."""
         ...
 
     async def append(
@@ -109,33 +108,33 @@ class Stream(Protocol):
         expected: int | None = None,
         seconds: float = 5.0,
     ) -> int | Conflict | Full | Unavailable:
-        """Append a message; its sequence. `expected`: only if the stream's last sequence is that one."""
+        """Append a message; returns its sequence. `expected`: only if the stream's last sequence is this one."""
         ...
 
     async def at(self, sequence: int) -> Message | Unavailable | None:
-        """The message of a sequence; None if there is none (any more, or yet)."""
+        """The message of a sequence; None if there is none (any longer, or yet)."""
         ...
 
     async def newest(self, lane: str) -> Message | Unavailable | None:
-        """The last message of a lane that was not purged."""
+        """The last message of a lane that has not been purged."""
         ...
 
     async def ends(self) -> Ends | Unavailable: ...
 
     def read(self, after: int = 0) -> Reading:
-        """From `after` + 1 on, or from the first message that is left. The place is the reader's to keep."""
+        """Read from `after` + 1 on, or from the first message that is left. The reader keeps its own place."""
         ...
 
     async def purge(self, before: int, lane: str | None = None) -> Unavailable | None:
-        """Forget the messages with sequences below `before` (those of a lane only).
+        """Delete the messages with sequences below `before` (`lane`: only those of that lane).
 
-        `before` is at most one more than the last: JetStream would go on behind a later one.
+        `before` is at most one more than the last: with a larger one, JetStream would skip sequences.
         """
         ...
 
 
 class Entry(NamedTuple):
-    """A key's value as of a revision; None: it was deleted."""
+    """The value of a key as of a revision; None: it was deleted."""
 
     key: str
     revision: int
@@ -146,8 +145,8 @@ class Watch(Protocol):
     """Changes of some keys."""
 
     async def next(self, seconds: float) -> list[Entry] | Unavailable:
-        """First every key as it is, then what changed, as it comes; none if nothing did in time. What is known may
-        come again after a break: revisions tell."""
+        """First the present value of every key, then every change; none if nothing changed in time. Entries may be
+        repeated after a break; their revisions tell."""
         ...
 
     async def close(self) -> None: ...
@@ -157,7 +156,7 @@ class Bucket(Protocol):
     """Small values under names; revisions rise over the whole bucket."""
 
     async def get(self, key: str) -> Entry | Unavailable | None:
-        """The value of a key; None if it has none. `Absent` if there is no such bucket."""
+        """The value of a key; None if it has none. `Absent` if the bucket does not exist."""
         ...
 
     async def last(self, key: str) -> Entry | Unavailable | None:
@@ -165,54 +164,54 @@ class Bucket(Protocol):
         ...
 
     async def update(self, key: str, value: bytes, revision: int) -> int | Conflict | Unavailable:
-        """Set a key that still has that revision (0: that was never set); its new one."""
+        """Set a key if it still has that revision (0: it was never set); returns the new revision."""
         ...
 
     async def put(self, key: str, value: bytes) -> int | Unavailable:
-        """Set a key, whatever it was; its new revision."""
+        """Set a key unconditionally; returns the new revision."""
         ...
 
     async def delete(self, key: str, revision: int | None = None) -> Conflict | Unavailable | None:
-        """Delete a key (that still has that revision)."""
+        """Delete a key (`revision`: only if it still has that revision)."""
         ...
 
     async def all(self, pattern: str) -> list[Entry] | Unavailable:
-        """The keys of a pattern that have values. `lease.*`: those of two words whose first is `lease`."""
+        """The keys of a pattern that have values. `lease.*`: keys of two words whose first is `lease`."""
         ...
 
     def watch(self, pattern: str) -> Watch: ...
 
 
 class Answering(Protocol):
-    """Somebody who answers."""
+    """A subscription that answers questions."""
 
     async def stop(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         ...
 
 
 class Requests(Protocol):
-    """Questions and answers between agents. Nothing is kept: who is not there hears nothing."""
+    """Questions and answers between agents. Nothing is stored: an absent agent misses the question."""
 
     async def ask(self, subject: str, data: bytes, seconds: float) -> bytes | Unavailable:
         """The first answer; `Unavailable` if none came in time, also when nobody answers for that subject."""
         ...
 
     async def tell(self, subject: str, data: bytes) -> None:
-        """Say something to whoever answers, without waiting to be heard; it may be lost."""
+        """Send something to all that answer, without confirmation; it may be lost."""
         ...
 
     async def answer(self, subject: str, answer: Callable[[bytes], bytes | None]) -> Answering | Unavailable:
-        """Begin to answer; None is silence. Whoever else answers for the subject is asked as well."""
+        """Begin to answer; None means no answer. All others that answer for the subject are asked as well."""
         ...
 
 
 class StreamPlan(NamedTuple):
-    """A stream to be made."""
+    """The settings of a stream to be made."""
 
     name: str
     bytes: int
-    """At this many a stream refuses (`Full`)."""
+    """The size at which the stream refuses messages (`Full`)."""
     lanes: bool = False
 
 
@@ -232,19 +231,20 @@ class Engine(Protocol):
 
     @property
     def denied(self) -> str:
-        """What this client was first refused for want of a permission; empty if nothing: it looks like silence."""
+        """What this client was first refused for lack of a permission (a refusal looks like silence); empty if
+        nothing."""
         ...
 
     def stream(self, name: str) -> Stream:
-        """The stream of that name; whether it is there is seen when it is used."""
+        """The stream of that name; whether it exists shows when it is used."""
         ...
 
     async def create(self, streams: Sequence[StreamPlan], replicas: int) -> Unavailable | None:
-        """Make the bucket and the streams, those that are not there. `ConfigError` if they cannot be had."""
+        """Create the bucket and the streams that do not exist yet. `ConfigError` if that is impossible."""
         ...
 
     async def remove(self, streams: Sequence[str]) -> Unavailable | None:
-        """Remove them, and the bucket; what is not there is no matter."""
+        """Remove them, and the bucket; those that do not exist are ignored."""
         ...
 
     async def close(self) -> None: ...

@@ -7,9 +7,9 @@
 
 `first` is the position (ordinal in the log) of the block's first record. `batch` numbers the commits of a
 log from 1: all blocks of one commit share it, and a commit is written and synced before the next is begun.
-That is what tells a torn tail from damage: what follows an unreadable block may be unreadable or belong to
-the very same commit, but a readable block of a *later* commit proves that the unreadable one was once
-durable. `crc` is the CRC-32C of the head before it and of the packed bytes.
+That tells a torn tail from damage: what follows an unreadable block may be unreadable or belong to
+the same commit, but a readable block of a *later* commit proves that the unreadable one was once
+durable. `crc` is the CRC-32C of the preceding part of the head and of the packed bytes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _CRC = struct.Struct("<I")
 HEAD_BYTES = _HEAD.size + _CRC.size
 
 MAX_PACKED = 1 << 30
-"""No writer makes a block this large: a head that says so is not a head."""
+"""No writer makes a block this large: bytes that claim so are not a head."""
 
 
 class Head(NamedTuple):
-    """A block's head, checked only for plausibility; `unpack` checks the sum."""
+    """A block's head, checked only for plausibility; `unpack` verifies the checksum."""
 
     batch: int
     first: int
@@ -53,11 +53,11 @@ class Head(NamedTuple):
 
 def pack(batch: int, first: int, records: Sequence[bytes]) -> bytes:
     """The block of those encoded records."""
-    import numpy as np  # not by whoever only looks at heads
+    import numpy as np  # not needed for reading heads only
 
     lengths = np.fromiter(map(len, records), dtype="<u4", count=len(records)).tobytes()
     plain = b"".join((lengths, *records))
-    # A compressor is not to be shared between threads; making one costs 2 µs beside the block's hundreds.
+    # A compressor must not be shared between threads; making one costs 2 µs, packing a block hundreds.
     packed = zstandard.ZstdCompressor(level=1).compress(plain)
     head = _HEAD.pack(MAGIC, batch, first, len(records), len(plain), len(packed))
     crc = google_crc32c.extend(google_crc32c.value(head), packed)

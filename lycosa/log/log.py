@@ -4,16 +4,16 @@ Records are appended in memory and get their position at once; a *commit* makes 
 steps, so that the slow one can run in a thread while the crawl goes on appending:
 
     batch = log.cut()       on the loop: everything appended since the last cut
-    log.write(batch)        in a thread: compress, write, sync (and rotate); `pack` and `put` are its halves, for
-                            whoever must bring the very same bytes elsewhere first
+    log.write(batch)        in a thread: compress, write, sync (and rotate); consists of `pack` and `put`, for
+                            callers who must store the packed bytes elsewhere first
     log.confirm(batch)      on the loop: `committed` moves to the batch's end
 
-One batch at a time. What is not confirmed may or may not survive a crash, but always as a prefix: recovery
+One batch at a time. Unconfirmed records may or may not survive a crash, but those that do form a prefix: recovery
 cuts a torn tail at a block's edge, and blocks of one commit are written in order. (On a disk that reorders
-unsynced writes a later block of the torn commit may be whole behind a torn one: it is cut too.)
+unsynced writes, a later block of the torn commit may be whole behind a torn one: it is cut too.)
 
-Rotation: when a segment has grown to its size, the next commit starts a new one, whose head and whose name
-in the directory are durable before its first record is.
+Rotation: when a segment has reached its size, the next commit starts a new one, whose head and whose name
+in the directory are made durable before its first record.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from lycosa.log.reader import (
 from lycosa.records import Record, decode, encode
 
 BLOCK_BYTES = 1 << 18
-"""A block is closed when its records reach this size: a random read unpacks one block."""
+"""A block is closed when its records reach this size: a random read unpacks a whole block."""
 
 
 SEGMENT_BYTES = 64 << 20
 
 
 class Batch(NamedTuple):
-    """What one commit writes."""
+    """The records that one commit writes."""
 
     number: int
     first: int
@@ -58,7 +58,7 @@ class Batch(NamedTuple):
 
 
 def pack(batch: Batch) -> bytes:
-    """The blocks of a batch, as they lie in a segment. Runs in a thread."""
+    """The blocks of a batch, as they are stored in a segment. Runs in a thread."""
     out: list[bytes] = []
     first, group, size = batch.first, list[bytes](), 0
     for record in batch.records:
@@ -115,11 +115,11 @@ class Log:
         return self._cut
 
     def write(self, batch: Batch) -> None:
-        """Make a batch durable. Runs in a thread; touches nothing that `append` does."""
+        """Make a batch durable. Runs in a thread; touches no state that `append` uses."""
         self.put(batch, pack(batch))
 
     def put(self, batch: Batch, packed: bytes) -> None:
-        """Make a batch durable that is packed already."""
+        """Make durable a batch that is already packed."""
         out = self._out
         if out is not None and out.size >= self._segment_bytes:
             out.close()
@@ -135,7 +135,7 @@ class Log:
         self.committed = batch.end
 
     def commit(self) -> None:
-        """All three steps at once, for whoever may wait."""
+        """All three steps at once, for callers that may block."""
         batch = self.cut()
         if batch is not None:
             self.write(batch)
@@ -163,20 +163,20 @@ class Log:
         return self._cut.records[position - self._cut.first]
 
     def holds(self, position: int) -> bool:
-        """Whether `read` finds the record in memory. If not, `fetch` in a thread, then `keep` on the loop."""
+        """Whether `read` finds the record in memory. If not, call `fetch` in a thread, then `keep` on the loop."""
         return position >= self.committed or self._reader.holds(position)
 
     def fetch(self, position: int) -> Block:
-        """What `keep` wants, to have the record at a position in memory. May run in threads."""
+        """The block that `keep` takes, to have the record at a position in memory. May run in threads."""
         with self._fetching:
             return self._fetcher.block_of(position)
 
     def keep(self, block: Block) -> None:
-        """Have a block in memory, for a while."""
+        """Hold a block in memory for a while."""
         self._reader.keep(block)
 
     def is_doubtful(self, position: int) -> bool:
-        """Whether records before this one may be missing that the log had when it was repaired (see `Gap`)."""
+        """Whether records before this one may be missing that the log had before it was repaired (see `Gap`)."""
         return any(gap.end <= position < gap.until for gap in self._gaps.values())
 
     def close(self) -> None:

@@ -4,12 +4,12 @@
     rows = reading.take(stop)       in a thread: the next encoded records before `stop`, a bounded number of them
     reading.position                where the next slice begins
 
-Whoever makes a pass keeps its place as a position: a pass that ends in the middle goes on in a new `LogPass` from
-there. `stop` is at most the log's committed end; appends and commits may go on meanwhile, since a segment is only
-ever appended to. Segments must stay until `take` has returned: whoever removes them waits for that.
+The caller keeps its place as a position: a pass that is interrupted is continued by a new `LogPass` from there.
+`stop` is at most the log's committed end; appends and commits may go on meanwhile, since a segment is only ever
+appended to. Segments must not be removed until `take` has returned.
 
-Every record from `start` on comes out, in order. One that is missing (and in no gap) is a `StorageError`: a pass
-that passed over it would lose its links silently. One `take` at a time.
+Every record from `start` on comes out, in order. A missing record (outside of any gap) is a `StorageError`:
+skipping it would lose its links silently. One `take` at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lycosa.records import Record
 
 RECORDS = 400
 NBYTES = 1 << 20
-"""A slice has at most so many records, and ends with the one that reaches so many bytes."""
+"""A slice has at most `RECORDS` records, and ends with the one that reaches this many bytes."""
 
 
 class LogPass:
@@ -46,7 +46,7 @@ class LogPass:
         return self._next
 
     def take(self, stop: int, records: int = RECORDS, nbytes: int = NBYTES) -> list[tuple[int, memoryview]]:
-        """The next records before `stop`, encoded; none only if the pass has come to `stop`."""
+        """The next records before `stop`, encoded; empty only if the pass has reached `stop`."""
         taken: list[tuple[int, memoryview]] = []
         size = 0
         while self._next < stop and len(taken) < records and size < nbytes:
@@ -69,7 +69,7 @@ class LogPass:
     def _open(self) -> bool:
         """Go on to the next block; False if there is none."""
         found = next(self._blocks, None)
-        if found is None:  # what was there at the last look is read: look again
+        if found is None:  # all blocks seen at the last look are read: look again
             self._blocks = self._walk()
             found = next(self._blocks, None)
         if found is None:
@@ -83,7 +83,7 @@ class LogPass:
         return True
 
     def _over_gap(self, to: int) -> None:
-        """Go on to a position before which there are no more records: a gap must say so."""
+        """Skip to a position before which there are no more records: a gap must cover them."""
         known = gaps(self._files)
         end = next((gap.end for gap in known.values() if gap.first <= self._next < gap.end), self._next)
         end = over_gaps(end, known)

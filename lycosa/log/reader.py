@@ -1,4 +1,4 @@
-"""Reading a log: by position, or from one position to another, also while its writer is at work.
+"""Reading a log by position or by range of positions, also while its writer is at work.
 
 A log is a directory of segments, each named by the position of its first record:
 
@@ -6,17 +6,17 @@ A log is a directory of segments, each named by the position of its first record
     segment := "LySEG1\\r\\n" first:u64le block*
 
 A *position* is the ordinal of a record in its shard's log, from 0. Blocks follow each other without gaps,
-so the blocks' heads alone lead from a position to its bytes; the reader keeps the heads of a few segments.
+so the blocks' heads alone lead from a position to its bytes; the reader remembers some of their places.
 
 A log that lost records and was repaired (see `lycosa.crawl.repair`) has a *gap* for them:
 
     log/00000000000000000700.gap := {"first": 700, "end": 900, "until": 1200}     JSON
 
-There are no records from `first` up to `end`, and no position is ever used twice. `until` is where the log ended
-when it was repaired: of what it has received from others before that, an unknown part lies in the gap.
+There are no records from `first` up to `end`, and no position is ever used twice. `until` is the end of the log
+when it was repaired: an unknown part of what it had received from other shards before that is lost in the gap.
 
-The reader never changes a file. It stops, without a word, at the first block that is not whole, because that
-is where the writer is at work; damage *before* the end of what was durable is a `StorageError` that names
+The reader never changes a file. It stops silently at the first block that is not whole, because that is
+where the writer is at work; damage *before* the end of what was durable is a `StorageError` that names
 the file and the offset (see `blocks` for how the two are told apart).
 """
 
@@ -46,12 +46,13 @@ Block = tuple[int, int, list[memoryview]]
 
 _PIECE = 4 << 20
 _APART = 1 << 18
-"""Bytes between two blocks of a segment whose places are kept."""
+"""The least distance, in bytes, between two blocks of a segment whose places are remembered."""
 _MARKED = 64
-"""Segments of which places are kept."""
+"""Segments whose block places are remembered."""
 _KEPT_SEGMENTS = 8
 KEPT_BLOCKS = 3
-"""Records left behind are come back to by hosts in turn, each about as far in the log as the others."""
+"""Blocks held in memory. Hosts read their records left behind in turn, each about as far in the log as the
+others."""
 
 
 def segment_name(first: int) -> str:
@@ -69,7 +70,7 @@ def segments(files: Files) -> list[int]:
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Positions that have no record any more."""
+    """Positions whose records are lost."""
 
     first: int
     end: int
@@ -95,7 +96,7 @@ def gaps(files: Files) -> dict[int, Gap]:
 
 
 def write_gap(files: Files, gap: Gap) -> None:
-    """Note that a log has no records in a gap, and never will."""
+    """Note that a log has no records in a gap, for good."""
     write_whole(files, f"{gap.first:020d}.gap", msgspec.json.encode(gap))
 
 
@@ -156,7 +157,7 @@ def walk(
 def _refuse_damage(files: Files, name: str, offset: int, batch: int) -> None:
     """Raise if a readable block of a later commit than the torn one follows `offset`.
 
-    The torn one is looked at once more then: its writer may have finished it, and gone on, since it was read.
+    The torn block is read once more in that case: its writer may have finished it, and continued, in the meantime.
     """
     rest = files.read_at(name, offset, 256 << 20)
     at = rest.find(blocks.MAGIC, 1)
@@ -175,7 +176,7 @@ def _refuse_damage(files: Files, name: str, offset: int, batch: int) -> None:
 
 
 class LogReader:
-    """Records of one shard's log, by position; the `kept` blocks read last stay in memory."""
+    """Records of one shard's log, by position; the last `kept` blocks read stay in memory."""
 
     def __init__(self, files: Files, kept: int = KEPT_BLOCKS) -> None:
         self._files = files
@@ -184,8 +185,8 @@ class LogReader:
         self._read: list[Block] = []  # the blocks read last, the newest first
         self._marks: OrderedDict[int, list[BlockAt]] = (
             OrderedDict()
-        )  # of a segment, some blocks; the furthest last
-        self._begun: dict[int, tuple[BlockAt, ...]] = {}  # of a segment, where a scan began last
+        )  # by segment: places of some blocks, the furthest last
+        self._begun: dict[int, tuple[BlockAt, ...]] = {}  # by segment: where the last scan began
 
     @property
     def files(self) -> Files:
@@ -193,7 +194,7 @@ class LogReader:
         return self._files
 
     def end(self) -> int:
-        """The position that the next record will get, as far as it can be seen."""
+        """The position that the next record will get, as far as the files show."""
         known = gaps(self._files)
         for first in reversed(segments(self._files)):
             end = -1
@@ -222,12 +223,12 @@ class LogReader:
     ) -> Iterator[tuple[blocks.Head, list[memoryview]]]:
         """The blocks that hold records from `start` up to `stop` (or the end), unpacked.
 
-        Whoever asks again for what has come since pays for that alone: the reader knows where it was.
+        Repeated calls for new records are cheap: the reader remembers where it was.
         """
         return ((at.head, rows) for _, at, rows in self.located(start, stop))
 
     def run(self, segment: int, offset: int, size: int) -> Iterator[tuple[Head, list[memoryview]]]:
-        """The blocks in so many bytes of a segment, unpacked; the bytes begin and end with a block."""
+        """The blocks in `size` bytes of a segment, unpacked; the bytes begin and end with a block."""
         data = self._files.read_at(segment_name(segment), offset, size)
         at = 0
         while at < size:
@@ -241,7 +242,8 @@ class LogReader:
             at += head.size
 
     def head_at(self, segment: int, offset: int) -> Head | None:
-        """The head of the block there; another one than before if it was not durable then and was written anew."""
+        """The head of the block there; it may differ from an earlier read if the block was not durable and was
+        rewritten."""
         if not self._files.exists(segment_name(segment)):
             return None
         return blocks.head_of(self._files.read_at(segment_name(segment), offset, blocks.HEAD_BYTES))
@@ -249,7 +251,7 @@ class LogReader:
     def located(
         self, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[int, BlockAt, list[memoryview]]]:
-        """The same, each with its segment and where it lies there."""
+        """As `blocks`, each with its segment and its place there."""
         firsts = segments(self._files)
         known = gaps(self._files)
         start = next((gap.end for gap in known.values() if gap.first <= start < gap.end), start)
@@ -280,7 +282,7 @@ class LogReader:
                 self.mark(first, at)
 
     def mark(self, first: int, at: BlockAt) -> None:
-        """Remember where a block of a segment lies: whoever reads on from there need not look for it."""
+        """Remember the place of a block of a segment, so that reading on from there needs no search."""
         marks = self._marks.setdefault(first, [])
         self._marks.move_to_end(first)
         if marks and at.offset <= marks[-1].offset:
@@ -292,7 +294,7 @@ class LogReader:
             self._marks.popitem(last=False)
 
     def _mark_before(self, first: int, start: int) -> BlockAt | None:
-        """The last block known of a segment that lies before `start`, if it is still there."""
+        """The last known block of a segment that lies before `start`, if it is still there."""
         known = [*self._marks.get(first, ()), *self._begun.get(first, ())]
         mark = max((mark for mark in known if mark.head.end <= start), default=None)
         if mark is not None and self.head_at(first, mark.offset) != mark.head:
@@ -302,7 +304,7 @@ class LogReader:
         return mark
 
     def reaches(self, position: int) -> bool:
-        """Whether the log has come so far: it has the record before this position, or a gap where it was."""
+        """Whether the log reaches this position: it has the record before it, or a gap in its place."""
         if position <= 0 or any(gap.first < position <= gap.end for gap in gaps(self._files).values()):
             return True
         return any(True for _ in self.blocks(position - 1, position))
@@ -347,12 +349,12 @@ class LogReader:
         return any(first <= position < end for first, end, _ in self._read)
 
     def keep(self, block: Block) -> None:
-        """Have a block in memory that another reader has read."""
+        """Hold a block in memory that another reader has read."""
         self._read.insert(0, block)
         del self._read[self._kept :]
 
     def block_of(self, position: int) -> Block:
-        """The block of a position: its first position, its end, its encoded records."""
+        """The block that contains a position: its first position, its end, its encoded records."""
         firsts = segments(self._files)
         number = bisect.bisect_right(firsts, position) - 1
         if number >= 0:

@@ -1,7 +1,7 @@
-"""Salvage: what is whole in a log that lost part of itself. Changes nothing.
+"""Salvage: finds what is whole in a log that lost part of itself. Changes nothing.
 
-Every block says which positions it holds and guards itself by a checksum, so blocks are found, and placed, wherever
-they lie: behind damaged bytes, behind a missing segment, in a file whose head is gone.
+Every block states its positions and carries a checksum, so blocks are found and placed wherever they are:
+behind damaged bytes, behind a missing segment, in a file whose head is gone.
 
     laid := layout(files)
     laid.gaps       positions without a record between those that have one
@@ -23,13 +23,13 @@ Run = list[BlockAt]
 
 
 class Segment(NamedTuple):
-    """A file of the log and what counts in it."""
+    """A file of the log and the blocks in it that count."""
 
     first: int
     size: int
     runs: list[Run]
     sound: bool
-    """It can stay as it is. The last one may have a torn tail, which opening the log cuts off."""
+    """It can stay as it is. The last segment may have a torn tail, which opening the log cuts off."""
 
 
 class Layout(NamedTuple):
@@ -54,7 +54,7 @@ def whole_blocks(data: bytes) -> Iterator[BlockAt]:
 
 
 def layout(files: Files) -> Layout:
-    """What is whole in a log; a position that is there twice counts once."""
+    """What is whole in a log; a position that occurs twice counts once."""
     known = gaps(files)
     laid = Layout([], [], 0)
     expected = over_gaps(0, known)

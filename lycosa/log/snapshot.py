@@ -8,9 +8,9 @@
     each of  := kind:1s length:u32le crc:u32le data     the sum of kind and data; a piece's data is zstd
 
 A snapshot is written under a draft name, synced, renamed, and its directory synced: it is there whole or
-not at all. `end` is last, so that a cut file is never taken for a snapshot. The two newest are kept; a
-damaged newest one is passed over for the one before it, and both damaged means replaying from the start of
-the log, if the log still has it.
+not at all. `end` comes last, so that a truncated file is never taken for a snapshot. The two newest are kept; if
+the newest is damaged, the one before it is used; if both are, the log is replayed from its start, if that is
+still there.
 
 Taking one never stops the crawl: `SnapshotWriter` is stepped, a piece at a time, between other work.
 """
@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
 
     position: int
     about: dict[str, Any]
-    """What its writer said of it: files it names, agent state, whether the stop was clean."""
+    """What its writer recorded about it: files it names, agent state, whether the stop was clean."""
     pieces: dict[str, list[bytes]]
 
 
@@ -69,7 +69,7 @@ class SnapshotWriter:
         self._out.write(_frame(b"P", packed))
 
     def seal(self, about: dict[str, Any]) -> None:
-        """Make the snapshot durable, and older ones than the two newest go."""
+        """Make the snapshot durable, and remove all but the two newest."""
         assert self._out is not None
         self._out.write(_frame(b"E", msgspec.json.encode({**about, "position": self._position})))
         self._out.sync()
@@ -81,7 +81,7 @@ class SnapshotWriter:
             self._files.remove(_name_of(position))
 
     def abandon(self) -> None:
-        """Give it up; the draft goes, also where a full disk refuses its last bytes."""
+        """Give it up and remove the draft, also if a full disk refuses its last bytes."""
         if self._out is not None:
             out, self._out = self._out, None
             with suppress(StorageError):
@@ -117,18 +117,20 @@ def newest(files: Files) -> Snapshot | None:
 
 
 def about(files: Files, position: int) -> dict[str, Any] | None:
-    """What the writer of the snapshot at a position said of it, without reading the rest; None if it is cut."""
+    """What the writer recorded about the snapshot at a position, without reading the rest; None if it is
+    truncated."""
     return _walked(files, position, "")[1]
 
 
 def section(files: Files, position: int, name: str) -> list[bytes] | None:
-    """The pieces of one section of the snapshot at a position, without reading the others; None if it is cut."""
+    """The pieces of one section of the snapshot at a position, without reading the others; None if it is
+    truncated."""
     pieces, said = _walked(files, position, name)
     return None if said is None or said.get("position") != position else pieces
 
 
 def _walked(files: Files, position: int, wanted: str) -> tuple[list[bytes], dict[str, Any] | None]:
-    """The pieces of a section, and what the end says; None for it if that, or a piece, is not whole."""
+    """The pieces of a section, and what the end says; None for the latter if it or a piece is not whole."""
     file, at = _name_of(position), len(MAGIC)
     size = files.size(file)
     pieces: list[bytes] = []

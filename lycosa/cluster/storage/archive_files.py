@@ -11,7 +11,7 @@ from lycosa.files import DiskFiles
 
 
 class ArchiveFiles(DiskFiles):
-    """The archive files of a directory, for reading; what it does not have is read on shared storage."""
+    """The archive files of a directory, for reading; files that are not there are read on shared storage."""
 
     def __init__(self, root: Path, storage: Storage, crawl: str) -> None:
         super().__init__(root)
@@ -20,6 +20,6 @@ class ArchiveFiles(DiskFiles):
 
     def read_at(self, name: str, offset: int, length: int) -> bytes:
         if self.exists(name):
-            with contextlib.suppress(StorageError):  # it may be brought away at this moment
+            with contextlib.suppress(StorageError):  # the file may be moved to shared storage at this moment
                 return super().read_at(name, offset, length)
         return self._storage.read_at(f"{self._crawl}/archive/{name}", offset, length)

@@ -1,8 +1,8 @@
-"""Shared storage in a directory that all machines mount: write under another name, sync, rename, sync the names.
+"""Shared storage in a directory that all machines mount: write a draft, sync, rename, sync the directory.
 
-It asks of the file system that a rename replaces its target at once, and that what was synced is seen by the other
+It requires of the file system that a rename replaces its target at once, and that synced data is seen by the other
 machines when they open the file next (NFS: close-to-open). A writer that was killed leaves a draft, `NAME.*.part`,
-which nothing reads and lists do not show.
+which is never read and not listed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DirectoryStorage:
     def get_file(self, name: str, target: Files, local: str) -> None:
         with self._found(name):
             source = (self._root / demand_name(name)).open("rb")
-        with source:  # a file that is replaced meanwhile goes on being this one
+        with source:  # the open file stays the same even if the name is replaced meanwhile
             out = target.create(local)
             try:
                 while data := source.read(PIECE):
@@ -100,20 +100,20 @@ class DirectoryStorage:
 
     @contextlib.contextmanager
     def _draft(self, name: str) -> Iterator[tuple[str, Appender]]:
-        # Two agents may put the same fact at the same time; in containers they may even share name and number.
+        # Two agents may put the same fact at the same time; in containers they may even share name and pid.
         draft = f"{demand_name(name)}.{secrets.token_hex(8)}{DRAFT}"
         out = self._files.create(draft)
         try:
             yield draft, out
         finally:
             out.close()
-            self._files.remove(draft)  # gone by then, if all went well
+            self._files.remove(draft)  # already renamed, if all went well
 
     def _finish(self, draft: str, out: Appender, name: str) -> None:
         out.sync()
         self._files.rename(draft, name)
         directory = name.rpartition("/")[0]
         self._files.sync_dir(directory)
-        while directory:  # a directory that was just made must itself be durable
+        while directory:  # a new directory must itself be made durable
             directory = directory.rpartition("/")[0]
             self._files.sync_dir(directory)

@@ -1,16 +1,16 @@
 """Shared storage in the NATS servers themselves: an object store of JetStream, for small clusters.
 
-What every NATS client lays out so, and the `nats object` commands read; BUCKET is `lycosa_CRAWL_files`:
+Every NATS client lays object stores out like this, and `nats object` reads it; BUCKET is `lycosa_CRAWL_files`:
 
     OBJ_BUCKET                stream, replicated as the crawl is
     $O.BUCKET.C.ID            the chunks of an object, in order; ID is new for every put
     $O.BUCKET.M.NAME          base64url(name): {"name", "bucket", "nuid": ID, "size", "chunks", "digest", ...}
 
-An object is there when its last message, the one of its name, was taken: chunks that no name points at are seen by
-nobody. Names are written at an expected sequence, so whoever replaces an object knows which one, and removes the
-chunks of just that. A writer that is killed leaves chunks, which stay until the stream is removed.
+An object exists once its last message, the one of its name, was accepted: chunks without a name are never
+seen. Names are written at an expected sequence, so a writer that replaces an object knows which one, and removes
+exactly its chunks. A writer that is killed leaves chunks, which stay until the stream is removed.
 
-Everything is asked of the stream's leader: a copy that lags behind must not say that an object is missing. Chunks
+All reads go to the stream's leader: a copy that lags behind must not report an object as missing. Chunks
 are read one after the other, each by a request, so a reader pays a round trip for every 256 KiB.
 
 The connection is one of its own, on a loop in a thread of its own, so that storage may be asked from any thread.
@@ -43,7 +43,7 @@ from lycosa.files import Files
 CHUNK = 256 << 10
 _DIGEST = "SHA-256="
 _ASKED = 16
-"""Names whose sizes are asked for at a time."""
+"""Names whose sizes are requested at a time."""
 _NO_MESSAGE, _NO_STREAM, _EXISTS = 10037, 10059, 10058
 _WRONG_LAST = (10071, 10164)
 _FULL = (10077, 10023, 10047, 10028)
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 class Info(msgspec.Struct, frozen=True, kw_only=True):
-    """What the message of a name says."""
+    """The content of the message of a name."""
 
     name: str
     bucket: str
@@ -64,15 +64,15 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool = False
     options: dict[str, Any] = msgspec.field(default_factory=lambda: {"max_chunk_size": CHUNK})
     mtime: str = "0001-01-01T00:00:00Z"
-    """Not said, as other clients do not: the message has its time."""
+    """Not set, as in other clients: the message has its time."""
 
 
 class _Changed(Exception):  # noqa: N818
-    """The chunks are not those that the name told of."""
+    """The chunks are not those that the name referred to."""
 
 
 class JetStreamStorage:
-    """An object store of the servers."""
+    """An object store on the NATS servers."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class JetStreamStorage:
     # -- the store itself
 
     def create(self, replicas: int) -> None:
-        """Make the store, unless it is there."""
+        """Create the store unless it exists."""
         config = api.StreamConfig(
             name=self._stream,
             subjects=[f"$O.{self._bucket}.C.>", f"$O.{self._bucket}.M.>"],
@@ -124,7 +124,7 @@ class JetStreamStorage:
             raise refused.said(self._bucket) from None
 
     def probe(self) -> None:
-        """See whether the store is there; `ConfigError` in one line if not."""
+        """Check that the store exists; `ConfigError` in one line if not."""
         self.exists("probe")
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class JetStreamStorage:
         digest = hashlib.sha256()
         try:
             for piece in pieces:
-                # One at a time, in order; its number keeps one that is sent again from being there twice.
+                # One at a time, in order; the message id removes duplicates when one is sent again.
                 await self._publish(chunks, piece, {"Nats-Msg-Id": f"{nuid}-{count}"})
                 size, count = size + len(piece), count + 1
                 digest.update(piece)
@@ -168,11 +168,11 @@ class JetStreamStorage:
             await self._purge(f"$O.{self._bucket}.C.{before.nuid}")
 
     async def _replace(self, info: Info) -> Info | None:
-        """Write what a name says; what it said before."""
+        """Write the message of a name; returns the previous one."""
         while True:
             before, sequence = await self._find(info.name)
             if before is not None and before.nuid == info.nuid:
-                return None  # an earlier try was taken, and its answer lost
+                return None  # an earlier try was accepted, but its answer lost
             header = {"Nats-Rollup": "sub", "Nats-Expected-Last-Subject-Sequence": str(sequence)}
             try:
                 await self._publish(self._subject(info.name), msgspec.json.encode(info), header)
@@ -244,7 +244,7 @@ class JetStreamStorage:
             raise _Changed
 
     async def _demand_other(self, info: Info) -> None:
-        """Its chunks were not there: it must have been replaced or removed meanwhile."""
+        """The object's chunks were missing: check that it was replaced or removed meanwhile."""
         if await self._demand(info.name) == info:
             raise StorageError(
                 f"{info.name} in the object store {self._bucket} is damaged: its bytes are gone"
@@ -275,7 +275,7 @@ class JetStreamStorage:
         return found
 
     async def _below(self, directory: str) -> Sequence[str]:
-        """Names below a directory, without it."""
+        """Names below a directory, relative to it."""
         found = []
         offset = 0
         while True:
@@ -283,7 +283,7 @@ class JetStreamStorage:
             page = await self._patiently(lambda told=told: self._info_page(told))  # type: ignore[misc]
             subjects = (page.get("state") or {}).get("subjects") or {}
             for subject in subjects:
-                with contextlib.suppress(binascii.Error, ValueError):  # a name that is none of ours
+                with contextlib.suppress(binascii.Error, ValueError):  # skip foreign names
                     name = base64.urlsafe_b64decode(subject.rpartition(".")[2]).decode()
                     if name.startswith(f"{directory}/"):
                         found.append(name[len(directory) + 1 :])
@@ -307,7 +307,7 @@ class JetStreamStorage:
         return found
 
     async def _find(self, name: str) -> tuple[Info | None, int]:
-        """What a name says, and the sequence of that; None if there is no such object."""
+        """The message of a name, and its sequence; None if there is no such object."""
         found = await self._message(self._subject(name), None)
         if found is None or found.seq is None:
             return None, 0
@@ -345,7 +345,7 @@ class JetStreamStorage:
     async def _remove(self, name: str) -> None:
         info, _ = await self._find(name)
         if info is not None:
-            await self._purge(self._subject(name))  # first: nobody finds it any more
+            await self._purge(self._subject(name))  # first, so that it is no longer found
             await self._purge(f"$O.{self._bucket}.C.{info.nuid}")
 
     async def _purge(self, subject: str) -> None:
@@ -363,7 +363,7 @@ class JetStreamStorage:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _patiently(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Ask, several times if the servers do not answer; everything that is asked here may be asked twice."""
+        """Ask, several times if the servers do not answer; every request here may safely be repeated."""
         wait = self._first_wait
         for tries in range(self._tries):
             try:
@@ -383,7 +383,7 @@ class JetStreamStorage:
 
 
 class _Refused(Exception):  # noqa: N818
-    """The servers' answer is no."""
+    """The servers refuse the request."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Where shared storage is, in one word, and storage from that.
+"""The place of shared storage as one word, and opening the storage from it.
 
     DIR                                          a directory that all machines mount
     s3://BUCKET/PREFIX?endpoint=URL&region=NAME  a bucket of an S3-compatible object store
@@ -23,13 +23,13 @@ SERVERS = "nats"
 
 
 class OpenStorage(Protocol):
-    """How shared storage is opened: `open_storage`, with the connection to the servers if it may be in them."""
+    """The signature of `open_storage`, with the connection to the servers bound if storage may be in them."""
 
     def __call__(self, place: str, crawl: str, *, replicas: int = 0) -> Storage: ...
 
 
 def normal(place: str) -> str:
-    """The word as it is kept: a directory from the root, a URL in one form; refused if it is neither."""
+    """The word in its normal form: an absolute directory, or a URL in one form; refused if it is neither."""
     if place.startswith("s3:"):
         from lycosa.cluster.storage.s3 import S3Place
 
@@ -46,9 +46,9 @@ def normal(place: str) -> str:
 def open_storage(
     place: str, crawl: str, connection: ConnectionOptions | None = None, *, replicas: int = 0
 ) -> Storage:
-    """Shared storage, which must be there: a mount that is missing must not be made on the local disk.
+    """Open shared storage, which must exist: a missing mount must not be created on the local disk.
 
-    `connection`: to the servers, for storage in them; `replicas`: make that, with so many copies. May wait.
+    `connection`: to the servers, for storage in them; `replicas`: create it, with so many copies. May block.
     """
     place = normal(place)
     if place.startswith("s3:"):

@@ -1,17 +1,17 @@
-"""What shared storage is asked for: whole objects by name, and little else.
+"""The interface of shared storage: whole objects by name, and little else.
 
-A name has parts, with `/` between them (`demand_name`). What ends in `.part` is nobody's name: a directory keeps
-drafts under such names. A *directory* is the part of names before their last `/`; it is there as long as objects
+A name has parts, with `/` between them (`demand_name`). No name ends in `.part`: a directory keeps
+drafts under such names. A *directory* is the part of a name before its last `/`; it exists as long as objects
 are below it.
 
-Nothing needs a compare-and-set, or that an object is put only where none is: checkpoints carry the epoch of their
-holder in their names, and everything else is the same whoever puts it. That is deliberate. Servers that speak S3
-differ in just these points, and some take a condition that they do not know without a word.
+Nothing needs a compare-and-set, or a put that requires that no object exists: checkpoints carry the epoch of their
+holder in their names, and everything else is the same from every writer. That is deliberate. S3 servers
+differ in just these points, and some silently ignore a condition that they do not know.
 
 What may go wrong, by who must act:
 
 - `Missing`: there is no such object.
-- `Away`: storage did not answer in time, or said that it cannot now; it was asked several times, with growing
+- `Away`: storage did not answer in time, or is temporarily unavailable; it was asked several times, with growing
   waits. Whether a put took effect is not known. Ask again, later, for as long as it takes.
 - `ConfigError`: no such bucket, credentials that are refused, a clock that is wrong. The operator must act.
 - `DiskFullError`, `StorageError`: there is no room, or what is there is damaged.
@@ -27,10 +27,10 @@ from lycosa.errors import StorageError
 from lycosa.files import Files
 
 PIECE = 8 << 20
-"""Bytes that are in memory at a time, when files are copied."""
+"""Bytes in memory at a time when files are copied."""
 DRAFT = ".part"
 _LONGEST = 900
-"""Bytes of a name: S3 takes 1,024, with the prefix that storage has there."""
+"""Maximum bytes of a name: S3 allows 1,024, including the prefix that storage has there."""
 
 
 class Missing(StorageError):  # noqa: N818
@@ -38,16 +38,16 @@ class Missing(StorageError):  # noqa: N818
 
 
 class Away(Unavailable):
-    """Shared storage does not answer, or cannot now."""
+    """Shared storage does not answer, or is temporarily unavailable."""
 
 
 class Storage(Protocol):
     """Objects by name.
 
-    An object is there whole or not at all: whoever reads while it is put, or after its writer was killed, finds the
-    one before or none. What a put returned from is durable, and from then on seen by everybody, in lists too.
-    Files are copied in pieces (`PIECE`), whatever their size. May be used from several threads at once, and waits:
-    not for an event loop's thread.
+    An object exists whole or not at all: a reader during a put, or after the writer was killed, finds the
+    previous one or none. When a put has returned, the object is durable and visible to all, in lists too.
+    Files are copied in pieces (`PIECE`), whatever their size. Thread-safe; calls block, so they must not be made
+    on an event loop's thread.
     """
 
     def put_file(self, name: str, source: Files, local: str, size: int | None = None) -> None:
@@ -88,12 +88,12 @@ class Storage(Protocol):
         ...
 
     def close(self) -> None:
-        """End connections; nothing may be asked afterwards."""
+        """Close connections; no call may follow."""
         ...
 
 
 def demand_name(name: str) -> str:
-    """The name, if it can be one of an object: it comes from a listing or a checkpoint, which others wrote."""
+    """The name, if an object may have it: it comes from a listing or a checkpoint, which others wrote."""
     words = name.split("/")
     wrong = any(not word or not word.strip(".") or "\\" in word or not word.isprintable() for word in words)
     if wrong or name.endswith(DRAFT) or len(name.encode("utf-8", "replace")) > _LONGEST:
@@ -102,9 +102,9 @@ def demand_name(name: str) -> str:
 
 
 def check_name(name: str, source: str, *, parts: int = 0, below: str = "") -> None:
-    """Refuse a name in a checkpoint that leads elsewhere than to a file below a directory.
+    """Refuse a name in a checkpoint that leads outside of a directory.
 
-    `parts`: so many; `below`: it begins so.
+    `parts`: the number of its parts; `below`: its prefix.
     """
     try:
         demand_name(name)
@@ -118,7 +118,7 @@ def check_name(name: str, source: str, *, parts: int = 0, below: str = "") -> No
 
 
 def pieces_of(source: Files, local: str, size: int | None, piece: int = PIECE) -> Iterator[bytes]:
-    """The first `size` bytes of a local file; it has grown since, or it is refused."""
+    """The first `size` bytes of a local file; refused if the file is shorter (it may be longer)."""
     left = source.size(local) if size is None else size
     offset = 0
     while left > 0:

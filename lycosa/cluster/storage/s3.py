@@ -1,19 +1,19 @@
 """Shared storage in a bucket of an S3-compatible object store.
 
-    s3://BUCKET/PREFIX?endpoint=URL&region=NAME          endpoint: none for AWS; region: us-east-1, if none is said
+    s3://BUCKET/PREFIX?endpoint=URL&region=NAME          endpoint: default AWS; region: default us-east-1
 
 An object of S3 appears whole when its put, or the last step of its upload in parts, is answered; since 2020 AWS
-promises that it is seen at once, in lists too, and the other servers that are in use do as well. Objects above
-`PIECE` go in parts of that size, a few at a time, so that memory is bounded; a writer that is killed leaves parts
-that nobody sees, and a bucket's lifecycle rule removes (see docs/operating.md).
+guarantees that it is visible at once, in lists too, and the other servers in use do as well. Objects above
+`PIECE` are uploaded in parts of that size, a few at a time, so that memory is bounded; a killed writer leaves parts
+that are never visible, and that a bucket's lifecycle rule removes (see docs/operating.md).
 
 Credentials are never part of the place: it is kept with the crawl, and shown in its status. They come from the
 environment (`AWS_ACCESS_KEY_ID`, ...), the credentials file (`AWS_PROFILE`), or what AWS gives to an instance, a
-container or a web identity. Errors tell of the server's answer its status and its code, and nothing else of its
-words, so whatever it repeats does not reach a log.
+container or a web identity. Error messages contain only the status and the code of the server's answer, so that
+nothing that it repeats reaches a log.
 
-What fails for the moment (no connection, a connection that is cut, 5xx, 429) is asked again, with growing waits,
-and is `Away` in the end. The rest is the operator's to mend: `ConfigError`.
+Temporary failures (no connection, a connection that is cut, 5xx, 429) are retried, with growing waits,
+and are `Away` in the end. The rest is for the operator to fix: `ConfigError`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KEYS = ("endpoint", "region")
 _MOST_PARTS = 9_000
 _PARALLEL = 2
 _TRIES = 3
-"""Of a piece whose bytes stop coming; the library repeats requests, but not what breaks after their answer."""
+"""Tries to read a piece whose bytes stop coming; the library retries requests, but not interrupted answers."""
 _MEND = {
     "NoSuchBucket": "there is no such bucket: create it, or check the name",
     "InvalidAccessKeyId": "the server does not know this access key: check AWS_ACCESS_KEY_ID",
@@ -53,12 +53,12 @@ _MEND = {
     "EntityTooLarge": "the server does not take objects of this size",
 }
 _INSTANCE = ("169.254.", "/latest/api/token", "/latest/meta-data/")
-"""Where credentials are asked for when there are no others."""
+"""Addresses that are asked for credentials when there are no others."""
 T = TypeVar("T")
 
 
 class S3Place(NamedTuple):
-    """Where a bucket is; no secrets."""
+    """The place of a bucket; no secrets."""
 
     bucket: str
     prefix: str
@@ -67,7 +67,7 @@ class S3Place(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> S3Place:
-        """A place from its URL. What is wrong is told without the URL: it may hold what should not be shown."""
+        """A place from its URL. Errors do not quote the URL: it may hold secrets."""
         form = "s3://BUCKET/PREFIX?endpoint=URL&region=NAME"
         try:
             parts = urlsplit(text)
@@ -100,11 +100,11 @@ class S3Place(NamedTuple):
 
 
 class Patience(NamedTuple):
-    """How long a server is waited for."""
+    """How long to wait for a server."""
 
     connect: float = 5.0
     request: float = 60.0
-    """Seconds for one request, its bytes included: a piece of 8 MiB, at most."""
+    """Seconds for one request, including its bytes: a piece of 8 MiB, at most."""
     retries: int = 4
     first: float = 0.2
     most: float = 5.0
@@ -135,7 +135,7 @@ class S3Storage:
             or environ.get("AWS_REGION")
             or environ.get("AWS_DEFAULT_REGION")
             or "us-east-1",
-            "disable_bulk_delete": True,  # answers to it differ between servers
+            "disable_bulk_delete": True,  # servers answer it differently
         }
         endpoint = (
             place.endpoint or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
@@ -194,7 +194,7 @@ class S3Storage:
 
     def get_file(self, name: str, target: Files, local: str) -> None:
         while not self._copied(name, target, local):
-            """It was replaced meanwhile: once more."""
+            """It was replaced meanwhile: try again."""
 
     def _copied(self, name: str, target: Files, local: str) -> bool:
         """Copy an object; False if its pieces are of different puts."""
@@ -221,7 +221,7 @@ class S3Storage:
         return self._piece(name, offset, left)[0] if left > 0 else b""
 
     def _piece(self, name: str, offset: int, length: int) -> tuple[bytes, tuple[object, ...]]:
-        """Some bytes of an object; size, tag and time of the object that they are of."""
+        """Some bytes of an object, with the size, tag and time of the object they belong to."""
 
         def ask() -> tuple[bytes, tuple[object, ...]]:
             found = self._api.get(self._store, name, options={"range": (offset, offset + length)})
@@ -257,7 +257,7 @@ class S3Storage:
         return self._ask(lambda: self._api.list_with_delimiter(self._store, directory))
 
     def probe(self) -> None:
-        """See whether the bucket answers, and takes our credentials; `ConfigError` in one line if not."""
+        """Check that the bucket answers and accepts our credentials; `ConfigError` in one line if not."""
         self._list("probe")
 
     # -- removing
@@ -279,7 +279,7 @@ class S3Storage:
     # -- errors
 
     def _ask(self, act: Callable[[], T], name: str = "") -> T:
-        """Do it; errors of the library as ours. `name`: of the object that is asked for, if one is."""
+        """Run `act`; errors of the library become ours. `name`: the requested object, if any."""
         for tries in range(_TRIES):
             try:
                 found = act()
@@ -326,7 +326,8 @@ def _last(path: str) -> str:
 
 
 def file_credentials(environ: Mapping[str, str]) -> dict[str, str]:
-    """The keys of the environment, or else of the credentials file and its profile; empty if neither has any."""
+    """The keys from the environment, or else from the credentials file and its profile; empty if neither has
+    any."""
     if environ.get("AWS_ACCESS_KEY_ID"):
         named = {"access_key_id": "AWS_ACCESS_KEY_ID", "secret_access_key": "AWS_SECRET_ACCESS_KEY"}
         named |= {"session_token": "AWS_SESSION_TOKEN"}
@@ -343,7 +344,7 @@ def file_credentials(environ: Mapping[str, str]) -> dict[str, str]:
             raise ConfigError(f"AWS_PROFILE is {profile}, and there is no {path}") from None
         return {}
     except (OSError, ValueError, configparser.Error):
-        raise ConfigError(f"cannot read the credentials file {path}") from None  # it is not quoted
+        raise ConfigError(f"cannot read the credentials file {path}") from None  # its content is not quoted
     if not parser.has_section(profile or "default"):
         if profile:
             raise ConfigError(f"{path} has no profile {profile}")

@@ -12,13 +12,13 @@
 Two kinds of things are kept, with different rules.
 
 *Sealed segments and archives* are facts. A segment may be put here once the log's tail holds a record of a later
-segment (see `lycosa.cluster.tail`): its bytes are then the same for every holder there ever was, and it does not
+segment (see `lycosa.cluster.tail`): its bytes are then the same for every holder, past or future, and it does not
 matter who puts it, or how often.
 
 *Checkpoints* are opinions of one holder: its snapshot with every file that the snapshot names. A checkpoint never
 replaces another; the one with the highest epoch, and then the highest position, counts. So a stale holder's
-checkpoint cannot win over a newer holder's, whenever it comes. A holder puts files only below its own epoch, what
-it took over included, and removes only files of its own epoch and, once two checkpoints of its own stand, of
+checkpoint cannot win over a newer holder's, whenever it comes. A holder puts files only below its own epoch,
+including those it took over, and removes only files of its own epoch and, once two checkpoints of its own exist, of
 earlier ones. So a stale holder can harm nobody but itself.
 
 A file that a snapshot names may be longer when it is copied than it was at the snapshot: such files are appended
@@ -50,14 +50,14 @@ T = TypeVar("T")
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a holder saved of a shard."""
+    """A holder's saved state of a shard."""
 
     epoch: int
     position: int
     snapshot: str
     files: dict[str, tuple[str, int]]
     about: dict[str, int] = {}
-    """What else the holder wants its successor to know (the exchange's sequence, say)."""
+    """Further values that the holder passes to its successor (the exchange's sequence, for example)."""
 
 
 class TailPiece(Protocol):
@@ -82,11 +82,12 @@ class Restored(NamedTuple):
 
 
 class TailAhead(StorageError):  # noqa: N818
-    """The tail begins after the end of what is on storage: somebody sealed and purged meanwhile. Look again."""
+    """The tail begins after the end of what is on storage: a segment was sealed and purged meanwhile. Look
+    again."""
 
 
 class CheckpointAhead(TailAhead):
-    """A checkpoint is ahead of the log that was read before it: its holder went on meanwhile. Look again."""
+    """A checkpoint is ahead of the log that was read before it: its holder continued meanwhile. Look again."""
 
 
 class ShardStorage:
@@ -99,7 +100,7 @@ class ShardStorage:
     # -- facts
 
     def put_segment(self, log: Files, first: int) -> None:
-        """A sealed segment of the log; the caller knows that it is sealed."""
+        """Store a sealed segment of the log; the caller knows that it is sealed."""
         _put_fact(self._storage, f"{self._place}/log/{segment_name(first)}", log, segment_name(first))
 
     def segments(self) -> list[int]:
@@ -113,7 +114,7 @@ class ShardStorage:
     # -- opinions
 
     def checkpoints(self) -> list[tuple[int, int]]:
-        """(epoch, position) of the checkpoints, the one that counts last."""
+        """(epoch, position) of the checkpoints, the valid one last."""
         found = []
         for name in self._storage.list(f"{self._place}/checkpoints"):
             epoch, _, position = name.removesuffix(".json").partition("-")
@@ -143,7 +144,8 @@ class ShardStorage:
     def save(
         self, files: Files, position: int, epoch: int, about: dict[str, int] | None = None
     ) -> Checkpoint | None:
-        """Put the snapshot taken at `position`, and all it names, here; None if a newer holder's is there.
+        """Store the snapshot taken at `position`, and all files it names; None if a newer holder's checkpoint is
+        there.
 
         `files` is the shard's directory. Runs in a thread.
         """
@@ -177,7 +179,8 @@ class ShardStorage:
         return stored, size
 
     def _forget(self, epoch: int) -> None:
-        """Remove what no kept checkpoint needs: of this epoch all but two, then all earlier epochs."""
+        """Remove files that no kept checkpoint needs: all but two checkpoints of this epoch, then all earlier
+        epochs."""
         known = self.checkpoints()
         own = [row for row in known if row[0] == epoch]
         kept = [found for row in own[-KEPT:] if (found := self.read(*row)) is not None]
@@ -201,17 +204,17 @@ class ShardStorage:
     def _name(self, epoch: int, position: int) -> str:
         return f"{self._place}/checkpoints/{epoch:08d}-{position:020d}.json"
 
-    # -- a directory as the holder had it
+    # -- restoring a directory
 
     def restore(self, files: Files, tail: Iterable[TailPiece]) -> Restored:
-        """Make `files` (the shard's local directory) what the committed log and the newest checkpoint say.
+        """Bring `files` (the shard's local directory) to the state of the committed log and the newest checkpoint.
 
         `tail`: what the log's tail held *before* this was called, in order: a segment is put here before it is
         purged there, so what the tail no longer held is found here. `TailAhead` if it is not (storage whose
         lists lag behind): try again.
 
-        Sealed segments that the directory holds with the right size are kept, which asks of a holder to write
-        its own files only after the tail took the same bytes.
+        Sealed segments that the directory holds with the right size are kept; this relies on holders writing
+        their own files only after the tail accepted the same bytes.
         """
         log = files.within("log")
         checkpoint = self._restore_checkpoint(files)
@@ -234,7 +237,7 @@ class ShardStorage:
     def _restore_checkpoint(self, files: Files) -> Checkpoint | None:
         while True:
             checkpoint = self.newest()
-            for name in files.list("snapshots"):  # files that no snapshot names go at the recovery, as always
+            for name in files.list("snapshots"):  # recovery removes files that no snapshot names, as always
                 files.remove(f"snapshots/{name}")
             files.sync_dir("snapshots")
             if checkpoint is None:
@@ -247,13 +250,14 @@ class ShardStorage:
             except Missing:
                 if self.newest() == checkpoint:
                     raise
-                continue  # its holder, who does not know that he is stale, has replaced it meanwhile
+                continue  # its holder, unaware that it is stale, has replaced it meanwhile
             for directory in {local.rpartition("/")[0] for local in checkpoint.files} | {"snapshots"}:
                 files.sync_dir(directory)
             return checkpoint
 
     def restore_segments(self, log: Files) -> tuple[int, int]:
-        """Make `log` the sealed segments; those that it has whole are kept. (Their end, how many were kept)"""
+        """Bring `log` to the sealed segments, keeping those already whole. Returns their end, and how many were
+        kept."""
         reused = 0
         firsts = self.segments()
         sizes = self._storage.sizes(f"{self._place}/log")
@@ -284,17 +288,17 @@ def _end_of(log: Files, first: int) -> int:
 
 
 class SegmentWriter:
-    """Writes what lies behind the sealed segments of a log; byte for byte what its holder wrote."""
+    """Writes what follows the sealed segments of a log; byte for byte what its holder wrote."""
 
     def __init__(self, log: Files, end: int) -> None:
-        """`end`: of what is there."""
+        """`end`: the position where the existing segments end."""
         self._log = log
         self.end = end
         self._segment = -1
         self._out: Appender | None = None
 
     def write(self, piece: TailPiece) -> None:
-        """The next piece of the tail; one that was sealed meanwhile, and not purged yet, is passed over."""
+        """Write the next piece of the tail; one that was sealed meanwhile, and not purged yet, is skipped."""
         if piece.end <= self.end:
             return
         if piece.first > self.end:
@@ -318,7 +322,7 @@ class SegmentWriter:
             self._out.flush()
 
     def close(self) -> None:
-        """Make it durable, but for names."""
+        """Make the content durable, but not the names."""
         if self._out is not None:
             self._out.sync()
             self._out.close()
@@ -339,7 +343,7 @@ async def look_again(look: Callable[[], Awaitable[T]], clock: Clock) -> T:
 
 
 def put_archive(storage: Storage, crawl: str, files: Files, name: str) -> None:
-    """A sealed archive, or its index."""
+    """Store a sealed archive, or its index."""
     _put_fact(storage, f"{crawl}/archive/{name}", files, name)
 
 
@@ -349,7 +353,7 @@ def archives(storage: Storage, crawl: str) -> dict[str, int]:
 
 
 def _put_fact(storage: Storage, name: str, source: Files, local: str) -> None:
-    """Put a file whose bytes are the same for everybody who has it, unless it is there."""
+    """Store a file whose bytes are the same from every writer, unless it is there."""
     try:
         if storage.size(name) == source.size(local):
             return

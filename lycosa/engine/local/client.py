@@ -13,14 +13,14 @@ from lycosa.engine.protocol import Absent, Conflict, Full, StreamPlan, Unavailab
 
 _ASKED = 5.0
 _LATE = 5.0
-"""Seconds after the end of a waiting call when the server is given up."""
+"""Seconds after a waiting call's time limit at which the server is given up."""
 _OUTCOMES: dict[str, type[Unavailable | Conflict | Full]] = {
     each.__name__: each for each in (Unavailable, Absent, Conflict, Full)
 }
 
 
 class _Line(Frames):
-    """A client's connection; `lycosa.engine.client.Line`."""
+    """A client's connection; implements `lycosa.engine.client.Line`."""
 
     patience = _ASKED
 
@@ -38,9 +38,9 @@ class _Line(Frames):
         return await self.call(word, to, *more, seconds, seconds=seconds + _LATE)
 
     async def call(self, word: str, *more: Any, seconds: float = _ASKED) -> Any:
-        """Have something done; its answer, or the outcome that stands in its place."""
+        """Have a command executed; its answer, or the outcome in its place."""
         if self.closed:
-            await asyncio.sleep(0)  # whoever asks again and again must not hold up the loop
+            await asyncio.sleep(0)  # a caller that asks in a loop must not block the event loop
             return Unavailable("the engine is closed")
         loop = asyncio.get_running_loop()
         self._number += 1
@@ -52,7 +52,7 @@ class _Line(Frames):
         try:
             return await answer
         finally:
-            if self._calls.pop(number, None) is not None:  # whoever waited was cancelled
+            if self._calls.pop(number, None) is not None:  # the waiting caller was cancelled
                 timer.cancel()
 
     def tell(self, word: str, *more: Any) -> None:
@@ -65,7 +65,7 @@ class _Line(Frames):
         self._end(number, _OUTCOMES[word](more) if word else more)
 
     def answer_of(self, subject: str, data: bytes) -> bytes | None:
-        """What we ourselves answer."""
+        """This client's own answer to a question."""
         said = [each.answer(data) for each in list(self.answering.get(subject, []))]
         return next((each for each in said if each is not None), None)
 
@@ -115,7 +115,7 @@ class LocalRequests:
 
     async def ask(self, subject: str, data: bytes, seconds: float) -> bytes | Unavailable:
         if (own := self._line.answer_of(subject, data)) is not None:
-            return own  # whoever else would answer is not heard first
+            return own  # others that answer are not waited for
         answer: bytes | Unavailable = await self._line.call("ask", subject, data, seconds=seconds)
         return answer
 
@@ -146,14 +146,14 @@ class LocalEngine:
 
     @classmethod
     async def open(cls, side: socket.socket, crawl: str) -> LocalEngine:
-        """`side`: what `LocalServer.connect` made."""
+        """`side`: a socket that `LocalServer.connect` returned."""
         side.setblocking(False)
         _, line = await asyncio.get_running_loop().create_connection(_Line, sock=side)
         return cls(line, crawl)
 
     @property
     def gone(self) -> asyncio.Event:
-        """Set when the server is there no more, or the connection is closed."""
+        """Set when the server is no longer there, or the connection is closed."""
         return self._line.gone
 
     def stream(self, name: str) -> ClientStream:

@@ -13,11 +13,11 @@ from lycosa.engine.local.wire import Frames
 from lycosa.engine.protocol import Conflict, Full, StreamPlan, Unavailable
 
 _KEPT = ("append", "look", "purge", "key", "set", "all")
-"""Words that are answered by what is kept; so are"""
+"""Commands that are answered at once from what is kept."""
 _WAITING = ("read", "watch")
-"""these, but that whoever asks may wait."""
+"""Commands answered from what is kept, whose caller may wait for a result."""
 _LATER = object()
-"""The answer comes later, or none does."""
+"""Marks that the answer comes later, or that there is none."""
 
 
 class _Waiting:
@@ -31,7 +31,7 @@ class _Waiting:
         self._timer = asyncio.get_running_loop().call_later(seconds, self.answer, True)
 
     def answer(self, late: bool = False) -> bool:
-        """Answer if anything is found, or if it is late; whether that is done."""
+        """Answer if anything is found, or if it is late; returns whether the call is answered."""
         if not self.over and ((found := self._look()) or late):
             self.client.answer(self._number, found)
             self.end()
@@ -43,7 +43,7 @@ class _Waiting:
 
 
 class _Client(Frames):
-    """A client as the server has it."""
+    """A client as the server sees it."""
 
     def __init__(self, server: LocalServer) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class _Client(Frames):
         self._server.act(self, number, word, more)
 
     def answer(self, number: int, answer: Any) -> None:
-        """Of a call: what came of it."""
+        """Send the result of a call."""
         outcome = type(answer).__name__ if isinstance(answer, Unavailable | Conflict | Full) else ""
         self.say(number, outcome, str(answer) if outcome else answer)
 
@@ -62,7 +62,7 @@ class _Client(Frames):
 
 
 class _Asked:
-    """A question that was passed on, and who has not answered it yet."""
+    """A question that was passed on, and the clients that have not answered it yet."""
 
     def __init__(self, asker: _Client, number: int, left: list[_Client]) -> None:
         self.asker = asker
@@ -71,12 +71,13 @@ class _Asked:
 
 
 def _keys_of(key: str) -> str:
-    """What stands for keys, or patterns, that begin with the same word: whoever watches others is not woken."""
+    """A name shared by keys, or patterns, with the same first word: a write wakes only the watchers of that
+    name."""
     return f"={key.partition('.')[0]}"
 
 
 class LocalServer:
-    """Keeps what one run of a crawl has; see the module."""
+    """Keeps the streams and keys of one run of a crawl; see the package."""
 
     def __init__(self, after: int = 0) -> None:
         """`after`: sequences up to this one were used in earlier runs."""
@@ -97,7 +98,7 @@ class LocalServer:
         self._loop.close()
 
     def connect(self) -> socket.socket:
-        """A connection: the client's side of it."""
+        """Make a connection; returns the client's side of it."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         asyncio.run_coroutine_threadsafe(self._adopt(ours), self._loop)
@@ -119,10 +120,10 @@ class LocalServer:
             self._loop.call_soon_threadsafe(end)
             self._thread.join()
 
-    # -- on the loop of the server
+    # -- on the event loop of the server
 
     def act(self, client: _Client, number: int, word: str, more: list[Any]) -> None:
-        """Do what a client wants, and answer."""
+        """Execute a client's command, and answer."""
         if word in _KEPT:
             answer = self._kept.act(word, *more)
             if word in ("append", "set") and isinstance(answer, int):
@@ -137,7 +138,7 @@ class LocalServer:
             client.answer(number, answer)
 
     def forget(self, client: _Client) -> None:
-        """A client is gone."""
+        """A client has disconnected."""
         self._clients.discard(client)
         for answering in self._answering.values():
             if client in answering:
@@ -211,7 +212,7 @@ class LocalServer:
             asked.asker.say(asked.number, "", data)
 
     def _unasked(self, client: _Client, number: int, asked: int) -> Any:
-        """A client waits for an answer no more."""
+        """A client no longer waits for an answer."""
         for question, each in list(self._asked.items()):
             if each.asker is client and each.number == asked:
                 del self._asked[question]

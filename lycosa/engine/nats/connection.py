@@ -1,9 +1,9 @@
-"""The connection to the NATS servers: addresses, TLS, credentials, and one clear line when it fails.
+"""The connection to the NATS servers: addresses, TLS, credentials, and a one-line error when it fails.
 
-An agent opens one connection outwards and listens nowhere. The first connection is tried once per server and
-its failure is the operator's to mend (`ConfigError`): nobody there, wrong credentials, a certificate that does
+An agent opens one outgoing connection and listens on no port. The first connection is tried once per server, and
+its failure is for the operator to fix (`ConfigError`): no server there, wrong credentials, a certificate that does
 not fit, no JetStream, a server older than 2.12 (expected-sequence checks and replicated deletes before that
-have known defects). Once it stands, it is kept: a lost connection is reopened for ever, to any of the servers.
+have known defects). Once established, it is kept: a lost connection is reopened for ever, to any of the servers.
 Meanwhile requests fail as `Unavailable`, leases run out, and the agent stops by itself.
 
 A credentials file holds a user's JWT and the seed of its key, as the `nsc` tool writes it:
@@ -11,8 +11,8 @@ A credentials file holds a user's JWT and the seed of its key, as the `nsc` tool
     -----BEGIN NATS USER JWT----- line(s) jwt ... -----BEGIN USER NKEY SEED----- seed ...
     seed := base32(prefix:2 key:32 crc16:2)         crc: CCITT, little endian
 
-Subjects are bytes to the servers, and whoever may publish can use any. The library takes one that is not UTF-8 for
-a broken connection, opens another and is sent the same again, for ever; here such bytes become U+FFFD.
+Subjects are bytes to the servers, and anyone who may publish can use any. The library takes a subject that is not
+UTF-8 for a broken connection, reconnects and receives the same again, for ever; here such bytes become U+FFFD.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _CLOSED = (
     nats.errors.StaleConnectionError,
     nats.errors.ConnectionClosedError,
 )
-"""What a connection that somebody at the other end took and then closed looks like to us; but one refused."""
+"""What we see when the other end accepts a connection and then closes it (a refused connection is told apart)."""
 
 
 class _Client(Client):
-    """The library's client, but for subjects that are not UTF-8; and it remembers what was refused to it."""
+    """The library's client that tolerates subjects that are not UTF-8, and remembers what it was refused."""
 
     denied = ""
 
@@ -62,19 +62,19 @@ def _utf8(name: bytes) -> bytes:
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the servers are, and who we are."""
+    """The servers' addresses, and our credentials."""
 
     servers: tuple[str, ...] = ("nats://127.0.0.1:4222",)
     ca: str = ""  # PEM file of the authority that signed the servers' certificates
     cert: str = ""  # PEM file of our certificate, if the servers want one
-    key: str = ""  # and of its key
+    key: str = ""  # PEM file of its private key
     credentials: str = ""  # file with a user's JWT and seed
     user: str = ""
     password: str = ""
 
 
 async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
-    """A connection that stands and will be kept; `ConfigError` if it cannot be had."""
+    """An established connection that will be kept open; `ConfigError` if there can be none."""
     settings = _settings(options, name)
     failures: list[str] = []
     for url in options.servers:
@@ -92,7 +92,8 @@ async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
     client = _Client()
 
     async def note(error: Exception) -> None:
-        """Errors reach whoever waits for an answer (the library would print them as well); but not this one."""
+        """Errors reach the caller that waits for an answer (the library would print them as well), but a denied
+        permission does not."""
         if found := _DENIED.search(str(error)):
             client.denied = client.denied or f"this user has no permission to {found[1].lower()} {found[2]}"
 
@@ -113,7 +114,8 @@ async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
 
 
 def denied(client: Client) -> str:
-    """What the servers first refused to this user on that connection; empty if nothing: it looks like silence."""
+    """What the servers first refused this user on this connection (a refusal looks like silence); empty if
+    nothing."""
     return str(getattr(client, "denied", ""))
 
 
@@ -149,7 +151,7 @@ def _tls(options: ConnectionOptions) -> ssl.SSLContext | None:
 
 
 async def _probe(url: str, settings: dict[str, Any]) -> None:
-    """One try, given up at the first failure."""
+    """One attempt to connect, given up at the first failure."""
     client = _Client()
     noted: list[Exception] = []
 
@@ -169,7 +171,7 @@ async def _probe(url: str, settings: dict[str, Any]) -> None:
         try:
             await asyncio.wait_for(once, _FIRST)
         except (nats.errors.NoServersError, TimeoutError) as error:
-            raise (noted[0] if noted else error) from None  # the first one says why
+            raise (noted[0] if noted else error) from None  # the first error tells the cause
         version = client.connected_server_version
         if (version.major, version.minor) < OLDEST:
             raise ConfigError(
@@ -185,7 +187,7 @@ async def _probe(url: str, settings: dict[str, Any]) -> None:
                 f"{url} has no JetStream (for this user): switch it on in its configuration"
             ) from None
     finally:
-        # After a failed handshake the library waits for a transport that never says that it closed.
+        # After a failed handshake the library waits for a transport that never reports that it is closed.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(client.close(), 0.5)
 
@@ -208,8 +210,8 @@ def _said(url: str, error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"{url} does not answer"
     if isinstance(error, _CLOSED) and not isinstance(error, ConnectionRefusedError):
-        # With TLS 1.3 a client that shows no certificate ends its handshake well, and is shut out afterwards:
-        # reading ends, or writing breaks, as it happens.
+        # With TLS 1.3 a client that shows no certificate completes its handshake and is disconnected afterwards:
+        # whether reading or writing fails first is a matter of chance.
         return f"{url} closed the connection: check ca, cert and key, and this user's permissions"
     if isinstance(error, OSError | nats.errors.NoServersError):
         return f"there is no NATS server at {url}"
@@ -241,7 +243,7 @@ def _after(lines: list[str], mark: str) -> str:
 
 
 def seed_key(seed: str) -> bytes | None:
-    """The 32 bytes of private key in a seed; None if it is none."""
+    """The 32 bytes of private key in a seed; None if it is no seed."""
     try:
         raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
     except (binascii.Error, ValueError):
@@ -252,7 +254,7 @@ def seed_key(seed: str) -> bytes | None:
 
 
 def signer(key: bytes) -> Callable[[bytes], bytes]:
-    """Ed25519 with that key."""
+    """A function that signs by Ed25519 with that key."""
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     except ImportError:

@@ -1,4 +1,4 @@
-"""The engine on JetStream: one connection, everything that one crawl has."""
+"""The engine on JetStream: the streams, keys and requests of one crawl over one connection."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NatsStream:
 
     async def _get(self, seq: int | None = None, subject: str | None = None) -> Message | Unavailable | None:
         try:
-            # From the leader, not from any replica: a replica may be behind.
+            # Asked of the leader, not of any replica: a replica may be behind.
             found = await self._js.get_msg(self.name, seq=seq, subject=subject)
         except nats.js.errors.NotFoundError as error:
             if error.err_code == 10059:
@@ -138,8 +138,9 @@ class NatsRequests:
             subscription = await self._client.subscribe(self._names.subject(subject), cb=came)
         except (nats.errors.Error, TimeoutError, OSError) as error:
             return Unavailable(f"cannot answer for {subject}: {error or error.__class__.__name__}")
-        # So that the servers know of it; if they are away, they will. Twice, since the library writes a ping at
-        # once and before what waits to be written; when that one is answered, the subscription was sent.
+        # A round trip, so that the servers know of the subscription (if they are away, they learn it later). Two
+        # flushes: the library writes a ping at once, ahead of its write buffer; only the second ping is sent
+        # after the subscription.
         with contextlib.suppress(nats.errors.Error, TimeoutError, OSError):
             await self._client.flush(_FLUSH)
             await self._client.flush(_FLUSH)
@@ -158,7 +159,7 @@ class NatsEngine:
 
     @staticmethod
     async def open(options: ConnectionOptions, crawl: str, name: str = "lycosa cluster") -> NatsEngine:
-        """Connect, under that name; `ConfigError` if it cannot be."""
+        """Connect with this client name; `ConfigError` if that fails."""
         Names(crawl)
         return NatsEngine(await connect(options, name), crawl)
 
@@ -198,7 +199,7 @@ class NatsEngine:
 
 @contextlib.asynccontextmanager
 async def every_crawl(options: ConnectionOptions) -> AsyncIterator[list[NatsEngine]]:
-    """All crawls of the servers, on one connection."""
+    """All crawls on the servers, over one connection."""
     client = await connect(options, "lycosa cluster")
     try:
         found = got(await crawl_names(client.jetstream(timeout=_TIMEOUT)))

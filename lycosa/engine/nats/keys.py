@@ -2,8 +2,8 @@
 
 Laid out as every NATS client lays out a key-value bucket, so that `nats kv` shows it; read and written here
 with two differences that leases need. Reads that a decision rests on go to the leader, since a replica may be
-behind. And an update whose acknowledgement was lost is not an error but a doubt (`Unavailable`): the caller
-reads the key again; every value carries who wrote it, so it can be told whether the write was taken.
+behind. And an update whose acknowledgement was lost is not an error but an unknown outcome (`Unavailable`): the
+caller reads the key again; every value names its writer, so it can tell whether the write took effect.
 
     revision := the sequence of the key's last message; 0: the key is not there
 """
@@ -41,7 +41,7 @@ class NatsBucket:
 
     async def last(self, key: str) -> Entry | Unavailable | None:
         try:
-            # From the leader, not from any replica: a replica may be behind.
+            # Asked of the leader, not of any replica: a replica may be behind.
             found = await self._js.get_msg(self._names.bucket_stream, subject=f"{self._names.keys}.{key}")
         except nats.js.errors.NotFoundError as error:
             if error.err_code == 10059:
@@ -85,7 +85,7 @@ class NatsBucket:
         return answer
 
     def watch(self, pattern: str) -> NatsWatch:
-        """Every key of a pattern (`lease.*`) as it is, then every change; after a break, all again."""
+        """The present value of every key of a pattern (`lease.*`), then every change; after a break, all again."""
         return NatsWatch(
             Ordered(
                 self._client,
@@ -98,7 +98,7 @@ class NatsBucket:
         )
 
     async def all(self, pattern: str) -> list[Entry] | Unavailable:
-        # The number of keys is known first, so an empty bucket is no matter of waiting.
+        # The number of keys is known first, so that an empty bucket is seen without waiting.
         subject = f"{self._names.keys}.{pattern}"
         try:
             info = await self._js.stream_info(self._names.bucket_stream, subjects_filter=subject)
@@ -129,7 +129,7 @@ class NatsWatch:
 
     @property
     def complete(self) -> bool:
-        """Whether every key that there was has been seen."""
+        """Whether every key that existed at the start has been seen."""
         return self._ordered.pending == 0
 
     async def next(self, seconds: float) -> list[Entry] | Unavailable:

@@ -1,4 +1,4 @@
-"""What a crawl keeps in JetStream, by name.
+"""The names of a crawl's objects in JetStream.
 
     engine      JetStream
     stream S    stream lycosa_NAME_S (dots in S are underlines), subject lycosa.NAME.S, or lycosa.NAME.S.LANE
@@ -6,8 +6,8 @@
     subject S   subject lycosa.NAME.S
 
 All streams are kept in files, replicated as the crawl was created with, and have `discard: new`: at its limit a
-stream refuses, and whoever appends is told `Full` and waits. Nothing is dropped to make room, ever. What frees
-room is the purge of what is safe elsewhere.
+stream refuses messages, and the appender gets `Full` and waits. Nothing is ever dropped to make room; only purging
+messages that are safe elsewhere makes room.
 
 A stream's sequence numbers are never used again, also not after a purge of everything.
 """
@@ -26,7 +26,7 @@ from lycosa.errors import ConfigError
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}\Z")
 _BUCKET = "lycosa_"
 _PAGE = 256
-"""Streams that the servers tell of at a time."""
+"""Streams that the servers list per request."""
 
 
 class Names:
@@ -41,7 +41,7 @@ class Names:
         self.bucket = f"{_BUCKET}{crawl}"
         self.bucket_stream = f"KV_{self.bucket}"
         self.keys = f"$KV.{self.bucket}"
-        """The subject of a key is this, a dot and the key."""
+        """Prefix of the subject of a key, which is this, a dot and the key."""
 
     def stream(self, name: str) -> str:
         return f"lycosa_{self.crawl}_{name.replace('.', '_')}"
@@ -66,7 +66,7 @@ def stream_config(names: Names, plan: StreamPlan, replicas: int) -> api.StreamCo
 
 
 def bucket_config(names: Names, replicas: int) -> api.StreamConfig:
-    """A key-value bucket as every NATS client lays it out: one message a key, the last one."""
+    """A key-value bucket as every NATS client lays it out: one message per key, the last one."""
     return api.StreamConfig(
         name=names.bucket_stream,
         subjects=[f"{names.keys}.>"],
@@ -83,7 +83,7 @@ def bucket_config(names: Names, replicas: int) -> api.StreamConfig:
 
 
 async def ensure(js: JetStreamContext, config: api.StreamConfig) -> Unavailable | None:
-    """Make the stream, unless it is there."""
+    """Create the stream unless it exists."""
     try:
         await js.add_stream(config)
     except nats.js.errors.APIError as error:
@@ -114,7 +114,7 @@ async def remove(js: JetStreamContext, stream: str) -> Unavailable | None:
 
 
 async def crawl_names(js: JetStreamContext) -> list[str] | Unavailable:
-    """The crawls that the servers have, by their buckets."""
+    """The crawls that the servers have, found by their buckets."""
     prefix, found, seen = f"KV_{_BUCKET}", [], 0
     while True:
         try:

@@ -1,15 +1,15 @@
 """Reading a stream in order: an ordered, unacknowledged consumer that begins where the reader says.
 
-The place of a reader is its own: it keeps the sequence of the last message whose effect it has stored, and
-begins at `last + 1`. The server keeps nothing that matters. (A durable consumer keeps a place of its own, and
+The reader keeps its own place: it stores the sequence of the last message whose effect it has stored, and
+begins at `last + 1`. The server keeps no state that matters. (A durable consumer keeps a place of its own, and
 the two disagree after a crash: a message that was delivered and not acknowledged comes again *later*, behind
-newer ones; "skip what is <= last" then drops it for good. That was learned from a failing run.)
+newer ones; "skip what is <= last" then drops it for good. A test run failed that way.)
 
 The consumer is a pull consumer without acknowledgements, in memory, on one server. Its deliveries are numbered
-1, 2, 3 ...: a number that is not the next one, a silence longer than two heartbeats, a consumer that is gone
-(its server died), or any other answer than a message, and it is made again at `last + 1`. So messages come in
-order, none missing, none twice, whatever happens to servers and connections. Pulling bounds what is on its way
-to one batch.
+1, 2, 3 ... If a number is not the next one, if there is silence for longer than two heartbeats, if the consumer is
+gone (its server died), or if any other answer than a message comes, it is made again at `last + 1`. So messages
+come in order, none missing, none twice, whatever happens to servers and connections. Pulling limits the messages
+under way to one batch.
 
     reply of a delivery := $JS.ACK [domain account] stream consumer deliveries sequence number time pending [token]
 """
@@ -39,7 +39,7 @@ _IDLE = 60.0
 
 
 class Ordered:
-    """The messages of a stream after a sequence, as they come."""
+    """The messages of a stream after a sequence, in order."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Ordered:
         subject: str = "",
         latest: bool = False,
     ) -> None:
-        """`prefix`: what subjects begin with; the lane is the rest. `latest`: begin with the last message of every
-        subject, for keys; and again after every break."""
+        """`prefix`: the common prefix of the subjects; the rest is the lane. `latest`: begin with the last message
+        of every subject, for keys; and again after every break."""
         self._client = client
         self._js = js
         self._stream = stream
@@ -63,7 +63,7 @@ class Ordered:
         self.last = after
         """The sequence of the last message handed over."""
         self.made = 0
-        """How many consumers it took so far."""
+        """How many consumers have been made so far."""
         self.pending = -1
         """How many messages were left in the stream behind the last one handed over."""
         self._arrived: deque[Msg] = deque()
@@ -76,7 +76,7 @@ class Ordered:
         self._inbox = ""
 
     async def next(self, seconds: float, most: int = BATCH) -> list[Message] | Unavailable:
-        """Messages that have come, at most so many; empty if none came in time."""
+        """The messages that have arrived, at most `most`; empty if none came in time."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while True:
@@ -109,7 +109,7 @@ class Ordered:
     # -- the consumer
 
     async def _make(self, end: float) -> Unavailable | None:
-        """Make the consumer at last + 1; tried until `end`."""
+        """Make the consumer at last + 1; retried until `end`."""
         loop = asyncio.get_running_loop()
         while True:
             self._inbox = self._client.new_inbox()
@@ -163,7 +163,7 @@ class Ordered:
         return True
 
     async def _break(self) -> None:
-        """Let the consumer go; the next one begins at last + 1. The server drops an idle one itself."""
+        """Abandon the consumer; the next one begins at last + 1. The server drops an idle one by itself."""
         self._consumer = ""
         self._arrived.clear()
         await self._unsubscribe()
@@ -174,12 +174,12 @@ class Ordered:
             with contextlib.suppress(nats.errors.Error):
                 await subscription.unsubscribe()
 
-    # -- what comes
+    # -- deliveries
 
     async def _came(self, message: Msg) -> None:
         self._heard = asyncio.get_running_loop().time()
         if message.headers and message.headers.get("Status") == "100":
-            return  # a heartbeat: a sign of life, no more
+            return  # a heartbeat: only a sign of life
         if message.subject == self._inbox or message.reply.startswith("$JS.ACK"):
             self._arrived.append(message)
             self._wake.set()
@@ -191,12 +191,12 @@ class Ordered:
             if message.headers and "Status" in message.headers and not message.reply.startswith("$JS.ACK"):
                 self._asked = 0
                 if message.headers["Status"] in ("404", "408") or "Completed" in _description(message):
-                    continue  # the pull ended, the consumer is well
+                    continue  # the pull has ended, the consumer is intact
                 if message.headers["Status"] == "409" and "MaxBytes" in _description(message).replace(
                     " ", ""
                 ):
                     continue
-                self._consumer = ""  # gone, or its leader is: begin again
+                self._consumer = ""  # it or its leader is gone: begin again
                 self._arrived.clear()
                 break
             sequence, number, pending = _place(message.reply)
@@ -218,7 +218,7 @@ def _description(message: Msg) -> str:
 
 
 def _place(reply: str) -> tuple[int, int, int]:
-    """The stream sequence, the delivery's number, and how many are left behind it."""
+    """The stream sequence, the delivery's number, and how many messages are left behind it."""
     tokens = reply.split(".")
     at = 5 if len(tokens) == 9 else 7
     return int(tokens[at]), int(tokens[at + 1]), int(tokens[at + 3])

@@ -1,4 +1,4 @@
-"""Publishing one message, and everything that may come of it.
+"""Publishing one message, with all its possible outcomes.
 
 An acknowledged message is on the disks of a majority. A message without acknowledgement may or may not be
 there, now or later: `Unavailable`. With `expected`, the sequence that the stream's (or, for keys, the
