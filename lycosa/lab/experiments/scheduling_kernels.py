@@ -1,7 +1,7 @@
 """Kernels of the scheduling experiment: one crawl of a web on a virtual clock. `scheduling_sim` says what happens.
 
-The plain form is `lycosa.lab.experiments.scheduling_plain`; there the choice of the next site and page can be left
-to a production frontier too.
+The plain form is `lycosa.lab.experiments.scheduling_plain`; there the choice of the next site and page can also be
+left to a production frontier.
 
 Three kinds of heaps, all in arrays:
 

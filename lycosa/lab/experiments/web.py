@@ -224,7 +224,7 @@ def guessed_sites(lists: Lists) -> npt.NDArray[np.int32]:
     short = high - low <= SPAN
     over[: lists.count] += np.bincount(low[short], minlength=lists.count)
     over[: lists.count] -= np.bincount(high[short], minlength=lists.count)
-    passing = np.cumsum(over)[: lists.count]  # over the gap behind each page
+    passing = np.cumsum(over)[: lists.count]  # links over the gap after each page
     return np.concatenate([[0], np.cumsum(passing[:-1] == 0)]).astype(np.int32)
 
 
