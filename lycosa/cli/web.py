@@ -1,4 +1,4 @@
-"""`lycosa web`: serve a synthetic web on loopback, for anyone's experiments.
+"""`lycosa web`: serve a synthetic web on loopback, for experiments.
 
 The web is a function of the options (`lycosa.lab.webs`): the same options give the same bytes. It can
 be crawled in three ways: by a crawler that can be told how to resolve names (ours, with
@@ -7,7 +7,7 @@ requests for all of its hosts on each of its addresses; and with `--flat` by any
 hosts are then called by their addresses.
 
 `--wide PAGES` serves another web (`lycosa.lab.webs.wide`): many small pages with long lists of links and no
-oddities, computed as they are asked for, to fill frontiers.
+oddities, computed on request, to fill frontiers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOT_WIDE = (
     "flat",
     "log",
 )
-"""Options that mean nothing to a wide web: it has no oddities, no access log, and is itself the preset."""
+"""Options that do not apply to a wide web: it has no oddities, no access log, and no presets."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
