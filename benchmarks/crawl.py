@@ -132,8 +132,7 @@ class Bench:
         return result
 
     def _draw_sample(self) -> None:
-        """Of every k pages, ordered by size, choose the one nearest to their mean: a sample with the mean of
-        all."""
+        """Of every k pages, by size, choose the one nearest to their mean: a sample with the mean of all."""
         pages = sorted(read_urls(self._urls))
         count = min(self._args.scrapy_pages, len(pages))
         edges = [len(pages) * n // count for n in range(count + 1)]

@@ -251,8 +251,7 @@ def truth(history: list[Commit], blobs: Blobs, paths: set[str], since: float, un
 def fresh_over_time(
     known: Truth, rows: list[Fetch], edges: list[float]
 ) -> Iterator[tuple[float, float, int]]:
-    """For each interval between two edges: mean share of existing pages that were fresh, the pages, and the
-    fetches."""
+    """For each interval between edges: mean share of existing pages that were fresh, the pages, the fetches."""
     changes = [
         (at, 0, path, value)
         for path, ats in known.times.items()

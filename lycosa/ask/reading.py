@@ -71,8 +71,7 @@ class CrawlReader:
 
     @cached_property
     def keyer(self) -> Keyer:
-        """The crawl's own keys. Made on demand: most questions need none, and importing NumPy would be half their
-        time."""
+        """The crawl's own keys. Made on demand: most questions need none, and NumPy would be half their time."""
         from lycosa.url.key import Keyer
 
         return Keyer(self.manifest.hash_seed)

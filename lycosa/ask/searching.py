@@ -1,5 +1,4 @@
-"""Searching a crawl: the indexes of its shards as one. For `lycosa search`, `lycosa.open(DIR).search` and the
-page."""
+"""Searching a crawl: its shards' indexes as one. For `lycosa search`, `lycosa.open(DIR).search` and the page."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The state of a crawl: what can be known of it from outside, at one moment.
 
-A running crawl writes a status.json every second; whether its process lives is asked of the lock. Where there is
-no status.json (it is not durable) the totals come from the snapshots and the log. In a copy of a cluster's crawl
-the process is the one that keeps the copy current (`lycosa serve nats://...`) and writes the crawl's state to
-status.json.
+A running crawl writes a status.json every second; whether its process lives is asked of the lock. Where there is no
+status.json (it is not durable) the totals come from the snapshots and the log. In a copy of a cluster's crawl the
+process is the one that keeps it current (`lycosa serve nats://...`) and writes the state to status.json.
 
 `as_plain` is the document of `lycosa status --json` and of the page's API:
 

@@ -1,5 +1,4 @@
-"""WACZ: a crawl as one file that ReplayWeb.page and other players open, following version 1.1.1 of the
-specification.
+"""WACZ: a crawl as one file that ReplayWeb.page and other players open, by version 1.1.1 of the specification.
 
     archive/*.warc.gz          the archive's files, each up to the last exchange that the log knows
     indexes/index.cdx.gz       the CDXJ index, in gzip members of `_LINES` lines each

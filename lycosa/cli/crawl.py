@@ -157,7 +157,7 @@ def _going_on(given: dict[str, Any], into: Path) -> dict[str, Any]:
 
 
 def _refetch(given: dict[str, Any], into: Path, args: argparse.Namespace) -> None:
-    """Have finished URLs fetched once more, by an option that the crawl then finds in its log."""
+    """Have finished URLs fetched once more: this is written to the log, where the crawl finds it."""
     from lycosa.cli.streams import Progress
     from lycosa.clock import SystemClock
     from lycosa.crawl.config import read_options

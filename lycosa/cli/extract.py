@@ -1,5 +1,4 @@
-"""`lycosa extract`: calls a function of yours for each page of a crawl, and writes its rows to a file, once
-each."""
+"""`lycosa extract`: calls your function for each page of a crawl, once, and writes its rows to a file."""
 
 from __future__ import annotations
 

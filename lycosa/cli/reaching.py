@@ -1,8 +1,7 @@
 """Options of the verbs that connect to a cluster: where its servers are, and the credentials.
 
 From the command line, from the environment (LYCOSA_CLUSTER, LYCOSA_CLUSTER_PASSWORD, LYCOSA_CLUSTER_CONFIG), or
-from a TOML file with a table [cluster] whose names are those of `ConnectionOptions`. Earlier sources take
-precedence.
+from a TOML file with a table [cluster] with the names of `ConnectionOptions`. Earlier sources take precedence.
 """
 
 from __future__ import annotations

@@ -189,8 +189,7 @@ def _over_time(report: Report, console: Console) -> None:
 
 
 def _table(console: Console, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table; columns whose heads begin with # hold numbers, the first column and links take the remaining
-    width."""
+    """A table; heads that begin with # mark numbers, the first column and links take the remaining width."""
     from rich.table import Table
     from rich.text import Text
 

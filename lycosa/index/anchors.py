@@ -166,8 +166,7 @@ class Anchors:
     def add(
         self, keys: Sequence[int], texts: Sequence[str], shard_of: Callable[[int], int], counts: bool
     ) -> None:
-        """Add a page's links. `shard_of`: the shard of the n-th; `counts`: count them, since they were not logged
-        before."""
+        """Add a page's links. `shard_of`: the shard of the n-th; `counts`: they were not logged before."""
         places = dict(zip(keys, range(len(keys)), strict=True))
         for key in set(keys).difference(self._shards):
             self._shards[key] = shard_of(places[key])

@@ -170,7 +170,7 @@ class _Planner:
         return AnyOf(tuple(dict.fromkeys(numbers)))
 
     def phrase(self, node: Phrase, negative: bool) -> Condition | None:
-        """With slop, each two neighbours must be that near (for longer phrases tantivy's answer depends on the
+        """With slop, each pair of neighbours must be near (for more words tantivy's answer depends on the
         index)."""
         parts: dict[int, list[int]] = {}
         several = self._terms(node.text, node.place)

@@ -122,8 +122,7 @@ class Occurrences(NamedTuple):
 
 
 def _length_table() -> NDArray[np.int64]:
-    """The lengths that tantivy's byte can represent (like Lucene's SmallFloat): exact up to 40, then 8 per
-    doubling."""
+    """The lengths that tantivy's byte can hold (like Lucene's SmallFloat): exact up to 40, then 8 per doubling."""
     values = list(range(24))
     for code in range(256 - 24):
         shift = (code >> 3) - 1
@@ -381,8 +380,7 @@ class ShardReader:
 
     @_whole
     def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]:
-        """For each clause and each document how often the clause occurs in the document, and how long the field
-        is."""
+        """For each clause and document how often the one occurs in the other, and how long the field is."""
         lengths: dict[str, NDArray[np.float64]] = {}
         found = []
         for clause in clauses:

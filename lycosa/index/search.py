@@ -52,8 +52,7 @@ Like = tuple[int, int, int]
 
 
 class Clusters(Protocol):
-    """Clusters of nearly identical pages. All answers are of one table, `made`, until `reload` finds a newer
-    one."""
+    """Clusters of near duplicates. All answers are of one table, `made`, until `reload` finds a newer one."""
 
     made: int
 
@@ -105,8 +104,7 @@ class Result(msgspec.Struct, frozen=True):
     others: tuple[str, ...] = ()
     """Other URLs with the same or nearly the same content."""
     alike: int = 0
-    """Pages of the crawl with nearly the same content, whether or not they match; also 0 if no clusters were
-    made."""
+    """Near duplicates in the crawl, whether or not they match; also 0 if no clusters were made."""
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -10,8 +10,7 @@ from lycosa.engine.memory import Fate
 
 
 class Hard:
-    """The fates of successive calls to something that is hard to reach; the last one holds for all further
-    calls."""
+    """The fates of successive calls to something that is hard to reach; the last one repeats."""
 
     def __init__(self, fates: Sequence[Callable[[Random], Fate]]) -> None:
         self._fates = list(fates)
@@ -26,8 +25,7 @@ class DiceNetwork:
     def __init__(
         self, seed: int, *, lost: float = 0.01, unheard: float = 0.01, twice: float = 0.01, late: float = 0.02
     ) -> None:
-        """Probabilities: that a call is lost, that its answer is, that it comes twice, that it takes seconds, not
-        ms."""
+        """Probabilities that a call is lost, that its answer is, that it comes twice, that it takes seconds."""
         self._random = Random(f"{seed} network")
         self.lost = lost
         self.unheard = unheard

@@ -78,8 +78,7 @@ class Ran(NamedTuple):
 
 
 class AgentClock:
-    """An agent's clock: its monotonic time is its own, faster or slower than the run's; the calendar time is
-    common."""
+    """An agent's clock: monotonic time of its own, faster or slower than the run's; common calendar time."""
 
     def __init__(self, common: VirtualClock, rate: float = 1.0) -> None:
         self._common = common
@@ -231,8 +230,7 @@ class Running:
         return self._lives[name].machine.line.waits
 
     def start(self, name: str, clock: Clock | None = None) -> None:
-        """Start an agent with that name, on the disk that its predecessor of the same name left. `clock`: its
-        own."""
+        """Start an agent, on the disk that its predecessor of the same name left. `clock`: its own."""
         self._starts += 1
         clock = clock or self.clock
         files = self._disks.setdefault(name, FaultyFiles())
@@ -282,7 +280,7 @@ class Running:
     async def kill(self, name: str, disk: str = "torn") -> None:
         """End an agent wherever it currently waits.
 
-        `disk`: its state afterwards: `kept` all that was written, `torn` only what was synced, `lost` nothing.
+        `disk`: what remains: `kept` all that was written, `torn` what was synced and some of the rest, `lost` none.
         """
         life = self.power_off(name, disk)
         await self.bury(life)

@@ -79,8 +79,7 @@ class Web:
         return self._loop.create_task(self._serve(agent, run, request), context=self._context)
 
     def note_unread(self, run: str, url: str) -> None:
-        """The last answer for a URL arrived, but the client ended without reading it, as when its process was
-        stopped."""
+        """The last answer for a URL arrived, but the client ended without reading it, as if stopped."""
         row = max(row for row, asked in enumerate(self.seen) if (asked.run, asked.url) == (run, url))
         self.seen[row] = self.seen[row]._replace(status=0, wait=0.0)
 

@@ -102,8 +102,7 @@ class Namespace:
         return f"10.{self._net}.{link}.2"
 
     def command(self, line: Sequence[str]) -> list[str]:
-        """The command line that runs this one in the namespace. (`ip` executes it, so the process id is its
-        own.)"""
+        """The command line to run this one in the namespace. (`ip` executes it, so the process id is its own.)"""
         return ["ip", "netns", "exec", self.name, *line]
 
     def cut(self, link: int) -> None:

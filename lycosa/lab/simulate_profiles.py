@@ -5,9 +5,9 @@ drawn from everything. So most seeds have a *profile*, by their number (`profile
 troubles that endanger one kind of guarantee again and again. What a profile draws is drawn from the seed like all
 the rest.
 
-    anything    all troubles, with equal chances
+    anything    all kinds of trouble
     leases      the keys of leases cannot be reached, while all else can; clocks differ as much as they may; a
-                host has another address for every agent, so no turn of an address hides the effect of leases
+                host has a different address for each agent, so no turn of an address hides the effect of leases
     renewals    the same with short leases, whose keys answer late, or whose answers are lost
     turns       one address for all hosts, slow servers, owners of its turns that die, and lost renewals
     owners      the same, with owners that lose the lease of the shard that owns the turns
@@ -105,7 +105,7 @@ class Profile(NamedTuple):
     addresses: int = 0
     """The number of addresses of all hosts; 0: random."""
     spread: bool = False
-    """Whether a name has another address for every agent."""
+    """Whether a name has a different address for each agent."""
     slowest: bool = False
     """Whether most troubles strike the agent with the slowest clock."""
     owned: bool = False

@@ -1,4 +1,4 @@
-"""What other options would have achieved in a recorded crawl: each tried by `predict`, one at a time; and the best
+"""What other options would have achieved in a recorded crawl: each tried alone by `predict`, then the best
 combined.
 
     tuned = tune(web, wanted, told)

@@ -254,8 +254,7 @@ class Sites:
             return list(self._database.execute(query, (site, kind, _MOST)).fetchall())
 
     def slots(self, site: str) -> list[tuple[int, int, int]]:
-        """The beginning of each interval of time, and its fetches and errors; intervals without any are left
-        out."""
+        """The start, fetches and errors of each interval of time; intervals without any are left out."""
         query = "select at * ?, fetches, errors from slot where site = ? order by at"
         with self._lock:
             return list(self._database.execute(query, (SLOT, site)).fetchall())

@@ -1,5 +1,4 @@
-"""How fresh is a collection that is refetched, under which policy? A web with known rates of change, a virtual
-month.
+"""How fresh is a refetched collection, under which policy? A web with known rates of change, a virtual month.
 
 **The web.** Pages lie on sites. Rates of change are log-normal, part of the spread between sites and part within
 them; importance is Pareto distributed. Every look at a page finds different bytes (a nonce, a counter, a date): of

@@ -1,5 +1,4 @@
-"""The same crawl with the production code: a real shard with its log, seen set, admission, frontier, left-behind
-files.
+"""The same crawl in production code: a real shard with log, seen set, admission, frontier, left-behind files.
 
 It does what `sydney_kernels` computes: every page of the graph is a page on a host of its own, and its links come
 as a `Fetched` record. The tests compare the two, page by page; on a whole graph it takes some hundred times as
@@ -44,8 +43,7 @@ _COMMIT = 1_000
 
 
 def url_of(node: int, directories: int = 0) -> str:
-    """The address of a page: a separate host for each, so that hosts come in the order in which their pages were
-    found."""
+    """The address of a page: each has its own host, so that hosts come in the order of their discovery."""
     return f"http://n{node}.test/{'d/' * max(directories, 0)}"
 
 

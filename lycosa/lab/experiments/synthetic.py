@@ -35,8 +35,7 @@ STRETCH = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The parameters of a web; the defaults come near to .it in the Sydney paper's Figure 5, and to 81% local
-    links."""
+    """The parameters of a web; the defaults approximate .it in the Sydney paper's Figure 5, and 81% local links."""
 
     knee: float = 12.0
     rise: float = 1.0
@@ -109,8 +108,7 @@ def sites_of(drawn: Drawn) -> npt.NDArray[np.int32]:
 
 
 def bits_a_link(lists: Lists) -> float:
-    """Bits per link in WebGraph's format with its default parameters; for a large web measured on pages in its
-    middle."""
+    """Bits per link in WebGraph's format with default parameters; for a large web those of pages in its middle."""
     first = max((lists.count - STRETCH) // 2, 0)
     last = min(first + STRETCH, lists.count)
     writer = BVWriter(FaultyFiles(), "sample")
