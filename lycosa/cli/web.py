@@ -133,7 +133,7 @@ def crawl_toml(web: Web | WideWeb, seeds: list[str]) -> str:
     rows += [f'  "{seed}",' for seed in seeds]
     rows += ["]", "public = false", 'allow = ["127.0.0.0/8"]', ""]
     rows += ["[scope]", 'mode = "any"', ""]
-    if isinstance(web, WideWeb):  # the point of it is its size: nobody waits for a million pages
+    if isinstance(web, WideWeb):  # made for its size: no waits for a million pages
         rows += [
             "[politeness]",
             "wait = 0.0",
@@ -153,7 +153,7 @@ def hosts_lines(web: Web | WideWeb) -> str:
 
 
 def truth_lines(web: Web | WideWeb) -> Iterable[bytes]:
-    """What a correct crawler makes of the web, JSON lines."""
+    """The truth about the web for a correct crawler, as JSON lines."""
     if isinstance(web, Web):
         return lines(web.truth())
     return (b'{"url":"%s","verdict":"must"}\n' % url.encode("ascii") for url in web.urls())

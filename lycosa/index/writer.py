@@ -5,8 +5,8 @@ document, the *marker*: each commit deletes the old one and adds a new one, and 
 as a whole by replacing one file (`meta.json`). A process that is killed at any instant leaves the index as of its
 last commit, place and pages together; what was added later is lost, and is read from the log again.
 
-Documents have ids of ours. `put` removes the previous document with the id in the same commit: a page is in the
-index once. `find` also sees documents that are not committed yet.
+Documents have ids chosen by us. `put` removes the previous document with the id in the same commit: a page is in
+the index once. `find` also sees documents that are not committed yet.
 
 Memory: tantivy's writer has `heap` bytes and one thread; `due` tells when to commit, by the number of documents and
 the bytes of text since the last commit.
