@@ -1,18 +1,18 @@
-"""What several agents cost, beside one: CPU a page, what crosses between them, and the exchange by itself.
+"""The cost of several agents compared with one: CPU per page, links between them, and the exchange by itself.
 
     python benchmarks/agents.py             some minutes on two quiet cores
-    python benchmarks/agents.py --quick     a smoke run; its numbers count for nothing
+    python benchmarks/agents.py --quick     a smoke run; its numbers mean nothing
     python benchmarks/agents.py --write     also writes docs/benchmarks/agents.md
 
-The embedded web (no oddities, most links to other hosts) is crawled whole with 1, 2 and 4 agents, taking turns, for
-some rounds. What counts is the CPU (user + system, all threads) of the agents from their first visit to their clean
-end, per page: the cores of this machine also feed the server, whose CPU stands beside it, so that wall-clock times
-say little. Every crawl must fetch the same pages.
+The embedded web (no oddities, most links to other hosts) is crawled completely with 1, 2 and 4 agents in turn, for
+some rounds. The result is the CPU (user + system, all threads) of the agents from their first visit to their clean
+end, per page: the cores of this machine also run the server, whose CPU is given too, so wall-clock times mean
+little. Every crawl must fetch the same pages.
 
     transfers       followed links whose host another shard owns, counted in the logs, and how many of them were
-                    sent: the URL cache stands before the exchange (Broder, Najork and Wiener's cross sub-trace)
-    supervisor      CPU of the process that keeps the engine
-    frames          links a second that one core packs and unpacks, without the folds behind them
+                    sent: the URL cache comes before the exchange (Broder, Najork and Wiener's cross sub-trace)
+    supervisor      CPU of the process that runs the engine
+    frames          links per second that one core packs and unpacks, without the folds that process them
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from lycosa.version import VERSION
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = PROJECT / "docs" / "benchmarks" / "agents.md"
 AIM = 1.15
-"""CPU a page with several agents, at most so many times that of one."""
+"""CPU per page with several agents, as a multiple of that with one: at most this."""
 _CAN_TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -145,7 +145,7 @@ def run(agents: int, web: Web, server: int, place: Path) -> Result:
 
 
 def look_at(result: Result, into: Path) -> None:
-    """What was fetched, and how many followed links crossed from agent to agent."""
+    """Reads what was fetched, and how many followed links crossed between agents."""
     reader = CrawlReader(into)
     options = reader.options()
     assert options is not None
@@ -167,7 +167,7 @@ def look_at(result: Result, into: Path) -> None:
 
 
 def frames_a_second(seconds: float) -> tuple[float, float]:
-    """Links a second, packed and unpacked to rows again, and bytes a link."""
+    """Links per second, packed and unpacked to rows again, and bytes per link."""
     urls = [f"http://host{n % 37}.example/some/path/page-{n}.html" for n in range(500)]
     rows = [Row(n // 20, url, 0, n % 9, 0) for n, url in enumerate(urls)]
     count, size = 0, 0
@@ -250,7 +250,7 @@ def main() -> None:
         print(f"the machine is not quiet (load {busy:.1f}): the numbers count for little")
     results: dict[int, list[Result]] = {agents: [] for agents in sorted(args.agents)}
     with tempfile.TemporaryDirectory(prefix="lycosa-agents-") as place, serving(web_options(args)) as served:
-        run(1, served.web, served.pid, Path(place))  # the server makes its pages, and disks warm up
+        run(1, served.web, served.pid, Path(place))  # warms up the server's pages and the disks
         for number in range(args.rounds):
             for agents, rows in results.items():
                 rows.append(run(agents, served.web, served.pid, Path(place)))

@@ -1,16 +1,16 @@
-"""The index of near duplicates at the size of a large crawl: bytes a page, memory, and what a lookup costs.
+"""The index of near duplicates at the size of a large crawl: bytes per page, memory, and the cost of a lookup.
 
     python benchmarks/alike_scale.py DIR DIR ... [--pages 10000000] [--sample 2000] [--into PLACE]
 
 Each DIR has real pages (`*.html`). A sample of them is sketched, and the index filled with copies of that sample:
-in every copy all bins and all bands are xored with numbers of the copy's own, so that its pages are as alike as the
-real ones are among themselves and pages of two copies are like strangers. The runs are written as the index writes
-them, `FAN` + 1 of them, which is what many pages come to; they are made whole copies at a time and not page by
-page, since that would take an hour and measure nothing else.
+in every copy all bins and bands are xored with numbers specific to the copy, so that its pages are as similar to
+each other as the real ones are, and pages of two copies are unrelated. The runs are written in the index's own
+format, `FAN` + 1 of them, as many as a large index has; they are made from whole copies, not page by page, since
+that would take an hour and measure nothing else.
 
 A lookup is `AlikeIndex.find` for pages of random copies, which must find the page itself (`missed` counts those
-that do not), in an index that was opened anew: its CPU, the reads of its files and their bytes. `grown` is what the
-process took more than before the index was opened, lookups included.
+that do not), in a newly opened index: its CPU, the reads of its files and their bytes. `grown` is the growth of the
+process since before the index was opened, lookups included.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HALF = np.uint64(32)
 
 
 class Copies:
-    """A sample of real sketches, as often as is wanted."""
+    """A sample of real sketches, repeated any number of times."""
 
     def __init__(self, sample: list[Sketch]) -> None:
         self.size = len(sample)
@@ -86,7 +86,7 @@ class Counted(DiskFiles):
 
 
 def fill(place: Path, copies: Copies, count: int) -> None:
-    """Write an index of so many copies."""
+    """Write an index with so many copies."""
     index = AlikeIndex(DiskFiles(place), memory=1 << 20)
     assert _key_hash(5) == int(_short(np.array([5 ^ 0x5DEECE66D], np.uint64))[0])
     index._live = np.ones(count * copies.size, np.bool_)
@@ -130,14 +130,14 @@ def main() -> None:
         built = time.process_time() - begun
         pages = count * copies.size
         size = sum(path.stat().st_size for path in place.iterdir())
-        child = os.fork()  # so that what filling took is not counted
+        child = os.fork()  # so that memory used for filling is not counted
         if child:
             os.waitpid(child, 0)
             return
         files = Counted(place)
         before = resident()
         index = AlikeIndex(files, memory=args.memory)
-        index.find(copies.sketch(0, 0))  # fences are read
+        index.find(copies.sketch(0, 0))  # loads the fences
         spent, reads, octets, found, missed = [], [], [], [], 0
         for _ in range(args.lookups):
             copy, row = source.randrange(count), source.randrange(copies.size)

@@ -7,17 +7,17 @@
 
 The wide web (`lycosa web --wide`, see `lycosa.lab.webs.wide`) is served by a process on one core; the crawler runs
 on the other. Its pages have long lists of links, so that a breadth-first queue without bounds would soon hold
-nearly all of them; how long it would get is computed from the web itself.
+nearly all of them; its maximum length is computed from the web itself.
 
     lycosa      `lycosa crawl` with frontier.memory of 1 MB, log, archive, robots and all, to its end. The process
-                runs in a control group with a limit of 400 MB if one can be made (it counts the page cache, too,
-                which the kernel takes back); in any case its resident memory is sampled every second, and its
-                peak is the kernel's own (VmHWM). Afterwards the log is read and every fetched URL set beside the
-                truth.
-    scrapy      with the settings that its documentation advises for broad crawls, for so many minutes at most
-                (see `bounded_scrapy`); its memory over time
+                runs in a control group with a limit of 400 MB if one can be made (which also counts the page
+                cache, but the kernel reclaims that); in any case its resident memory is sampled every second, and
+                its peak is the kernel's own (VmHWM). Afterwards the log is read and every fetched URL compared with
+                the truth.
+    scrapy      with the settings that its documentation recommends for broad crawls, for a limited number of
+                minutes (see `bounded_scrapy`); its memory over time
 
-A few pages are crawled beforehand, so that kernels are compiled: that takes more memory than any crawl.
+A few pages are crawled in advance to compile the kernels: compiling takes more memory than any crawl.
 Samples are kept in the cache directory (bounded.json).
 """
 
@@ -57,7 +57,7 @@ Found = dict[str, Any]
 
 @contextmanager
 def served(args: argparse.Namespace, place: Path, core: int | None) -> Iterator[tuple[Path, Path]]:
-    """The wide web in a process of its own; its crawl.toml and its hosts file."""
+    """Serves the wide web in a separate process; returns its crawl.toml and its hosts file."""
     config, hosts = place / "web.toml", place / "hosts"
     command = [*LYCOSA, "web", "--wide", str(args.pages), "--hosts", str(args.hosts), "--port", "0"]
     command += ["--write-config", str(config), "--write-resolve", str(hosts)]
@@ -77,7 +77,7 @@ def served(args: argparse.Namespace, place: Path, core: int | None) -> Iterator[
 
 
 def web_of(args: argparse.Namespace, seed: str) -> Any:
-    """The web that is served, as the truth knows it."""
+    """The web being served, for the truth about it."""
     from urllib.parse import urlsplit
 
     from lycosa.lab.webs.wide import WideOptions, WideWeb
@@ -97,7 +97,7 @@ def memory_of(pid: int) -> tuple[int, int]:
     except OSError:
         return 0, 0
     rows = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    if "VmRSS" not in rows:  # it has ended and nobody has asked how
+    if "VmRSS" not in rows:  # it has ended but was not waited for
         return 0, 0
     return int(rows["VmRSS"].split()[0]) * 1024, int(rows["VmHWM"].split()[0]) * 1024
 
@@ -105,9 +105,9 @@ def memory_of(pid: int) -> tuple[int, int]:
 def watch(
     process: subprocess.Popen[bytes], numbers: Callable[[], Numbers], seconds: float, most: float, name: str
 ) -> tuple[list[Numbers], str]:
-    """Samples of a process, one a second, until it ends, takes too long or too much; and which of these.
+    """Samples of a process, one per second, until it ends or exceeds a limit; and which of these happened.
 
-    The last sample's peak is what the kernel says when the process has ended: nothing falls between samples.
+    The last sample's peak is the kernel's at the end of the process: it includes what lies between samples.
     """
     samples: list[Numbers] = []
     try:
@@ -154,7 +154,7 @@ def _watch(
 
 
 def ended(process: subprocess.Popen[bytes]) -> resource.struct_rusage | None:
-    """What a process used, once it has ended."""
+    """The resource usage of a process, once it has ended."""
     pid, status, usage = os.wait4(process.pid, os.WNOHANG)
     if not pid:
         return None
@@ -222,7 +222,7 @@ def lycosa(
 
 
 def coverage(args: argparse.Namespace, into: Path, seed: str) -> Found:
-    """What the crawl's log says was fetched, beside the truth."""
+    """The URLs fetched according to the crawl's log, compared with the truth."""
     from lycosa.ask.reading import CrawlReader
     from lycosa.errors import ConfigError
     from lycosa.records import Fetched
@@ -262,7 +262,7 @@ def _size_of(place: Path, pattern: str) -> int:
 def scrapy(
     args: argparse.Namespace, config: Path, hosts: Path, place: Path, core: int | None
 ) -> Found | None:
-    """Scrapy on the same web, for so long."""
+    """Scrapy on the same web, for a limited time."""
     python = scrapy_python(args.cache)
     if python is None:
         return None

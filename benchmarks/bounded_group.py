@@ -3,9 +3,9 @@
     with make_group("name", bytes) as (group, how):
         command = group.command(command) if group is not None else command
 
-The group is made under the group that this process may write to, and removed at the end. What is charged to it is
-what its process touches first: anonymous memory, page cache, kernel memory of its sockets. The kernel takes page
-cache back when the limit is reached, and ends the process if that is not enough.
+The group is made under the group that this process may write to, and removed at the end. Memory is charged to the
+group whose process touches it first: anonymous memory, page cache, kernel memory of sockets. The kernel reclaims
+page cache when the limit is reached, and kills the process if that is not enough.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 class Group(NamedTuple):
-    """A group that has been made."""
+    """An existing control group."""
 
     place: Path
     version: int
 
     def command(self, command: Sequence[str]) -> list[str]:
-        """The command as one that joins the group, and then is itself: its process id is the shell's."""
+        """Wraps the command so that it joins the group first and keeps its process id, that of the shell."""
         return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.place / "cgroup.procs"), *command]
 
     def read(self) -> dict[str, int]:
-        """The most that was charged, how often the limit was met, how many processes were ended for it."""
+        """The peak charge, how often the limit was hit, how many processes were killed for it."""
         names = ("memory.peak", "") if self.version == 2 else ("memory.max_usage_in_bytes", "memory.failcnt")
         events = self._table("memory.events" if self.version == 2 else "memory.oom_control")
         return {
@@ -55,7 +55,7 @@ class Group(NamedTuple):
 
 @contextmanager
 def make_group(name: str, limit: int) -> Iterator[tuple[Group | None, str]]:
-    """A group with that limit in bytes, or None; and how the memory is held, in words."""
+    """A group with that limit in bytes, or None; and a description of how memory is limited."""
     version = 2 if (ROOT / "cgroup.controllers").exists() else 1
     parent = ROOT if version == 2 else ROOT / "memory"
     place = parent / f"{name}-{os.getpid()}"

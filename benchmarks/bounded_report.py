@@ -1,4 +1,4 @@
-"""What the benchmark of bounded memory found: a table with targets, a page, a plot."""
+"""The results of the benchmark of bounded memory: a table with targets, a page, a plot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _at_pages(samples: list[dict[str, float]], pages: float) -> dict[str, float]
 
 
 def table(found: Found, limit: int) -> list[Row]:
-    """Rows of: what, how much, target."""
+    """Rows of: measure, value, target."""
     rows: list[Row] = [("the web", f"{found['pages']:,} pages on {found['hosts']:,} hosts", "")]
     if "queue" in found:
         least = int(_QUEUE_SHARE * found["pages"])

@@ -2,13 +2,13 @@
 
     .bench/scrapy/bin/python benchmarks/bounded_scrapy.py TASK      (JSON)
 
-The settings are those that Scrapy's documentation advises for broad crawls (the downloader-aware queue, breadth
+The settings are those that Scrapy's documentation recommends for broad crawls (the downloader-aware queue, breadth
 first with queues in memory, 100 requests at a time, no cookies, no retries, little logging) and otherwise those of
-`crawl_scrapy`, its fastest: no middleware or extension that does not fetch or follow, robots.txt not asked for,
+`crawl_scrapy`, its fastest: no middleware or extension that does not fetch or follow, robots.txt not requested,
 nothing stored. Every link of every page is followed, as in `lycosa crawl`; the duplicate filter is Scrapy's own.
 
-Names are resolved from the hosts file of `lycosa web --write-resolve`, put into Scrapy's DNS cache. Once a second
-the counts go into the file `status`: pages, requests in the queue, URLs seen.
+Names are resolved from the hosts file of `lycosa web --write-resolve`, put into Scrapy's DNS cache. Once per second
+the counts are written to the file `status`: pages, requests in the queue, URLs seen.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Wide(scrapy.Spider):
         self.failed += 1
 
     def write_status(self, state: str = "running") -> None:
-        """For the process that watches."""
+        """Writes the counts for the watching process."""
         engine = self.crawler.engine
         slot = engine._slot if engine is not None else None
         scheduler = slot.scheduler if slot is not None else None

@@ -1,11 +1,11 @@
-"""Our caches beside libCacheSim's: the same trace, the same sizes, written by others.
+"""Our caches compared with libCacheSim's, an independent implementation: the same trace, the same sizes.
 
     pip install libcachesim                                            in an environment of your own
     python benchmarks/cache_oracle.py --graph cnr-2000 --requests 1M
 
-The trace is that of `lycosa lab run caching` with 100 visits. LRU and MIN are defined to the last request, so their
-hits must be equal, request by request for LRU; CLOCK and RANDOM leave choices open (where a new entry goes, what is
-drawn), so theirs are to be near. Exit code 1 if LRU or MIN differ, or CLOCK or RANDOM by more than two points.
+The trace is that of `lycosa lab run caching` with 100 visits. LRU and MIN are fully defined, so their hits must be
+equal, request by request for LRU; CLOCK and RANDOM leave choices open (where a new entry goes, what is drawn), so
+theirs must be near. Exit code 1 if LRU or MIN differ, or CLOCK or RANDOM by more than two points.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RIVALS = ("FIFO", "ARC", "SLRU", "Sieve", "S3FIFO", "LIRS")
 
 
 def quiet(_: str) -> None:
-    """Nobody listens."""
+    """Discards the text."""
 
 
 def main() -> int:

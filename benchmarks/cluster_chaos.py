@@ -1,11 +1,11 @@
-"""Exactly once in a cluster that is killed, stopped, wiped and enlarged while it crawls.
+"""Exactly-once crawling in a cluster whose agents are killed, stopped, wiped and added while it crawls.
 
     python benchmarks/cluster_chaos.py                      24 events, some eight minutes; Linux
-    python benchmarks/cluster_chaos.py --seed 7             that storm again
+    python benchmarks/cluster_chaos.py --seed 7             repeats the run of that seed
     python benchmarks/cluster_chaos.py --write              also writes docs/benchmarks/cluster-chaos.md
 
-Prints its seed, every event with its time, and the verdict; exits with 1 if anything is wrong. What is run and how
-it is judged: `lycosa/lab/chaos.py`, `lycosa/lab/chaos_verdict.py`.
+Prints its seed, every event with its time, and the verdict; exits with 1 if anything is wrong. For the run and its
+judgement see `lycosa/lab/chaos.py`, `lycosa/lab/chaos_verdict.py`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a page weighs: in the log, in the archive, in the seen set, on its way to another shard.
+"""The size of a page: in the log, in the archive, in the seen set, in the exchange between shards.
 
-    python benchmarks/cluster_sizes.py              half a minute; the figures that docs/operating.md reckons with
+    python benchmarks/cluster_sizes.py              half a minute; the figures used in docs/operating.md
 
-Debian's documentation packages (see README.md here) are crawled by one agent; then what lies in the crawl's
-directory is weighed. Sizes do not depend on how busy the machine is. Links that cross are counted as if every shard
-were another agent's; the hosts here are addresses, each its own domain.
+Debian's documentation packages (see README.md here) are crawled by one agent; then the files in the crawl's
+directory are measured. Sizes do not depend on the load of the machine. Crossing links are counted as if every shard
+belonged to another agent; the hosts here are addresses, each its own domain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def size(place: Path) -> int:
 
 
 async def crawl(seeds: list[str], into: Path, pages: int) -> float:
-    """Crawl so many pages; URLs that the seen sets hold then."""
+    """Crawl so many pages; returns the number of URLs in the seen sets."""
     made = lycosa.Crawl(
         seeds,
         into=into,

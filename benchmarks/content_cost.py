@@ -1,23 +1,23 @@
-"""What coming back, content seen, traps and learned rules cost a crawl: CPU a page, with and without each of them.
+"""The cost of refetching, content seen, traps and learned rules in a crawl: CPU per page, with and without each.
 
     python benchmarks/content_cost.py                       some minutes; nginx and the packages of crawl.py
     python benchmarks/content_cost.py --quick               a smoke run
     python benchmarks/content_cost.py --write               also writes docs/benchmarks/content-cost.md
 
-One-shot crawls of the site of benchmarks/crawl.py, each in a process of its own, in turns:
+One-shot crawls of the site of benchmarks/crawl.py, each in a separate process, in turn:
 
-    bare            without the page table, and without asking whether anything was learned
-    page table      with it: what all histories, `explain` and coming back need
+    bare            without the page table, and without checking whether anything was learned
+    page table      with it: needed by histories, `explain` and refetching
     traps           and with traps by yield
-    rules           the page table, and learned rules about URLs applied
+    rules           the page table, with learned rules about URLs applied
 
-Coming back (digests of content, due times, hints) is no part of a one-shot crawl but for the page table.
+Refetching (digests of content, due times, hints) is not part of a one-shot crawl except for the page table.
 
-Two measures. *Ratio*: the CPU (user + system, all threads) a page beside that of the bare crawl of the same round,
-the median of the rounds; on a busy machine it is off by several per cent either way. *Inside*: the CPU of the
-loop's thread within the functions of that part, by its own clock, less what reading the clock takes: hardly
-disturbed by others, and blind to what the part costs elsewhere (memory, bytes of the log). Near duplicates are a
-follower of the log (`lycosa duplicates`), and are timed apart, after the crawl.
+Two measures. *Ratio*: the CPU (user + system, all threads) per page divided by that of the bare crawl of the same
+round, the median of the rounds; on a busy machine it is off by several per cent either way. *Inside*: the CPU of
+the loop's thread within the functions of that part, by its own clock, less the cost of reading the clock: hardly
+disturbed by other load, but blind to the part's costs elsewhere (memory, bytes of the log). Near duplicates are a
+follower of the log (`lycosa duplicates`), and are timed separately, after the crawl.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 class Measured(msgspec.Struct):
-    """One turn."""
+    """The result of one run."""
 
     result: Result
     inside: dict[str, float] = {}
-    """Microseconds a page, by function."""
+    """Microseconds per page, by function."""
     duplicates: float = 0.0
-    """Microseconds a page of the follower."""
+    """Microseconds per page of the follower."""
 
     @property
     def within(self) -> float:
@@ -87,7 +87,7 @@ class Insides:
             try:
                 return function(*args, **kwargs)
             finally:
-                # What reading the clock took just before is what it takes within.
+                # Reading the clock inside takes about as long as the reading just before.
                 self.spent[label] += time.thread_time_ns() - begun - (begun - before)
 
         setattr(owner, name, timed)
@@ -97,7 +97,7 @@ class Insides:
             self.spent[label] = 0
 
     def read(self, pages: int) -> dict[str, float]:
-        """Microseconds a page."""
+        """Microseconds per page."""
         return {label: round(max(spent, 0) / 1000 / pages, 2) for label, spent in self.spent.items()}
 
 
@@ -134,7 +134,7 @@ def work(way: str, task: Task) -> Measured:
 
 
 def _duplicates(into: Path) -> float:
-    """The CPU of `lycosa duplicates`, a page."""
+    """The CPU of `lycosa duplicates` per page."""
     from lycosa.ask.clustering import Clustering
     from lycosa.ask.reading import CrawlReader
     from lycosa.content.main_text import main_text

@@ -1,19 +1,19 @@
-"""The speed of a crawl beside Scrapy and a bare floor; what log, archive and TLS cost; where the CPU goes.
+"""The speed of a crawl compared with Scrapy and a bare floor; the cost of log, archive and TLS; a CPU profile.
 
     python benchmarks/crawl.py              some four minutes on two quiet cores (`make bench`)
-    python benchmarks/crawl.py --quick      a smoke run of less than a minute; its numbers count for nothing
+    python benchmarks/crawl.py --quick      a smoke run of less than a minute; its numbers mean nothing
     python benchmarks/crawl.py --write      also writes docs/benchmarks/crawl.md
-    python benchmarks/crawl.py --saved DIR  of saved pages of the web (heavy ones: docs/benchmarks/crawl-saved.md)
+    python benchmarks/crawl.py --saved DIR  with saved web pages (heavy ones: docs/benchmarks/crawl-saved.md)
 
-A loopback nginx serves real documentation (see `crawl_site`), on one core; each contestant runs in a process
-of its own on the other (see `crawl_worker`, `crawl_scrapy`). Contestants take turns, A B C A B C ..., for
+A loopback nginx serves real documentation (see `crawl_site`), on one core; each contestant runs in a separate
+process on the other (see `crawl_worker`, `crawl_scrapy`). Contestants take turns, A B C A B C ..., for
 some rounds; ratios are taken within a round and the median of the rounds is reported, with the extremes.
 
     lycosa          the crawl: durable log, WARC, robots obeyed, no waits
     scrapy          its fastest broad-crawl settings, storing nothing, on a sample of the same pages
-    wget2, spider   compiled crawlers, where their programs can be had (see `crawl_peers`)
-    floor           fetch and parse of the same pages with the same libraries, nothing else
-    no log          the crawl with a log that forgets: nothing encoded, written or synced
+    wget2, spider   compiled crawlers, if their programs are available (see `crawl_peers`)
+    floor           fetching and parsing the same pages with the same libraries, nothing else
+    no log          the crawl with a log that discards: nothing encoded, written or synced
     no archive      the crawl without WARC
     tls ...         the crawl over TLS: connections kept (HTTP/1.1 and 2), and a new one for every page
 """
@@ -73,7 +73,7 @@ def scrapy_python(cache: Path) -> Path | None:
 
 
 class Bench:
-    """Runs contestants and keeps what came of them."""
+    """Runs contestants and keeps their results."""
 
     def __init__(self, args: argparse.Namespace, served: Site, place: Path, core: int | None) -> None:
         self._args = args
@@ -132,7 +132,7 @@ class Bench:
         return result
 
     def _draw_sample(self) -> None:
-        """Of every k pages, by size, the one nearest to their mean: a sample whose mean is that of all."""
+        """Of every k pages, by size, choose the one nearest to their mean: a sample with the mean of all."""
         pages = sorted(read_urls(self._urls))
         count = min(self._args.scrapy_pages, len(pages))
         edges = [len(pages) * n // count for n in range(count + 1)]
@@ -156,7 +156,7 @@ class Bench:
 
 
 def setting(served: Site, core: int | None, args: argparse.Namespace) -> Setting:
-    """On what, and of what, the numbers are."""
+    """The environment of the measurements."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():

@@ -5,9 +5,9 @@
     python benchmarks/crawl_memory.py --write       also writes docs/benchmarks/crawl-memory.md
 
     crawled     pages of 1,000 links each are crawled from nginx on 16 hosts until a million URLs are pending;
-                then the process's memory is read (/proc), and once more at its peak while the crawl winds up
+                then the process's memory is read (/proc), and once more at its peak while the crawl stops
                 (last commit and snapshot). The URLs are those of the documentation, under other prefixes, in
-                runs of ten neighbours: packed queues profit from neighbours, and pages do link them
+                runs of ten neighbours: packed queues profit from neighbours, and real pages link to them
     random      the same in random order: the worst case
     mixed       as `crawled`, with pages of the documentation among them, some of them of megabytes
     hosts       the same number of URLs on 20,000 hosts, given as seeds: the host tables' share
@@ -16,7 +16,7 @@
 
 Targets: in total under 300 MB and at most 64 bytes per pending URL; a snapshot adds at most 10% of the
 memory; recovery takes at most 30 s per million pages since the last snapshot. Two figures are given for the
-bytes per pending URL: what the frontier says that it holds, and by how much the process, seen set and all, is
+bytes per pending URL: the frontier's own count, and by how much the process, seen set and all, is
 larger than one that has crawled a few pages and has little pending.
 """
 
@@ -62,12 +62,12 @@ def memory() -> dict[str, int]:
 
 
 def forget_peak() -> None:
-    """Have the peak start again from now."""
+    """Reset the peak to the current value."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Meters announce nothing, so they are looked at now and then."""
+    """Wait for a condition by polling: meters announce nothing."""
     while not holds():  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
@@ -85,7 +85,7 @@ async def crawled(task: Task) -> dict[str, Any]:
 
     into = Path(task.into)
     options = crawl_options(task, 0)
-    options["politeness"]["pages_per_visit"] = 4  # so that a pause takes hold soon
+    options["politeness"]["pages_per_visit"] = 4  # so that a pause takes effect soon
     options["snapshot"] = NEVER
     agent = build(DiskFiles(into / "crawl"), read_options(options), task.seeds)
     run = asyncio.create_task(agent.run())
@@ -165,7 +165,7 @@ def _measured(agent: Any) -> dict[str, Any]:
 
 
 async def to_be_killed(task: Task) -> dict[str, Any]:
-    """Crawl, take no snapshot, and end as by a power switch."""
+    """Crawl, take no snapshot, and end as in a power cut."""
     from lycosa.crawl.agent import build
     from lycosa.crawl.config import read_options
     from lycosa.files import DiskFiles
@@ -182,13 +182,13 @@ async def to_be_killed(task: Task) -> dict[str, Any]:
 
 
 async def recovery(task: Task) -> dict[str, Any]:
-    """Open what was killed."""
+    """Open a crawl that was killed."""
     from lycosa.crawl.agent import build
     from lycosa.crawl.config import read_options
     from lycosa.files import DiskFiles
 
     into = Path(task.into)
-    await crawl(task, into / "warm", 64)  # modules and kernels are not recovery's
+    await crawl(task, into / "warm", 64)  # modules and kernels do not count as recovery
     options = crawl_options(task, 0) | {"snapshot": NEVER}
     cpu, began = time.process_time(), time.perf_counter()
     agent = build(DiskFiles(into / "crawl"), read_options(options), task.seeds)
@@ -227,7 +227,7 @@ def paths(root: str, count: int, neighbours: int = RUN) -> list[str]:
 
 
 def hubs(root: Path, links: int, pending: int, neighbours: int) -> Iterator[tuple[str, bytes]]:
-    """Pages of many links: of every host the same."""
+    """Pages with many links, the same for every host."""
     count = 1 + pending // (links * HOSTS)
     all_paths = paths(str(root), count * links, neighbours)
     names = [f"{number:04d}.html" for number in range(count)]
@@ -253,7 +253,7 @@ def run(measure: str, task: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(found: dict[str, dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """Rows of: what, how much, target."""
+    """Rows of: measure, value, target."""
 
     def judged(value: float, most: float, target: str) -> str:
         return f"{target}: {'met' if value <= most else 'NOT met'}"

@@ -1,12 +1,12 @@
 """Compiled crawlers as contestants of the crawl benchmark: wget2 and the crate `spider`.
 
-    wget2       recursive, robots.txt obeyed, every page a file; keeps no state, so it cannot go on after a kill
-    spider      a small program on the crate (`spider/`), robots.txt obeyed; keeps nothing
+    wget2       recursive, robots.txt obeyed, every page a file; keeps no state, so it cannot resume after a kill
+    spider      a small program using the crate (`spider/`), robots.txt obeyed; keeps nothing
 
-Each runs as a process of its own on the contestants' core and is measured from outside: CPU by `wait4`, from its
+Each runs as a separate process on the contestants' core and is measured from outside: CPU by `wait4`, from its
 start, which costs it some milliseconds. Both walk the site from the same seeds in an order of their own. spider
-stops at its share of pages per host; wget2 knows no such limit and is told to end when so many files are there.
-Pages of wget2 are its files; what it fetched and kept no file of (robots.txt) is not counted.
+stops at its share of pages per host; wget2 has no such limit and is told to end when so many files are there.
+Pages of wget2 are its files; what it fetched without keeping a file (robots.txt) is not counted.
 
 A contestant whose program is missing is left out: wget2 is Debian's package of that name, spider is built by
 `cargo` into the cache at its first use (some minutes).
@@ -33,14 +33,14 @@ _LONGEST = 300.0
 
 
 class Peer(NamedTuple):
-    """A program that is there."""
+    """An available program."""
 
     name: str
     program: str
 
 
 def peers(cache: Path) -> list[Peer]:
-    """Those that can be had here."""
+    """The programs that are available here."""
     found = []
     if (program := shutil.which("wget2")) is not None:
         found.append(Peer("wget2", program))
@@ -69,7 +69,7 @@ def _spider(cache: Path) -> Path | None:
 
 
 def run(peer: Peer, seeds: list[str], pages: int, into: Path, core: int | None) -> Result:
-    """One turn."""
+    """One run."""
     into.mkdir(parents=True, exist_ok=True)
     command = [peer.program, str(pages), *seeds] if peer.name == "spider" else _wget2(peer.program, seeds)
     began = time.perf_counter()

@@ -1,6 +1,6 @@
-"""What the crawl benchmark found, in words: contestants, ratios against their targets, the profile.
+"""The results of the crawl benchmark as text: contestants, ratios against their targets, the profile.
 
-Ratios are taken between contestants of the same round, which met the machine in the same mood; the median of
+Ratios are taken between contestants of the same round, which ran under the same load; the median of
 the rounds counts, and the extremes are shown. A single time is never given without what it is to be compared
 with.
 """
@@ -17,7 +17,7 @@ Results = dict[str, list[Result]]
 
 
 class Setting(NamedTuple):
-    """On what, and of what, the numbers are."""
+    """The environment of the measurements."""
 
     machine: str
     python: str
@@ -121,7 +121,7 @@ COLUMNS = (
 
 
 def rows(results: Results) -> list[tuple[str, ...]]:
-    """One row a contestant: medians of the rounds."""
+    """One row per contestant: medians of the rounds."""
     found: list[tuple[str, ...]] = []
     for name, runs in results.items():
 
@@ -146,7 +146,7 @@ def rows(results: Results) -> list[tuple[str, ...]]:
 
 
 def profile_rows(run: Result, functions: int = 25) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Rooms, then functions: name, share, microseconds a page."""
+    """Rooms, then functions: name, share, microseconds per page."""
     profile = run.profile or {}
     total = profile.get("total") or 1.0
 

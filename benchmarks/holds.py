@@ -1,21 +1,21 @@
-"""How long the event loop of an agent is held, at most, while its logs are large: see also `agents.py`.
+"""The longest time for which an agent's event loop is blocked while its logs are large: see also `agents.py`.
 
-    python benchmarks/holds.py                          ten million records: hours of making them, once
+    python benchmarks/holds.py                          ten million records: making them takes hours, once
     python benchmarks/holds.py --records 300000         some minutes
-    python benchmarks/holds.py --quick                  a smoke run; its numbers count for nothing
-    python benchmarks/holds.py --into DIR               keep the logs that are made, and use them again
+    python benchmarks/holds.py --quick                  a smoke run; its numbers mean nothing
+    python benchmarks/holds.py --into DIR               keep the logs, and use them again
 
-One agent, nothing is fetched. Its shards' logs are made up: pages with links, half of them to hosts that the scope
-excludes at first. Then, beside the running agent:
+One agent, nothing is fetched. Its shards' logs are generated: pages with links, half of them to hosts that the
+scope excludes at first. Then, while the agent runs:
 
     widened     the scope becomes wide: every record is read again (`lycosa.crawl.rescoping`), links are delivered
     snapshot    all parts of all shards are written
     commit      with many shards (`--many`), each of which found links for all others
 
-A tick comes every millisecond on the loop. A hold is the time between two ticks: by the clock, and in CPU of the
-loop's own thread. On a busy machine the first counts waiting for a core, and for the interpreter's lock while a
-thread has it; the second is what the loop itself did. A thread beside it notes where a hold of more than 20 ms of
-CPU stands (`lycosa.crawl.watchdog`). The aim is 50 ms at ten million records a shard.
+A tick comes every millisecond on the loop. A hold is the time between two ticks: by the wall clock, and in CPU of
+the loop's own thread. On a busy machine the first includes waiting for a core, and for the interpreter's lock
+while a thread has it; the second is the loop's own work. A separate thread notes the stack of holds of more than
+20 ms of CPU (`lycosa.crawl.watchdog`). The target is 50 ms at ten million records per shard.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WIDE: dict[str, Any] = {"mode": "any"}
 
 
 class Holds:
-    """What the loop was held by."""
+    """The holds of the loop."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -77,7 +77,7 @@ class Holds:
             self.ticks += 1
 
     def look(self) -> None:
-        """In a thread: where long holds stand."""
+        """In a thread: note the stacks of long holds."""
         while not self._stopped.wait(_LONG / 4):
             if time.clock_gettime(self._clock) - self._used > _LONG:  # it works, and does not wait for a core
                 self.places[_place(self._thread)] += 1
@@ -87,7 +87,7 @@ class Holds:
 
 
 async def held(work: Awaitable[object]) -> Holds:
-    """The longest hold of the loop while something is done."""
+    """The longest hold of the loop during some work."""
     holds = Holds()
     watcher = threading.Thread(target=holds.look, daemon=True)
     ticker = asyncio.create_task(holds.tick())
@@ -139,7 +139,7 @@ def pages(random: Random, host: str, links: int) -> Iterator[Fetched]:
 
 
 def make_logs(into: Path, shards: int, records: int, links: int) -> None:
-    """Logs of so many records a shard, written past the folds: opening the crawl replays them."""
+    """Logs with so many records per shard, written without the folds: opening the crawl replays them."""
     agent = open_agent(into, shards, NARROW)
     for shard in agent.shards:
         host = next(
@@ -154,7 +154,7 @@ def make_logs(into: Path, shards: int, records: int, links: int) -> None:
 
 
 async def while_running(agent: Agent, work: Callable[[], Awaitable[object]]) -> Holds:
-    """Do something beside the running agent, which makes no visits."""
+    """Do something while the agent runs, which makes no visits."""
     agent.pause()
     running = asyncio.create_task(agent.run())
     await asyncio.sleep(0.5)
@@ -174,7 +174,7 @@ async def widen(agent: Agent) -> None:
 
 
 async def commits(agent: Agent, count: int) -> None:
-    """Each shard finds a link for each other, between two commits."""
+    """Each shard finds a link for each other shard, between two commits."""
     shards = agent.shards
     hosts = {}
     for n in range(100_000):

@@ -1,14 +1,14 @@
-"""Main text on labelled pages: F1, leak and time of ours beside trafilatura and resiliparse, in one run.
+"""Main text on labelled pages: F1, leak and time of ours, trafilatura and resiliparse, in one run.
 
     PYTHONPATH=.:RIVALS python benchmarks/main_text.py DIR           all pages
     PYTHONPATH=.:RIVALS python benchmarks/main_text.py DIR --every 5
 
 DIR is the directory `dev` of the repository Murrough-Foley/web-content-extraction-benchmark. RIVALS is a
-directory with trafilatura and resiliparse (`pip install --target RIVALS trafilatura resiliparse`); what is not
-there is left out.
+directory with trafilatura and resiliparse (`pip install --target RIVALS trafilatura resiliparse`); missing
+ones are left out.
 
 F1 is that of the words of a text and its reference (as multisets), averaged over pages. Leak is the share of a
-page's snippets of boilerplate that are in the text, averaged over pages that have such. `with` is the same for
+page's boilerplate snippets that are in the text, averaged over pages that have such. `with` is the same for
 the snippets that must be in it. Times are CPU time, mean and median.
 """
 

@@ -1,19 +1,19 @@
-"""Fit the scorer of the main text to the development part of WCXB, and write its tables.
+"""Fit the scorer of the main text to the development part of WCXB, and write its model file.
 
-    python benchmarks/main_text_fit.py DIR              cross-validation: F1 and leak of pages that were not
-    fitted to python benchmarks/main_text_fit.py DIR --write      then fit to all pages of DIR, write
-    lycosa/content/main_text.model
+    python benchmarks/main_text_fit.py DIR              cross-validation: F1 and leak of pages not fitted to
+    python benchmarks/main_text_fit.py DIR --write      then fit to all pages of DIR and write
+                                                        lycosa/content/main_text.model
 
 DIR is the directory `dev` of the repository Murrough-Foley/web-content-extraction-benchmark (`html`,
-`ground-truth`). Its directory `test` is for judging, and is never read here.
+`ground-truth`). Its directory `test` is for evaluation, and is never read here.
 
 Labels. The words of a page, block after block, are aligned with those of its reference text (the best common
 subsequence in which beginning a run of words costs 1.5 and each word is worth 1). The label of a block is the
 share of its words that are in the alignment.
 
-Trees. Gradient boosting of complete trees with the logistic loss, on columns cut into at most 64 bins. A block
-weighs what it contributes to its page's F1, and a little for being a block. The first scorer is fitted to the
-features; the second to the features and to what the first says of pages that it was not fitted to. Folds are of
+Trees. Gradient boosting of complete trees with the logistic loss, on columns cut into at most 64 bins. A block's
+weight is its contribution to its page's F1, plus a little for being a block. The first scorer is fitted to the
+features; the second to the features and to the first one's scores of pages that it was not fitted to. Folds are of
 hosts, not of pages: no site is in two of them. Everything follows from one seed.
 """
 
@@ -271,7 +271,7 @@ def folds_of(examples: list[Example]) -> list[int]:
 def fitted(
     examples: list[Example], folds: list[int], first: tuple[int, int]
 ) -> tuple[Any, Any, Any, list[Any]]:
-    """Labels, weights and folds of all blocks, and what a first scorer says that was fitted to the other folds."""
+    """Labels, weights and folds of all blocks, and the scores of a first scorer fitted to the other folds."""
     labels = np.concatenate([each.labels for each in examples])
     weights = np.concatenate([each.weights for each in examples])
     rows = np.concatenate([each.rows[:, :FEATURES] for each in examples])

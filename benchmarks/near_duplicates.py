@@ -1,12 +1,12 @@
-"""Near duplicates of real pages against exact Jaccard similarities: within a site and across sites apart.
+"""Near duplicates of real pages against exact Jaccard similarities: separately within a site and across sites.
 
     python benchmarks/near_duplicates.py DIR DIR ... [--most 300]
 
-Each DIR is a site: its pages (`*.html`, `*.html.gz`) at any depth, up to `--most` of them, evenly taken. All pairs
-are compared exactly, by the sets of shingles of their main texts. Then, for each threshold: the pairs that the
-MinHash estimate, the simhash, and both together say are alike, by all pairs of sketches, so that the sketches are
-judged and not the index (benchmarks/sketches.py has the index); and what clusters of `lycosa.content.clusters`
-join: pairs of a page and its representative.
+Each DIR is a site: its pages (`*.html`, `*.html.gz`) at any depth, up to `--most` of them, evenly spaced. All
+pairs are compared exactly, by the sets of shingles of their main texts. Then, for each threshold: the pairs that
+are alike by the MinHash estimate, by the simhash, and by both together, over all pairs of sketches, so that the
+sketches are judged and not the index (benchmarks/sketches.py has the index); and the pairs that the clusters of
+`lycosa.content.clusters` join: pairs of a page and its representative.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The page table of one shard in counts that do not depend on the machine: bytes a page, and I/O.
+"""The page table of one shard in counts that do not depend on the machine: bytes per page, and I/O.
 
     python benchmarks/pages.py                      1 and 10 million pages, some minutes and 2 GB of disk
     python benchmarks/pages.py --millions 1
 
-Pages are noted as a crawl notes them: each once, then a tenth of them again; a snapshot every 12,500 fetches, which
+Pages are noted as in a crawl: each once, then a tenth of them again; a snapshot every 12,500 fetches, which
 is every 200,000 records of an agent with 16 shards. Lookups are of random pages. Noting reads nothing.
 """
 
@@ -25,7 +25,7 @@ _MIX = 0x9E3779B97F4A7C15
 
 
 class CountedFiles(DiskFiles):
-    """Counts what is read."""
+    """Counts reads and their bytes."""
 
     reads = 0
     bytes_read = 0
@@ -73,7 +73,7 @@ def measure(pages: int, memory: int, place: Path) -> dict[str, object]:
     disk = sum(run.size for run in table.runs)
     rows = sum(run.rows for run in table.runs)
     merging = files.bytes_read
-    table.find(0)  # the indexes are read
+    table.find(0)  # loads the indexes
     before = files.reads
     for _ in range(_LOOKUPS):
         assert table.find(key(source.randrange(pages))) is not None

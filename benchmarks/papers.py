@@ -1,4 +1,4 @@
-"""Every experiment of the lab at its full size, one after the other: what docs/reproduction.md is made of.
+"""Every experiment of the lab at its full size, one after the other: the source of docs/reproduction.md.
 
     python benchmarks/papers.py results/ --graph cnr-2000          all of it
     python benchmarks/papers.py results/ --only caching            some of it
@@ -6,8 +6,8 @@
     python benchmarks/papers.py results/ --write                   only puts tables into docs/reproduction.md
     lycosa lab report results/                                     a page with the figures
 
-A result that is there already is not made again, so a run that was stopped goes on. Each line says what was run,
-its CPU, its peak of memory and the load of the machine.
+An existing result is not made again, so a run that was stopped can be resumed. Each line shows what was run,
+its CPU, its peak memory and the load of the machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SIZES = {
     "caching": ("graph", "10M", "10M like"),
     "distribution": ("graph", "10M"),
 }
-"""Pages of synthetic webs, *like*: fitted to the graph."""
+"""Pages of synthetic webs; *like*: fitted to the graph."""
 SMALL = {
     "sydney": ("graph", "20k", "20k like"),
     "scheduling": ("5k",),
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def with_tables(text: str, results: Path) -> str:
-    """The document with each result's section in place of the one that it had, or behind its experiment's."""
+    """The document with each result's section replacing the existing one, or added after its experiment's."""
     from lycosa.lab.experiments.report_page import markdown
     from lycosa.lab.experiments.result import Result
 
@@ -84,7 +84,7 @@ def with_tables(text: str, results: Path) -> str:
 
 
 def run(name: str, size: str, graph: Path | None, results: Path) -> None:
-    """One experiment in a process of its own."""
+    """One experiment in a separate process."""
     pages, _, like = size.partition(" ")
     on = ["--graph", str(graph)] if size == "graph" else ["--synthetic", pages]
     on += ["--like", str(graph)] if like else []

@@ -1,14 +1,14 @@
-"""What the parts beneath a crawl cost by themselves: a fetch, an exchange in the archive, a record in the log.
+"""The costs of the parts of a crawl by themselves: a fetch, an exchange in the archive, a record in the log.
 
     python benchmarks/parts.py PAGES                    a directory of HTML files: half a minute
-    python benchmarks/parts.py PAGES --beside TREE      the same parts of another working tree, in turns
+    python benchmarks/parts.py PAGES --beside TREE      the same parts of another working tree, in turn
     python benchmarks/parts.py PAGES --only fetch --count 500 --rounds 1     for a profiler, or `valgrind`
 
-Each part runs in a process of its own over the pages in turn, and its CPU time (user and system, all threads) is
+Each part runs in a separate process over the pages in turn, and its CPU time (user and system, all threads) is
 given per page: the median of the rounds, and the least. With `--beside`, the trees take turns.
 
     fetch       of the pages from a server in another process, 16 hosts, each over one kept connection; the bare
-                floor is the same transfers by libcurl with nothing kept and no Python called
+                floor is the same transfers by libcurl with nothing stored and no Python called
     archive     request and response framed, digested, compressed and appended, synced every 500
     log         a `Fetched` with 43 links encoded, appended, and committed every 500
 """
@@ -94,14 +94,14 @@ def cpu() -> float:
 
 
 def cores() -> tuple[int | None, int | None]:
-    """The core of what is measured, and the server's."""
+    """The core for the measured process, and the server's."""
     if not hasattr(os, "sched_getaffinity"):
         return None, None
     return 0, (os.cpu_count() or 1) - 1
 
 
 class Serving:
-    """The server, in a process of its own."""
+    """The server, in a separate process."""
 
     def __init__(self, place: Path) -> None:
         context = multiprocessing.get_context("spawn")
@@ -140,7 +140,7 @@ async def fetch(port: int, count: int) -> None:
 
 
 def bare(port: int, count: int) -> None:
-    """The same transfers with what libcurl brings: bodies into a C function, `perform` in a loop."""
+    """The same transfers with libcurl alone: bodies into a C function, `perform` in a loop."""
     import pycurl
 
     multi = pycurl.CurlMulti()
@@ -243,7 +243,7 @@ def run(part: str, place: Path, count: int) -> float:
 
 
 def turns(args: argparse.Namespace) -> Iterator[tuple[str, Path, float]]:
-    """What each part of each tree took, in turns."""
+    """The time of each part in each tree, in turn."""
     trees = [Path(__file__).resolve().parent.parent, *args.beside]
     for _ in range(args.rounds):
         for part in args.only or PARTS:

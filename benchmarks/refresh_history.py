@@ -1,18 +1,18 @@
-"""A real site's history, replayed commit by commit: freshness over time, ours beside uniform at equal fetches.
+"""A real site's history, replayed commit by commit: freshness over time, ours and uniform with equal fetches.
 
     git clone --bare https://github.com/apache/kafka-site .bench/kafka-site
     python benchmarks/refresh_history.py .bench/kafka-site [--since 2016-01-01] [--per-page 0.01]
 
-The site is what its repository was at each moment (commits of the main line, at their committer's time), as its
-server showed it: server-side includes are put in place, and Handlebars templates, which hold the text of its
-manuals, stand unwrapped, as its readers see them. (Javadoc is left out: 19,000 pages, published once for good.) A
+The site is its repository as it was at each moment (commits of the main line, at their committer's time), shown as
+by its server: server-side includes are inserted, and Handlebars templates, which hold the text of its manuals, are
+unwrapped, as its readers see them. (Javadoc is left out: 19,000 pages, published once for good.) A
 page has an ETag, and a request that names it is answered 304, which makes years of fetches affordable.
 
 The crawl is the agent itself (`lycosa.crawl.agent`) on a virtual clock, its fetches answered by the replay;
-nothing of what it decides is done here. It begins with the home page, discovers the rest as fast as politeness
-allows, and has so many fetches a day for each known page on average. What is measured: the pages that the site
-has at a moment and that any of the runs ever found; a page is fresh if the last copy says what the page says
-then, by the digest of main text. Freshness is integrated over time, exactly.
+this module decides nothing for it. It begins with the home page, discovers the rest as fast as politeness
+allows, and has so many fetches per day for each known page on average. Measured are the pages that the site
+has at a moment and that any of the runs ever found; a page is fresh if the last copy has the same content as the
+page at that time, by the digest of main text. Freshness is integrated over time, exactly.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DEEPEST = 6
 
 
 class Commit(NamedTuple):
-    """When, and what it made of which files: their blobs, "" for one that is gone."""
+    """The time, and the blobs of the files changed; "" for one that is gone."""
 
     at: float
     files: dict[str, str]
@@ -99,7 +99,7 @@ class Blobs:
 
 
 class Site:
-    """The site at a moment; moments only move on."""
+    """The site at a moment; moments only move forward."""
 
     def __init__(self, history: list[Commit], blobs: Blobs) -> None:
         self._history, self._blobs = history, blobs
@@ -109,7 +109,7 @@ class Site:
         self._users: dict[str, set[str]] = defaultdict(set)
 
     def move(self, at: float) -> set[str]:
-        """Come to a moment; gives the paths whose pages may be others now."""
+        """Move to a moment; returns the paths whose pages may have changed."""
         touched: set[str] = set()
         while self._next < len(self._history) and self._history[self._next].at <= at:
             for path, blob in self._history[self._next].files.items():
@@ -121,7 +121,7 @@ class Site:
         return touched
 
     def page(self, path: str) -> bytes | None:
-        """What a path of a URL shows; None: there is nothing."""
+        """The page at the path of a URL; None if there is none."""
         if path not in self._pages:
             used: set[str] = set()
             name = path.lstrip("/")
@@ -149,12 +149,12 @@ class Site:
 
 
 def said(body: bytes) -> int:
-    """What the crawl compares: see `lycosa.pages.summary.content_of`."""
+    """The digest that the crawl compares: see `lycosa.pages.summary.content_of`."""
     return content_digest(body) or digest(body)
 
 
 class Fetch(NamedTuple):
-    """A fetch of the crawl: when, of which path, and what it found; 0: nothing."""
+    """A fetch of the crawl: when, of which path, and the digest found; 0: nothing."""
 
     at: float
     path: str
@@ -162,8 +162,8 @@ class Fetch(NamedTuple):
 
 
 def crawl(repository: Path, moved: float, seconds: float, **refresh: Any) -> list[Fetch]:
-    """All fetches of a continuous crawl of so many seconds, of a history that is moved by `moved` seconds."""
-    # A virtual day need not be ten thousand turns of the loop.
+    """All fetches of a continuous crawl of `seconds` seconds, of a history shifted by `moved` seconds."""
+    # A virtual day need not take ten thousand iterations of the loop.
     scheduling.IDLE, refreshing._AGAIN, visit._FULL = DAY / 8, DAY, DAY / 24
     history, blobs = commits(repository, moved), Blobs(repository)
     site = Site(history, blobs)
@@ -219,14 +219,14 @@ def crawl(repository: Path, moved: float, seconds: float, **refresh: Any) -> lis
 
 
 class Truth(NamedTuple):
-    """Of each path, what it said from when on; 0: nothing."""
+    """For each path, its digests and the times from which they hold; 0: nothing."""
 
     times: dict[str, list[float]]
     saying: dict[str, list[int]]
 
 
 def truth(history: list[Commit], blobs: Blobs, paths: set[str], since: float, until: float) -> Truth:
-    """What the site said."""
+    """The true content of the site over time."""
     site = Site(history, blobs)
     site.move(since)
     times: dict[str, list[float]] = defaultdict(list)
@@ -251,7 +251,7 @@ def truth(history: list[Commit], blobs: Blobs, paths: set[str], since: float, un
 def fresh_over_time(
     known: Truth, rows: list[Fetch], edges: list[float]
 ) -> Iterator[tuple[float, float, int]]:
-    """Between two edges each: the mean share of the pages there that were fresh, the pages, and the fetches."""
+    """For each interval between edges: mean share of existing pages that were fresh, the pages, the fetches."""
     changes = [
         (at, 0, path, value)
         for path, ats in known.times.items()
@@ -300,7 +300,7 @@ def main() -> int:
     begin, end = (
         datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() for day in (args.since, args.until)
     )
-    # The virtual clock begins at a time of its own: the history is moved there.
+    # The virtual clock starts at its own time: the history is shifted to it.
     start = VirtualClock(virtual.VirtualLoop()).wall()
     stop = start + end - begin
     with ProcessPoolExecutor(2) as pool:

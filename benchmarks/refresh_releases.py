@@ -2,23 +2,24 @@
 
     python benchmarks/refresh_releases.py [--cache .bench]
 
-The packages are those of `PAIRS`, of bookworm and of trixie; both are downloaded (`apt-get download`, with package
-lists of their own beneath the cache directory: nothing of the system's is touched) and unpacked, once. A server on
-loopback has one host a pair. It serves the older tree until every page that its links reach was had; then, from one
-request to the next, the newer one. `lycosa crawl --continuous` (the command, in a process of its own) comes back to
-every page about twice a minute.
+The packages are those of `PAIRS`, of bookworm and of trixie; both are downloaded (`apt-get download`, with separate
+package lists below the cache directory: the system's are not touched) and unpacked, once. A server on loopback has
+one host per pair. It serves the older tree until every page that its links reach was fetched; then, from one
+request to the next, the newer one. `lycosa crawl --continuous` (the command, in a separate process) refetches
+every page about twice per minute.
 
-What the crawl must then have found, by the histories of its log (`lycosa.pages.summary`):
+The crawl must then have found the following, by the histories of its log (`lycosa.pages.summary`):
 
-    changed     of pages in both trees: the main texts of the two files differ; exactly one change was seen
-    same        they do not differ; no change was seen, however often it came back
+    changed     pages in both trees, with different main texts of the two files; exactly one change was seen
+    same        pages in both trees, with equal main texts; no change was seen, however often they were refetched
     gone        pages of the older tree only: 404
     new         pages that the links of the newer tree reach, and that the older one did not have
 
-What the trees' links reach is computed here from the files, by two regular expressions. Whether two files say
-the same is asked three times: by the words that count (`content_words`: plain Python, no digest), which must agree
-exactly; by the main text that is indexed and shown (`main_text`), by words; and by all text between tags. The last
-two are counted for comparison: they have other ideas of what a page says (`lycosa.content.change` says why).
+What the trees' links reach is computed here from the files, by two regular expressions. Whether two files have the
+same content is decided in three ways: by the words that count (`content_words`: plain Python, no digest), which
+must agree exactly; by the main text that is indexed and shown (`main_text`), by words; and by all text between
+tags. The last two are counted for comparison: they define content differently (for reasons see
+`lycosa.content.change`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ OLD, NEW = "bookworm", "trixie"
 
 
 class Pair(NamedTuple):
-    """A package of both releases: what is served of each, and the page that the crawl begins with."""
+    """A package of both releases: the served part of each, and the page with which the crawl begins."""
 
     old: str
     old_root: str
@@ -83,7 +84,7 @@ _LONGEST = 3600.0
 
 
 def unpacked(release: str, package: str, cache: Path) -> Path:
-    """Where a package of a release lies; it is downloaded if need be."""
+    """The directory of a package of a release, which is downloaded if need be."""
     place = cache / "releases" / release / package
     if place.is_dir():
         return place
@@ -172,7 +173,7 @@ def words(page: bytes) -> list[str]:
 
 
 class Site:
-    """One host a pair; which release it serves, and what was asked of it."""
+    """One host per pair; which release it serves, and the requests for it."""
 
     def __init__(self, trees: list[tuple[Tree, Tree]]) -> None:
         self.trees = trees
@@ -210,7 +211,7 @@ def served(site: Site) -> Iterator[int]:
             self.wfile.write(body)
 
         def log_message(self, *args: object) -> None:
-            """Nothing is told."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("0.0.0.0", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -223,7 +224,7 @@ def served(site: Site) -> Iterator[int]:
 def crawl(
     site: Site, port: int, seeds: list[str], into: Path, wanted: list[tuple[set[str], set[str]]]
 ) -> float:
-    """Crawl until both releases were seen; gives the time at which the newer was put in place."""
+    """Crawl until both releases were seen; returns the time at which the newer one was put in place."""
     settings = {
         "public": "false",
         "allow": '["127.0.0.0/8"]',
@@ -261,7 +262,7 @@ def crawl(
                     ]
                     raise SystemExit(f"not asked for: {[sorted(part)[:5] for part in left]}")
                 time.sleep(0.5)
-            time.sleep(3.0)  # what was answered last is committed
+            time.sleep(3.0)  # the last answers are committed
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(60)
@@ -269,7 +270,7 @@ def crawl(
 
 
 def histories(into: Path) -> dict[str, Summary]:
-    """What the log says of each page."""
+    """The history of each page according to the log."""
     found: dict[str, Summary] = {}
     for _, position, record in CrawlReader(into).records():
         if isinstance(record, Fetched):
@@ -279,7 +280,7 @@ def histories(into: Path) -> dict[str, Summary]:
 
 
 def verdict(summary: Summary, switched: float) -> str:
-    """What the crawl found of a page."""
+    """The crawl's findings about a page."""
     if summary.first >= switched:
         return (
             "new" if summary.status in (2, 3) and not summary.changes else f"new, {summary.changes} changes"

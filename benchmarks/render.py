@@ -1,11 +1,11 @@
-"""What rendering costs beside a plain fetch: the same pages, once as HTML and once made by scripts.
+"""The cost of rendering compared with a plain fetch: the same pages, once as HTML and once made by scripts.
 
     python benchmarks/render.py [--pages 100] [--tabs 2]
 
 A server on loopback has each page twice: as HTML with its text and links (/plain/N), and as a shell whose script
 fetches the same text and links as JSON and builds them (/made/N). Both are crawled from one page to the next, with
-politeness's waits off, and the same number of pages must come out. Told are seconds and CPU seconds a page, of the
-crawl and of the browser, and the machine's load: on a busy machine only the CPU means anything.
+politeness's waits off, and must give the same number of pages. Reported are seconds and CPU seconds per page, of
+the crawl and of the browser, and the machine's load: on a busy machine only the CPU is meaningful.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def serve(pages: int) -> None:
 
 
 def note_cpu(known: dict[str, float]) -> None:
-    """Note the CPU seconds of the browsers below us: each leads a session of its own."""
+    """Note the CPU seconds of the browsers started by us: each leads a session of its own."""
     tick, rows = os.sysconf("SC_CLK_TCK"), {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,13 +1,13 @@
-"""A Scrapy project that nobody here wrote, killed again and again: Lycosa's scheduler beside Scrapy's own JOBDIR.
+"""An independent Scrapy project, killed again and again: Lycosa's scheduler compared with Scrapy's own JOBDIR.
 
     git clone https://github.com/scrapy/quotesbot
     python benchmarks/scrapy_kills.py --project quotesbot
 
-The spider `toscrape-css` of scrapy/quotesbot wants http://quotes.toscrape.com/. A copy of that site's form is
-served on loopback, as a proxy, so that the spider's code and its start URL stay as they are: lists of ten
-quotes, each leading to the next. Both have the same schedule: SIGKILL whenever the site was asked for so many
-pages more, `--kills` times; then the run may end. Counted are the pages that were asked for, and the items that
-are there at the end.
+The spider `toscrape-css` of scrapy/quotesbot crawls http://quotes.toscrape.com/. A copy of that site's structure is
+served on loopback, as a proxy, so that the spider's code and its start URL stay unchanged: lists of ten
+quotes, each leading to the next. Both have the same schedule: SIGKILL whenever so many more pages were
+requested, `--kills` times; then the run may end. Counted are the pages requested, and the items that
+exist at the end.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Site:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """`asked` has it."""
+                """Log nothing: `asked` records the requests."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
@@ -75,7 +75,7 @@ class Site:
 
 
 def run(project: Path, site: Site, settings: list[str], every: int, kills: int, items: Path) -> int:
-    """Kill the spider on schedule, then let it end. How many kills there were."""
+    """Kill the spider on schedule, then let it end. Returns how many kills there were."""
     proxy = f"http://127.0.0.1:{site.server.server_port}"
     env = {**os.environ, "http_proxy": proxy, "HTTP_PROXY": proxy, "no_proxy": ""}
     words = [sys.executable, "-m", "scrapy", "crawl", "toscrape-css", "-s", "LOG_LEVEL=ERROR", *settings]
@@ -132,7 +132,7 @@ def main() -> None:
 
 
 def archived(crawl: Path, pages: int) -> None:
-    """What Lycosa's own verbs say of the run."""
+    """The results of Lycosa's own verbs for the run."""
     words = [
         sys.executable,
         "-m",

@@ -8,15 +8,15 @@
 The files are those of the University of Glasgow's page of test collections, of which many public repositories hold
 copies. Nothing is downloaded; `ir_measures` must be importable (it is among the development dependencies).
 
-Settings were looked at on Cranfield and CISI only. LISA and NPL say what they are worth elsewhere: no setting was
+Settings were tuned on Cranfield and CISI only. LISA and NPL show how they perform elsewhere: no setting was
 chosen or changed by them.
 
 Cranfield: queries are numbered by their order in cran.qry (its own numbers have gaps, the judgements count by
-order). Judgements go from 1 (best: a complete answer) to 4 (least), and -1, which is not explained anywhere: there
+order). Judgements go from 1 (best: a complete answer) to 4 (least), and -1, which is explained nowhere: there
 are 225 of them, one for each query. Gains are 5 minus the judgement for 1 to 4; -1 counts as not relevant. MAP
 counts 1 to 4 as relevant. The others' judgements are yes or no.
 
-A document's title is the page's title, its abstract the text. Each collection is searched as it is, with RM3
+A document's title becomes the page's title, its abstract the text. Each collection is searched as it is, with RM3
 expansion, and by tantivy alone: its English stemmer, one field, its own query parser.
 """
 

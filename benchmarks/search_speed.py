@@ -1,27 +1,27 @@
-"""The search index's speed: from WARC to a committed index, by part, beside bare tantivy; and queries.
+"""The search index's speed: from WARC to a committed index, by part, compared with bare tantivy; and queries.
 
     python -m benchmarks.search_speed WORK STEP ... [--html DIRECTORY ...] [--pages 100000] [--short 5000000]
 
-WORK keeps what a step makes, so that steps can be run on different days:
+WORK keeps the results of each step, so that steps can be run on different days:
 
-    crawl       files of the HTML directories (unpacked documentation packages), a sample of them drawn by a fixed
-                seed, as a crawl of them is written: log with links, WARC
+    crawl       files of the HTML directories (unpacked documentation packages), sampled with a fixed seed and
+                written as by a crawl of them: log with links, WARC
     spread      needs the crawl: its index, and its pages spread over 1, 4 and 16 shards by a hash of their ids
     short       the synthetic pages, in 4 shards
-    indexing    measures `lycosa index` of the crawl, or of a smaller one of as many pages as `--indexed`, by part
+    indexing    measures `lycosa index` of the crawl, or of a smaller one with `--indexed` pages, by part
     queries     measures queries of 1, 4 and 16 shards, and snippets; needs `spread`
     synthetic   measures queries of the synthetic pages; needs `short`
-    write       replaces the tables of docs/benchmarks/search.md by what was measured last
+    write       replaces the tables of docs/benchmarks/search.md by the latest measurements
 
-**Indexing** is measured in CPU time of all threads, tantivy's included: what one core would take, on a machine that
-others use, too. The parts are exclusive of each other. Bare tantivy is given the same pages' texts, extracted
-before: url (one term), title and body through its English stemmer, with positions, url and title stored; one
-thread, one commit.
+**Indexing** is measured in CPU time of all threads, tantivy's included: the time on one core, even on a machine
+with other load. The parts do not overlap. Bare tantivy is given the same pages' texts, extracted in advance: url
+(one term), title and body through its English stemmer, with positions, url and title stored; one thread, one
+commit.
 
-**Queries.** Of one, two and three words that are neighbours in titles of the pages, drawn by a fixed seed; each is
-asked once, with ten results and their snippets. Shards of one machine are read as one index, as `lycosa search`
-does; 16 of them are asked one by one besides, as a cluster's are, but in one process. Times are the wall clock's,
-without the kept answers; CPU is beside them. **Synthetic** pages are twenty words drawn from 100,000, of five
+**Queries.** One, two and three words that are adjacent in titles of the pages, drawn with a fixed seed; each is
+asked once, with ten results and their snippets. Shards of one machine are read as one index, as in `lycosa search`;
+16 of them are also queried one by one, as in a cluster, but in one process. Times are wall-clock times,
+without cached answers; CPU is also given. **Synthetic** pages are twenty words drawn from 100,000, of five
 letters each, by Zipf's law.
 """
 
@@ -77,7 +77,7 @@ ABOUT = "speed.json"
 
 
 def files_of(directories: Iterable[Path], most: int) -> list[tuple[Path, str]]:
-    """A sample of the files, each with the address it has."""
+    """A sample of the files, each with its address."""
     found = sorted(
         (path, f"http://docs.test/{path.relative_to(directory.parent).as_posix()}")
         for directory in directories
@@ -89,7 +89,7 @@ def files_of(directories: Iterable[Path], most: int) -> list[tuple[Path, str]]:
 
 
 def crawled(paths: Iterable[tuple[Path, str]], into: Path) -> int:
-    """Write files as a crawl of one shard would; bytes of HTML."""
+    """Write files as a crawl of one shard would; returns bytes of HTML."""
     files = DiskFiles(into)
     manifests.create(files, 1_700_000_000_000, 1, hash_seed=5)
     log = Log(files.within(f"{manifests.shard_directory(0)}/log"), 64 << 20)
@@ -220,7 +220,7 @@ def index_rows(crawl: Path, about: dict[str, int]) -> list[str]:
 
 
 def _given(parts: Parts) -> float:
-    """What bare tantivy was given."""
+    """The input of bare tantivy."""
     return sum(parts.seconds.get(name, 0.0) for name in ("bodies from the archive", "main text and language"))
 
 
@@ -266,7 +266,7 @@ def bare_tantivy(pages: Iterable[Page]) -> float:
 
 
 def spread(pages: Iterable[Page], shards: int, into: Path) -> None:
-    """Have an index of the pages in so many shards; one that is there is left."""
+    """Make an index of the pages in so many shards; an existing one is left."""
     if into.exists():
         return
     draft = into.with_suffix(".part")
@@ -293,7 +293,7 @@ def one_by_one(place: Path) -> list[ShardReader]:
 
 
 def drawn(titles: Iterable[str], count: int = QUERIES) -> list[str]:
-    """Different queries, as many as titles give."""
+    """Distinct queries, as many as titles give."""
     draw = random.Random(2)
     words = [[word for word in title.split() if word.isalnum() and len(word) > 2] for title in titles]
     words = [row for row in words if row]
@@ -328,7 +328,7 @@ def at(values: list[float], share: float) -> float:
 
 
 def snippet_row(readers: list[ShardReader], queries: list[str]) -> str:
-    """Ten snippets, alone."""
+    """The time of ten snippets alone."""
     search = Search(readers)
     took = []
     for text in queries[:100]:
@@ -394,7 +394,7 @@ QUERY_HEAD = ["| | p50 ms | p99 ms | CPU p50 | CPU p99 |", "|---|---|---|---|---
 
 
 class Work:
-    """A directory in which steps leave what later ones need."""
+    """A directory in which steps store what later ones need."""
 
     def __init__(self, place: Path, html: list[Path], pages: int, indexed: int, short: int) -> None:
         self.place = place
@@ -434,7 +434,7 @@ class Work:
 
     def indexing(self) -> list[str]:
         with Indexing(CrawlReader(self.place / "warm"), rebuild=True) as indexing:
-            indexing.round()  # everything is compiled
+            indexing.round()  # compiles everything
         crawl = self.place / "indexed"
         about = json.loads((crawl / ABOUT).read_text())
         rows = index_rows(crawl, about)

@@ -1,20 +1,20 @@
-"""A new site for a running cluster whose logs are long: is a lease lost, and how long is an agent's loop held?
+"""A new site for a running cluster with long logs: is a lease lost, and how long is an agent's loop blocked?
 
     python benchmarks/seed_in_the_middle.py                     four agents, 2,000,000 records: an hour
     python benchmarks/seed_in_the_middle.py --records 200000    some minutes
-    python benchmarks/seed_in_the_middle.py --quick             a smoke run; its numbers count for nothing
+    python benchmarks/seed_in_the_middle.py --quick             a smoke run; its numbers mean nothing
 
-A NATS server, and agents in processes of their own, as `lycosa agent` starts them; the crawl is paused, so that
-nothing is fetched. An agent takes all shards and hands them over, so that the logs begin as they do; then records
-are appended to them through the tails (`lycosa.cluster.keeping`), past the folds: pages with links, a tenth of them
-to a site that is out of scope. All agents take their shards. Then that site is given as a seed, as `lycosa cluster
-seed` does it: every agent reads all its logs again (`lycosa.crawl.rescoping`) and sends what came into scope to the
-one shard that has the site. It is over when no log has grown for a while.
+A NATS server, and agents in separate processes, started as by `lycosa agent`; the crawl is paused, so that nothing
+is fetched. An agent takes all shards and hands them over, so that the logs have their usual beginning; then
+records are appended to them through the tails (`lycosa.cluster.keeping`), without the folds: pages with links, a
+tenth of them to a site that is out of scope. All agents take their shards. Then that site is given as a seed, as
+by `lycosa cluster seed`: every agent reads all its logs again (`lycosa.crawl.rescoping`) and sends what came into
+scope to the one shard that has the site. It is over when no log has grown for a while.
 
     leases      the epochs of all shards, before and after: a lease that was lost has another one
-    holds       a tick comes every millisecond on an agent's loop; the longest time between two, by the clock and
-                in CPU of the loop's thread (`holds.py`): while shards are taken, and after the seed
-    where       what the loop stood in when it had worked for more than 20 ms
+    holds       a tick comes every millisecond on an agent's loop; the longest time between two, by the wall clock
+                and in CPU of the loop's thread (`holds.py`): while shards are taken, and after the seed
+    where       the stack of the loop when it had worked for more than 20 ms
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _QUIET = 20.0
 
 
 class Told(msgspec.Struct):
-    """What an agent has seen of its loop up to now."""
+    """An agent's observations of its loop so far."""
 
     longest: float = 0.0
     cpu: float = 0.0
@@ -82,7 +82,7 @@ class Told(msgspec.Struct):
 
 
 async def agent(urls: tuple[str, ...], work: Path) -> None:
-    """Be an agent, and write down how long the loop is held; anew whenever that file is taken away."""
+    """Run an agent, and write down how long the loop is blocked; restarts when that file is removed."""
     options = ConnectionOptions(servers=urls)
     machine = OwnMachine(work)
     member = Member(
@@ -128,7 +128,7 @@ def _put(file: Path, told: Told) -> None:
 
 
 def pages(random: Random, host: str, links: int) -> Any:
-    """Pages of a host, with links to others that are crawled, and one in ten to the site that is not yet."""
+    """Pages of a host, with links to others that are crawled, and one in ten to the new site."""
     number = 0
     while True:
         urls = [
@@ -145,7 +145,7 @@ def pages(random: Random, host: str, links: int) -> Any:
 async def make_log(
     engine: NatsEngine, about: About, shard: int, records: int, links: int, work: Path
 ) -> None:
-    """Append to a shard's log as its holder does, with nothing behind it."""
+    """Append to a shard's log as its holder does, without folds."""
     clock = SystemClock()
     leases = Leases(engine.bucket, "maker", about.lease, clock)
     while (holding := await leases.acquire(shard)) is None:  # noqa: ASYNC110
@@ -218,7 +218,7 @@ class Cluster:
         self.agents.clear()
 
     async def epochs(self) -> dict[int, tuple[int, str]]:
-        """Of every shard: the epoch of its lease, and who has it."""
+        """For every shard: the epoch of its lease, and its holder."""
         found = {}
         for entry in got(await self.engine.bucket.all("lease.*")):
             lease = decode(entry.value or b"")
@@ -227,7 +227,7 @@ class Cluster:
         return found
 
     async def until_held(self) -> None:
-        """All shards are crawled, by all agents that there are."""
+        """Wait until all shards are held, and every agent holds some."""
         while True:
             self._check()
             reports, epochs = await self.control.reports(), await self.epochs()
@@ -238,7 +238,7 @@ class Cluster:
             await asyncio.sleep(0.5)
 
     async def until_quiet(self) -> float:
-        """No log grows any more; when that began."""
+        """Wait until no log grows any more; returns when that began."""
         before, since = None, time.monotonic()
         while time.monotonic() - since < _QUIET:
             self._check()
@@ -255,7 +255,7 @@ class Cluster:
                 raise SystemExit(f"{each.name} ended: {each.said()}")
 
     async def holds(self) -> list[Told]:
-        """What every agent says of its loop since it was last asked."""
+        """What every agent reports about its loop since it was last asked."""
         found = []
         for each in self.agents:
             file = self.place / f"{each.name}.holds"

@@ -2,9 +2,9 @@
 
     python benchmarks/seen.py                       everything, about an hour and 8 GB of disk
     python benchmarks/seen.py --quick               the same at small sizes, some minutes
-    python benchmarks/seen.py --only cache          simulation, rivals or cache alone
+    python benchmarks/seen.py --only cache          only the simulation, the rivals or the cache
 
-For all rivals: pip install lmdb rocksdict scrapy. Those that are missing are named in the table.
+For all rivals: pip install lmdb rocksdict scrapy. Missing ones are named in the table.
 """
 
 from __future__ import annotations

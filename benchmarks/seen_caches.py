@@ -34,8 +34,8 @@ def trace(count: int, visits: int = 200, seed: int = 3) -> Keys:
     popular pages (the set L'), half to its pages by popularity (L''); 5% lead to 1,000 pages popular everywhere
     (G); and 14% lead anywhere.
 
-    The shares are ours, chosen so that the curve has the paper's shape (a first trace without pages' repeats
-    and visits had 40% hits at 2^16). So the hit rates illustrate the policies' order; they are no evidence
+    The shares were chosen by us so that the curve has the paper's shape (a first trace without pages' repeats
+    and visits had 40% hits at 2^16). So the hit rates illustrate the order of the policies; they are no evidence
     that a crawl hits 78% of the time. That must come from a real crawl.
     """
     dice = np.random.default_rng(seed)

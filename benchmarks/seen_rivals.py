@@ -1,13 +1,13 @@
-"""What people use instead, on the same stream under the same memory cap, each in a process of its own.
+"""Common alternatives, on the same stream under the same memory cap, each in a separate process.
 
 Run as `python seen_rivals.py NAME STREAM CAP PLACE`: prints one JSON object. STREAM is a file of keys, mapped, so
-that making the stream leaves no free memory behind in which a rival could hide. A rival whose process grows past
-the cap (over what it had before the first URL) is stopped there, and says after how many URLs. Rivals that need a
-package which is not installed say so.
+that making the stream leaves no free memory behind that a rival could use uncounted. A rival whose process grows
+past the cap (over its size before the first URL) is stopped there, and reports after how many URLs. Rivals that
+need a package which is not installed say so.
 
-All get 64-bit keys in batches of 60, in the order of the stream, and must say which are new. Scrapy's
-filter takes requests, so it gets URLs made of the keys; making requests of them is timed with it, as
-it is what a crawl pays.
+All get 64-bit keys in batches of 60, in the order of the stream, and must tell which are new. Scrapy's
+filter takes requests, so it gets URLs made from the keys; making the requests is included in its time,
+since a crawl pays for it too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from lycosa.lab.experiments.uniqueness_stream import links
 
 Check = Callable[[np.ndarray], int]
-"""Keys in, how many of them were new."""
+"""Takes keys, returns how many of them were new."""
 
 NAMES = (
     "lycosa auto", "lycosa memory", "lycosa veuniq", "python set", "sqlite", "lmdb", "rocksdb", "scrapy", "bloom",
@@ -176,7 +176,7 @@ def scrapy(cap: int, place: Path) -> tuple[Check, Callable[[], int]]:
 
 
 def bloom(cap: int, place: Path) -> tuple[Check, Callable[[], int]]:
-    """Seven probes in an array of the cap's size: loses URLs, the share of which the driver states."""
+    """Seven probes in an array of the cap's size: loses URLs, the share of which the driver reports."""
     from numba import njit
 
     order = int(math.log2(cap * 8))
@@ -216,7 +216,7 @@ MAKERS = {
 
 
 def rss() -> int:
-    """Anonymous memory alone: pages of mapped files are the system's to take back."""
+    """Anonymous memory only: pages of mapped files can be reclaimed by the system."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("RssAnon"):

@@ -1,18 +1,18 @@
-"""What the page costs: how long each answer takes on a large crawl, and what a page that is open takes of a crawl.
+"""The cost of the web interface: the time of each answer on a large crawl, and what an open page costs the crawl.
 
     python benchmarks/serve.py [--pages 1000000] [--sites 100000] [--at DIR] [--no-graph] [--no-crawl] [--write]
     python benchmarks/serve.py --quick
 
-The crawl is made here, by the production log, manifest, snapshots and history, without fetching: sites of a power
+The crawl is generated with the production log, manifest, snapshots and history, without fetching: sites of a power
 law, twenty links on each page, robots files, skips, redirects and errors. It is made once and kept in `--at` (which
 may also be a crawl of your own; one that has an index is searched, too). The times of answers need only its log.
 
-1. *Answers.* `lycosa serve` is started on it, and the page reads the log for its folds, once (told apart). Then
-   each page and each endpoint is asked: the first time, and the median of some more, with the CPU of the server.
+1. *Answers.* `lycosa serve` is started on it, and the page reads the log for its folds, once (reported separately).
+   Then each page and endpoint is requested: the first time, and the median of some more, with the server's CPU.
 2. *First paint*, in Chromium if there is one, by the browser's own clock, of each page.
-3. *A crawl with a page open.* A small web on loopback is crawled, without and with `lycosa serve` and Chromium on
-   the first page, in turns. Told is the CPU a page of the crawl's processes, and of the server beside it. A busy
-   machine makes caches cold, so it is the ratio of neighbours that counts.
+3. *A crawl with an open page.* A small web on loopback is crawled, without and with `lycosa serve` and Chromium on
+   the first page, in turn. Reported are the CPU per page of the crawl's processes, and the server's CPU. A busy
+   machine makes caches cold, so only the ratio of adjacent runs counts.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ from tests.serve.browser import CHROMIUM, Browser
 COMMAND = [sys.executable, "-m", "lycosa.cli.main"]
 START = 1_790_000_000_000
 RATE = 120
-"""Pages a second that the crawl that is made seems to have had."""
+"""The apparent speed of the generated crawl, in pages per second."""
 LINKS = 20
 COMMIT = 4_000
 ROUNDS = 7
@@ -146,7 +146,7 @@ def _fetched(web: Web, number: int, site: int, page: int, at: int) -> Fetched:
 
 
 class _Shard:
-    """The log of one shard, and what its snapshot says."""
+    """The log of one shard, and the contents of its snapshot."""
 
     def __init__(self, directory: Path, number: int, options: bytes) -> None:
         self._files = DiskFiles(directory / manifests.shard_directory(number))
@@ -178,7 +178,7 @@ class _Shard:
 
 
 def _history(directory: Path, totals: Totals, span: int) -> None:
-    """status.json and the history, as the process of such a crawl leaves them."""
+    """Writes status.json and the history, as the process of such a crawl would."""
     history = History(directory)
     steps = 3_000
     for step in range(steps + 1):
@@ -239,7 +239,7 @@ class Server:
         return json.loads(self.ask(path)[1])
 
     def cpu(self) -> float:
-        """Seconds of a core so far."""
+        """Seconds of CPU so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -258,7 +258,7 @@ def served(directory: Path) -> Iterator[Server]:
 
 
 def paths(server: Server) -> dict[str, str]:
-    """What is asked for; the largest site, one in the middle, and a page of it."""
+    """The paths to request; with the largest site, one in the middle, and a page of it."""
     largest = server.json("/api/sites")["sites"][0]["site"]
     count = server.json("/api/sites")["count"]
     middle = server.json(f"/api/sites?page={count // 200}")["sites"][0]["site"]
@@ -301,7 +301,7 @@ def paths(server: Server) -> dict[str, str]:
 
 
 def answers(server: Server, tell: Callable[[str], None]) -> dict[str, str]:
-    """Times of every answer; what was asked."""
+    """Times of every answer; returns the paths requested."""
     began, cpu = time.monotonic(), server.cpu()
     while server.json("/api/sites")["behind"]:
         time.sleep(0.05)
@@ -316,7 +316,7 @@ def answers(server: Server, tell: Callable[[str], None]) -> dict[str, str]:
         times, sizes = [], 0
         for round_ in range(ROUNDS + 1):
             if round_ == 1:
-                while b" data-waits" in server.ask(path)[1]:  # it is being made: the first answer said so
+                while b" data-waits" in server.ask(path)[1]:  # the first answer said that it is being made
                     time.sleep(0.2)
                 cpu = server.cpu()
             began = time.monotonic()
@@ -334,7 +334,7 @@ def answers(server: Server, tell: Callable[[str], None]) -> dict[str, str]:
 
 
 def paints(server: Server, asked: dict[str, str], tell: Callable[[str], None]) -> None:
-    """When Chromium first shows something of each page."""
+    """The time at which Chromium first shows something of each page."""
     if CHROMIUM is None:
         tell("\nfirst paint: not measured, since there is no Chromium")
         return
@@ -363,7 +363,7 @@ def paints(server: Server, asked: dict[str, str], tell: Callable[[str], None]) -
 
 
 def beside(pages: int, rounds: int, tell: Callable[[str], None]) -> None:
-    """The CPU of a crawl with and without a page, in turns."""
+    """The CPU of a crawl with and without an open page, in turn."""
     web = WebOptions(hosts=60, pages=pages * 2, page_bytes=12_000, links=30, local_share=0.6, kinds=())
     ratios, rows = [], []
     with serving(web) as site, tempfile.TemporaryDirectory() as place:
@@ -383,7 +383,7 @@ def beside(pages: int, rounds: int, tell: Callable[[str], None]) -> None:
 
 
 def _crawl(web: Any, into: Path, pages: int, watched: bool) -> tuple[float, float]:
-    """CPU seconds a page of the crawl's processes; and the share of a core that the server took."""
+    """CPU seconds per page of the crawl's processes; and the share of a core that the server took."""
     words = [*COMMAND, "crawl", *web.seeds(), "--into", str(into), "--private", "--allow", "127.0.0.0/8"]
     words += ["--scope", "any", "--max-pages", str(pages), "--agents", "1", "--quiet"]
     for name, address in web.resolve().items():

@@ -1,15 +1,15 @@
-"""Sketches and their index against exact Jaccard similarities: precision, recall, time and bytes a page.
+"""Sketches and their index against exact Jaccard similarities: precision, recall, time and bytes per page.
 
     python benchmarks/sketches.py DIR [--most 400] [--filler 20000]
 
 DIR has pages (`*.html`, `*.html.gz`) at any depth: a site's pages, for near duplicates as they are on the web.
-Besides them, every page comes in versions of which some share of the words was changed, dropped or put
-elsewhere, so that every similarity occurs. `--filler` adds so many random sketches, to see what a large index
-finds besides.
+In addition, every page comes in versions in which some share of the words was changed, dropped or moved, so that
+every similarity occurs. `--filler` adds so many random sketches, to see what a large index
+finds in addition.
 
 Pairs: all pairs of a page and its versions, and all pairs of pages that share a shingle that is not common. A
-pair is *found* if the index gives it for the threshold; it *is alike* if its exact similarity is at least the
-threshold. `near` counts only pairs whose exact similarity is not within .05 of the threshold: what is left there
+pair is *found* if the index returns it for the threshold; it *is alike* if its exact similarity is at least the
+threshold. `near` counts only pairs whose exact similarity is not within .05 of the threshold: what remains
 are errors and not noise.
 """
 

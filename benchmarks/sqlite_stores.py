@@ -1,20 +1,20 @@
-"""The site table, the calendar and the store of left-behind records beside SQLite, on the same operations.
+"""The site table, the calendar and the store of left-behind records compared with SQLite, on the same operations.
 
     python benchmarks/sqlite_stores.py                    a million entries each: some minutes, CPU only
     python benchmarks/sqlite_stores.py --entries 100000
 
-Each store has a process of its own. Times are CPU microseconds of that process (all threads) per operation:
+Each store has a separate process. Times are CPU microseconds of that process (all threads) per operation:
 
 - fill     so many entries go in: sites in the order of their discovery, due times over 30 days, links left behind
            for 50,000 hosts;
-- use      a fifth as many operations: a site is found and written anew (three in four of a tenth of the sites);
+- use      a fifth as many operations: a site is found and rewritten (three in four of a tenth of the sites);
            entries that are due come out, 1,000 at a time, and as many are added; the first entry of the next
-           queue of the round comes out, and one goes in.
+           queue in turn comes out, and one goes in.
 
 Ours: a freeze with `settle` after every 100,000 operations, pieces dropped. SQLite: one table with the key as its
-B-tree (`WITHOUT ROWID`), WAL, synchronous=OFF, 16 MB of cache, prepared statements, a transaction for 1,000
+B-tree (`WITHOUT ROWID`), WAL, synchronous=OFF, 16 MB of cache, prepared statements, a transaction per 1,000
 operations, a checkpoint after every 100,000. (It is not charged for keeping two snapshots, which a crawl needs.)
-The cache of sites that is in front of the files stands in front of either, so it is left out.
+The cache of sites in front of the files would be the same for both, so it is left out.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ STORES: dict[str, Callable[[Path, int], Any]] = {
 
 
 def measure(name: str, entries: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as warm:  # kernels are compiled, modules loaded
+    with tempfile.TemporaryDirectory() as warm:  # compiles kernels, loads modules
         fill, use = STORES[name](Path(warm), 2_000)
         for n in range(20_000):
             fill(n)

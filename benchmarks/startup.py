@@ -1,14 +1,14 @@
-"""What it costs to start: CPU time and peak memory of commands, and of a crawl of one page.
+"""The cost of starting: CPU time and peak memory of commands, and of a crawl of one page.
 
     python benchmarks/startup.py                       some minutes
     python benchmarks/startup.py --rounds 3
-    python benchmarks/startup.py --against ../other    beside another checkout of the program, in turns
+    python benchmarks/startup.py --against ../other    compared with another checkout of the program, in turn
 
-Each command runs in a process of its own, in every round once; given are the medians of user + system time, of the
-peak of resident memory and of the time on the wall (which on a busy machine says little). Bytecode and kernels have
-been made before: a round that does not count comes first. `bare` is an interpreter that does nothing, `numpy` and
-`numba` are the imports alone: what a start can cost at least, and what it would cost with the compiler. (Linux
-counts this process's own memory, some 20 MB, as the least that a child of it can have had.)
+Each command runs in a separate process, once in every round; reported are the medians of user + system time, of the
+peak of resident memory and of wall-clock time (which on a busy machine means little). Bytecode and kernels exist
+already: a round that does not count comes first. `bare` is an interpreter that does nothing, `numpy` and
+`numba` are the imports alone: the least that a start can cost, and what it would cost with the compiler. (Linux
+counts this process's own memory, some 20 MB, as the minimum peak of its children.)
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class OnePage(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
-        """Say nothing."""
+        """Log nothing."""
 
 
 def spent(command: list[str], checkout: Path, cache: Path) -> tuple[float, float, float]:
-    """Seconds of CPU, MB at the peak and seconds on the wall of a process."""
+    """Seconds of CPU, peak MB and wall-clock seconds of a process."""
     environ = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONPYCACHEPREFIX": str(cache)}
     environ.pop("PYTHONDONTWRITEBYTECODE", None)
     null = os.open(os.devnull, os.O_RDWR)

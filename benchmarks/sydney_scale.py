@@ -1,4 +1,4 @@
-"""The Sydney strategy at the size of the paper's largest graph: seconds, memory, and the cost of a link by size.
+"""The Sydney strategy at the size of the paper's largest graph: seconds, memory, and the cost per link by size.
 
     python benchmarks/sydney_scale.py --pages 115k,1.15M,11.5M
     python benchmarks/sydney_scale.py --pages 118M --knee 8           WebBase's: 118M pages, some 1,019M links
@@ -22,7 +22,7 @@ from lycosa.lab.experiments.sydney import Rule, Subject, crawl, number_keys, pla
 
 
 def subject_of(pages: int, seed: int, knee: float) -> Subject:
-    """The web, and what a crawl of the rule t=8 needs of it: no ranks, no depths."""
+    """The web, with only what a crawl of the rule t=8 needs of it: no ranks, no depths."""
     lists = synthetic.draw(pages, seed, synthetic.Shape(knee=knee)).lists
     none = np.empty(0)
     return Subject(lists, np.zeros(1, np.int64), number_keys(pages, seed), none.astype(np.int32), none)
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--knee", type=float, default=synthetic.Shape().knee, help="more: more links a page")
     args = parser.parse_args()
-    measure(2_000, args.seed, args.knee, args.t)  # kernels are compiled
+    measure(2_000, args.seed, args.knee, args.t)  # compiles kernels
     for text in args.pages.split(","):
         print(json.dumps(measure(amounts.size(text), args.seed, args.knee, args.t)), flush=True)
 

@@ -1,13 +1,14 @@
-"""What a TLS handshake costs in the fetcher, beside the same handshake in bare OpenSSL.
+"""The cost of a TLS handshake in the fetcher, compared with the same handshake in bare OpenSSL.
 
     python benchmarks/tls.py                       a minute
     python benchmarks/tls.py --requests 500 --rounds 7
 
-A server of its own (Python's `ssl`, another process) closes the connection after each answer. `fresh`: it gives no
-tickets, so that every handshake is whole; `resumed`: it gives them, and counts the handshakes that used one. The
-client is Lycosa's fetcher (libcurl), or a socket with Python's `ssl`, which is OpenSSL with nothing around it; both
-verify the certificate against one authority, read once. Given is the CPU time (user and system) of the client per
-request, medians of rounds that take turns, and what a handshake adds to the same request without TLS.
+A server started for this (Python's `ssl`, another process) closes the connection after each answer. `fresh`: it
+gives no tickets, so that every handshake is full; `resumed`: it gives them, and counts the handshakes that used
+one. The client is Lycosa's fetcher (libcurl), or a socket with Python's `ssl`, which is OpenSSL with nothing
+around it; both verify the certificate against one authority, read once. Reported is the CPU time (user and system)
+of the client per request, medians of rounds that take turns, and what a handshake adds to the same request without
+TLS.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ WAYS = ("plain", "fresh", "resumed")
 
 
 def serve(place: str, pipe: Connection) -> None:
-    """Answer on three ports until the pipe says so; then tell how many handshakes were resumed."""
+    """Answer on three ports until told to stop; then report how many handshakes were resumed."""
     resumed = [0]
 
     def context(tickets: int) -> ssl.SSLContext:
@@ -73,7 +74,7 @@ def serve(place: str, pipe: Connection) -> None:
 
 
 class Bare:
-    """A socket, and OpenSSL as Python has it."""
+    """A socket with OpenSSL as wrapped by Python."""
 
     def __init__(self, ca_file: str) -> None:
         self._context = ssl.create_default_context(cafile=ca_file)

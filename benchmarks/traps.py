@@ -1,10 +1,10 @@
-"""Traps on real pages: what a crawl with `--traps on` skips of manuals, in which there are none.
+"""Traps on real pages: what a crawl with `--traps on` skips in manuals, which have none.
 
     python benchmarks/traps.py CACHE [--only rust,java] [--pages 5000] [--off]
 
-CACHE has the documentation packages of benchmarks/crawl.py, unpacked. Each is a site of its own, crawled from its
-index page in the process, on virtual time: what is measured is decisions and not speed. Whatever is skipped for a
-trap is wrong here. `--off`: without, to see how many pages there are.
+CACHE has the documentation packages of benchmarks/crawl.py, unpacked. Each is a separate site, crawled from its
+index page within the process, on virtual time: decisions are measured, not speed. Whatever is skipped as a
+trap is wrong here. `--off`: without trap detection, to see how many pages there are.
 """
 
 from __future__ import annotations

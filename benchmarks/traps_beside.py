@@ -1,15 +1,15 @@
-"""Traps beside limits alone and beside Scrapy: the fetches that each wastes on one embedded web with every trap.
+"""Traps compared with limits alone and with Scrapy: the wasted fetches of each on one embedded web with every trap.
 
     python benchmarks/traps_beside.py [--hosts 24] [--pages 300] [--python SCRAPY_PYTHON] [--write FILE]
 
     traps by yield      the crawl with `--traps on`
     limits alone        without: depth and pages of a site are limited, so that nothing real is cut off (the
-                        largest real site), beside the limits of paths that are always there
+                        largest real site), in addition to the limits of paths that always apply
     Scrapy              its defaults (no limit of depth, URLs of 2,083 characters), a spider that follows every
                         link; stopped after as many responses as the first crawl fetched URLs
 
-The web is answered in the process of each, without sockets. SCRAPY_PYTHON is a Python with Scrapy and what Lycosa
-needs; without, Scrapy is left out. *Wasted* and *missed* are those of `lycosa.lab.experiments.traps`.
+The web is answered within each process, without sockets. SCRAPY_PYTHON is a Python with Scrapy and Lycosa's
+dependencies; without it, Scrapy is left out. *Wasted* and *missed* are those of `lycosa.lab.experiments.traps`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lycosa.url.parts import host_of, path_of, site_of
 
 
 def judged(web: Web, fetched: set[str]) -> tuple[int, int, int]:
-    """URLs fetched, those wasted, and real ones missed."""
+    """The number of URLs fetched, of those wasted, and of real ones missed."""
     truth = web.truth()
     real = {url for url in truth.must if truth.expected[url].statuses != (0,)}
     return len(fetched), len(truth.wasted(fetched)), len(real - fetched)
@@ -44,7 +44,7 @@ def limits(web: Web, depth: int) -> dict[str, Any]:
 
 
 def scrapy_urls(hosts: int, pages: int, most: int) -> list[str]:
-    """What a spider with Scrapy's defaults fetches; in a process of its own."""
+    """The URLs that a spider with Scrapy's defaults fetches; in a separate process."""
     import scrapy
     from scrapy.crawler import CrawlerProcess
     from scrapy.http import HtmlResponse, Response

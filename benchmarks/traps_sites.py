@@ -1,9 +1,9 @@
-"""Traps that look like those of real software: calendars, shops, forums, each a site with real pages besides.
+"""Traps like those of real software: calendars, shops, forums, each a site that has real pages as well.
 
     python -m benchmarks.traps_sites [--off] [--pages 6000]
 
-`lycosa.lab.experiments.traps` crawls the traps of the embedded web; these were written apart from the code that
-finds traps, with other templates: navigation, sidebars with a text that changes at every look, dates in words,
+`lycosa.lab.experiments.traps` crawls the traps of the embedded web; these were written independently of the code
+that finds traps, with other templates: navigation, sidebars with a text that changes at every look, dates in words,
 pages of days below those of months. All 13 sites are crawled at once, on virtual time. Real pages are counted once
 each, by whatever URL; all other fetches are wasted.
 """
@@ -34,7 +34,7 @@ WORDS = ["".join(Random(n).choices("aeioustrnlmdpcbg", k=3 + n % 7)) for n in ra
 MONTHS = [name.lower() for name in calendar.month_name[1:]]
 Query = dict[str, str]
 Answer = Callable[[str, Query, str], str | None]
-"""The main part of a page, by its path, its query, and a text that only it has; None: there is no such page."""
+"""The main part of a page, by its path, its query, and a text unique to it; None: there is no such page."""
 
 
 def prose(*seed: object, words: int = 150) -> str:
@@ -76,7 +76,7 @@ def agenda(path: str, query: Query, token: str) -> str | None:
 
 
 def document(path: str, query: Query, token: str) -> str | None:
-    """Session ids in the path, another in every answer."""
+    """Session ids in the path, a new one in every answer."""
     found = re.fullmatch(r"(?:/\(S\(\w+\)\))?/doc-(\d+)\.aspx", path)
     if not found or int(found[1]) >= REAL:
         return None
@@ -97,7 +97,7 @@ def view(path: str, query: Query, token: str) -> str | None:
 
 
 def story(path: str, query: Query, token: str) -> str | None:
-    """Links that say where they were."""
+    """Links that carry the URL they were on."""
     if not path.startswith("/story/"):
         return None
     number = int(path[7:])
@@ -107,7 +107,7 @@ def story(path: str, query: Query, token: str) -> str | None:
 
 
 def knowledge(path: str, query: Query, token: str) -> str | None:
-    """An answer for every name."""
+    """A page for every name."""
     if not path.startswith("/kb/"):
         return None
     names = ["-".join(Random(path + str(n)).choices(WORDS, k=2)) for n in range(6)]
@@ -160,7 +160,7 @@ def tagged(path: str, query: Query, token: str) -> str | None:
 
 
 def login(path: str, query: Query, token: str) -> str | None:
-    """Forms that remember where one came from."""
+    """Forms that remember the previous page."""
     if path not in ("/login", "/register"):
         return None
     here = quote(f"{path}?to={query.get('to', '')}")
@@ -178,7 +178,7 @@ def shop(path: str, query: Query, token: str) -> str | None:
 
 
 def record(path: str, query: Query, token: str) -> str | None:
-    """A number after the other, most of which are not there."""
+    """Consecutive numbers, most of which do not exist."""
     if not path.startswith("/record/"):
         return None
     number = int(path[8:])
@@ -212,7 +212,7 @@ SITES: dict[str, tuple[Answer, str, str]] = {
     "record": (record, "/record/0", r"/record/[1-3]?\d$"),
     "find": (find, "/find?a=1&b=2", ""),
 }
-"""Of each: its answers, where it begins, and what is the same in the URLs of a page of the trap that is real."""
+"""For each: its answers, its start, and the common part of the URLs of a real page of the trap."""
 
 
 def respond(request: Request, before: int) -> Reply:
@@ -237,7 +237,7 @@ def respond(request: Request, before: int) -> Reply:
 
 
 def page_of(name: str, url: str) -> str:
-    """What real page a URL shows; "" if none."""
+    """The real page that a URL shows; "" if none."""
     found = re.search(r"/articles/\d+", url) or (SITES[name][2] and re.search(SITES[name][2], url))
     return found[0] if found else "home" if urlsplit(url).path == "/" else ""
 

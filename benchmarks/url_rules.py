@@ -2,8 +2,8 @@
 
     python benchmarks/url_rules.py DIR DIR ... [--seed 1]
 
-Each DIR is a site, served as its files lie; its pages (`*.html`) come in a random order, as a crawl might. A rule
-that is sure is *wrong* for a URL if another page of its form has another text.
+Each DIR is a site, served directly from its files; its pages (`*.html`) come in a random order, as in a crawl. A
+rule that is sure is *wrong* for a URL if another page of its form has another text.
 """
 
 from __future__ import annotations

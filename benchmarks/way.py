@@ -1,15 +1,15 @@
-"""What a page costs in a crawl without network and disk: CPU, and calls, which are the same on a busy machine.
+"""The cost of a page in a crawl without network and disk: CPU, and calls, which do not depend on other load.
 
     python benchmarks/way.py                          the packages of `crawl.py`, 3,000 pages
-    python benchmarks/way.py --against ../other       beside another checkout, in turns
-    python benchmarks/way.py --calls                  calls of Python and of C a page, by function
+    python benchmarks/way.py --against ../other       compared with another checkout, in turn
+    python benchmarks/way.py --calls                  calls of Python and of C per page, by function
     python benchmarks/way.py --profile                CPU by room and function
 
 An agent crawls the documentation packages of `crawl.py`, laid out on 16 hosts as there, answered from memory in
-the same task; the log forgets, and nothing is archived. So this is the way of a page and its links alone: visit,
+the same task; the log discards, and nothing is archived. So this is the path of a page and its links alone: visit,
 robots, scanner, memo, keys, scope, seen, admission, frontier. CPU is that of the loop's thread, the least of the
-rounds: whatever else the machine does only adds to it. Calls are counted by the interpreter's own hook in a crawl
-apart.
+rounds: other load on the machine only adds to it. Calls are counted by the interpreter's own hook in a separate
+crawl.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Calls:
 
 
 def crawl(served: Served, pages: int, how: str = "") -> dict[str, Any]:
-    """One crawl: CPU microseconds a page, and what `how` asks for besides."""
+    """One crawl: CPU microseconds per page, and the additional data that `how` asks for."""
     with tempfile.TemporaryDirectory() as folder:
         agent = open_crawl(Path(folder), served, pages)
         calls, sampler = Calls(), None
@@ -186,7 +186,7 @@ def crawl(served: Served, pages: int, how: str = "") -> dict[str, Any]:
 
 
 def one(cache: Path, pages: int, rounds: int, how: str) -> None:
-    """In a process of its own: the last line is what was found, in JSON."""
+    """In a separate process: the last line is the result, in JSON."""
     forget_log()
     warm()
     served = Served(cache)

@@ -1,27 +1,27 @@
 """The near duplicates of a crawl: a follower of its log that keeps clusters, in DIR/clusters.
 
     with Clustering(crawl) as clustering:
-        clustering.round()                      everything that is committed and was not looked at yet
+        clustering.round()                      everything committed that was not looked at yet
 
-Who asks reads them with `lycosa.ask.clusters`.
+Readers use `lycosa.ask.clusters`.
 
-It is a follower, and not on the crawl's path: main text and sketches of a page of 22 KB take some 250 µs, half of
-what a page costs a crawl otherwise, and nothing in a crawl waits for the answer. What a crawl must know at once
-(the same bytes elsewhere) it knows by digests. A follower sees all shards, too, so that clusters go across sites.
+It is a follower, and not part of the crawl itself: main text and sketch of a page of 22 KB take some 250 µs, half
+of what a page otherwise costs a crawl, and nothing in a crawl waits for the answer. What a crawl must know at once
+(the same bytes elsewhere) it knows by digests. A follower also sees all shards, so clusters span sites.
 
-**What becomes of a fetch.** A page that was fetched well (2xx), is HTML or plain text and has at least
-`clusters.FEW` words is in, as its last such fetch has it; a sketch of what it said before is removed. An answer
-that says that there is no page (4xx, 3xx) takes it out; one that says nothing (304, 5xx, 408, 425, 429) changes
-nothing. A fetch that is taken back (`Lost`) takes its version out, and the one before it comes back if there is
-one.
+**What happens with a fetch.** A page that was fetched successfully (2xx), is HTML or plain text and has at least
+`clusters.FEW` words is in the index, with the content of its last such fetch; the sketch of its earlier content is
+removed. An answer that says that there is no page (4xx, 3xx) takes it out; one that says nothing about the page
+(304, 5xx, 408, 425, 429) changes nothing. A fetch that is taken back (`Lost`) takes its version out, and the
+version before it is restored if there is one.
 
-**Rules.** From pages that are the same it also learns which parameters and parts of a path do not matter and which
-sites mirror others (`lycosa.content.variants`), and proposes rules. Their counts are kept from round to round; the
-pages that new ones are compared with are those of the round.
+**Rules.** From pages with the same content it also learns which parameters and path parts do not matter and which
+sites mirror others (`lycosa.content.variants`), and proposes rules. Their counts are kept from round to round; new
+pages are compared only with pages of the same round.
 
 **Files.** DIR/clusters/index is the index of sketches (`lycosa.content.alike`), `members-N` the table of clusters.
 The note in the index's manifest has the crawl, the table's name, proposed rules and the place in the log: one file,
-swapped at once, says what belongs together, and after a kill the next round goes on from there.
+replaced atomically, says which files belong together, and after a kill the next round goes on from there.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from lycosa.records import FIRST_REQUISITE, Before, Fetched, LinkKind, Lost
 _SAVED = 20_000
 """Pages between two saves."""
 _PAGES = 20_000
-"""Pages that a round remembers for rules about URLs."""
+"""Pages that a round remembers in order to find rules about URLs."""
 _RULES = 500
 _LARGE = 1 << 18
 _FOLLOWED = frozenset(kind for kind in LinkKind if kind < FIRST_REQUISITE)
@@ -61,7 +61,7 @@ class Round(msgspec.Struct):
 
     records: int = 0
     pages: int = 0
-    """Pages that were new, or said something else than before."""
+    """Pages that were new or had changed."""
     removed: int = 0
 
 
@@ -107,7 +107,7 @@ class Clustering:
         self._lock.release()
 
     def round(self) -> Round:
-        """Look at what is new; returns what was done. What is interrupted is done again next time."""
+        """Process what is new; returns what was done. What is interrupted is done again next time."""
         self.done = done = Round()
         follower = Follower(self._crawl, self._note.places, settled=True)
         saved = 0
@@ -173,7 +173,7 @@ class Clustering:
                     self._fetched(shard, position, other)
 
     def _body(self, record: Fetched) -> bytes:
-        """Of a page that may say something; else nothing."""
+        """The body of a page that may be clustered; else empty."""
         if not 200 <= record.status < 300 or not (record.type in HTML or record.type in PLAIN):
             return b""
         try:
@@ -187,6 +187,6 @@ class Clustering:
 
 
 def _sketched(body: bytes, record: Fetched) -> Sketch | None:
-    """Of a page that says something."""
+    """The sketch of a page that has enough text; else None."""
     text = text_of(body, record.type, record.charset) if body else ""
     return sketch(text) if len(text.split()) >= FEW else None

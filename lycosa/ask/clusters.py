@@ -1,4 +1,4 @@
-"""Clusters of near duplicates, for those who ask about pages: what `lycosa.ask.clustering` has saved last.
+"""Clusters of near duplicates, for reading: what `lycosa.ask.clustering` saved last.
 
 found = ClusterReader.of(crawl)             None if nobody has looked for near duplicates
 found.cluster_of(url)
@@ -26,11 +26,11 @@ from lycosa.records import Fetched
 DIRECTORY = "clusters"
 INDEX = "index"
 POSITIONS = 48
-"""Bits of a position in a place; the shard is above."""
+"""Bits of a place that hold the position; the shard is in those above."""
 
 
 class Near(msgspec.Struct):
-    """A page of a cluster, beside its representative."""
+    """A page of a cluster, compared with its representative."""
 
     url: str
     similarity: float
@@ -38,26 +38,26 @@ class Near(msgspec.Struct):
 
 
 class Cluster(msgspec.Struct, kw_only=True):
-    """Pages that say nearly the same."""
+    """Pages with nearly the same content."""
 
     pages: int
     representative: str
     others: list[Near]
-    """The most alike first; not all of a large one."""
+    """The most similar first; of a large cluster not all."""
 
 
 class Proposal(msgspec.Struct, kw_only=True):
     """A rule about URLs that lead to the same page, with its evidence: see `lycosa.content.variants`."""
 
     rule: str
-    agreed: int  # pages that were the same as another of their form
+    agreed: int  # pages that had the same content as another of their form
     disagreed: int
     confidence: float
     examples: list[str]
 
 
 class Note(msgspec.Struct):
-    """What the manifest of the index of sketches has for the clusters."""
+    """What the manifest of the index of sketches holds about the clusters."""
 
     crawl: str
     members: str
@@ -66,7 +66,7 @@ class Note(msgspec.Struct):
     rules: list[Proposal] = []
 
 
-# So that its struct is complete: msgspec crashes where two threads are the first to read one that holds others.
+# Forces msgspec to complete the struct: it crashes where two threads are the first to read one that holds others.
 msgspec.json.Decoder(Note)
 
 
@@ -81,7 +81,7 @@ def read_note(crawl: CrawlReader, note: Any) -> Note | None:
 
 
 def record_at(crawl: CrawlReader, place: int) -> Fetched | None:
-    """The fetch that a page was last put in with."""
+    """The fetch with which a page was last put into the index."""
     shard, position = place >> POSITIONS, place & (1 << POSITIONS) - 1
     record = crawl.logs[shard].read(position)
     return record if isinstance(record, Fetched) else None
@@ -112,7 +112,7 @@ class ClusterReader:
         return None
 
     def counts(self) -> tuple[int, int, int]:
-        """Clusters, pages in them, and how many of these are like a page of another host."""
+        """Clusters, pages in them, and how many of these pages resemble a page of another host."""
         _, sizes = self._members.sizes()
         return len(sizes), int(sizes.sum()), self._members.across()
 
@@ -125,7 +125,7 @@ class ClusterReader:
                 yield found
 
     def largest(self, most: int, shown: int = 5) -> list[Cluster]:
-        """The first of them."""
+        """The `most` largest clusters."""
         return list(islice(self.all(shown), most))
 
     def cluster_of(self, url: str, shown: int = 20) -> Cluster | None:
@@ -134,7 +134,7 @@ class ClusterReader:
         return None if row is None else self._cluster(row.leader, shown)
 
     def representative_of(self, url: str) -> str | None:
-        """The page that stands for the cluster of this one, which may be itself; None if it is alone."""
+        """The page that represents the cluster of this one, which may be itself; None if it is alone."""
         row = self._members.find(self._crawl.keyer.key(url))
         if row is None or row.leader == row.key:
             return None if row is None else url
@@ -159,9 +159,9 @@ class ClusterReader:
 
 
 class Leaders:
-    """Who stands for whom, for searching: the table of clusters as it was last saved.
+    """Which page represents which, for searching: the table of clusters as it was last saved.
 
-    A page that was fetched since is in the cluster that it was in.
+    A page that was fetched since then counts in the cluster that it was in.
     """
 
     def __init__(self, crawl: CrawlReader) -> None:
@@ -175,7 +175,7 @@ class Leaders:
         """The number of the table; 0 if nobody has looked for near duplicates."""
 
     def reload(self) -> None:
-        """See a newer table."""
+        """Load a newer table if there is one."""
         try:
             found = (self._crawl.directory / DIRECTORY / INDEX / "manifest.json").stat()
         except OSError:
@@ -185,13 +185,13 @@ class Leaders:
             return
         note = read_note(self._crawl, note_of(self._files.within(INDEX))) if seen is not None else None
         rows = Members(self._files.read(note.members)).rows if note is not None else Members().rows
-        # Columns of their own: a search in one of several that lie together would copy it each time.
+        # Contiguous columns: a search in one field of a structured array would copy it each time.
         self._keys, self._of = np.ascontiguousarray(rows["key"]), np.ascontiguousarray(rows["leader"])
         self._sorted = np.sort(self._of)
         self._seen, self.made = seen, note.number if note is not None else 0
 
     def leaders(self, ids: Sequence[int]) -> list[int]:
-        """The keys of the pages that stand for these; 0 for one that is alone."""
+        """The keys of the pages that represent these; 0 for one that is alone."""
         if not len(self._keys):
             return [0] * len(ids)
         wanted = np.array(ids, np.uint64)

@@ -1,7 +1,7 @@
 """Explain: everything the log knows about one URL. Where was it found, what was decided, and why?
 
 A fold that looks only at the blocks of the log that mention the URL. The path from a seed is walked backwards: the
-first page that linked to it, the first that linked to that one, and so on; each step is one more look.
+first page that linked to the URL, the first that linked to that page, and so on; each step is one more search.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RobotsView(msgspec.Struct, kw_only=True):
 
 
 class Explanation(msgspec.Struct, kw_only=True):
-    """All that is known of a URL."""
+    """All that is known about a URL."""
 
     url: str
     key: str
@@ -84,19 +84,19 @@ class Explanation(msgspec.Struct, kw_only=True):
     scope: str
     inside: bool
     discoveries: int = 0
-    more_discoveries: bool = False  # there may be more of them
+    more_discoveries: bool = False  # whether there may be more discoveries
     first: Discovery | None = None
     path: list[str] = []
     fetches: list[Fetched] = []
     skips: list[Skipped] = []
     deferrals: list[Deferred] = []
     due: int = 0
-    because: str = ""  # of a page that is come back to: why then
-    acts: list[tuple[str, int, str, str]] = []  # of the operator, about it or its host: id, when, who, what
-    learned: list[Learned] = []  # of the pattern that it is, or was, skipped for
+    because: str = ""  # of a page that is due for refresh: why at that time
+    acts: list[tuple[str, int, str, str]] = []  # operator actions on it or its host: id, when, who, what
+    learned: list[Learned] = []  # about the pattern that it is, or was, skipped for
     robots: RobotsView | None = None
     duplicates: list[str] = []
-    cluster: Cluster | None = None  # of near duplicates that it is in, if `lycosa duplicates` has looked
+    cluster: Cluster | None = None  # of near duplicates, if `lycosa duplicates` has run
 
 
 def explain(
@@ -106,7 +106,7 @@ def explain(
     logs: Sequence[Stretch] | None = None,
     most: int | None = None,
 ) -> Explanation:
-    """Explain a URL. `logs`: the shards', by who finds things faster; `most`: discoveries looked at in each."""
+    """Explain a URL. `logs`: the shards' logs, from a faster finder; `most`: discoveries looked at in each."""
     options = crawl.options()
     if options is None:
         raise ConfigError(f"the crawl in {crawl.directory} has not begun yet")
@@ -160,7 +160,7 @@ def explain(
 
 
 def _discoveries(log: Stretch, url: str, before: int | None = None) -> Iterator[Discovery]:
-    """Every record of a log, but for Received copies, that holds a link to the URL; in the log's order."""
+    """Every record of a log, except Received copies, that holds a link to the URL; in the log's order."""
     for _, record in log.find(url.encode("ascii"), taken_back=True, before=before):
         links = getattr(record, "links", None)
         if isinstance(links, Links) and not isinstance(record, Received):
@@ -190,7 +190,7 @@ def _discovery(record: Record, link: Link) -> Discovery:
 def _path(
     logs: Sequence[Stretch], first: Discovery, options: Options, told: Callable[[str], None]
 ) -> list[str]:
-    """From a seed to the page that first linked here."""
+    """The chain from a seed to the page that first linked here."""
     path: list[str] = []
     step: Discovery | None = first
     while step is not None and len(path) < _PATH:
@@ -198,7 +198,7 @@ def _path(
         if step.source == "seed" or step.source.endswith("/robots.txt") or step.source in path[:-1]:
             break
         told(f"who linked to {step.source} first?")
-        # It was found before it was fetched, which is when it linked here; unless clocks run apart.
+        # The source was discovered before it was fetched, and it linked here when fetched; unless clocks differ.
         source = step.source
         earlier = _firsts(logs, source, options, step.at) or _firsts(logs, source, options, first.at)
         followed = [row for row in earlier if _follows(options, row)]
@@ -224,14 +224,14 @@ def _firsts(logs: Sequence[Stretch], url: str, options: Options, before: int) ->
 
 
 def _follows(options: Options, row: Discovery) -> bool:
-    """Whether the crawl follows links of this kind, on pages that do not say otherwise of this one."""
+    """Whether the crawl follows a link: links of its kind are followed, and it is not marked nofollow."""
     return options.follow.follows(LinkKind[row.kind.upper()]) and not row.nofollow
 
 
 def _of_host(
     logs: Sequence[Stretch], shard: int, url: str, options: Options
 ) -> tuple[RobotsView | None, list[Configured]]:
-    """What the log has of the URL's host, in one pass: its site's rules, and options that name it."""
+    """What the log has about the URL's host, in one pass: its site's rules, and options that name it."""
     site = site_of(url)
     last: tuple[int, Robots] | None = None
     named: list[Configured] = []
@@ -261,7 +261,7 @@ def _robots(position: int, record: Robots, shard: int, url: str, options: Option
 
 
 def _learned(log: Stretch, skips: Sequence[Skipped]) -> list[Learned]:
-    """What was learned of the patterns that a URL was skipped for."""
+    """What was learned about the patterns that a URL was skipped for."""
     patterns = {row.detail.partition(" ")[0] for row in skips if row.why in (Why.TRAP, Why.VARIANT)}
     return [
         record
@@ -272,7 +272,7 @@ def _learned(log: Stretch, skips: Sequence[Skipped]) -> list[Learned]:
 
 
 def _acts(of_host: Sequence[Configured], url: str) -> list[tuple[str, int, str, str]]:
-    """What an operator did with the URL, as a seed, or with its host."""
+    """What an operator did with the URL (as a seed) or with its host."""
     about = f"site {host_of(url)} "
     given = [act for row in of_host for act in row.acts if url in act[3].split(" ")]
     ordered = [act for row in of_host for act in row.acts if f"{act[3]} ".startswith(about)]
@@ -298,7 +298,7 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
     last = max(rows, key=lambda row: row.at, default=None)
     latest = answer.deferrals[-1] if answer.deferrals else None
     if last is not None and latest is not None and latest.why is Why.REFRESH and latest.at >= last.at:
-        answer.due, answer.because = latest.due, latest.detail  # it is a page, and comes back
+        answer.due, answer.because = latest.due, latest.detail  # it is a page, and will be fetched again
         last = answer.fetches[-1] if answer.fetches else last
     if isinstance(last, Fetched):
         answer.state, answer.why = "fetched", f"status {last.status}"
@@ -332,7 +332,7 @@ def _conclude(answer: Explanation, found: list[Discovery], options: Options) -> 
         elif options.frontier.admit in ("adaptive", "sample"):
             answer.state, answer.why = "pending", "found, in scope, and not yet its turn"
         else:
-            # The log says what was found, not what there was room for.
+            # The log says what was found, not whether the frontier had room for it.
             answer.state = "pending"
             admit = options.frontier.admit
             answer.why = f"found and in scope; not yet its turn, or dropped (frontier.admit is {admit})"
@@ -361,7 +361,7 @@ def find(
 
 
 def as_plain(found: Explanation) -> dict[str, Any]:
-    """The explanation as values that JSON has."""
+    """The explanation as plain values for JSON."""
     lists = {name: getattr(found, name) for name in ("fetches", "skips", "deferrals", "learned")}
     rest = msgspec.structs.replace(found, fetches=[], skips=[], deferrals=[], learned=[])
     document: dict[str, Any] = msgspec.to_builtins(rest)

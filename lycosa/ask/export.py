@@ -1,6 +1,6 @@
 """Export: pages and links of a crawl as rows, streamed, for JSON lines, CSV and Parquet.
 
-Pages (one row for each page: its current fetch, see `versions`; with `all_fetches` one for each fetch):
+Pages (one row per page: its current fetch, see `versions`; with `all_fetches` one per fetch):
 
     shard, position             where its record is
     at                          time of the answer
@@ -12,29 +12,28 @@ Pages (one row for each page: its current fetch, see `versions`; with `all_fetch
     address
     links                       how many
     title, etag, modified, truncated, noindex, duplicate
-    cluster                     the page that stands for all that say nearly the same (which may be itself); null if
-    it
-                                is alone, or if nobody has looked (`lycosa duplicates`)
+    cluster                     the page that represents all pages of nearly the same content (may be the page
+                                itself); null if it is alone, or if `lycosa duplicates` has not run
     archive_file, archive_offset, archive_length, archive_response     null if not kept
 
-and, where they are asked for, from the archive (null if it has no such exchange):
+and, on request, from the archive (null if it has no such exchange):
 
     text                        the main text, of HTML, PDF, office documents and others (`content.documents`)
-    language                    the code of the text's language; null if it has none that is sure
+    language                    the code of the text's language; null if it is not certain
     headers                     those of the answer, in order: a list of {name, value} (JSON text in CSV)
     body                        the decoded body (base64 in JSON and CSV)
 
-Links (one row for each link of each page, seed and robots.txt, of pages as above; what was received from other
-shards is a copy of these and left out):
+Links (one row per link of each page, seed and robots.txt, of pages as above; records received from other shards are
+copies of these and left out):
 
-    source                      the page; null for a seed; for a sitemap of a robots.txt that file's URL
+    source                      the page; null for a seed; for a sitemap named by a robots.txt, that file's URL
     target, kind, nofollow, text
     status                      of the source, null for seeds and robots files
 
-Rows come in batches that are bounded by their size in memory, whatever the size of the crawl.
+Rows come in batches bounded by their size in memory, whatever the size of the crawl.
 
-Partitions: files in directories `site=...`, `day=...` (of the fetch, in UTC) or `shard=...`, as Hive names them and
-DuckDB, Spark, Polars and pyarrow read them; the column of that name is in the path and not in the files.
+Partitions: files in directories `site=...`, `day=...` (of the fetch, in UTC) or `shard=...`, named as Hive does and
+read by DuckDB, Spark, Polars and pyarrow; the partition column is in the path and not in the files.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ from lycosa.url.parts import host_of, site_of
 
 BATCH_ROWS = 20_000
 BATCH_BYTES = 16 << 20
-"""A batch ends when it has either: a row group of Parquet, or a write of JSON lines."""
+"""A batch ends when it reaches either limit: one row group of Parquet, or one write of JSON lines."""
 DECODED_LIMIT = 64 << 20
 
 Row = dict[str, Any]
@@ -75,10 +74,10 @@ _KIND_NAMES = {int(kind): kind.name.lower() for kind in LinkKind}
 
 
 def body_of(crawl: CrawlReader, record: Fetched) -> bytes | None:
-    """The decoded body of a page from the archive, as the browser showed it if one did; None if it is not there."""
+    """The decoded body of a page from the archive, rendered if a browser rendered it; None if it is not there."""
     if record.rendered is not None and record.rendered.length and record.rendered.stored is not None:
         return read_rendered(crawl.archive_files, record.rendered.stored)
-    place = record.body or record.stored  # of a revisit the body lies with an earlier fetch
+    place = record.body or record.stored  # the body of a revisit lies with an earlier fetch
     if place is None:
         return None
     exchange = read_exchange(crawl.archive_files, place, asked=False)
@@ -98,7 +97,7 @@ def pages(
     partition: str = "",
     told: Told | None = None,
 ) -> Iterator[Row]:
-    """A row for each page, or each fetch, shard by shard; with all columns, or those named."""
+    """A row per page, or per fetch, shard by shard; with all columns, or those named."""
     maker = RowMaker(crawl, page_columns(columns, text=text, body=body, partition=partition), partition)
     for shard, position, record in _records(crawl, told, all_fetches):
         if isinstance(record, Fetched):
@@ -106,10 +105,10 @@ def pages(
 
 
 class RowMaker:
-    """Makes rows of fetches, with the columns that are wanted."""
+    """Makes rows from fetches, with the columns that are wanted."""
 
     def __init__(self, crawl: CrawlReader, columns: Sequence[str], partition: str = "") -> None:
-        """`partition`: a row has, under `PART`, the directory that it belongs to."""
+        """`partition`: each row names, under `PART`, the directory that it belongs to."""
         from lycosa.ask.clusters import ClusterReader
 
         self._crawl = crawl
@@ -154,7 +153,7 @@ def headers_of(crawl: CrawlReader, record: Fetched) -> list[dict[str, str]] | No
 def page_columns(
     columns: Sequence[str] | None, *, text: bool = False, body: bool = False, partition: str = ""
 ) -> tuple[str, ...]:
-    """The columns of the files: those named, or the usual ones; without that of a partition."""
+    """The columns of the files: those named, or the default ones; without the partition column."""
     known = (*PAGE_COLUMNS, *FROM_ARCHIVE)
     for name in columns or ():
         if name not in known:
@@ -212,7 +211,7 @@ def page_row(shard: int, position: int, record: Fetched) -> Row:
 
 
 def links(crawl: CrawlReader, told: Told | None = None, *, all_fetches: bool = False) -> Iterator[Row]:
-    """A row for each link, shard by shard."""
+    """A row per link, shard by shard."""
     for _, _, record in _records(crawl, told, all_fetches):
         if not isinstance(record, Fetched | Seeded | Robots) or not record.links.kinds:
             continue
@@ -263,7 +262,7 @@ def batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def write_jsonl(rows: Iterable[Row], out: BinaryIO) -> int:
-    """JSON lines; times as ISO text, bodies as base64. Returns how many."""
+    """JSON lines; times as ISO text, bodies as base64. Returns how many rows."""
     encode = msgspec.json.Encoder().encode
     count = 0
     for batch in batches(rows):
@@ -273,7 +272,7 @@ def write_jsonl(rows: Iterable[Row], out: BinaryIO) -> int:
 
 
 def write_csv(rows: Iterable[Row], out: BinaryIO, *, columns: Sequence[str]) -> int:
-    """CSV (RFC 4180, UTF-8) with a line of names; null is empty, flags are true and false. Returns how many."""
+    """CSV (RFC 4180, UTF-8) with a header line; null is empty, flags are true and false. Returns how many rows."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
@@ -284,7 +283,7 @@ def write_csv(rows: Iterable[Row], out: BinaryIO, *, columns: Sequence[str]) -> 
         text.seek(0)
         text.truncate()
         count += len(batch)
-    out.write(text.getvalue().encode())  # of no rows, the names
+    out.write(text.getvalue().encode())  # without rows: the header alone
     return count
 
 
@@ -316,7 +315,7 @@ def parquet_modules() -> tuple[Any, Any]:
 
 
 def write_parquet(rows: Iterable[Row], path: str, kind: str, *, columns: Sequence[str] | None = None) -> int:
-    """A Parquet file, a row group a batch. Returns how many rows."""
+    """A Parquet file, one row group per batch. Returns how many rows."""
     _, parquet = parquet_modules()
     count = 0
     reader = arrow_reader(rows, kind, columns)
@@ -328,7 +327,7 @@ def write_parquet(rows: Iterable[Row], path: str, kind: str, *, columns: Sequenc
 
 
 def arrow_reader(rows: Iterable[Row], kind: str, columns: Sequence[str] | None = None) -> Any:
-    """Rows as a pyarrow.RecordBatchReader: batches come as they are asked for."""
+    """Rows as a pyarrow.RecordBatchReader: batches are made as they are requested."""
     arrow, _ = parquet_modules()
     schema = parquet_schema(kind, columns)
     made = (arrow.RecordBatch.from_pylist(batch, schema=schema) for batch in batches(rows))
@@ -366,31 +365,31 @@ PAGE_COLUMNS = (
 
 
 FROM_ARCHIVE = ("text", "language", "headers", "body")
-"""Further columns of pages."""
+"""Further columns of pages, read from the archive."""
 _OF_BODY = frozenset(("text", "language", "body"))
 _OF_TEXT = frozenset(("text", "language"))
 COLUMNS = {"pages": PAGE_COLUMNS, "links": LINK_COLUMNS}
 PART = "="
-"""Where a row says which directory it belongs to."""
+"""The key under which a row names its directory."""
 
 
 class PageRows:
-    """Rows of fetches as they come, for an export that goes on where it was (`lycosa.ask.extraction.Calling`)."""
+    """Rows of fetches one by one, for an export that can be resumed (`lycosa.ask.extraction.Calling`)."""
 
     def __init__(self, maker: RowMaker, *, written: bool) -> None:
-        """`written`: for JSON lines."""
+        """`written`: whether the rows are made for JSON lines."""
         self._maker = maker
         self._as_text = written
 
     def start(self) -> None:
-        """There is nothing to load."""
+        """Does nothing: there is nothing to load."""
 
     def ask(self, shard: int, position: int, record: Fetched) -> list[Any]:
         row = self._maker.row(shard, position, record)
         return ["rows", [_written(row) if self._as_text else row]]
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Does nothing: there is nothing to end."""
 
 
 def parquet_schema(kind: str, names: Sequence[str] | None = None) -> Any:

@@ -2,16 +2,16 @@
 
     python -m lycosa.ask.extract_child DIR FUNCTION SECONDS
 
-It reads questions on standard input and answers on what was its standard output, one after the other:
+It reads questions on standard input and answers, in order, on its original standard output:
 
     frame     := length, four bytes, big-endian; MessagePack
     question  := [shard, position, encoded record]
     answer    := ["rows", [row*]] | ["error", text, trace]           the first: ["ready"] | ["refused", text]
 
-What the function prints goes to standard error. A row is a dict; what MessagePack cannot hold of it becomes text,
+What the function prints goes to standard error. A row is a dict; values that MessagePack cannot hold become text,
 an element of the page its own text.
-The process ends when its standard input does; whoever asks ends it if an answer takes too long, and if he is gone
-it ends by itself.
+The process ends when its standard input does; the parent kills it if an answer takes too long, and if the parent is
+gone it ends by itself.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from lycosa.records import Fetched, decode
 
 Row = dict[str, Any]
 _MOST = 64 << 20
-"""Bytes of the rows of one page."""
+"""Limit of bytes of the rows of one page."""
 _GRACE = 5.0
-"""Seconds after which the process ends by itself where nobody has ended it."""
+"""Seconds after which the process ends by itself if the parent has not ended it."""
 
 
 class Source(Protocol):
-    """Where frames come from: fewer bytes than asked for only at the end."""
+    """Where frames are read from: it returns fewer bytes than asked for only at the end."""
 
     def read(self, count: int, /) -> bytes: ...
 
 
 def send(out: BinaryIO, message: Any) -> None:
-    """One frame."""
+    """Send one frame."""
     data = msgspec.msgpack.encode(message, enc_hook=_text)
     out.write(len(data).to_bytes(4, "big") + data)
     out.flush()
@@ -63,13 +63,13 @@ def receive(source: Source) -> Any:
 
 
 def _text(value: Any) -> str:
-    """What is no value of MessagePack, as text: of a selected element, its own."""
+    """A value that MessagePack cannot hold, as text: of a selected element, its own text."""
     text = getattr(value, "text", None)
     return text if isinstance(text, str) else str(value)
 
 
 def rows_of(function: Callable[[SavedPage], Any], page: SavedPage) -> list[Row]:
-    """What the function makes of a page: None, a row, or several."""
+    """The rows that the function returned for a page: None, a row, or several."""
     made = function(page)
     if made is None:
         return []
@@ -83,11 +83,11 @@ def rows_of(function: Callable[[SavedPage], Any], page: SavedPage) -> list[Row]:
 
 
 def main(directory: str, named: str, seconds: float) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     source = sys.stdin.buffer
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the function prints
-    if isinstance(sys.stdout, io.TextIOWrapper):  # also what it prints before it is killed
+    if isinstance(sys.stdout, io.TextIOWrapper):  # so that output printed before a kill is not lost
         sys.stdout.reconfigure(line_buffering=True)
     sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123
     sys.path.insert(0, os.path.dirname(os.path.abspath(named.rpartition(":")[0])))  # noqa: PTH100, PTH120

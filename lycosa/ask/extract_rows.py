@@ -1,20 +1,20 @@
-"""Where extracted rows go: files that can be cut back to a mark, so that rows and place agree after a kill.
+"""Output of extracted rows: files that can be cut back to a mark, so that rows and place agree after a kill.
 
     sink.restore(mark)      everything after the mark is gone; `StorageError` if there is less than the mark says
-    sink.add(rows)          kept
+    sink.add(rows)          rows are held
     mark = sink.commit()    everything added is durable; the mark says how far
 
-Whoever writes keeps the mark with its place in the crawl, in one file that is replaced atomically; the rows behind
-the last mark are made again.
+The caller keeps the mark with its place in the crawl, in one file that is replaced atomically; the rows after the
+last mark are made again.
 
     .jsonl      one file; the mark is its length. Bytes are base64, times ISO text.
     .parquet    a directory of part-00000.parquet ...; the mark is their number. A column has the type of its
-                values, whole numbers and others together being floating point; what has no common type is text,
-                and lists and dicts of varying form are JSON. A part has the columns that its rows have; readers
+                values (integers mixed with floats become floats); values without a common type become text,
+                and lists and dicts of varying form JSON. A part has the columns that its rows have; readers
                 that take a directory join them by name.
-    .csv        a directory of part-00000.csv ..., each with a line of names; of rows whose columns are given
+    .csv        a directory of part-00000.csv ..., each with a header line; for rows with known columns only
 
-A row with a partition (`lycosa.ask.export`) is in a part of that number in a directory below.
+A row with a partition (`lycosa.ask.export`) goes to a part of the same number in a subdirectory.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Row = dict[str, Any]
 
 
 class Sink(Protocol):
-    """The contract is the module's."""
+    """For the contract see the module's text."""
 
     linger: float
     """Seconds that rows may wait for a commit."""
 
     @property
     def held(self) -> int:
-        """Bytes of rows that are not committed, about."""
+        """Bytes of rows that are not committed, approximately."""
         ...
 
     def restore(self, mark: int) -> None: ...
@@ -53,7 +53,7 @@ class Sink(Protocol):
 
 
 def sink_for(path: Path, schema: Any = None, columns: Sequence[str] = ()) -> Sink:
-    """The sink that the name of a file asks for; Parquet with a schema, if all rows have one; CSV with columns."""
+    """The sink for a file name's suffix; Parquet with a schema, if all rows have the same; CSV with columns."""
     if path.suffix == ".csv" and columns:
         return CsvParts(path, columns)
     if path.suffix in (".jsonl", ".ndjson"):
@@ -148,7 +148,7 @@ class Parts:
         return self._count
 
     def _write(self, directory: Path, rows: list[Row]) -> None:
-        """One part, durable."""
+        """Write one part durably."""
         name = f"part-{self._count:05d}{self.suffix}"
         draft = directory / f".{name}"
         with said("write", draft):
@@ -161,12 +161,12 @@ class Parts:
         files.sync_dir("")
 
     def fill(self, path: Path, rows: list[Row]) -> None:
-        """Write a file of rows."""
+        """Write rows to a file."""
         arrow, parquet = parquet_modules()
         parquet.write_table(table_of(arrow, rows, self._schema), path, compression="zstd")
 
     def close(self) -> None:
-        """Nothing is open between commits."""
+        """Does nothing: no file is open between commits."""
 
 
 class CsvParts(Parts):

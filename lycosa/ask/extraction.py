@@ -1,11 +1,11 @@
-"""Extraction: a function of the operator's on each page of a crawl, and its rows in files, once a page.
+"""Extraction: calls the operator's function for each page of a crawl and writes its rows to files, exactly once.
 
     with Extraction(crawl, "quotes.py:quotes", Path("quotes.jsonl")) as extraction:
-        extraction.round()             everything that is committed and was not extracted yet
+        extraction.round()             everything committed that was not extracted yet
 
-**Which pages.** The function is called once for each fetch that brought something: an answer 2xx with a body in the
-archive. A page that was fetched again and had not changed is not among them; one that had changed is, and its rows
-come besides the older ones. Duplicates of other pages are pages. A fetch that is taken back later (`Lost`: a
+**Which pages.** The function is called once for each fetch that brought content: an answer 2xx with a body in the
+archive. A refetch that found the page unchanged is left out; one that found it changed is included, and its rows
+are added to the older ones. Duplicates of other pages are included. A fetch that is taken back later (`Lost`: a
 machine of a cluster died) leaves its rows, and a note among the failures; the page is fetched and extracted again.
 
 **Once.** The place in the crawl's logs and the marks of the output files (`extract_rows`) are one small file, which
@@ -15,13 +15,13 @@ is replaced atomically after the rows are durable:
                               "failed": mark, "called": N, "made": N}
     TO.extract/failed.jsonl := {"url", "shard", "position", "why", "detail"}*
 
-After a kill at any moment the output is cut back to its mark, and pages behind the place are done again: in the
-files each page's rows are once. Rows of a page are never torn apart.
+After a kill at any moment the output is cut back to its mark, and pages after the place are processed again: the
+files contain each page's rows exactly once. The rows of one page are never split.
 
-**By itself.** The function runs in a process of its own (`extract_child`). A page at which it raises, takes longer
-than `seconds` (the process is killed), or ends its process is noted among the failures and passed over.
+**Isolated.** The function runs in a process of its own (`extract_child`). A page for which it raises, takes longer
+than `seconds` (the process is killed), or ends its process is noted among the failures and skipped.
 
-One at a time: a lock in TO.extract is held.
+One instance at a time: a lock in TO.extract is held.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Round(msgspec.Struct):
 
 
 class Extraction:
-    """Rows of a crawl's pages, kept up to date."""
+    """Extracts rows from a crawl's pages and keeps the files up to date."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Extraction:
         schema: Any = None,
         columns: Sequence[str] = (),
     ) -> None:
-        """`caller`: called in the place of the operator's function, of every fetch; `schema`, `columns`: of its
+        """`caller`: called instead of the operator's function, for every fetch; `schema`, `columns`: those of its
         rows."""
         self._crawl = crawl
         self._told = told
@@ -159,7 +159,7 @@ class Extraction:
         return self._state.made
 
     def round(self, *, last: bool = True) -> Round:
-        """Extract what is new. Not `last`: rows may wait for the next round, up to the linger of their files."""
+        """Extract what is new. If not `last`, rows may wait for a later round."""
         self.done = Round()
         follower = Follower(self._crawl, self._state.shards, settled=True)
         for number, (shard, position, record) in enumerate(follower.read(), 1):
@@ -208,25 +208,25 @@ class Extraction:
 
 
 def _is_wanted(record: Fetched) -> bool:
-    """Whether a fetch brought something to extract from."""
+    """Whether a fetch brought content to extract from."""
     if not 200 <= record.status < 300 or record.stored is None:
         return False
-    return record.body is None or record.before is not Before.PAGE  # a revisit of what we had
+    return record.body is None or record.before is not Before.PAGE  # a revisit of content that we had
 
 
 class Calling(Protocol):
-    """What makes rows of a fetch."""
+    """Makes rows from a fetch."""
 
     def start(self) -> None: ...
     def ask(self, shard: int, position: int, record: Fetched) -> list[Any]:
-        """["rows", rows], or why there are none and what happened: "error", "time", "ended"."""
+        """["rows", rows], or why there are none and details: "error", "time", "ended"."""
         ...
 
     def close(self) -> None: ...
 
 
 class Caller:
-    """Calls the function, in a process that is started again when it has ended or was killed."""
+    """Calls the function in a child process, which is restarted when it has ended or was killed."""
 
     def __init__(self, directory: Path, function: str, seconds: float) -> None:
         self._words = [sys.executable, "-m", "lycosa.ask.extract_child", str(directory), function]
@@ -236,7 +236,7 @@ class Caller:
 
     def start(self) -> None:
         """Load the function; `ConfigError` if there is none."""
-        path = os.pathsep.join(each for each in sys.path if each)  # where this process has us from
+        path = os.pathsep.join(each for each in sys.path if each)  # so that the child finds the same modules
         self._child = subprocess.Popen(
             self._words,
             stdin=subprocess.PIPE,
@@ -252,7 +252,7 @@ class Caller:
             )
 
     def ask(self, shard: int, position: int, record: Fetched) -> list[Any]:
-        """["rows", rows], or why there are none and what happened: "error", "time", "ended"."""
+        """["rows", rows], or why there are none and details: "error", "time", "ended"."""
         if self._child is None:
             self.start()
         assert self._child is not None
@@ -270,7 +270,7 @@ class Caller:
         return answer
 
     def _answer(self, seconds: float) -> list[Any] | None:
-        """What the child says; None: it has ended."""
+        """The child's answer; None if it has ended."""
         assert self._child is not None
         out = cast(BinaryIO, self._child.stdout)
         until = time.monotonic() + seconds
@@ -298,7 +298,7 @@ class Caller:
 
 
 class _Patient:
-    """Reads of a pipe up to a time."""
+    """Reads from a pipe until a deadline."""
 
     def __init__(self, pipe: BinaryIO, until: float) -> None:
         self._fd = pipe.fileno()

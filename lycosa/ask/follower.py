@@ -3,38 +3,38 @@
     follower = Follower.kept(crawl, files, "place.json")      or Follower(crawl): from the beginning, nothing kept
     for shard, position, record in follower.read():           what is committed and was not handed out yet
         ...                                                   do something with it
-    follower.save()                                           it is done
+    follower.save()                                           marks it as done
 
 **What is handed out.** Every valid record of every shard, exactly once, in the order of its shard's log (shard by
 shard, or with `by_time` merged by the times the records carry). Records that amend an earlier fetch are resolved:
 
 - a Fetched that was taken back (`Lost`) is not handed out, and neither is its Lost;
-- a Fetched of which a later `Duplicates` says that its content was known comes with `duplicate` set, and the
-  Duplicates does not come;
-- only what amends a fetch that *was* handed out, because the amendment was logged after that, comes as a record:
-  the Lost itself, or a Duplicates with just those positions. (A fetch among the latter may have been taken back.)
+- a Fetched whose content a later `Duplicates` reports as known comes with `duplicate` set, and the Duplicates does
+  not come;
+- a record that amends a fetch already handed out (it was logged later) is the only kind that comes by itself:
+  the Lost, or a Duplicates with just those positions. (A fetch among the latter may have been taken back.)
 
-So whoever adds up what it is handed counts each fetch as valid or as taken back, never as both. A follower that has
-read everything at once meets neither Lost nor Duplicates.
+So a consumer that sums up what it is handed counts each fetch as valid or as taken back, never as both. A follower
+that has read everything at once meets neither Lost nor Duplicates.
 
 **How far.** A log is read in *stretches*: from where the last one ended up to the last whole block. A stretch is
-looked through for amendments before it is handed out; they are few, and records are not decoded for that. A torn
-block is where the writer is at work; the next `read` goes on there. Whole blocks of a commit that is being synced
+searched for amendments before it is handed out; they are few, and records are not decoded for that. A torn block
+means that the writer is at work; the next `read` goes on there. Whole blocks of a commit that is being synced
 could still vanish in a power cut. A follower that keeps its place (`settled`) is therefore not given the last
 commit of a log while the crawl runs: it comes with the next one, or when the crawl ends.
 
-**The place** is three positions a shard, [start, next, end]: the stretch, and the next record of it. `save` writes
-it atomically, and says that everything handed out before is done. After a kill at any moment `read` goes on from
-the last saved place: what was handed out after it comes again, resolved in the very same way, because the stretch
-is kept.
+**The place** is three positions per shard, [start, next, end]: the stretch, and the next record of it. `save`
+writes it atomically, and states that everything handed out before is done. After a kill at any moment `read` goes
+on from the last saved place: what was handed out after it comes again, resolved in exactly the same way, because
+the stretch is kept.
 
     place file := {"crawl": id, "shards": [[start, next, end]*]}          JSON
 
 A log that ends before the place (a directory restored from an older copy) is refused: what the follower did with
-the rest cannot be undone from here.
+the records after its end cannot be undone here.
 
-A crawl may run, be finished, and be continued later; it may be on one machine or be brought from a cluster (`lycosa
-cluster fetch`, again and again into the same directory): positions are the same wherever the log lies.
+A crawl may run, be finished, and be continued later; it may be on one machine or be copied from a cluster (`lycosa
+cluster fetch`, repeatedly into the same directory): positions are the same wherever the log lies.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _LOST, _DUPLICATES = tag_of(Lost), tag_of(Duplicates)
 
 
 class Followed(Protocol):
-    """A crawl, as far as its follower must know it."""
+    """What a follower must know about a crawl."""
 
     @property
     def crawl(self) -> str:
-        """Which crawl it is: a place belongs to one."""
+        """The crawl's id: a place belongs to one crawl."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
     @staticmethod
     def at(position: int) -> Place:
-        """Everything before a position is done."""
+        """The place where everything before a position is done."""
         return Place(position, position, position)
 
 
@@ -100,13 +100,13 @@ class _Kept(msgspec.Struct):
 class Stretch:
     """The records of one log from `start` up to `end` (or its last whole block), resolved.
 
-    Looked through at the first `read`, and the same at each `read` from then on.
+    The amendments are searched for at the first `read`; every later `read` resolves in the same way.
     """
 
     def __init__(
         self, log: LogReader, start: int = 0, end: int | None = None, *, settled: bool = False
     ) -> None:
-        """`settled`: without the last commit."""
+        """`settled`: leave out the last commit."""
         self._log = log
         self.start = start
         self._end = end
@@ -139,11 +139,10 @@ class Stretch:
     ) -> Iterator[tuple[int, Record]]:
         """Positions and valid records whose encoding holds `needle`; blocks without it are not decoded.
 
-        `terms`: what records are known by that are looked for, if not by the needle (see `lycosa.ask.mentions`).
+        `terms`: terms of the records that are wanted, if not the needle itself (see `lycosa.ask.mentions`).
 
         With `taken_back` nothing is resolved: fetches that were taken back come too. (The links that they found
-        were found all the same.) What was logged after the time `before` is not looked at, but for the rest of a
-        block.
+        were found all the same.) Blocks after the one in which the time `before` is passed are not looked at.
         """
         end = self._end if taken_back else self.end
         for head, rows in self._may_hold(terms or (needle,), end):
@@ -163,7 +162,7 @@ class Stretch:
         return self._log.blocks(self.start, end)
 
     def _resolved(self, position: int, row: memoryview) -> Record | None:
-        """The record as it holds; None if there is nothing of it to say."""
+        """The record with its amendments applied; None if nothing of it remains."""
         if _has(self._lost, position):
             return None
         record = decoded(position, row)
@@ -177,7 +176,7 @@ class Stretch:
         return record
 
     def _look(self) -> None:
-        """Find the end, and what amends fetches of this stretch."""
+        """Find the end, and the amendments to fetches of this stretch."""
         if self._looked:
             return
         end = begun = self.start
@@ -218,10 +217,10 @@ def _has(positions: array[int], position: int) -> bool:
 
 
 class Follower:
-    """Reads a crawl's logs from a place on; see the module's text for what is promised."""
+    """Reads a crawl's logs from a place on; for its guarantees see the module's text."""
 
     def __init__(self, crawl: Followed, places: Sequence[Place] = (), *, settled: bool = False) -> None:
-        """Shards without a place are read from their beginning. `settled`: for whoever keeps the place."""
+        """Shards without a place are read from the beginning. `settled`: for callers that keep the place."""
         self._crawl = crawl
         self._settled = settled
         self._places = [*places[: len(crawl.logs)], *(Place() for _ in range(len(crawl.logs) - len(places)))]
@@ -253,7 +252,7 @@ class Follower:
 
     @property
     def places(self) -> list[Place]:
-        """Where it is, after what was handed out last."""
+        """The place in each shard, after what was handed out last."""
         return list(self._places)
 
     @property
@@ -262,7 +261,7 @@ class Follower:
         return {shard: place.next for shard, place in enumerate(self._places)}
 
     def save(self) -> None:
-        """Keep the place: everything that was handed out is done, and will not come again."""
+        """Save the place: everything that was handed out is done, and will not come again."""
         if self._file is None:
             raise RuntimeError("this follower has no file for its place")
         files, name = self._file
@@ -270,7 +269,7 @@ class Follower:
 
     def read(self, *, by_time: bool = False, shards: Iterable[int] | None = None) -> Iterator[Entry]:
         """What is committed and was not handed out yet (of some shards). Ends there; called again, it goes on."""
-        settled = self._settled and self._crawl.is_running()  # asked first: who ends now commits before
+        settled = self._settled and self._crawl.is_running()  # first: a crawl ending later has committed
         numbers = range(len(self._places)) if shards is None else shards
         streams = [self._shard(number, settled) for number in numbers]
         merged = heapq.merge(*streams, key=lambda entry: entry[2].at) if by_time else _chained(streams)

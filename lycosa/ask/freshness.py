@@ -1,8 +1,8 @@
-"""How fresh the pages of a crawl are, overall and by host: from its log, as of now.
+"""How fresh the pages of a crawl are now, overall and by host, estimated from its log.
 
-The same estimate as that of the running crawl (`lycosa.refresh.figures`). Hosts are told apart by the 16 bits
-that their keys begin with: two hosts of the same bits are one here. Takes 44 bytes of RAM for each fetch while a
-shard is read."""
+The same estimate as that of the running crawl (`lycosa.refresh.figures`). Hosts are distinguished by the first 16
+bits of their keys: two hosts with the same bits count as one. Takes 44 bytes of RAM per fetch while a shard is
+read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHUNK = 10_000
 
 
 class Freshness(NamedTuple):
-    """Of a crawl, and of its hosts, those with the most pages first."""
+    """Freshness of the crawl, and of the hosts with the most pages, in descending order."""
 
     whole: Figures
     hosts: list[tuple[str, Figures]]

@@ -1,8 +1,8 @@
 """The history of a page: its fetches in the order of the log, and the versions that they found.
 
-A **version** is a distinct content of a page: by the digest of its main text where the crawl was continuous, by
-that of its bytes where it was not (`lycosa.pages.summary.content_of`). A page that goes back to what it said
-before goes back to a version. A fetch that failed found none."""
+A **version** is a distinct content of a page: identified by the digest of its main text where the crawl was
+continuous, by that of its bytes where it was not (`lycosa.pages.summary.content_of`). A page that returns to
+earlier content returns to that version. A fetch that failed found none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Event(NamedTuple):
     position: int
     record: Fetched
     version: int
-    """From 1 on; 0: it failed."""
+    """Counted from 1; 0: it failed."""
     changed: bool
     """It found another version than the fetch before it."""
     shard: int = 0
@@ -52,7 +52,7 @@ def events(crawl: CrawlReader, url: str) -> list[Event]:
 
 
 def current_of(rows: list[Event]) -> Event | None:
-    """The fetch that says what we have of the page (see `lycosa.ask.versions`); None if there is none."""
+    """The current fetch of the page (see `lycosa.ask.versions`); None if there is none."""
     told = (row for row in reversed(rows) if row.version and row.record.status != 304)
     return next(told, rows[-1] if rows else None)
 

@@ -1,7 +1,7 @@
-"""Pieces of HTML that every page about a crawl is made of: tables, bars, plots as SVG, texts.
+"""The pieces of HTML that pages about a crawl are made of: tables, bars, plots as SVG, texts.
 
-Text that came from a site (titles, URLs, types, link texts, details) passes `text`: it is escaped, and characters
-without a shape are shown as marks. Only http and https URLs become links, and those send no referrer.
+Text that came from a site (titles, URLs, types, link texts, details) passes through `text`: it is escaped, and
+invisible characters are shown as marks. Only http and https URLs become links, and those send no referrer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Cell = tuple[str, str]  # class, HTML
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """A table; heads that begin with # are of numbers."""
+    """A table; columns whose heads begin with # hold numbers."""
     head = "".join(f'<th class="n">{h[1:]}</th>' if h.startswith("#") else f"<th>{h}</th>" for h in heads)
     body = "".join(
         "<tr>"
@@ -30,7 +30,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def bars(title: str, rows: Sequence[tuple[str, int]], colour: Callable[[str], str] | None = None) -> str:
-    """Counts by name as bars; of many rows the first, and the rest in one."""
+    """Counts by name as bars; of many rows the first, and the rest summed up in one."""
     total = sum(count for _, count in rows) or 1
     shown, rest = list(rows[:_BARS]), rows[_BARS:]
     if rest:
@@ -65,7 +65,7 @@ def plot(
     show: Callable[[float], str],
     limit: float = 0.0,
 ) -> str:
-    """Curves over time by name, as SVG: the first one filled, others only if they are anything; and a limit."""
+    """Curves over time by name, as SVG: the first one filled, others only if not all zero; and a limit."""
     low, high = span[0], max(span[1], span[0] + 1e-3)
     shown = {name: curve for n, (name, curve) in enumerate(curves.items()) if not n or any(curve)}
     most = _round_up(max((max(curve) for curve in shown.values()), default=0.0))
@@ -138,7 +138,7 @@ def clock(at: float, span: float) -> str:
 
 
 def text(text: str) -> str:
-    """Escaped; what has no shape (control and direction characters) becomes a mark."""
+    """Escaped text; invisible characters (control and direction characters) become a mark."""
     if not text.isprintable():
         text = "".join(
             "\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn") else char
@@ -148,7 +148,7 @@ def text(text: str) -> str:
 
 
 def short(text: str, most: int = _LONGEST) -> str:
-    """Long texts without their middle."""
+    """Text shortened in its middle if it is too long."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-most // 4 :]}"
 

@@ -1,5 +1,5 @@
-"""What the search index is given of a body: title, headings, main text and language. The one place that decides
-it."""
+"""What the search index is given from a body: title, headings, main text and language. This is decided only
+here."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lycosa.records import Fetched
 
 _MOST_HEADINGS = 200
 _TITLE = 120
-"""Characters of a line that may be a title."""
+"""Most characters of a line that may serve as a title."""
 
 
 class ReadText(NamedTuple):
-    """What a body says."""
+    """The text extracted from a body."""
 
     title: str
     headings: str
@@ -29,7 +29,7 @@ def is_indexed(media: str) -> bool:
 
 
 def read_text(body: bytes, record: Fetched) -> ReadText:
-    """The text of a page; of an empty body, its title."""
+    """The text of a page; of an empty body, only its title."""
     if not body:
         return ReadText(record.title, "", "", "")
     found = read(body, record.type, record.charset)

@@ -1,26 +1,26 @@
-"""The search index of a crawl: a follower of its log that keeps one index a shard, in DIR/index.
+"""The search index of a crawl: a follower of its log that keeps one index per shard, in DIR/index.
 
     with Indexing(crawl) as indexing:
-        indexing.round()            everything that is committed and not indexed yet
+        indexing.round()            everything committed that is not indexed yet
 
-**What becomes of a fetch.** A page that was fetched well (2xx), may be indexed (no `noindex`) and has text is in
-the index once, as its last such fetch has it. An answer that says that there is no page any more (4xx, 3xx), or
-`noindex`, takes it out; one that says nothing of it (304, 5xx, 408, 425, 429) changes nothing, and neither does a
-fetch of the same content. A fetch that is taken back (`Lost`) takes its version out, and the one before it comes
-back if there is one.
+**What happens with a fetch.** A page that was fetched successfully (2xx), may be indexed (no `noindex`) and has
+text is in the index once, with the content of its last such fetch. An answer that says that the page is gone (4xx,
+3xx), or `noindex`, takes it out; one that says nothing about the page (304, 5xx, 408, 425, 429) changes nothing,
+and neither does a fetch of the same content. A fetch that is taken back (`Lost`) takes its version out, and the
+version before it is restored if there is one.
 
-**Copies.** A page whose content was fetched before at another URL becomes a *copy*: a document without text that is
-named with its original. When no shard has the original any more, the copy becomes a page. That is looked for at the
-end of a round, and over all copies in the first round of a process, so a kill in between loses nothing.
+**Copies.** A page whose content was fetched before at another URL becomes a *copy*: a document without text that
+names its original. When no shard has the original any more, the copy becomes a page. This is checked at the end of
+a round, and for all copies in the first round of a process, so a kill in between loses nothing.
 
-**Anchors.** What links call a page is gathered first, from all shards' logs (`lycosa.index.anchors`). Pages are
-then indexed with it; those that were indexed before and have new texts are written again.
+**Anchors.** The link texts that point to a page are gathered first, from all shards' logs
+(`lycosa.index.anchors`). Pages are then indexed with them; pages indexed earlier that have new texts are rewritten.
 
-**Ranks.** PageRank of the pages, in a file beside the shards, made anew now and then: `lycosa.ask.ranking`.
+**Ranks.** PageRank of the pages, in a file beside the shards, recomputed now and then: `lycosa.ask.ranking`.
 
 **Some of the shards.** In a cluster a process keeps the indexes of some shards (`keep`), and has the logs of all,
-for the anchors. Of contents it then asks whoever has the other shards (`elsewhere`); while one of those does not
-answer, no copy becomes a page, and it is looked at again in the next round.
+for the anchors. It then asks the process that has the other shards about contents (`elsewhere`); while one of
+those does not answer, no copy becomes a page, and it is checked again in the next round.
 
 **The place.** Each shard's index holds its own place in the shard's log, committed with the pages
 (`lycosa.index.writer`). After a kill the next round goes on from there, and what comes twice replaces itself.
@@ -55,12 +55,12 @@ from lycosa.url.parts import host_of
 
 DIRECTORY = "index"
 ANCHORS = "anchors"
-"""Where in it the anchor texts are."""
+"""The directory of the anchor texts, in the index."""
 _AT_ONCE = 1_000
-"""Contents that others are asked about at a time."""
+"""Contents that other processes are asked about at a time."""
 Told = Callable[[str, int], None]
 Best = tuple[bool, int, int]
-"""The best document of a content: whether it is a copy; if so, when it was fetched, and its id. The least is it."""
+"""The best document of a content: whether it is a copy; if so, when it was fetched, and its id. The least wins."""
 Elsewhere = Callable[[Sequence[int]], "dict[int, Best] | None"]
 """The best documents that other shards have of some contents; None if that cannot be known now."""
 
@@ -80,17 +80,17 @@ class Round(msgspec.Struct):
 
     records: int = 0
     pages: int = 0
-    """Pages put into the index, new or in the place of an older version."""
+    """Pages put into the index, new or replacing an older version."""
     bodiless: int = 0
-    """Of them, those whose body the archive does not have: found by title and address alone."""
+    """Those of them whose body the archive does not have: found by title and address alone."""
     copies: int = 0
     removed: int = 0
     renamed: int = 0
-    """Pages that were written again because links call them something new."""
+    """Pages that were rewritten because they have new link texts."""
 
 
 class Indexing:
-    """Keeps the index of a crawl. One at a time: it holds a lock in DIR/index."""
+    """Keeps the index of a crawl. One instance at a time: it holds a lock in DIR/index."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Indexing:
         shards: Collection[int] | None = None,
         elsewhere: Elsewhere = lambda _: {},
     ) -> None:
-        """`shards`: those to index; all if it is not said."""
+        """`shards`: those to index; all by default."""
         self._crawl = crawl
         self._told = told
         self._language = language
@@ -124,7 +124,7 @@ class Indexing:
         self.done = Round()
 
     def keep(self, shards: Collection[int]) -> None:
-        """Keep the indexes of these shards from now on; those of others are left as they are."""
+        """Keep the indexes of these shards from now on; the indexes of others are left as they are."""
         for shard in [each for each in self._writers if each not in shards]:
             self._writers.pop(shard).close()
         for shard in sorted(shards):
@@ -137,11 +137,11 @@ class Indexing:
         return shard in self._writers
 
     def position(self, shard: int) -> int:
-        """Before which everything is in the index of a shard; 0 if it is not kept."""
+        """The position before which everything is in the index of a shard; 0 if it is not kept."""
         return self._writers[shard].marker.place[1] if shard in self._writers else 0
 
     def doubt_copies(self) -> None:
-        """Look at every copy in the next round: an original may have gone from a shard elsewhere."""
+        """Check every copy in the next round: an original may have gone from a shard elsewhere."""
         self._suspects = None
 
     def __enter__(self) -> Indexing:
@@ -189,7 +189,7 @@ class Indexing:
         return done
 
     def rank(self, at: int, grown: float = 0.0) -> int:
-        """Make the pages' ranks anew, if the log has grown by that share since; of how many pages, or 0."""
+        """Recompute the ranks if the log has grown by that share since the last time; of how many pages, or 0."""
         files = DiskFiles(self._crawl.directory / DIRECTORY)
         return ranking.refresh(self._crawl, files, at, grown, self._told)
 
@@ -203,7 +203,7 @@ class Indexing:
     # -- anchors
 
     def _gather(self) -> None:
-        """Read what links call pages, up to the end of the logs."""
+        """Read the link texts of pages, up to the end of the logs."""
         anchors = self._anchors
         follower = Follower(self._crawl, [Place(*place) for place in anchors.manifest.places], settled=True)
         for count, (_, _, record) in enumerate(follower.read(), 1):
@@ -216,7 +216,7 @@ class Indexing:
         anchors.save(_lists(follower.places))
 
     def _named(self, record: Fetched) -> None:
-        """What the links of a page call others."""
+        """Note the texts of a page's links."""
         links, keyer = record.links, self._crawl.keyer
         keys, hosts = keyer.scan(links.urls)
         kinds = np.frombuffer(links.kinds, np.uint8)
@@ -228,7 +228,7 @@ class Indexing:
         if links.texts:
             every = links.texts.decode("utf-8", "replace").split("\n")
             texts = every if len(wanted) == len(every) else [every[at] for at in wanted.tolist()]
-            if record.type.endswith("xml"):  # a sitemap has dates in their place
+            if record.type.endswith("xml"):  # a sitemap has dates instead of link texts
                 texts = ["" if date_of(text) is not None else text for text in texts]
         urls: list[bytes] = []
 
@@ -241,7 +241,7 @@ class Indexing:
         self._anchors.add(keys[wanted].tolist(), texts, shard_of, record.before is not Before.PAGE)
 
     def _rename(self, new: Collection[int]) -> None:
-        """Write those pages again that links call something new; in new shards all pages know their texts."""
+        """Rewrite the pages that have new link texts; in new shards all pages already have theirs."""
         anchors = self._anchors
         for shard, writer in self._writers.items():
             if writer.marker.anchors >= anchors.last:
@@ -304,7 +304,7 @@ class Indexing:
         try:
             body = body_of(self._crawl, record)
         except StorageError:
-            body = None  # what the archive has lost is found by its title and address
+            body = None  # a page whose body the archive has lost is found by its title and address
         self.done.bodiless += body is None
         read = read_text(body or b"", record)
         text = read.text[:MOST_TEXT]
@@ -371,7 +371,7 @@ class Indexing:
             self._writers[shard].commit(self._writers[shard].marker.place)
 
     def _choose(self, digest: int, other: Best | None, changed: set[int]) -> None:
-        """Have a page of a content of which there are copies only, if the first of them is ours."""
+        """Turn the first copy of a content that has only copies into a page, if that copy is ours."""
         documents = [
             (shard, page) for shard, writer in self._writers.items() for page in writer.with_digest(digest)
         ]
@@ -391,7 +391,7 @@ def _lists(places: Sequence[Place]) -> list[list[int]]:
 
 
 def _time(text: str) -> int:
-    """Last-Modified in milliseconds; 0 if it says none."""
+    """Last-Modified in milliseconds; 0 if there is none."""
     if not text:
         return 0
     try:

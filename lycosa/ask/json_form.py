@@ -9,11 +9,11 @@
     options    of Configured: the object itself. Passwords, cookies and headers that the operator gave are
                replaced by "..." (logs get sent to others); the crawl's own files keep them.
 
-Every other field has the name and the value that it has in `lycosa.records`.
+Every other field has the same name and value as in `lycosa.records`.
 
-All JSON that a verb writes passes `safe`: much of its text was written by strangers, and a terminal may show it.
-Control characters, those that turn the direction of text, and all others of Unicode's categories Cc, Cf, Cs, Zl and
-Zp stand in it as \\uXXXX. Decoded, it is the same document.
+All JSON that a verb writes passes through `safe`: much of its text was written by strangers, and a terminal may
+show it. Control characters, those that change the direction of text, and all others of Unicode's categories Cc,
+Cf, Cs, Zl and Zp are written as \\uXXXX. Decoded, the document is the same.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from lycosa.records import (
 
 _SECRET = "..."
 _INNER = (Stored, Timing, Rendered)
-"""Structs that stand in a field of a record."""
+"""Structs that are values of a record's fields."""
 _USERINFO = re.compile(r"(?<=://)[^/@]*@")
 
 _UNSAFE = re.compile(
@@ -69,7 +69,7 @@ KINDS: dict[str, type[Record]] = {
     "reread": Reread,
     "learned": Learned,
 }
-"""Records by the name they have on the command line and in JSON."""
+"""Record types by their name on the command line and in JSON."""
 
 
 class Shown(StrEnum):
@@ -81,14 +81,14 @@ class Shown(StrEnum):
 
 
 def safe(document: bytes) -> bytes:
-    """JSON without anything that a terminal would obey; below U+0020 every encoder escapes."""
+    """JSON without characters that control a terminal; those below U+0020 every encoder escapes."""
     if document.isascii() and b"\x7f" not in document:
         return document
     return safe_text(document.decode("utf-8", "surrogatepass")).encode("utf-8")
 
 
 def safe_text(document: str) -> str:
-    """The same of text."""
+    """`safe` for text."""
     return _UNSAFE.sub(_escape, document)
 
 
@@ -98,7 +98,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def iso(at: int) -> str | None:
-    """Milliseconds since the epoch as text; None for 0 and for what no calendar holds."""
+    """Milliseconds since the epoch as text; None for 0 and for times outside the calendar."""
     if at <= 0:
         return None
     try:
@@ -113,7 +113,7 @@ def digest_text(digest: int) -> str | None:
 
 
 def plain(shard: int, position: int, record: Record, links: Shown = Shown.COUNT) -> dict[str, Any]:
-    """A record as values that JSON has."""
+    """A record as plain values for JSON."""
     row: dict[str, Any] = {
         "record": type(record).__name__.lower(),
         "shard": shard,
@@ -158,7 +158,7 @@ def link_rows(links: Links) -> list[dict[str, Any]]:
 
 
 def body_field(body: bytes) -> dict[str, str]:
-    """Bytes under a name that says how they are written."""
+    """Bytes under a name that tells their encoding."""
     try:
         return {"body": body.decode("utf-8")}
     except UnicodeDecodeError:
@@ -166,7 +166,7 @@ def body_field(body: bytes) -> dict[str, str]:
 
 
 def shown_options(encoded: bytes) -> Any:
-    """The options of a crawl without what only its operator may know."""
+    """The options of a crawl without the operator's secrets."""
     try:
         options = msgspec.json.decode(encoded)
     except msgspec.MsgspecError:

@@ -1,24 +1,24 @@
 """Mentions: which stretches of a log may hold a URL, so that `explain` reads a few blocks and not the whole log.
 
-The log has no index of URLs: who explains one would read every block, five seconds at a million pages. For each
-stretch of some blocks this keeps a Bloom filter of the *terms* of its records:
+The log has no index of URLs: explaining one would mean reading every block, five seconds at a million pages. For
+each stretch of some blocks this keeps a Bloom filter of the *terms* of its records:
 
     a URL                               records that hold a link to it
-    `own(URL)`, `own(pattern)`          what happened to it (Fetched, Skipped, Deferred), what was learned of it
+    `own(URL)`, `own(pattern)`          what happened to it (Fetched, Skipped, Deferred), or was learned of it
     `rules(site)`, `content(digest)`    a site's robots.txt; fetches with this content
     `ACTS`                              options that an operator changed
 
-A term that is there is always found; of stretches without it less than one in a hundred is read for nothing. 2^16
-bits and four positions from 64 bits of a hash, for some `TERMS` terms: some 16 bytes for a page of twenty links.
-What amends earlier records (`Lost`, `Duplicates`) is kept whole, since everything found must be resolved with it.
+A term that is there is always found; of the stretches without it fewer than one in a hundred are read in vain. 2^16
+bits and four positions from 64 bits of a hash, for about `TERMS` terms: some 16 bytes for a page of twenty links.
+Records that amend earlier ones (`Lost`, `Duplicates`) are kept whole: everything found must be resolved with them.
 
     DIR/serve/mentions/NN         entry*        of shard NN, in the order of its log, without gaps
     DIR/serve/mentions/NN.amends  (position << 1 | lost):i64*
     entry                         see `_ENTRY`: positions, where the bytes lie, the last block's head, the filter
 
-It is a cache: an entry whose sum is wrong, or whose last block is no more what it was (it was not durable yet, and
-the machine lost power), goes with all after it, and is made anew from the log. The end of the log, as long as it
-has too few terms for an entry, is read as it is.
+It is a cache: an entry whose checksum is wrong, or whose last block has changed (it was not durable yet, and the
+machine lost power), is dropped with all after it, and rebuilt from the log. The end of the log, as long as it has
+too few terms for an entry, is read directly.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from lycosa.records import (
 
 DIRECTORY = "mentions"
 TERMS = 5_000
-"""Different terms after which an entry is closed."""
+"""Distinct terms after which an entry is closed."""
 ACTS = b"\x00acts"
 _CHECKED = 16
-"""Entries at the end of the file whose sum is looked at."""
+"""Entries at the end of the file whose checksums are verified."""
 _BITS = 1 << 16
 _SHIFTS = (0, 16, 32, 48)
 _PLACE = struct.Struct("<qqqqqqIQQ")
@@ -67,7 +67,7 @@ _FIRST, _END, _SEGMENT, _OFFSET, _SIZE, _LAST, _CRC, _AMENDED, _SUM = range(9)
 
 
 def own(name: str) -> bytes:
-    """The term of what happened to a URL, or was learned of a pattern."""
+    """The term for what happened to a URL, or was learned about a pattern."""
     return b"\x01" + name.encode("utf-8", "replace")
 
 
@@ -80,7 +80,7 @@ def content(digest: int) -> bytes:
 
 
 def terms_of(record: Record) -> list[bytes]:
-    """What a record is found by."""
+    """The terms by which a record is found."""
     terms: list[bytes] = []
     links = getattr(record, "links", None)
     if isinstance(links, Links) and links.urls and not isinstance(record, Received):
@@ -121,10 +121,10 @@ def _amended(head: Head, rows: list[memoryview]) -> list[int]:
 
 
 class Mentions:
-    """The filters of one shard's log. One thread at a time adds to them; any may ask."""
+    """The filters of one shard's log. One thread at a time adds to them; any thread may ask."""
 
     def __init__(self, log: LogReader, path: Path, seed: int) -> None:
-        """`seed`: the crawl's, so that nobody makes URLs that are found everywhere."""
+        """`seed`: the crawl's, so that nobody can craft URLs that match every filter."""
         self._log = log
         self._path = path
         self._seed = seed
@@ -142,7 +142,7 @@ class Mentions:
         return self._path.with_suffix(".amends")
 
     def _open(self) -> None:
-        """Take up what is there and still true."""
+        """Load the existing entries that are still valid."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in (self._path, self._amends):
             path.touch()
@@ -168,7 +168,7 @@ class Mentions:
         self._take(amended)
 
     def _is_true(self, entry: tuple[Any, ...], amended: int) -> bool:
-        """Whether what an entry was made of is what it was."""
+        """Whether the blocks that an entry was made from are unchanged."""
         head = self._log.head_at(entry[_SEGMENT], entry[_LAST])
         return (
             entry[_AMENDED] <= amended
@@ -187,7 +187,7 @@ class Mentions:
 
     @property
     def end(self) -> int:
-        """The position up to which the filters know the log."""
+        """The position up to which the filters cover the log."""
         return self.end_of(len(self._entries))
 
     def end_of(self, count: int) -> int:
@@ -195,7 +195,7 @@ class Mentions:
         return int(self._entries[count - 1][_END]) if count else 0
 
     def catch_up(self, most: int) -> int:
-        """Read at most about so many new records; how many were read."""
+        """Read at most about so many new records; returns how many were read."""
         with self._adding:
             read = 0
             part = self._part

@@ -4,15 +4,15 @@
     https://example.org/a/b.html    example.org/a/b.html
     http://example.org:8080/a?x=1   example.org:8080/a?x=1
 
-A page is there as it is now (`lycosa.ask.versions`), if it was answered with 2xx and has a body, byte for byte as
-decoded; links in it are not changed. Where a name is a file already and is wanted as a directory, the directory
-has `.d` added; a file whose name is a directory has `.page` added. Names longer than a file system takes are cut,
-and end in a digest; so is a whole path, of which the directories but for the first are left out then. Whatever
-would be written over a page of the same export (`/` and `/index.html`, or names that differ in their letters' case
-alone, which are one name to some file systems) has `.page` added. `index.jsonl` has {"url", "file", "type", "at"}
-of each, and tells for certain which file is which page.
+Each page is written as it is now (`lycosa.ask.versions`), if it was answered with 2xx and has a body, byte for byte
+as decoded; links in it are not changed. Where a name is already a file but is needed as a directory, the directory
+gets `.d` appended; a file whose name is already a directory gets `.page`. Names longer than a file system takes are
+cut, and end in a digest; so are whole paths, which then lose all directories but the first. A file that would
+overwrite a page of the same export (`/` and `/index.html`, or names that differ only in the case of their letters,
+which some file systems take as one name) gets `.page` appended. `index.jsonl` has {"url", "file", "type", "at"}
+of each page, and is the authority on which file is which page.
 
-Every name stays below the directory, whatever the URL says. Files that are there are written over.
+Every name stays below the directory, whatever the URL contains. Existing files are overwritten.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def names_of(url: str) -> list[str]:
 
 
 def _name(text: str) -> str:
-    """One name of a file system."""
+    """A valid name in a file system."""
     text = text.replace("/", "%2F").replace("\0", "%00")
     if text in _ABOVE:
         text = f"_{text}"
@@ -83,7 +83,7 @@ def write_files(crawl: CrawlReader, to: Path, told: Callable[[str, int], None]) 
 
 
 def _place(to: Path, names: list[str], written: set[bytes]) -> Path:
-    """A path for a file, its directories made; `written`: digests of the paths of those before it."""
+    """A path for a file, with its directories made; `written`: digests of the paths written before it."""
     at = to
     for name in names[:-1]:
         at = at / name
@@ -99,5 +99,5 @@ def _place(to: Path, names: list[str], written: set[bytes]) -> Path:
 
 
 def _digest(path: Path) -> bytes:
-    """Of a path; one whatever its letters' case, since some file systems see none."""
+    """Digest of a path, ignoring the case of letters, since some file systems do."""
     return hashlib.blake2b(os.fsencode(str(path).casefold()), digest_size=12).digest()

@@ -1,11 +1,11 @@
 """PageRank of a crawl's pages for its search index: from the log to `DIR/index/ranks`.
 
-The link graph that ranks are made of is kept in `DIR/index/graph` and grows with the log (`lycosa.graph.build`). It
-is not that of `lycosa graph build`: links that pages ask not to follow do not count here, and a page's canonical
-link counts as a redirect, so that the rank of a page's addresses comes together.
+The link graph from which ranks are computed is kept in `DIR/index/graph` and grows with the log
+(`lycosa.graph.build`). It differs from that of `lycosa graph build`: links that pages ask not to follow do not
+count here, and a page's canonical link counts as a redirect, so that the rank of a page's addresses is combined.
 
-Making ranks anew takes a pass over the whole graph for each step of the iteration, so they are not made with every
-round of the index: only when the log has grown by a share that the caller names since the last time.
+Recomputing ranks takes a pass over the whole graph for each step of the iteration, so it is not done in every round
+of the index: only when the log has grown by a share that the caller names since the last time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def refresh(
     grown: float = 0.0,
     told: Callable[[str, int], None] = lambda *_: None,
 ) -> int:
-    """Make the ranks anew if the log has grown by more than the share `grown`; how many there are then, or 0.
+    """Recompute the ranks if the log has grown by more than the share `grown`; returns how many there are, or 0.
 
     `at`: the time, in milliseconds.
     """

@@ -3,10 +3,10 @@
     crawl = CrawlReader(directory)
     for shard, position, record in crawl.records(): ...
 
-Records come shard by shard in the order of each log, or, with `by_time`, merged by the time they carry; those that
-amend others are resolved (see `lycosa.ask.follower`).
+Records come shard by shard in the order of each log, or, with `by_time`, merged by their times; records that amend
+others are resolved (see `lycosa.ask.follower`).
 
-Small answers (`options`, `totals`, `end`) come from the newest snapshots and from the tails of the logs after them.
+Small queries (`options`, `totals`, `end`) are answered from the newest snapshots and the log records after them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CrawlReader:
 
     @classmethod
     def beginning(cls, directory: Path, pause: Callable[[], object]) -> CrawlReader:
-        """The same, of a crawl that may only just have been started: it pauses until the manifest is there."""
+        """Opens a crawl that may only just have been started: calls `pause` until the manifest is there."""
         while True:
             running = process_of(directory) is not None
             try:
@@ -66,34 +66,34 @@ class CrawlReader:
 
     @cached_property
     def splitter(self) -> Splitter:
-        """Which shard a host is in; the crawl's public suffix list is read for it."""
+        """Maps a host to its shard; reads the crawl's public suffix list."""
         return Splitter(self.manifest.shards, manifests.domains_of(self.files), self.manifest.splitter)
 
     @cached_property
     def keyer(self) -> Keyer:
-        """The crawl's own keys. Most questions need none, and NumPy would be half of their time."""
+        """The crawl's own keys. Made on demand: most questions need none, and NumPy would be half their time."""
         from lycosa.url.key import Keyer
 
         return Keyer(self.manifest.hash_seed)
 
     @property
     def crawl(self) -> str:
-        """Which crawl it is."""
+        """The crawl's id."""
         return self.manifest.crawl
 
     def is_running(self) -> bool:
-        """Whether a process crawls into the directory, so that its last commit may not be the last word.
+        """Whether a process crawls into the directory, so that its last commit may not be durable.
 
-        Of a cluster's crawl the directory has copies of what was committed, even while somebody keeps it current.
+        For a cluster's crawl the directory holds copies of committed data only, even while it is kept current.
         """
         return not self.manifest.cluster and process_of(self.directory) is not None
 
     def records(self, by_time: bool = False) -> Iterator[Entry]:
-        """(shard, position, record) of the whole crawl, as a follower that has just begun is handed them."""
+        """(shard, position, record) of the whole crawl, as a new follower would hand them out."""
         return Follower(self).read(by_time=by_time)
 
     def options(self) -> Options | None:
-        """The options that hold; None if the crawl never came so far as to log them."""
+        """The options in force; None if the crawl ended before it logged them."""
         for shard, log in enumerate(self.logs):
             position, pieces = self._snapshot(shard, "shard")
             held = b"".join(_decode_part(piece).options for piece in pieces)
@@ -111,7 +111,7 @@ class CrawlReader:
             position, pieces = self._snapshot(shard, "totals")
             totals = Totals()
             totals.thaw(pieces)
-            # The log as it is: a page that was taken back counts by its own record, and not by that of its loss.
+            # Unresolved: the totals count a page that was taken back by its own record, and not by its `Lost`.
             for _, record in log.scan(position):
                 totals.apply(record)
                 read += 1
@@ -121,25 +121,25 @@ class CrawlReader:
         return summed(parts)
 
     def end(self) -> list[Place]:
-        """Where the logs end now: a follower from here is handed what comes later."""
+        """Where the logs end now: a follower that starts here is handed what comes later."""
         starts = (self._snapshot(shard, "shard")[0] for shard in range(len(self.logs)))
         return [Place.at(Stretch(log, start).end) for log, start in zip(self.logs, starts, strict=True)]
 
     def _snapshot(self, shard: int, section: str) -> tuple[int, list[bytes]]:
-        """The position of a shard's newest snapshot, and what it has in a section; 0 if there is none."""
+        """The position of a shard's newest snapshot, and the content of one section; 0 if there is none."""
         files = self.files.within(f"{manifests.shard_directory(shard)}/snapshots")
         for position in reversed(snapshot.positions(files)):
             try:
                 pieces = snapshot.section(files, position, section)
             except StorageError:
-                continue  # the crawl runs, and has removed it: the log tells the same
+                continue  # the running crawl has removed it: the log holds the same
             if pieces is not None:
                 return position, pieces
         return 0, []
 
 
 class _ShardPart(msgspec.Struct, array_like=True):
-    """What is read of the section `shard` of a snapshot: see docs/formats/snapshot.md."""
+    """The fields that are read of the section `shard` of a snapshot: see docs/formats/snapshot.md."""
 
     cursors: msgspec.Raw
     archive_ends: msgspec.Raw

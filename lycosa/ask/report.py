@@ -1,21 +1,21 @@
 """Report: what happened in a crawl, as numbers and lists that fit on a page.
 
-A fold over the logs of all shards, in two passes, on a crawl that runs or has ended; torn tails are no
+A fold over the logs of all shards, in two passes, on a crawl that runs or has ended; torn tails are not
 errors.
 
-1. `report_fold`: counts, tables and top lists; of every broken URL, redirect and duplicate only a key.
+1. `report_fold`: counts, tables and top lists; for each broken URL, redirect and duplicate only a key.
 2. `report_links`: which pages hold links to the broken URLs, and which pages share the most frequent
    contents. It reads no further than the first pass did, and is left out where there is nothing to find.
 
 Memory is bounded whatever the crawl's size: top lists are heaps; tables of sites belong to one shard at a
 time (a site's records all lie in one shard's log) and have a limit; sets of keys have limits. Where a limit
-was met, `notes` says so.
+was reached, `notes` says so.
 
 The structs here are also the JSON document of `lycosa report --json`: field names as below, times in ISO 8601,
 durations in milliseconds where named `_ms`, sizes in bytes. `fetches` counts Fetched records (answers of any
-status); `pages` counts the URLs that have one, each as its current fetch has it (see `versions`); `urls` counts
-URLs, `sites` those that gave a page; `silent_sites` were asked, or could not be, and gave none. Times, `bytes` and
-`decoded` as totals and of sites, and the timeline are of all fetches; all else is of pages.
+status); `pages` counts the URLs that have one, each by its current fetch (see `versions`); `urls` counts URLs,
+`sites` those that gave a page; `silent_sites` those that were asked, or could not be, and gave none. Times, `bytes`
+and `decoded` as totals and of sites, and the timeline are of all fetches; all else is of pages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lycosa.ask.versions import Versions
 from lycosa.records import Fetched
 
 Told = Callable[[str, int], None]
-"""Hears, now and then, what is being done and how many records have been read."""
+"""Called now and then with the current activity and the number of records read."""
 
 
 class Count(msgspec.Struct, kw_only=True):
@@ -53,7 +53,7 @@ class Reason(msgspec.Struct, kw_only=True):
 
 
 class DeferredCount(msgspec.Struct, kw_only=True):
-    """Deferred URLs by why."""
+    """Deferred URLs by reason."""
 
     name: str
     times: int = 0
@@ -69,7 +69,7 @@ class SiteRow(msgspec.Struct, kw_only=True):
     bytes: int = 0
     errors: int = 0  # answers of status 400 and above
     failed: int = 0  # URLs given up: no answer, no address
-    median_ms: int = 0  # of a fetch, within a tenth
+    median_ms: int = 0  # of a fetch, accurate to a tenth
     slowest_ms: int = 0
 
 
@@ -87,24 +87,24 @@ class PageRow(msgspec.Struct, kw_only=True):
 
 
 class Chain(msgspec.Struct, kw_only=True):
-    """Redirects one after the other; of a loop, each member once."""
+    """Successive redirects; of a loop, each member once."""
 
     urls: list[str]
     hops: int
 
 
 class Redirects(msgspec.Struct, kw_only=True):
-    """How redirects hang together. A chain begins at a redirect that no other one leads to."""
+    """How redirects are chained. A chain begins at a redirect that no other one leads to."""
 
     pages: int = 0
     lengths: dict[int, int] = {}  # hops -> chains
-    chains: list[Chain] = []  # the longest, of two hops at least
+    chains: list[Chain] = []  # the longest, with at least two hops
     loops: list[Chain] = []
     loop_count: int = 0
 
 
 class DuplicateGroup(msgspec.Struct, kw_only=True):
-    """Pages with the very same content."""
+    """Pages with exactly the same content."""
 
     digest: str
     pages: int
@@ -119,15 +119,15 @@ class Duplicates(msgspec.Struct, kw_only=True):
     pages: int = 0
     groups: int = 0
     largest: list[DuplicateGroup] = []
-    answers: int = 0  # of any status whose content had been fetched before: what `lycosa status` counts
+    answers: int = 0  # answers of any status with content fetched before: what `lycosa status` counts
 
 
 class Clusters(msgspec.Struct, kw_only=True):
-    """Pages that say nearly the same, as `lycosa duplicates` has last seen them."""
+    """Pages with nearly the same content, as of the last `lycosa duplicates`."""
 
     clusters: int = 0
     pages: int = 0
-    across: int = 0  # pages that are like one of another host
+    across: int = 0  # pages that resemble one of another host
     largest: list[Cluster] = []
 
 
@@ -138,12 +138,12 @@ class TrapRow(msgspec.Struct, kw_only=True):
     quarantined: bool  # False: it was, and was released
     since: str | None
     why: str
-    skipped: int = 0  # URLs, all in all
+    skipped: int = 0  # URLs, in total
     examples: list[str] = []
 
 
 class ActRow(msgspec.Struct, kw_only=True):
-    """What an operator had the crawl do while it ran."""
+    """An action of the operator on the running crawl."""
 
     at: str | None
     who: str
@@ -151,11 +151,11 @@ class ActRow(msgspec.Struct, kw_only=True):
 
 
 class Traps(msgspec.Struct, kw_only=True):
-    """Patterns that were quarantined, and what was skipped for it."""
+    """Patterns that were quarantined, and the URLs skipped because of it."""
 
     quarantined: int = 0
     released: int = 0
-    urls: int = 0  # skipped; some may have come back since
+    urls: int = 0  # skipped; some may have been restored since
     largest: list[TrapRow] = []
 
 
@@ -166,16 +166,16 @@ class RuleRow(msgspec.Struct, kw_only=True):
     applied: bool  # False: it was, and was withdrawn
     since: str | None
     why: str
-    skipped: int = 0  # URLs, all in all
+    skipped: int = 0  # URLs, in total
     examples: list[str] = []
 
 
 class UrlRules(msgspec.Struct, kw_only=True):
-    """Rules about URLs that lead to the same page: those that were gone by, and those that are worth a look."""
+    """Rules about URLs that lead to the same page: those that were applied, and those proposed for review."""
 
     applied: int = 0
     withdrawn: int = 0
-    urls: int = 0  # skipped; some may have come back since
+    urls: int = 0  # skipped; some may have been restored since
     largest: list[RuleRow] = []
     proposed: list[Proposal] = []  # by `lycosa duplicates`
 
@@ -190,7 +190,7 @@ class Forbidden(msgspec.Struct, kw_only=True):
 
 
 class RobotsPart(msgspec.Struct, kw_only=True):
-    """What robots files did."""
+    """The effect of robots files."""
 
     files: int = 0
     statuses: list[Reason] = []
@@ -199,7 +199,7 @@ class RobotsPart(msgspec.Struct, kw_only=True):
 
 
 class Truncated(msgspec.Struct, kw_only=True):
-    """Bodies that a limit cut."""
+    """Bodies that were cut at a limit."""
 
     pages: int = 0
     by_limit: dict[str, int] = {}
@@ -233,7 +233,7 @@ class Broken(msgspec.Struct, kw_only=True):
 
 
 class Moment(msgspec.Struct, kw_only=True):
-    """What happened in a stretch of time, by the log."""
+    """What happened in an interval of time, according to the log."""
 
     at: str
     seconds: float
@@ -242,7 +242,7 @@ class Moment(msgspec.Struct, kw_only=True):
 
 
 class Gauge(msgspec.Struct, kw_only=True):
-    """What the process said of itself at a time (meters.jsonl)."""
+    """What the process reported about itself at a time (meters.jsonl)."""
 
     at: str
     visits: int
@@ -251,14 +251,14 @@ class Gauge(msgspec.Struct, kw_only=True):
     deferred: int
     hosts: int
     rss: int
-    running: bool = True  # False: the last word of a run
+    running: bool = True  # False: the last line of a run
     pages: int = 0
     bytes: int = 0
-    errors: int = 0  # attempts that failed, of this run
+    errors: int = 0  # failed attempts of this run
 
 
 class Active(msgspec.Struct, kw_only=True):
-    """Visits under way over time, by the gauges; pauses between runs do not count (seed 001, §6.4)."""
+    """Visits under way over time, from the gauges; pauses between runs do not count (seed 001, §6.4)."""
 
     limit: int = 0  # *r*: visits allowed at a time, as configured last
     most: int = 0
@@ -267,14 +267,14 @@ class Active(msgspec.Struct, kw_only=True):
 
 
 class FreshRow(msgspec.Struct):
-    """How fresh the pages of a host are, or all of them, as far as can be known."""
+    """How fresh the pages of a host are, or all pages, as far as can be known."""
 
     host: str  # "": the whole crawl
     pages: int
-    fresh: float  # the share, weighted by importance, of pages that are as they were fetched,
-    error: float  # give or take this: two standard deviations
+    fresh: float  # the share, weighted by importance, of pages that have not changed since their fetch,
+    error: float  # plus or minus this: two standard deviations
     plain: float  # the share, not weighted
-    age: float  # seconds for which pages have been out of date, on average over all
+    age: float  # seconds for which pages have been out of date, averaged over all pages
 
 
 class Report(msgspec.Struct, kw_only=True):

@@ -1,16 +1,16 @@
-"""The report's first pass: everything that can be told record by record.
+"""The report's first pass: everything that can be computed record by record.
 
-Limits, all of them told in the report's notes when met:
+Limits; the report's notes say so when one is reached:
 
-    SITES       sites of one shard in the table; those met later are one row, "others"
+    SITES       sites of one shard in the table; those met later share one row, "others"
     NAMES       media types, error kinds and the like: they come from sites, which can invent them
     BROKEN      keys of broken URLs kept for the second pass
     REDIRECTS   redirects whose chains are looked at
     DIGESTS     duplicates that are grouped
-    WAITING     deferred URLs of one shard of which is known whether they still wait
+    WAITING     deferred URLs of one shard for which it is known whether they are still pending
 
-A fetch's time goes into a histogram whose steps are a quarter of an octave, so a median is known within a
-tenth and costs no list of times.
+A fetch's time goes into a histogram with steps of a quarter octave, so medians are accurate to a tenth without a
+list of times.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ DIGESTS = 4_000_000
 WAITING = 200_000
 _SEEDS = 5
 _SLOW_PAGES = 3
-"""A site's median means little below so many pages."""
+"""With fewer pages a site's median means little."""
 _SILENT = frozenset((Why.FAILED, Why.DNS, Why.ADDRESS, Why.ROBOTS, Why.ROBOTS_UNREACHABLE))
-"""Why a URL was skipped that says that its site was asked, or could not be."""
+"""Reasons for skipping a URL which imply that its site was asked, or could not be."""
 
 
 class FirstPass:
@@ -117,7 +117,7 @@ class FirstPass:
     # -- records
 
     def apply(self, shard: int, position: int, record: Record, current: bool = True) -> None:
-        """The next record; `current`: of a Fetched, whether it says what we have of its page."""
+        """The next record; `current`: whether a Fetched is the current fetch of its page."""
         self.records += 1
         if isinstance(record, Fetched):
             self._note_fetch(record)
@@ -164,7 +164,7 @@ class FirstPass:
         row.examples = record.examples or row.examples
 
     def _note_fetch(self, record: Fetched) -> None:
-        """What counts of every fetch, whatever came of the page since."""
+        """Count what holds for every fetch, whatever happened to the page since."""
         size, total = record.size, record.timing.total
         self._fetches += 1
         self._bytes += size
@@ -224,7 +224,7 @@ class FirstPass:
         return site
 
     def _break(self, shard: int, position: int, url: str) -> None:
-        """The URL's last word, so far, is an error; a later success takes it back."""
+        """Note that the latest answer for the URL is an error; a later success removes the note."""
         self._open_broken[self._key(url)] = shard, position
         if len(self._open_broken) > BROKEN:
             self._settle_broken()
@@ -278,7 +278,7 @@ class FirstPass:
     # -- the end of a shard, and of all
 
     def end_shard(self) -> None:
-        """All records of a shard have been applied: its sites are complete."""
+        """All records of a shard have been applied: the counts of its sites are complete."""
         for name, site in self._sites.items():
             if name == OTHERS:
                 continue
@@ -352,7 +352,7 @@ class FirstPass:
 
     @property
     def visits(self) -> int:
-        """Visits that the crawl allows at a time; 0 if nobody knows."""
+        """Visits that the crawl allows at a time; 0 if unknown."""
         found = _option(self._options, "visits")
         return found if isinstance(found, int) else 0
 
@@ -402,7 +402,7 @@ def _kind(detail: str) -> str:
 
 
 def _option(options: bytes, *names: str) -> Any:
-    """An option by its name, without the tables that this version may read in another way; None if not there."""
+    """An option by its name, read without parsing all options (their form may differ); None if not there."""
     try:
         found = msgspec.json.decode(options) if options else {}
         for name in names:

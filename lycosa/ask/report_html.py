@@ -1,4 +1,4 @@
-"""The report as one HTML page: no scripts, nothing loaded from elsewhere, light or dark as the system is.
+"""The report as one HTML page: no scripts, nothing loaded from elsewhere, light or dark like the system.
 
 Everything that came from a site (titles, URLs, types, link texts, details) is escaped, and control characters
 are shown as marks. Only http and https URLs become links, and those send no referrer. A policy in the page's
@@ -47,7 +47,7 @@ def render(report: Report) -> str:
 
 
 def content(report: Report, title: str) -> str:
-    """What is on the page, below a title."""
+    """The body of the page, below a title."""
     sections = [
         ("time", "Over time", _over_time(report)),
         ("fresh", "How fresh it is", _fresh(report)),
@@ -364,7 +364,7 @@ def _robots(report: Report) -> str:
 
 
 def _listed(head: str, items: Sequence[str], total: int = 0) -> str:
-    """What a cell is about, and a list below it; `total`: how many there are, if not all are listed."""
+    """The cell's heading, with a list below it; `total`: how many there are, if not all are listed."""
     more = f"<li>and {total - len(items):,} more</li>" if total > len(items) else ""
     rows = "".join(f"<li>{item}</li>" for item in items) + more
     return head + (f"<ul class=from>{rows}</ul>" if rows else "")

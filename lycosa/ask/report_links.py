@@ -1,14 +1,14 @@
-"""The report's second pass: who links to what is broken, who shares content; and how redirects hang together.
+"""The report's second pass: which pages link to broken URLs, which share content; and chains of redirects.
 
-Broken URLs are known by their keys, sorted. Of every record the keys of its links come from one kernel call,
-and a binary search of them all among the broken keys finds the hits: no URL becomes a Python string unless it
-is shown. Of each broken URL the number of pages that link to it and the places of the first `HOLDERS` are
-kept; their URLs and link texts are read back at the end, for those that are shown.
+Broken URLs are identified by their keys, sorted. One kernel call computes the keys of all links of a record, and a
+binary search among the broken keys finds the hits: no URL becomes a Python string unless it is shown. For each
+broken URL the number of pages that link to it and the places of the first `HOLDERS` are kept; their URLs and link
+texts are read at the end, for those that are shown.
 
 A redirect leads from one key to another, so all redirects form a graph in which every node has at most one
-successor. Jumping along it with doubled strides gives every node's distance to its end in a few vector
-operations; nodes that never end lead into loops, and where they are after more jumps than there are nodes,
-there the loops are.
+successor. Following it with doubled strides gives every node's distance to its end in a few vector operations;
+nodes that never reach an end lead into loops, and the nodes reached after more jumps than there are nodes lie on
+the loops.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class SecondPass:
         if not places.keys:
             return Redirects(pages=places.lost)
         keys = np.frombuffer(places.keys, np.uint64)
-        # A URL that was fetched twice counts by its last answer.
+        # Of a URL that was fetched twice the last answer counts.
         nodes, last = np.unique(keys[::-1], return_index=True)
         place = len(keys) - 1 - last
         targets = np.frombuffer(self._first.targets, np.uint64)[place]
@@ -204,7 +204,7 @@ def distances(following: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     Node i leads to node `following[i]`, or out of the graph if that is -1.
     """
     n = len(following)
-    end = n  # one more node, which is where all ends lead to and stay
+    end = n  # one more node, to which all ends lead and which leads to itself
     jump = np.append(np.where(following >= 0, following, end), end)
     steps = np.append(np.ones(n, np.int64), 0)
     for _ in range(max(n, 1).bit_length() + 1):
@@ -240,7 +240,7 @@ def _loops(following: Ints, on_loop: NDArray[np.bool_], most: int) -> list[list[
 
 
 def _loop_count(following: Ints, on_loop: NDArray[np.bool_]) -> int:
-    """How many loops there are: nodes on loops, less those that are not the least of their loop."""
+    """The number of loops: nodes on loops, less those that are not the least of their loop."""
     rows = np.flatnonzero(on_loop)
     if not len(rows):
         return 0

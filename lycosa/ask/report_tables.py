@@ -1,4 +1,4 @@
-"""The tables that a report's first pass fills: bounded, whatever the sites invent."""
+"""The tables that a report's first pass fills: bounded, whatever names the sites invent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Top(Generic[T]):
-    """The `size` heaviest of what it is offered; of equals, the first."""
+    """The `size` heaviest items of those offered; among equals, the first."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -30,7 +30,7 @@ class Top(Generic[T]):
         self._turn = count(0, -1)
 
     def wants(self, weight: float) -> bool:
-        """Whether something so heavy would be kept: asked before it is made."""
+        """Whether an item of this weight would be kept: asked before it is made."""
         return len(self._heap) < self._size or (self._size > 0 and weight > self._heap[0][0])
 
     def offer(self, weight: float, row: T) -> None:
@@ -45,7 +45,7 @@ class Top(Generic[T]):
 
 
 class Table:
-    """Counts by name, of a bounded number of names."""
+    """Counts by name, for a bounded number of names."""
 
     def __init__(self, limit: int = NAMES) -> None:
         self._limit = limit
@@ -98,7 +98,7 @@ class Times:
 
 
 class SiteSums:
-    """What is counted of a site: one that was asked, or could not be."""
+    """The sums of a site that was asked, or could not be."""
 
     __slots__ = ("bytes", "errors", "failed", "pages", "slowest", "times")
 
@@ -119,7 +119,7 @@ class SiteSums:
 
 
 class Places:
-    """Keys of URLs and where their records are, in columns."""
+    """Keys of URLs and the places of their records, in columns."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

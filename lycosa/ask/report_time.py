@@ -1,10 +1,10 @@
-"""The report over time: from the log (exact, all runs) and from the meters (what no log can know).
+"""The report over time: from the log (exact, all runs) and from the meters (what is not in a log).
 
-Both are bounded: a timeline's stretches double in width when there are too many, gauges are thinned out.
+Both are bounded: a timeline's intervals double in width when there are too many, gauges are thinned out.
 
-`activity` sums up the visits under way, the question of §6.4 of seed 001: are there hosts enough to keep all the
-visits that are allowed at work, or does most of the crawl wait for a few of them? `strips` is the same as rows of
-block characters, for terminals.
+`activity` sums up the visits under way, the question of §6.4 of seed 001: are there enough hosts to keep all
+allowed visits busy, or does most of the crawl wait for a few of them? `strips` shows the same as rows of block
+characters, for terminals.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SHOWN = 240
 _FINEST = 250  # milliseconds
 _WIDTHS = (250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000)
 _HOUR = 3_600_000
-_LATEST = 2.5e11  # seconds: beyond it no calendar goes
+_LATEST = 2.5e11  # seconds: the calendar's end
 
 
 class Timeline:
-    """Pages and bytes by stretches of time, in any order of arrival."""
+    """Pages and bytes by time interval, in any order of arrival."""
 
     def __init__(self) -> None:
         self._width = _FINEST
@@ -47,7 +47,7 @@ class Timeline:
             self._width *= 2
 
     def moments(self) -> list[Moment]:
-        """At most `SHOWN` stretches without gaps, their width a round one if possible."""
+        """At most `SHOWN` intervals without gaps, their width a round one if possible."""
         if not self._pages:
             return []
         first, last = min(self._pages) * self._width, max(self._pages) * self._width
@@ -76,7 +76,7 @@ def _halved(counts: dict[int, int]) -> dict[int, int]:
 
 
 def _round_width(least: int, unit: int) -> int:
-    """A width that people count in, not below `least`; and not below the data's own."""
+    """A round width, at least `least` and at least the data's own."""
     least = max(least, unit)
     for width in _WIDTHS:
         if width >= least:
@@ -85,7 +85,7 @@ def _round_width(least: int, unit: int) -> int:
 
 
 class _Line(msgspec.Struct, kw_only=True):
-    """What is read of a line of meters.jsonl; lines of other versions may lack some of it."""
+    """The fields read from a line of meters.jsonl; lines of other versions may lack some."""
 
     at: float
     state: str = "running"
@@ -101,7 +101,7 @@ class _Line(msgspec.Struct, kw_only=True):
 
 
 def read_gauges(directory: Path, since: float = 0.0) -> list[Gauge]:
-    """The history that the crawl's processes left, from a time on; lines that cannot be read are passed over."""
+    """The meters of the crawl's processes, from a time on; lines that cannot be read are skipped."""
     decoder = msgspec.json.Decoder(_Line)
     kept: list[_Line] = []
     last: _Line | None = None
@@ -121,7 +121,7 @@ def read_gauges(directory: Path, since: float = 0.0) -> list[Gauge]:
                     continue
                 kept.append(last)
                 if len(kept) >= 2 * SHOWN:
-                    # The last word of a run stays: without it a pause would look like a slow crawl.
+                    # The last line of a run stays: without it a pause would look like a slow crawl.
                     kept = [row for n, row in enumerate(kept) if n % 2 or row.state != "running"]
                     step += 1
     except OSError:
@@ -150,7 +150,7 @@ def read_gauges(directory: Path, since: float = 0.0) -> list[Gauge]:
 # -- active visits
 
 _PAUSE = 4
-"""A gap of so many times the usual one is a pause of the crawl (its process was killed), and counts as less."""
+"""A gap this many times the usual one is a pause of the crawl (its process was killed), and counts as that much."""
 
 
 def seconds_of(at: str) -> float:
@@ -159,13 +159,13 @@ def seconds_of(at: str) -> float:
 
 
 def activity(gauges: Sequence[Gauge], limit: int) -> Active:
-    """How many visits were under way, weighed by time."""
+    """How many visits were under way, weighted by time."""
     found = Active(limit=limit, most=max((row.visits for row in gauges), default=0))
     times = [seconds_of(row.at) for row in gauges]
     gaps = [max(two - one, 0.0) for one, two in pairwise(times)]
     longest = _PAUSE * statistics.median(gaps) if gaps else 0.0
     total = visits = half = 0.0
-    for row, gap in zip(gauges, gaps, strict=False):  # the last has no time after it
+    for row, gap in zip(gauges, gaps, strict=False):  # no gap follows the last
         weight = min(gap, longest) if row.running else 0.0
         total += weight
         visits += weight * row.visits
@@ -182,7 +182,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 class Strip(NamedTuple):
-    """A row of block characters over the time of the crawl, and what it says in words."""
+    """A row of block characters over the time of the crawl, and its summary in words."""
 
     name: str
     blocks: str
@@ -190,7 +190,7 @@ class Strip(NamedTuple):
 
 
 def strips(report: Report, size: Callable[[float], str]) -> list[Strip]:
-    """The crawl over time; `size` shows bytes."""
+    """The crawl over time; `size` formats bytes."""
     times = [seconds_of(row.at) for row in report.gauges]
     times += [seconds_of(row.at) for row in report.timeline]
     if not times or max(times) <= min(times):
@@ -235,7 +235,7 @@ def strips(report: Report, size: Callable[[float], str]) -> list[Strip]:
 
 
 def _spread(columns: Sequence[int], values: Sequence[float]) -> list[float]:
-    """The mean of each column; one without values is as the one before it."""
+    """The mean of each column; one without values repeats the one before it."""
     sums, counts = [0.0] * _COLUMNS, [0] * _COLUMNS
     for column, value in zip(columns, values, strict=True):
         sums[column] += value
@@ -247,7 +247,7 @@ def _spread(columns: Sequence[int], values: Sequence[float]) -> list[float]:
 
 
 def _blocks(values: Sequence[float], most: float) -> str:
-    """What is not nothing is at least the lowest block."""
+    """Values as block characters; any value above zero is at least the lowest block."""
     top = len(_BLOCKS) - 1
     return "".join(
         _BLOCKS[max(1, min(round(top * value / most), top))] if value > 0 and most > 0 else " "

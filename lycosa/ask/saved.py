@@ -1,4 +1,4 @@
-"""A crawl that is saved in a directory, for programs that read it: `lycosa.open(DIR)`. Changes nothing.
+"""A crawl saved in a directory, for programs that read it: `lycosa.open(DIR)`. Changes nothing.
 
     crawl = lycosa.open("crawls/example")
     for page in crawl.pages(host="example.org", type="text/html"):
@@ -6,9 +6,9 @@
     page = crawl.page("https://example.org/")              by URL, with its history
     crawl.arrow(text=True).read_all()                      as Arrow batches, which pandas, Polars and DuckDB take
 
-Each page comes once, as its current fetch has it (see `versions`); with `all_fetches` every fetch comes. They come
-shard by shard in the order of each log, or with `by_time` by the time of their answer. The crawl may be running;
-what it committed before is read. Bodies are read from the archive when they are asked for.
+Each page comes once, as its current fetch (see `versions`); with `all_fetches` every fetch comes. They come shard
+by shard in the order of each log, or with `by_time` by the time of their answer. The crawl may be running; what it
+has committed is read. Bodies are read from the archive on demand.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SavedPage:
         self._crawl = crawl
         self.shard = shard
         self.position = position
-        """Where its record is in the log of its shard."""
+        """The position of its record in the log of its shard."""
         self.record = record
         self.url = record.url
         self.at = record.at
@@ -59,7 +59,7 @@ class SavedPage:
         self.type = record.type
         self.title = record.title
         self.duplicate = record.duplicate
-        """Whether the crawl had the same content from elsewhere."""
+        """Whether the crawl had fetched the same content elsewhere."""
 
     @property
     def links(self) -> list[Link]:
@@ -118,20 +118,20 @@ class SavedFetch(SavedPage):
 
 
 class Filters(TypedDict, total=False):
-    """Which pages are wanted; all that is given must hold."""
+    """Which pages are wanted; all conditions given must hold."""
 
     host: str | Collection[str]
     status: int | Collection[int]
     """A number, or several: `range(200, 300)`."""
     type: str | Collection[str]
     matching: str
-    """A regular expression that is searched in the URL."""
+    """A regular expression to be found in the URL."""
     since: datetime | int
-    """Answers from then on; a time with its zone, or milliseconds since the epoch."""
+    """Answers from this time on; a time with its zone, or milliseconds since the epoch."""
     until: datetime | int
-    """Answers before then."""
+    """Answers before this time."""
     where: Callable[[SavedPage], object]
-    """A function that is asked last."""
+    """A function that is called last, for pages that meet the other conditions."""
 
 
 class SavedCrawl:
@@ -146,13 +146,13 @@ class SavedCrawl:
 
     @property
     def options(self) -> Options | None:
-        """The options that hold; None if the crawl never came so far as to log them."""
+        """The options in force; None if the crawl ended before it logged them."""
         return self._reader.options()
 
     def pages(
         self, *, by_time: bool = False, all_fetches: bool = False, **filters: Unpack[Filters]
     ) -> Iterator[SavedPage]:
-        """Every page that was fetched, as it is now; with `all_fetches` every fetch of it. `Filters`: which."""
+        """Every page that was fetched, as it is now; with `all_fetches` every fetch. `Filters` select some."""
         wanted = _Wanted(**filters)
         return self._pages(wanted, by_time, all_fetches)
 
@@ -212,15 +212,15 @@ class SavedCrawl:
         return self._reader.records(by_time)
 
     def follow(self, place: str | Path) -> Follower:
-        """A reader that goes on where it was: `read` hands out what is new, `save` keeps its place in that file.
+        """A reader that can be resumed: `read` hands out what is new, `save` keeps its place in that file.
 
-        See `lycosa.ask.follower` for what is promised.
+        For its guarantees see `lycosa.ask.follower`.
         """
         path = Path(place)
         return Follower.kept(self._reader, DiskFiles(path.parent), path.name)
 
     def search(self, query: str, **asked: Any) -> Answer:
-        """Search its index (made by `lycosa index`); `lycosa.index.search.Asked` has what may be asked for.
+        """Search its index (made by `lycosa index`); for the parameters see `lycosa.index.search.Asked`.
 
         for result in lycosa.open("crawls/example").search("wolf spider", count=20).results: ...
         """
@@ -243,7 +243,7 @@ class SavedCrawl:
 
 
 class _Wanted:
-    """`Filters`, ready to be asked."""
+    """`Filters`, prepared for evaluation."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ class AbsentError(ConfigError):
 
 
 def opened(crawl: CrawlReader) -> Search:
-    """The crawl's index, for searching; shards without one are named in every answer."""
+    """The crawl's index, for searching; shards without one are listed in every answer."""
     shards = crawl.manifest.shards
     there = list(indexed(crawl.directory, shards))
     if not there:
@@ -45,7 +45,7 @@ def opened(crawl: CrawlReader) -> Search:
 
 
 def page_of(search: Search, url: str) -> Page:
-    """What the index keeps of a URL, which may be without its scheme; `AbsentError` if it has no such page."""
+    """The index's entry for a URL, which may lack its scheme; `AbsentError` if it has no such page."""
     text = url.strip()
     for name in (text,) if "://" in text else (f"http://{text}", f"https://{text}"):
         canonical = canonicalise(name)
@@ -55,7 +55,7 @@ def page_of(search: Search, url: str) -> Page:
 
 
 def like(search: Search, url: str, asked: Asked) -> Answer:
-    """Pages like that of a URL; of a copy, like its original."""
+    """Pages similar to that of a URL; for a copy, to its original."""
     page = page_of(search, url)
     found = search.like(page, asked)
     if found is None:
@@ -64,8 +64,8 @@ def like(search: Search, url: str, asked: Asked) -> Answer:
 
 
 class Searching:
-    """The crawl's index for a server: any thread may ask, one at a time; an index that is made later, or anew, is
-    seen."""
+    """The crawl's index for a server: any thread may ask, one at a time; an index that is made later, or rebuilt,
+    is picked up."""
 
     def __init__(self, crawl: CrawlReader) -> None:
         self._crawl = crawl
@@ -73,7 +73,7 @@ class Searching:
         self._opened: tuple[object, Search] | None = None
 
     def ask(self, question: Callable[[Search], T]) -> T:
-        """What the index answers; `ConfigError` if there is none."""
+        """The question's result; `ConfigError` if there is no index."""
         with self._lock:
             now = self._shards()
             if self._opened is None or self._opened[0] != now:
@@ -82,7 +82,7 @@ class Searching:
             return question(self._opened[1])
 
     def _shards(self) -> object:
-        """Which shards have an index, and which directory that is."""
+        """Identifies the shards that have an index, and the index directory."""
         directory = self._crawl.directory
         found = indexed(directory, self._crawl.manifest.shards)
         return [(shard, shard_path(directory, shard).stat().st_ino) for shard in found]
@@ -112,7 +112,7 @@ def result_plain(result: Result) -> dict[str, Any]:
 
 
 def page_plain(page: Page) -> dict[str, Any]:
-    """What the index keeps of a page."""
+    """The index's entry for a page."""
     return {
         "url": page.url,
         "title": page.title,

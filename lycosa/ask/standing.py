@@ -1,14 +1,14 @@
-"""How a crawl stands: what can be known of it from outside, at one moment.
+"""The state of a crawl: what can be known of it from outside, at one moment.
 
-A running crawl leaves a status.json every second; whether its process lives is asked of the lock. Where there is no
+A running crawl writes a status.json every second; whether its process lives is asked of the lock. Where there is no
 status.json (it is not durable) the totals come from the snapshots and the log. In a copy of a cluster's crawl the
-process is the one that keeps it current (`lycosa serve nats://...`), and says in status.json how the crawl stands.
+process is the one that keeps it current (`lycosa serve nats://...`) and writes the state to status.json.
 
 `as_plain` is the document of `lycosa status --json` and of the page's API:
 
     directory, crawl, shards    which crawl
     state                       "running", "finished", "limit", "stopped", "failed", "killed" or "unknown"
-    process                     the number of the running process, or null
+    process                     the id of the running process, or null
     age                         seconds since status.json was written, or null
     last_commit                 time of the last write to a log, or null
     status                      the fields of `lycosa.crawl.status.Status`, or null
@@ -37,7 +37,7 @@ _CACHES = {
 
 
 class Standing:
-    """One moment of a crawl, running or not."""
+    """The state of a crawl, running or not, at one moment."""
 
     def __init__(
         self, crawl: CrawlReader, told: Callable[[str, int], None] = lambda _what, _count: None
@@ -53,7 +53,7 @@ class Standing:
 
     @property
     def state(self) -> str:
-        """One word."""
+        """The state in one word."""
         if self.crawl.manifest.cluster:  # the process keeps the copy current, whether or not the crawl runs
             return self.status.state if self.status is not None else "unknown"
         if self.process is not None:
@@ -98,5 +98,5 @@ def _last_commit(crawl: CrawlReader) -> float:
         try:
             last = max(last, path.stat().st_mtime)
         except OSError:
-            continue  # a segment may go while we look
+            continue  # a segment may be removed meanwhile
     return last

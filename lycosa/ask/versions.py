@@ -1,17 +1,17 @@
-"""Which fetch of a page is the one that says what we have of it.
+"""Which fetch of a page is the current one.
 
 A **fetch** is an event, a **page** is a URL that has been fetched, a **version** is a distinct content of a page.
-A log has every fetch. Who asks about pages wants of each the *current* one:
+A log has every fetch. Readers of pages want the *current* one of each:
 
-    the last fetch that no Lost takes back and that told something of the page: neither a 304, which only confirms
-    what there was, nor a failure of the site (5xx, 408, 425, 429); if there is no such fetch, the last of all
+    the last fetch that no Lost takes back and that said something about the page: neither a 304, which only
+    confirms what was known, nor a failure of the site (5xx, 408, 425, 429); if there is none, the last of all
 
-All fetches of a URL are in the log of one shard, so a shard is looked through by itself, at the first question
-about it: of each Fetched its URL and status are decoded, and nothing of the others but `Lost`. That takes 17 bytes
-of RAM for each fetch of the shard while it is looked through, and one for each record from then on. It does not
-depend on what records say of themselves (`Fetched.before`).
+All fetches of a URL are in the log of one shard, so shards are scanned separately, each at the first question about
+it: of each Fetched its URL and status are decoded, and of the other records only `Lost`. That takes 17 bytes of RAM
+per fetch of the shard during the scan, and one byte per record from then on. It does not depend on what records say
+about earlier ones (`Fetched.before`).
 
-What a running crawl logs after the look is of no page: whoever reads pages reads the log as it was then.
+What a running crawl logs after the scan is not current for any page: readers see the log as it was then.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Head(msgspec.Struct, frozen=True, array_like=True, tag_field="record", ta
 
 
 class Logs(Protocol):
-    """A crawl, as far as this must know it."""
+    """What this module must know about a crawl."""
 
     @property
     def logs(self) -> Sequence[LogReader]: ...
@@ -53,19 +53,19 @@ class Logs(Protocol):
 
 
 class Versions:
-    """Looks through the shards of a crawl, each once."""
+    """Scans the shards of a crawl, each once."""
 
     def __init__(self, crawl: Logs) -> None:
         self._crawl = crawl
         self._shards: dict[int, tuple[bytes, int]] = {}
 
     def is_current(self, shard: int, position: int) -> bool:
-        """Whether the Fetched at a position says what we have of its page."""
+        """Whether the Fetched at a position is the current fetch of its page."""
         marks, _ = self._look(shard)
         return position < len(marks) and marks[position] == 1
 
     def end(self, shard: int) -> int:
-        """Where the log of a shard ended when it was looked through."""
+        """Where the log of a shard ended when it was scanned."""
         return len(self._look(shard)[0])
 
     def pages(self, shard: int) -> int:

@@ -1,4 +1,4 @@
-"""WACZ: a crawl as one file that ReplayWeb.page and other players open, after the specification of version 1.1.1.
+"""WACZ: a crawl as one file that ReplayWeb.page and other players open, by version 1.1.1 of the specification.
 
     archive/*.warc.gz          the archive's files, each up to the last exchange that the log knows
     indexes/index.cdx.gz       the CDXJ index, in gzip members of `_LINES` lines each
@@ -7,7 +7,7 @@
     datapackage.json           every file with its size and SHA-256
     datapackage-digest.json    the SHA-256 of that
 
-Everything that is compressed in itself is stored in the zip as it is, so that players read single records of it.
+Members that are already compressed are stored in the zip without compression, so players can read single records.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Told = Callable[[str, int], None]
 def write_wacz(
     crawl: CrawlReader, to: Path, scratch: Path, *, title: str = "", text: bool = False, told: Told
 ) -> int:
-    """Write a crawl into one file; how many pages it lists. `text`: the pages with their main text."""
+    """Write a crawl into one file; returns how many pages it lists. `text`: include the pages' main text."""
     ends: dict[str, int] = {}
     index = DiskFiles(scratch)
     count = write_index(index, "index.cdxj", _lines(crawl, ends, told))
@@ -64,7 +64,7 @@ def write_wacz(
 
 
 class _Package:
-    """The files of a WACZ, with what the package says of them."""
+    """The files of a WACZ, with their entries in the package description."""
 
     def __init__(self, out: zipfile.ZipFile) -> None:
         self._out = out
@@ -105,7 +105,7 @@ class _Package:
 
 
 def _lines(crawl: CrawlReader, ends: dict[str, int], told: Told) -> Iterator[bytes]:
-    """The lines of the index; `ends`: how far each file of the archive is known."""
+    """The lines of the index; `ends`: how far each file of the archive is covered by the log."""
     for number, (_, _, record) in enumerate(crawl.records(), 1):
         if isinstance(record, Fetched | Robots) and record.stored is not None:
             place = record.stored
@@ -128,7 +128,7 @@ def _file_pieces(path: Path) -> Iterator[bytes]:
 
 
 def _write_members(lines: Path, to: Path) -> bytes:
-    """Write the index in members of many lines; the lines that say where each is."""
+    """Write the index in members of many lines; returns the lines that say where each is."""
     rows = [b'!meta 0 {"format":"cdxj-gzip-1.0","filename":"index.cdx.gz"}\n']
     with lines.open("rb") as source, to.open("wb") as out:
         offset = 0

@@ -1,4 +1,4 @@
-"""`lycosa agent`: one agent of a crawl that a cluster carries out; as many as you like, on any machine."""
+"""`lycosa agent`: one agent of a cluster's crawl; any number of them may run, on any machine."""
 
 from __future__ import annotations
 
@@ -138,4 +138,4 @@ def _as_json(text: str) -> None:
 
 
 def _quiet(text: str) -> None:
-    """Nothing is said."""
+    """Discards the text."""

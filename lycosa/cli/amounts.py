@@ -33,14 +33,14 @@ def duration(text: str) -> float:
     plain = re.sub(r"\s", "", text.lower())
     parts = re.findall(r"([0-9]*\.?[0-9]+)(ms|[smhdw]?)", plain)
     whole = "".join(number + unit for number, unit in parts) == plain
-    # A number without a unit means seconds, and stands alone.
+    # A number without a unit means seconds, and must be the only part.
     if not parts or not whole or (len(parts) > 1 and not all(unit for _, unit in parts)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write 30s, 10m or 1h30m")
     return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
 
 
 def rate(text: str) -> float:
-    """How many a day: 5000, 5000/d, 300/h, 2/s."""
+    """How many per day: 5000, 5000/d, 300/h, 2/s."""
     number, slash, unit = text.replace(" ", "").lower().partition("/")
     try:
         count = float(number)
@@ -66,7 +66,7 @@ def show_count(count: float) -> str:
 
 
 def show_time(seconds: float) -> str:
-    """A moment, as 2026-05-01 12:30:00Z: in UTC, as in the log and in the archive."""
+    """A time as 2026-05-01 12:30:00Z: in UTC, as in the log and in the archive."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

@@ -1,18 +1,18 @@
-"""`lycosa cluster`: make, start, pause, stop, watch and list crawls of a cluster; give them seeds; bring them home.
+"""`lycosa cluster`: make, start, pause, stop, watch and list crawls of a cluster; add seeds; fetch the results.
 
-Every action has flags of its own, and refuses the others'.
+Each action has its own flags, and refuses those of others.
 
 `status --json` prints one document:
 
     crawl, id, shared, shards_total, replicas     which crawl
     state                          "created", "running", "paused", "stopped", "finished", "limit" or "damaged"
     pages, bytes, links, duplicates, statuses, skipped, pending, left_behind, deferred               all shards
-    visits, rate                   under way, and pages a second, as the holders of the shards say
-    backlog                        messages in the exchange that were not yet received
+    visits, rate                   under way, and pages per second, as reported by the holders of the shards
+    backlog                        messages in the exchange that were not received yet
     page_limit
-    agents                         [{"id", "age", "shards": [n], "about": {...}}]   those that live
-    silent                         [{"id", "age", "shards": [n], "said"}]   those that fell silent within the hour
-    foreign                        [text]   what was passed over because it is none of ours
+    agents                         [{"id", "age", "shards": [n], "about": {...}}]   living agents
+    silent                         [{"id", "age", "shards": [n], "said"}]   agents silent for less than an hour
+    foreign                        [text]   objects skipped because they are not ours
     shards                         [{"shard", "holder", "epoch", "idle", "pages", "pending", "left_behind",
                                      "deferred", "visits", "rate", "end", "committed", "sent", "received",
                                      "backlog", "age"}]
@@ -92,7 +92,7 @@ _USAGE = {
 
 
 def choose(parser: argparse.ArgumentParser, args: list[str]) -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser of the action that is meant, and what it is to parse."""
+    """The parser of the action that is named, and the arguments that it is to parse."""
     parser.usage = "lycosa cluster ACTION [NAME] [option ...]"
     if not args or args[0] not in _SAID:
         parser.add_argument("action", choices=tuple(_SAID), metavar="ACTION", help="see below")
@@ -337,7 +337,7 @@ async def _status(operator: Operator, args: argparse.Namespace) -> int:
         except Unavailable as error:
             if not (args.watch and shown) or isinstance(error, Damaged):
                 raise
-            if not silent:  # a server died, or they choose a leader: the connection is made again by itself
+            if not silent:  # a server died, or a leader is being elected: the client reconnects by itself
                 print(f"note: {error}; trying again ...", file=sys.stderr, flush=True)
             silent = True
             await asyncio.sleep(1.0)
@@ -359,7 +359,7 @@ async def _status(operator: Operator, args: argparse.Namespace) -> int:
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
-    """The status for people."""
+    """The status as text."""
     limit = f" of {show_count(found['page_limit'])}" if found["page_limit"] else ""
     lines = [
         f"{found['crawl']}: {found['state']}, {counted(len(found['agents']), 'agent')},"

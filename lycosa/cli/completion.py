@@ -1,7 +1,7 @@
-"""`lycosa completion`: a script that has a shell complete verbs, actions, flags and their choices.
+"""`lycosa completion`: a shell script that completes verbs, actions, flags and their choices.
 
-It is made from the verbs' own parsers (`described`) and holds them: nothing of lycosa runs when a key is pressed.
-Make it anew after an update.
+It is generated from the verbs' own parsers (`described`) and contains their words: no lycosa process runs when a
+key is pressed. Generate it again after an update.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _names(verb: Described) -> str:
-    """What may stand where no value is expected: the words that it takes a choice of, and its flags."""
+    """The words that may be completed where no value is expected: choices of positional words, and flags."""
     chosen = [choice for word in verb.words for choice in word.choices]
     return " ".join((*chosen, *(name for flag in verb.flags for name in flag.names)))
 
 
 def bash(verbs: list[Described]) -> str:
-    """By `complete -F`."""
+    """The script for bash, with `complete -F`."""
     cases, values = [], []
     for verb in verbs:
         words = _names(verb)
@@ -91,7 +91,7 @@ def _zsh_text(text: str) -> str:
 
 
 def zsh(verbs: list[Described]) -> str:
-    """By `_arguments`."""
+    """The script for zsh, with `_arguments`."""
     rows = "\n".join(f"    '{verb.name}:{_zsh_text(verb.about)}'" for verb in verbs)
     cases = []
     for verb in verbs:
@@ -130,7 +130,7 @@ _lycosa "$@"
 
 
 def fish(verbs: list[Described]) -> str:
-    """By `complete -c`."""
+    """The script for fish, with `complete -c`."""
     lines = ["# fish completion of lycosa, made by `lycosa completion fish`"]
     for verb in verbs:
         about = shlex.quote(verb.about)

@@ -1,7 +1,7 @@
-"""`lycosa control`: have a running crawl pause, go on or stop, give it seeds, change its options, steer sites.
+"""`lycosa control`: pause, resume or stop a running crawl, give it seeds, change its options, steer sites.
 
-The act is left in the crawl's directory and taken up by the process that crawls, within a second; the command waits
-for its answer. If nobody crawls, it waits for the next start. Every act is in the log, with who did it.
+The act is written to the crawl's directory and taken up by the crawling process within a second; the command waits
+for its answer. If no process crawls, it waits for the next start. Every act is in the log, with its author.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`lycosa crawl`: crawl into a directory; the same command goes on where the last one stopped."""
+"""`lycosa crawl`: crawl into a directory; the same command continues where the last run stopped."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _CONSENT = {
     "fetch.proxy": ("the proxy", "--proxy "),
     "render.browser": ("the browser", "--browser "),
 }
-"""Options that run code here, read a file of this machine, or send everything through one host: what each is, and
-how it is said."""
+"""Options that run code here, read a file of this machine, or send all traffic through one host: with a description
+and the flag that gives consent."""
 _FEW = 3
-"""So many seeds that are out of scope are named."""
+"""The number of out-of-scope seeds that are named."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def take_structure(given: dict[str, Any], args: argparse.Namespace) -> None:
-    """Agents, shards and splitter may stand in the file too, but are no options of the crawl: the first may differ
-    from run to run, the others never change."""
+    """Agents, shards and splitter may stand in the file too, but are not options of the crawl: the first may
+    differ from run to run, the others never change."""
     for name in ("agents", "shards", "splitter"):
         value = given.pop(name, None)
         if getattr(args, name) is None:
@@ -74,7 +74,7 @@ def take_structure(given: dict[str, Any], args: argparse.Namespace) -> None:
 
 
 def splitter_of(args: argparse.Namespace) -> Any:
-    """How a new crawl is to be split, if anything was said of it."""
+    """The splitter of a new crawl, if one was given."""
     from lycosa import options
     from lycosa.crawl.splitting import SplitterOptions
 
@@ -118,10 +118,10 @@ def gather(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], Path]:
 
 
 def _going_on(given: dict[str, Any], into: Path) -> dict[str, Any]:
-    """If nothing was said but where, the crawl goes on with the options of its log.
+    """If only the directory was given, the crawl continues with the options of its log.
 
-    The directory may be somebody else's: of the options in `_CONSENT` only those are taken that this command
-    names, too, with the same value.
+    The directory may come from somebody else: options in `_CONSENT` are taken only if this command names them,
+    too, with the same value.
     """
     import msgspec
 
@@ -157,7 +157,7 @@ def _going_on(given: dict[str, Any], into: Path) -> dict[str, Any]:
 
 
 def _refetch(given: dict[str, Any], into: Path, args: argparse.Namespace) -> None:
-    """Have what is done with be fetched once more; the crawl then finds it in its log."""
+    """Have finished URLs fetched once more: this is written to the log, where the crawl finds it."""
     from lycosa.cli.streams import Progress
     from lycosa.clock import SystemClock
     from lycosa.crawl.config import read_options
@@ -179,7 +179,7 @@ def _refetch(given: dict[str, Any], into: Path, args: argparse.Namespace) -> Non
 
 
 def _release(given: dict[str, Any], patterns: list[str], before: Any) -> None:
-    """Have patterns be released, besides those that were before."""
+    """Add patterns to those released before."""
     from lycosa.content.patterns import is_pattern
 
     for pattern in patterns:
@@ -193,27 +193,27 @@ def _release(given: dict[str, Any], patterns: list[str], before: Any) -> None:
 
 
 def _values(value: Any, place: str) -> list[tuple[str, Any]]:
-    """The options of a table, by their full names; of anything else, itself."""
+    """The options in a table, with their full names; any other value as it is."""
     if not isinstance(value, dict):
         return [(place, value)]
     return [(f"{place}.{name}", each) for name, each in value.items()]
 
 
 def _options_of(into: Path) -> Any:
-    """The options that the log of a crawl ends with; None if it has none."""
+    """The options at the end of a crawl's log; None if it has none."""
     from lycosa.ask.reading import CrawlReader
 
     return CrawlReader(into).options()
 
 
 def _end_of(into: Path) -> list[Place]:
-    """Where the logs of a crawl end, which is where its next run begins."""
+    """The ends of a crawl's logs, where its next run begins."""
     from lycosa.ask.reading import CrawlReader
 
     try:
         return CrawlReader(into).end()
     except LycosaError:
-        return []  # what is wrong is told by the start
+        return []  # errors are reported when the crawl starts
 
 
 async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argparse.Namespace) -> int:
@@ -271,7 +271,7 @@ async def _crawl(given: dict[str, Any], seeds: list[str], into: Path, args: argp
 
 
 def _beside(args: argparse.Namespace, into: Path) -> Beside | None:
-    """What is extracted beside the crawl."""
+    """The extraction that runs beside the crawl."""
     if args.extract is None:
         if args.extract_to is not None:
             raise ConfigError(
@@ -289,7 +289,7 @@ def _interrupted(crawl: Any, screen: Any) -> None:
     if crawl.stop_soon():
         screen.note("stopping: what is under way may finish (a few seconds; again to end at once) ...")
         return
-    # Nothing is lost but what was not committed, half a second at most: the next start recovers the crawl.
+    # Only what is not committed is lost, half a second at most: the next start recovers the crawl.
     screen.__exit__()
     print("lycosa crawl: ended at once; run the same command to resume", file=sys.stderr, flush=True)
     os._exit(130)

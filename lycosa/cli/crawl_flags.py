@@ -1,7 +1,7 @@
-"""The flags of `lycosa crawl`: what they are, and the options that they stand for.
+"""The flags of `lycosa crawl`, and the options that they set.
 
-Every flag is an option of crawl.toml (`lycosa.crawl.config`), or says where and how this run is made. Options are a
-tree of tables, as TOML has it, so that what is wrong is told once, by those who read it.
+Every flag sets an option of crawl.toml (`lycosa.crawl.config`), or tells where and how this run is made. Options
+are a tree of tables, as in TOML, so that errors are reported in one place, where the tree is read.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
         place[name] = value
 
     def put_off(where: str, flag: bool) -> None:
-        """A flag whose option is then false."""
+        """Add a flag that sets its option to false."""
         if flag:
             place, name = place_of(given, where)
             place[name] = False
@@ -300,7 +300,7 @@ def apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
 
 
 def _sample(text: str) -> int:
-    """-1: adaptive; 0: no bound; else how many."""
+    """-1: adaptive; 0: no bound; else the number."""
     if text in ("adaptive", "inf"):
         return -1 if text == "adaptive" else 0
     if text.isdigit() and int(text) > 0:
@@ -309,12 +309,12 @@ def _sample(text: str) -> int:
 
 
 def _absolute(path: str | None) -> str | None:
-    """A file that later runs, from other directories, must find again."""
+    """An absolute path, so that later runs from other directories find the file again."""
     return None if path is None else str(Path(path).absolute())
 
 
 def place_of(given: dict[str, Any], where: str) -> tuple[dict[str, Any], str]:
-    """The table that an option is in, made if need be, and the option's own name."""
+    """The table of an option, made if need be, and the option's own name."""
     *tables, name = where.split(".")
     place: Any = given
     for table in tables:
@@ -346,7 +346,7 @@ def _blocklist(path: Path) -> tuple[str, ...]:
 
 
 def read_resolve(path: Path) -> list[str]:
-    """A hosts file (an address, then the names it stands for) as overrides."""
+    """A hosts file (an address, then its names) as overrides."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -363,7 +363,7 @@ def read_resolve(path: Path) -> list[str]:
 
 
 def set_option(given: dict[str, Any], text: str) -> None:
-    """`table.option=value`; the value as TOML, or else as plain text."""
+    """Set `table.option=value`; the value is TOML, or else plain text."""
     import tomllib
 
     name, found, value = text.partition("=")
@@ -378,7 +378,7 @@ def set_option(given: dict[str, Any], text: str) -> None:
 
 
 def read_seeds(name: str) -> list[str]:
-    """Seeds of a file, one a line; empty lines and those that begin with # do not count."""
+    """Seeds from a file, one per line; empty lines and those that begin with # are skipped."""
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:

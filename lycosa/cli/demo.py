@@ -1,4 +1,4 @@
-"""`lycosa demo`: a synthetic web is served on loopback, crawled, reported and explained, in under a minute."""
+"""`lycosa demo`: serves a synthetic web on loopback, crawls it, reports and explains, in under a minute."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lycosa.cli.amounts import counted
 
 HELP = "crawl an embedded test web with live progress, then report and explain"
 
-# Short waits suit a web on loopback that nobody else uses; everything else is as in a real crawl.
+# Short waits suit a loopback web without other users; everything else is as in a real crawl.
 OPTIONS: dict[str, Any] = {
     "public": False,
     "allow": ["127.0.0.0/8"],
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
             hosts, seeds = len(web.hosts), web.seeds()
             print(f"   {counted(hosts, 'host')} with faults of every kind; it begins at {seeds[0]}\n")
             print("2. lycosa crawls it: log, seen set, frontier, robots, archive, all as in a real crawl")
-            sys.stdout.flush()  # the lines so far belong before the progress, also where they go to a file
+            sys.stdout.flush()  # these lines come before the progress, even in a file
             status = asyncio.run(_crawl(seeds, into, web.resolve()))
             truth = web.truth()
         right = _judge(truth, into, status)
@@ -84,7 +84,7 @@ async def _crawl(seeds: list[str], into: Path, table: dict[str, str]) -> Any:
 
 
 def _judge(truth: Any, into: Path, status: Any) -> bool:
-    """Set what was fetched beside what a correct crawler fetches."""
+    """Compare what was fetched with what a correct crawler fetches."""
     from lycosa.ask.reading import CrawlReader
     from lycosa.records import Fetched, Skipped, Why
 

@@ -1,6 +1,6 @@
-"""The command line as a table: every verb, with its flags and words, as its own parser has them.
+"""The command line as a table: every verb with its flags and words, taken from its own parser.
 
-Shell completion and man pages are made from it, so that neither can say what the command does not do.
+Shell completion and man pages are generated from it, so that neither can differ from the command itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Flag(NamedTuple):
 
     names: tuple[str, ...]
     takes: str
-    """What its value is called; empty: it takes none."""
+    """The name of its value; empty if it takes none."""
     choices: tuple[str, ...]
     about: str
 
@@ -41,12 +41,12 @@ class Described(NamedTuple):
     words: tuple[Word, ...]
     flags: tuple[Flag, ...]
     notes: str
-    """Examples and the like."""
+    """Examples and other epilogue text."""
     actions: tuple[Described, ...] = ()
 
 
 def describe(verb: str) -> Described:
-    """One verb."""
+    """Describes one verb."""
     module = importlib.import_module(f"lycosa.cli.{verb}")
     actions: tuple[Described, ...] = ()
     parser = argparse.ArgumentParser(prog=f"lycosa {verb}", description=module.HELP)
@@ -62,7 +62,7 @@ def describe(verb: str) -> Described:
 
 
 def described() -> list[Described]:
-    """All of them."""
+    """Describes all verbs."""
     return [describe(verb) for verb in verbs()]
 
 

@@ -1,4 +1,4 @@
-"""`lycosa duplicates`: find the pages of a crawl that say nearly the same, or bring what is known up to date."""
+"""`lycosa duplicates`: find the pages of a crawl with nearly the same content, or update the result."""
 
 from __future__ import annotations
 

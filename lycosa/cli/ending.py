@@ -1,4 +1,4 @@
-"""What `lycosa crawl` says when it ends: the numbers, how to go on, and why nothing was fetched if nothing was."""
+"""The final message of `lycosa crawl`: the numbers, how to continue, and why nothing was fetched, if so."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from lycosa.crawl.status import Status
 
 _FEW = 3
-"""A run of so few pages wants an explanation."""
+"""A run with at most so many pages needs an explanation."""
 
 
 def summary(status: Status, limits: Limits, into: Path, began: Sequence[Place] = ()) -> str:
-    """Some lines for people, of a run that began at these places of the logs."""
+    """Some lines of text about a run that began at these places of the logs."""
     speed = status.pages_run / status.elapsed if status.elapsed else 0.0
     lines = [
         f"{status.state}: {counted(status.pages_run, 'page')} in {show_duration(status.elapsed)} ({speed:,.1f}/s)"
@@ -95,7 +95,7 @@ def _seed_left_out(into: Path) -> tuple[str, str, str] | None:
 
 
 def _left_scope(into: Path, began: Sequence[Place]) -> tuple[str, str] | None:
-    """A redirect that led out of scope, in a run of a few pages: the usual reason for so few."""
+    """A redirect that led out of scope, in a run of a few pages: the usual cause."""
     from lycosa.ask.follower import Follower
     from lycosa.ask.reading import CrawlReader
     from lycosa.records import Fetched, LinkKind

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Told:
-    """Says on a terminal what is being looked for, once it takes long."""
+    """Shows on a terminal what is being searched for, if it takes long."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()

@@ -1,8 +1,8 @@
 """`lycosa export`: pages and links of a crawl as JSON lines, CSV or Parquet; the index of its archive as CDXJ.
 
-The columns are listed in `lycosa.ask.export`. A running crawl is exported as far as it is committed. The
-file appears when it is whole; its name says the format, and one that says none is refused. JSON lines and CSV
-named .gz or .zst besides are compressed.
+The columns are listed in `lycosa.ask.export`. A running crawl is exported up to its last commit. The file appears
+when it is complete; its name determines the format, and a name without one is refused. JSON lines and CSV
+whose names also end in .gz or .zst are compressed.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _incremental(crawl: CrawlReader, args: argparse.Namespace) -> int:
-    """What was fetched since the last time; its place is beside the output, as that of an extraction."""
+    """Export what was fetched since the last time; its place is stored beside the output, like an extraction's."""
     from lycosa.ask.export import PageRows, RowMaker, parquet_schema
     from lycosa.ask.extraction import Extraction
 
@@ -181,7 +181,7 @@ def _page_columns(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _partitioned(crawl: CrawlReader, args: argparse.Namespace, form: str, columns: Sequence[str]) -> int:
-    """Pages as they are now, in a directory of directories, which appears when it is whole."""
+    """Current pages in a directory of partitions, which appears when it is complete."""
     from lycosa.ask import export
     from lycosa.ask.extract_rows import sink_for
 
@@ -218,7 +218,7 @@ def _partitioned(crawl: CrawlReader, args: argparse.Namespace, form: str, column
 
 
 def _copy(crawl: CrawlReader, args: argparse.Namespace) -> int:
-    """The archive in one file, or bodies as files."""
+    """The archive as one file, or bodies as files."""
     from lycosa.ask.mirror import write_files
     from lycosa.ask.wacz import write_wacz
     from lycosa.files import scratch
@@ -243,7 +243,7 @@ def _copy(crawl: CrawlReader, args: argparse.Namespace) -> int:
 
 
 def _format_of(path: Path) -> str:
-    """What the name of a file says of its format."""
+    """The format that the name of a file indicates."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
     last = suffixes[-2:-1] if packed else suffixes[-1:]
@@ -308,7 +308,7 @@ def _cdxj(crawl: CrawlReader, args: argparse.Namespace) -> int:
 
 
 def _write_leftovers(crawl: CrawlReader, to: Path, spans: dict[str, array[int]]) -> int:
-    """List what lies in the archive and no record points at; no file if there is nothing."""
+    """List the parts of the archive that no record refers to; no file if there are none."""
     import msgspec
 
     from lycosa.archive.reader import leftovers
@@ -334,7 +334,7 @@ def _write_leftovers(crawl: CrawlReader, to: Path, spans: dict[str, array[int]])
 
 
 def _lines(crawl: CrawlReader, told: Progress, spans: dict[str, array[int]]) -> Iterator[bytes]:
-    """A line for each exchange that the log knows: what is not committed does not count. `spans`: their places."""
+    """A line per exchange in the log: what is not committed does not count. `spans`: their places."""
     from lycosa.archive.cdxj import entries_of
     from lycosa.records import Fetched, Robots
 
@@ -347,7 +347,7 @@ def _lines(crawl: CrawlReader, told: Progress, spans: dict[str, array[int]]) -> 
                 and record.rendered is not None
                 and record.rendered.stored is not None
             ):
-                start = record.rendered.stored.offset  # what its scripts asked for stands right before it
+                start = record.rendered.stored.offset  # what its scripts requested is stored right before it
             spans.setdefault(place.file, array("q")).extend((start, place.offset + place.length))
             for found in entries_of(crawl.archive_files, record):
                 yield found.line()

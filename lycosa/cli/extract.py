@@ -1,4 +1,4 @@
-"""`lycosa extract`: a function of yours on each page of a crawl, its rows in a file, each page once."""
+"""`lycosa extract`: calls your function for each page of a crawl, once, and writes its rows to a file."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _extract(crawl: CrawlReader, args: argparse.Namespace) -> int:
 
 
 def _opened(crawl: CrawlReader, args: argparse.Namespace, told: Progress) -> Extraction:
-    """The extraction. With --follow, one of a crawl that was killed may still be at work: it is waited for."""
+    """The extraction. With --follow, waits for one that a killed crawl may have left running."""
     from lycosa.ask.extraction import Extraction
     from lycosa.files import InUseError
 
@@ -95,7 +95,7 @@ def _opened(crawl: CrawlReader, args: argparse.Namespace, told: Progress) -> Ext
 
 
 def _try(args: argparse.Namespace) -> int:
-    """One page, in a process as for all of them; what went wrong with its trace."""
+    """Extract from one page, in a process as for all of them; errors are shown with their trace."""
     import msgspec
 
     from lycosa.ask.extraction import Caller
@@ -124,10 +124,10 @@ def _try(args: argparse.Namespace) -> int:
 
 
 class Beside:
-    """An extraction in a process of its own, beside the crawl that this process runs."""
+    """An extraction in a separate process, beside the crawl that this process runs."""
 
     def __init__(self, directory: Path, function: str, to: Path | None) -> None:
-        """What can be seen to be wrong is told before the crawl begins."""
+        """Errors that can be detected now are reported before the crawl begins."""
         from lycosa.ask.extract_rows import sink_for
 
         self._to = directory / "extract" / "rows.jsonl" if to is None else to
@@ -141,7 +141,7 @@ class Beside:
         self._words += ["--to", str(self._to), "--follow"]
 
     def start(self) -> None:
-        """Begin; the crawl runs already."""
+        """Start the process; the crawl already runs."""
         import os
         import subprocess
 
@@ -152,10 +152,10 @@ class Beside:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
-            start_new_session=True,  # Ctrl-C is for the crawl: extraction then goes on to its end
+            start_new_session=True,  # Ctrl-C is for the crawl: extraction then runs to its end
         )
 
     def wait(self) -> tuple[int, str]:
-        """When it has done the rest: its exit code, and what it says."""
+        """Wait for it to finish: its exit code, and its output."""
         out, _ = self._process.communicate()
         return self._process.returncode, out.decode("utf-8", "replace").strip()

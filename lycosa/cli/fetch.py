@@ -6,7 +6,7 @@
     robots  the site's robots.txt, and the rule that decides
     http    the fetch itself
 
-The first step that says no ends it, with one line on standard error; `--no-robots` only looks at the rules.
+The first step that fails ends it, with one line on standard error; `--no-robots` shows the rules but ignores them.
 Steps go to standard output, or to standard error if `--body` or `--head` puts the answer there.
 
 Whatever a site sent is printed with its control characters replaced: a terminal obeys some of them.
@@ -116,7 +116,7 @@ async def _walk(args: argparse.Namespace) -> int:
     )
     clock, meters = SystemClock(), Meters()
     guard = AddressGuard(args.allow, args.only_network)
-    # Someone waits in front of the screen: fewer attempts than a crawl would make.
+    # Somebody is waiting at the screen: fewer attempts than a crawl would make.
     names = DnsOptions(
         nameservers=tuple(args.nameserver), attempts=3, last_wait=8.0, resolve=tuple(args.resolve)
     )
@@ -156,7 +156,7 @@ class Walk:
         self._seen["url"] = url
         self._step("url", True, url)
         fetcher = self._fetcher(url)
-        self._at = time.perf_counter()  # making a fetcher (certificates, libraries) is nobody's step
+        self._at = time.perf_counter()  # making a fetcher (certificates, libraries) counts for no step
         if fetcher is None:
             scheme = url.partition(":")[0]
             known = ", ".join(self._fetchers.schemes)
@@ -201,7 +201,7 @@ class Walk:
         return _REFUSED
 
     async def _robots(self, url: str, fetcher: Fetcher, address: str) -> int:
-        """Look at the site's robots.txt; the exit code if it ends the walk, else 0."""
+        """Check the site's robots.txt; the exit code if it ends the walk, else 0."""
         looks_only = bool(self._args.no_robots)
         where, hops = site_of(url) + "/robots.txt", 0
         at: Fetcher | None = fetcher
@@ -291,7 +291,7 @@ class Walk:
 
 
 async def _asked(fetcher: Fetcher, request: Request) -> Response | Failure:
-    """The answer; a connection kept from the request before may have ended, and then another one is opened."""
+    """The answer; if a connection kept from the previous request has ended, another one is opened."""
     answer = await fetcher.fetch(request)
     if isinstance(answer, Failure) and answer.kind is FailureKind.STALE:
         answer = await fetcher.fetch(request)

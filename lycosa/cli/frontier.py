@@ -1,4 +1,4 @@
-"""`lycosa frontier`: a frontier for other crawlers, by URLFrontier's gRPC interface."""
+"""`lycosa frontier`: a frontier service for other crawlers, with URLFrontier's gRPC interface."""
 
 from __future__ import annotations
 

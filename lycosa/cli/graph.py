@@ -1,11 +1,11 @@
-"""`lycosa graph`: build the link graph of a crawl, ask it, measure it, exchange it.
+"""`lycosa graph`: build the link graph of a crawl, query it, measure it, exchange it.
 
 A PATH is a crawl's directory, a directory that `lycosa graph import` made, or the name of a BV graph (with
-or without its `.graph`). A crawl's graph lives in DIR/graph. Questions about a crawl answer from the last
-build and from what was logged since (`--no-tail`: from the build alone). Where DIR is left out it is the
-current one.
+or without its `.graph`). A crawl's graph is in DIR/graph. Queries about a crawl are answered from the last
+build and from what was logged since (`--no-tail`: from the build alone). DIR defaults to the
+current directory.
 
-One answer a line; with `--json` one object a line. Exit code 1: the answer is no (a URL that is not known,
+One answer per line; with `--json` one object per line. Exit code 1: the answer is no (an unknown URL,
 no path).
 """
 
@@ -44,7 +44,7 @@ examples:
   lycosa graph import edges.tsv --into mygraph
 """
 
-_WORDS = {  # what is asked -> what its words are, and how many there may be
+_WORDS = {  # question -> its arguments, and how many there may be
     "build": ("DIR", 1, 1),
     "in": ("[DIR] URL …", 1, 1 << 30),
     "out": ("[DIR] URL …", 1, 1 << 30),
@@ -64,7 +64,7 @@ _DOING = {
     "export": "writing",
     "import": "reading",
 }
-"""What takes long, said when it does."""
+"""Operations that take long, with the message shown for them."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -149,7 +149,7 @@ def _graph_directory(path: Path) -> Path | None:
 
 
 def _follower(crawl: CrawlReader, positions: dict[str, int], *, settled: bool) -> Follower:
-    """Hands out what a crawl has logged from these positions on."""
+    """Hands out what a crawl has logged after these positions."""
     from lycosa.ask.follower import Follower, Place
 
     places = [Place.at(positions.get(str(shard), 0)) for shard in range(crawl.manifest.shards)]
@@ -170,7 +170,7 @@ def _build(args: argparse.Namespace) -> int:
     from lycosa.graph.store import GraphStore, read_manifest
 
     path = Path(args.words[0])
-    crawl = CrawlReader(path)  # says so if it is none
+    crawl = CrawlReader(path)  # reports an error if it is not a crawl
     files = DiskFiles(path / "graph")
     lock = DirectoryLock(path / "graph")
     try:
@@ -211,7 +211,7 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _server(args: argparse.Namespace) -> tuple[Any, list[str]]:
-    """The connectivity server, and the URLs asked for, in canonical form."""
+    """The connectivity server, and the URLs of the query in canonical form."""
     from lycosa.ask.reading import CrawlReader
     from lycosa.graph.connectivity import Connectivity
     from lycosa.url.canonical import canonicalise
@@ -300,7 +300,7 @@ def _common(args: argparse.Namespace) -> int:
 
 
 def _bv(path: Path) -> Any:
-    """A BV graph by the name of its files."""
+    """A BV graph, by the name of its files."""
     from lycosa.graph.bv import BVGraph
 
     name = path.name
@@ -366,7 +366,7 @@ def _lines(row: dict[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _named(path: Path, of: str) -> tuple[Any, Any]:
-    """The graph of URLs, hosts or domains, and what names its numbers (None for a plain BV graph)."""
+    """The graph of URLs, hosts or domains, and the names of its nodes (None for a plain BV graph)."""
     if not path.is_dir():
         if of != "urls":
             raise ConfigError(f"a plain BV graph has no {of}")

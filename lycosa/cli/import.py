@@ -1,4 +1,4 @@
-"""`lycosa import`: what other programs fetched becomes a crawl, or part of one, and is not fetched again."""
+"""`lycosa import`: turns what other programs fetched into a crawl, or part of one, so it is not fetched again."""
 
 # ruff: noqa: N999 - a verb is called as its module is
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`lycosa index`: make a crawl searchable, or bring its index up to date."""
+"""`lycosa index`: make a crawl searchable, or update its index."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ The index is in DIR/index. It may be interrupted or killed at any time: the same
 _PAUSE = 5.0
 """Seconds between rounds of --follow."""
 _GROWN = 0.25
-"""Ranks are made anew, beside a running crawl, when its log has grown by this share since."""
+"""Beside a running crawl, ranks are recomputed when its log has grown by this share since the last time."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

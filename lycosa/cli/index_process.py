@@ -1,10 +1,10 @@
-"""The indexer of an agent, in a process of its own: `python -m lycosa.cli.index_process`.
+"""The indexer of an agent, in a separate process: `python -m lycosa.cli.index_process`.
 
-Its agent starts it and speaks to it through its standard input: first what it needs to know (`Setup`, one line of
-JSON), then, whenever that changes, the shards that the agent holds (a list of numbers, a line each). When the input
-ends, so does the process, at once: it may be killed at any instant. It has a low priority: the crawl goes first.
+Its agent starts it and sends to its standard input: first its parameters (`Setup`, one line of JSON), then,
+whenever they change, the shards that the agent holds (a list of numbers, one line each time). When the input ends,
+so does the process, immediately: it may be killed at any instant. It has a low priority: the crawl goes first.
 
-`IndexProcess` is the agent's end of it. A process that dies is started again, after a pause that grows.
+`IndexProcess` is the agent's side of it. A process that dies is restarted, after a pause that grows.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from lycosa.engine.nats.connection import ConnectionOptions
 from lycosa.errors import LycosaError
 
 _FIRST, _MOST = 1.0, 60.0
-"""Seconds before a process that died is started again: at first, and at most."""
+"""Seconds before a process that died is restarted: initially, and at most."""
 _NICE = 10
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """What an indexer must know."""
+    """The parameters of an indexer."""
 
     connection: ConnectionOptions
     crawl: str
     work: str
     shared: str
-    """Where shared storage is, if elsewhere than the crawl says."""
+    """Where shared storage is, if not where the crawl's options say."""
     agent: str
 
 
@@ -45,7 +45,7 @@ _decode_setup = msgspec.json.Decoder(Setup).decode
 
 
 class IndexProcess:
-    """The process, for the agent that starts it."""
+    """The process, as seen by the agent that starts it."""
 
     def __init__(self, setup: Setup, told: Callable[[str], None]) -> None:
         self._setup = setup
@@ -55,11 +55,11 @@ class IndexProcess:
         self._keeping: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, and go on until `stop`."""
+        """Start the process, and restart it until `stop`."""
         self._keeping = asyncio.create_task(self._keep())
 
     def hold(self, shards: Collection[int]) -> None:
-        """The agent holds these shards now."""
+        """Tell the process which shards the agent holds now."""
         if self._held != (held := sorted(shards)):
             self._held = held
             if self._process is not None and self._process.stdin is not None:
@@ -140,7 +140,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the agent says when to end
         signal.signal(number, signal.SIG_IGN)
     os.nice(_NICE)
-    sys.setswitchinterval(0.001)  # questions are answered beside the thread that indexes
+    sys.setswitchinterval(0.001)  # questions are answered in parallel with the indexing thread
     try:
         asyncio.run(_serve())
     except LycosaError as error:

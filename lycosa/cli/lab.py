@@ -1,19 +1,19 @@
-"""`lycosa lab`: experiments of the papers, on a graph of one's own; and clusters in trouble, simulated.
+"""`lycosa lab`: experiments of the papers, on any graph; and clusters in trouble, simulated.
 
     lycosa lab list, run, report
                                 the papers' tables and figures beside ours: `lycosa.cli.lab_run`
     lycosa lab sydney GRAPH     how long do the queues of a crawl get, under which rule? After Castillo, Nelli and
                                 Panconesi, "Crawling the Web with Limited Memory"
-    lycosa lab freshness        how fresh is a collection that is come back to, under which policy?
+    lycosa lab freshness        how fresh is a collection that is refetched, under which policy?
                                 `lycosa.cli.lab_freshness`
-    lycosa lab partition DIR    how is a search index spread over nodes? `lycosa.cli.lab_partition`
+    lycosa lab partition DIR    how to spread a search index over nodes? `lycosa.cli.lab_partition`
     lycosa lab predict          when will a crawl end, and which limit binds? `lycosa.cli.lab_predict`
     lycosa lab plan             machines, memory, disk and days of a crawl of any size. `lycosa.cli.lab_plan`
-    lycosa lab tune             what would other options have given a crawl? `lycosa.cli.lab_tune`
-    lycosa lab simulate         does a cluster stay right, whatever happens to it? `lycosa.cli.lab_simulate`
+    lycosa lab tune             what would other options have achieved in a crawl? `lycosa.cli.lab_tune`
+    lycosa lab simulate         does a cluster stay correct, whatever happens to it? `lycosa.cli.lab_simulate`
 
 GRAPH is the name of a BV graph (with or without its `.graph`), or a directory with a link graph: that of a crawl,
-after `lycosa graph build`. Nothing is fetched: a crawl of a million pages takes about a second.
+after `lycosa graph build`. Nothing is fetched: simulating a crawl of a million pages takes about a second.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _numbers(text: str) -> list[int]:
 
 
 class _Teller:
-    """Says on standard error what takes so long: nothing for two seconds."""
+    """Shows progress on standard error: nothing for the first two seconds."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _PATIENCE
@@ -271,7 +271,7 @@ def _subject(args: argparse.Namespace, tell: _Teller) -> Subject:
 
 
 def _name(path: Path) -> str:
-    """The name of a BV graph: of its files without their endings."""
+    """The name of a BV graph: its files' name without their endings."""
     name = path.resolve().name if path.is_dir() else path.name
     for ending in (".graph", ".properties", ".offsets"):
         name = name.removesuffix(ending)
@@ -279,13 +279,13 @@ def _name(path: Path) -> str:
 
 
 def _middle(subject: Subject) -> int:
-    """The median depth: half of the pages are sampled."""
+    """The median depth, so that half of the pages are sampled."""
     inside = sorted(subject.depths[subject.depths >= 0].tolist())
     return max(int(inside[len(inside) // 2]), 1)
 
 
 def _paper(rule: Rule) -> dict[str, float]:
-    """What the paper has for a rule: its Tables 1 and 2."""
+    """The paper's numbers for a rule, from its Tables 1 and 2."""
     from lycosa.lab.experiments.sydney import BFS, PAPER_COVERAGE, PAPER_PEAK, PAPER_RETURNED, Rule
 
     if rule in (BFS, Rule(f"t={rule.t}", t=rule.t)) and rule.t in PAPER_PEAK:
@@ -354,7 +354,7 @@ def _share(value: float, paper: float | None = None) -> str:
 def _through(
     args: argparse.Namespace, subject: Subject, rules: Sequence[Rule], explored: int, tell: _Teller
 ) -> int:
-    """Crawl through a real shard under the frontier's own rules, and say whether the kernel says the same."""
+    """Crawl through a real shard under the frontier's own rules, and report whether the kernel agrees."""
     from lycosa.lab.experiments.sydney import crawl, plan_of
     from lycosa.lab.experiments.sydney_frontier import crawl_through, keys_of
 

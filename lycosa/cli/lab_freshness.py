@@ -1,4 +1,4 @@
-"""`lycosa lab freshness`: policies for coming back to pages, on a web of known rates; see the experiment itself."""
+"""`lycosa lab freshness`: policies for refetching pages, on a web with known rates; see the experiment itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those that only this experiment has."""
+    """Options that only this experiment has."""
     group = parser.add_argument_group("freshness")
     group.add_argument("--web", type=int, default=4_000, metavar="N", help="pages of the web (4000)")
     group.add_argument("--on-sites", type=int, default=80, metavar="N", help="number of sites (80)")

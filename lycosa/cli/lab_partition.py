@@ -23,7 +23,7 @@ _SHARES = (0.1, 0.25, 0.5)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those that only this experiment has."""
+    """Options that only this experiment has."""
     group = parser.add_argument_group("partition")
     group.add_argument(
         "--nodes", default="4,16,64", metavar="N,N…", help="numbers of nodes that share the index (4,16,64)"

@@ -2,8 +2,8 @@
 
     lycosa lab plan --pages 10G --agents 200
     lycosa lab plan --pages 1G --within 30                 how many agents does it take?
-    lycosa lab plan --measure DIR --pages 100M --agents 8  with the costs of a crawl of yours
-    lycosa lab plan --measure DIR --check OTHER            how well does it calculate a crawl that was made?
+    lycosa lab plan --measure DIR --pages 100M --agents 8  with the costs of one of your crawls
+    lycosa lab plan --measure DIR --check OTHER            how accurate is it for a finished crawl?
 
 See `lycosa.lab.plan` and `lycosa.lab.costs`.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those that only these have."""
+    """Options that only this verb has."""
     group = parser.add_argument_group("plan")
     group.add_argument(
         "--within", type=float, metavar="DAYS", help="calculate the number of agents needed for so many days"

@@ -1,7 +1,7 @@
-"""`lycosa lab predict`: a crawl that has not been made. When will it end, what will it take, which limit binds?
+"""`lycosa lab predict`: predicts a crawl. When will it end, what will it cost, which limit binds?
 
-    lycosa lab predict --crawl DIR          the crawl of DIR once more: its pages, times, robots files and options
-    lycosa lab predict --synthetic 10k      a web that is drawn
+    lycosa lab predict --crawl DIR          the crawl of DIR again: its pages, times, robots files, options
+    lycosa lab predict --synthetic 10k      a web drawn from a seed
 
 `--visits`, `--wait`, `--pages-per-visit`, `--order` and `--agents` are those of a crawl; `--link` is its
 bandwidth, `--errors` the share of requests that fail. See `lycosa.lab.predict`.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Told = Callable[[str], None]
 _KEPT = ("visits", "politeness", "frontier", "retry", "robots")
-"""Options of a recorded crawl that its prediction goes by."""
+"""Options of a recorded crawl that its prediction uses."""
 _HELPS = {
     "bandwidth": "a faster link would shorten it (--link)",
     "processor": "more agents would shorten it (--agents)",
@@ -38,7 +38,7 @@ _HELPS = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those that only these have."""
+    """Options that only this verb has."""
     group = parser.add_argument_group("predict, tune")
     group.add_argument("--visits", type=int, metavar="N", help="visits at a time (the crawl's, or 256)")
     group.add_argument(
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
     if args.crawl is not None:
         web, options = recorded(args.crawl, tell)
     else:
-        wanted_of(args, options)  # what is wrong is said before a web is drawn
+        wanted_of(args, options)  # errors are reported before a web is drawn
         web = from_web(from_synthetic(args.synthetic, args.seed, tell))
     tell(f"crawling {len(web.pages):,} pages on a virtual clock")
     wanted, costs = wanted_of(args, options), given(args.cost, Costs())
@@ -149,7 +149,7 @@ def as_json(made: Predicted) -> dict[str, Any]:
 
 
 def lines(made: Predicted) -> list[str]:
-    """What is to be expected, for people."""
+    """The prediction as text."""
     web, wanted = made.web, made.wanted
     bound = ", ".join(f"{name} {share:.0%}" for name, share in _ranked(made.bound))
     end = f"{made.last_host} is last, with {amounts.counted(made.last_host_pages, 'page')}"
@@ -190,7 +190,7 @@ def _ranked(bound: dict[str, float]) -> list[tuple[str, float]]:
 
 
 def _span(seconds: float) -> str:
-    """A time as people say it."""
+    """A time formatted for people."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     whole = round(seconds)

@@ -2,11 +2,11 @@
 
     lycosa lab list                  what can be run
     lycosa lab run NAME --graph G    on a BV graph; or --crawl DIR: on a crawl; or --synthetic 1M: on a web drawn
-    lycosa lab report DIR            one page of the results that `--keep DIR` has kept
+    lycosa lab report DIR            one page of the results that `--keep DIR` has saved
 
 `--json` prints one object: definitions, every number with the paper's and a verdict, the points of every figure.
-`--plot DIR` writes the figures as SVG. `--policy FILE.py:NAME` sets an order, a scorer or a cache of the user's
-beside the paper's (scheduling, caching).
+`--plot DIR` writes the figures as SVG. `--policy FILE.py:NAME` compares an order, a scorer or a cache of the user's
+with the paper's (scheduling, caching).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Told = Callable[[str], None]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those that only these have."""
+    """Options that only these verbs have."""
     group = parser.add_argument_group("run, report")
     group.add_argument("--graph", dest="on_graph", type=Path, metavar="G", help="a BV graph to run on")
     group.add_argument(
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
 
 
 def _with_policy(module: Any, args: argparse.Namespace, tell: Told) -> Result:
-    """A policy of the user's; where his code fails, his line is named."""
+    """Run a policy of the user's; if its code fails, the failing line is named."""
     from lycosa.plugins import load_named
 
     policy = load_named(args.policy, "--policy")
@@ -172,7 +172,7 @@ def _of_crawl(directory: Path, seed: int, tell: Told) -> Web:
 
 
 def _measured(directory: Path, tell: Told) -> dict[str, tuple[int, float, float, int]]:
-    """Sizes and times of the fetches in a crawl's log; of a graph without a crawl none."""
+    """Sizes and times of the fetches in a crawl's log; nothing for a graph without a crawl."""
     from lycosa.ask.reading import CrawlReader
     from lycosa.records import Fetched
 
@@ -192,7 +192,7 @@ def _measured(directory: Path, tell: Told) -> dict[str, tuple[int, float, float,
 
 
 def _own(directory: Path) -> dict[str, Any]:
-    """How a crawl went about it, in the words of the scheduling experiment; nothing if there is no crawl."""
+    """The crawl's own parameters, in terms of the scheduling experiment; nothing if there is no crawl."""
     from lycosa.ask.reading import CrawlReader
 
     try:

@@ -1,10 +1,10 @@
 """`lycosa lab simulate`: a cluster in trouble, in one process on a virtual clock, from one seed; and a verdict.
 
-    lycosa lab simulate --seed N [--agents A] [--shards S] [--pages P]      one run: what happened, what was wrong
-    lycosa lab simulate --seed N --trace URL                                what happened to a URL in it
+    lycosa lab simulate --seed N [--agents A] [--shards S] [--pages P]      one run: events and faults
+    lycosa lab simulate --seed N --trace URL                                the history of a URL in it
     lycosa lab simulate --seeds FROM-TO                                     many runs, summed up
 
-The exit code is 0 if everything was right and 1 if not; what was wrong is said with the command that repeats it.
+The exit code is 0 if everything was right and 1 if not; faults are shown with the command that repeats them.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _many(args: argparse.Namespace, numbers: Numbers, first: int, last: int) -> 
     wrong: list[int] = []
     pages = 0
     virtual = 0.0
-    simulate(first, numbers)  # what is compiled or read once is not part of a run
+    simulate(first, numbers)  # compilation and cached files are not part of a run
     began = time.process_time()
     for seed in range(first, last + 1):
         simulated = simulate(seed, numbers)
@@ -138,7 +138,7 @@ def _many(args: argparse.Namespace, numbers: Numbers, first: int, last: int) -> 
             _complain(simulated)
         if not simulated.right:
             wrong.append(seed)
-        if seed % 20 == 0:  # agents that were killed had no chance to thaw what they had frozen
+        if seed % 20 == 0:  # killed agents never unfreeze what they froze
             gc.unfreeze()
             gc.collect()
     cpu = time.process_time() - began

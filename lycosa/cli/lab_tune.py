@@ -1,4 +1,4 @@
-"""`lycosa lab tune`: what other options would have given a crawl, and the TOML to use.
+"""`lycosa lab tune`: what other options would have achieved in a crawl, and the TOML to use.
 
     lycosa lab tune --crawl DIR
 
@@ -93,7 +93,7 @@ def _print(made: Tuned) -> None:
 
 
 def toml(options: dict[str, Any]) -> str:
-    """Options as crawl.toml has them."""
+    """Options in the form of crawl.toml."""
     lines = [f"{name} = {_value(value)}" for name, value in options.items() if not isinstance(value, dict)]
     for room, values in options.items():
         if isinstance(values, dict):

@@ -1,12 +1,12 @@
-"""`lycosa links`: what the crawl would extract from one file, as a filter.
+"""`lycosa links`: the links that a crawl would extract from one file; a filter.
 
 Text output: a head of `name: value` lines (type, charset, title, base, canonical, robots, counts), a blank
-line, then one link a line in columns: kind, `nofollow` or `-`, resolved URL, text. A link whose href has no
+line, then one link per line in columns: kind, `nofollow` or `-`, resolved URL, text. A link whose href has no
 canonical form is shown as written, with `!` before its kind: the crawl would drop it.
 
 HTML is read by the crawl's scanner, or with `--by tree` by the parser that the scanner is tested against.
 
-With `--json`: one object a line, first the page (`"page"`), then every link.
+With `--json`: one object per line, first the page (`"page"`), then every link.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         if base is None:
             raise ConfigError(f"--base {args.base!r} is not an absolute URL, such as https://example.org/")
     body = read_file(args.file)
-    # The name may lie, and a name of compressed data says nothing about what is inside.
+    # The name may be wrong, and a name of compressed data says nothing about the content.
     type_, coding = (None, None) if args.file == "-" else mimetypes.guess_type(args.file)
     said = args.type if args.type is not None else (None if coding else type_)
     page = _parsers(args.by).read(body, said, args.base or args.file)

@@ -1,15 +1,15 @@
 """`lycosa log`: the records of a crawl as JSON lines, filtered.
 
-What a run was configured to do is the same in every shard: it is shown once, with the options that differ from
-the defaults; `--full` shows each record, whole.
+The configuration of a run is the same in every shard: it is shown once, with only the options that differ from
+the defaults; `--full` shows each record as a whole.
 
-One object a line, in the form of `lycosa.ask.json_form`: "record" (the kind), "shard", "position", "at",
-and the record's fields. Shard by shard, in the order of each log; with `--by-time`, merged by the time they
-carry. `--follow` goes on with what is committed, and ends when the crawl does.
+One object per line, in the form of `lycosa.ask.json_form`: "record" (the kind), "shard", "position", "at",
+and the record's fields. Shard by shard, in the order of each log; with `--by-time`, merged by the records'
+times. `--follow` continues with what is committed, and ends when the crawl does.
 
-`--url TEXT` and `--host HOST` ask about a record's own URL (or site); of records that have none but hold
-links (seeded, received) about those. Blocks of the log that do not hold the text are not even decoded, and a
-host's records all lie in one shard, so both are much faster than reading everything.
+`--url TEXT` and `--host HOST` select by a record's own URL (or site); for records that have none but hold
+links (seeded, received) by those. Blocks of the log that do not hold the text are not even decoded, and a
+host's records are all in one shard, so both are much faster than reading everything.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Shortened:
-    """Configurations as they are shown: what differs from the defaults, and once where shards say the same."""
+    """Shows configurations without default values, and only once if several shards have the same."""
 
     def __init__(self) -> None:
         from lycosa.ask.json_form import shown_options
@@ -120,7 +120,7 @@ class Shortened:
         self._shown: set[tuple[int, str]] = set()
 
     def shorten(self, row: dict[str, Any]) -> bool:
-        """Leave out what is by default; False if the same configuration of another shard was shown."""
+        """Remove default values; False if the same configuration of another shard was already shown."""
         number = self._counts[row["shard"]] = self._counts.get(row["shard"], 0) + 1
         row["options"] = _differing(row["options"], self._defaults)
         key = number, repr(row["options"])
@@ -168,7 +168,7 @@ def _merged(streams: list[Iterator[Row]], by_time: bool) -> Iterator[Row]:
 
 
 def _follow(crawl: CrawlReader, shards: list[int], args: argparse.Namespace) -> Iterator[Row]:
-    """Everything, and then what comes, until nobody crawls any more."""
+    """Show everything, and then new records until the crawl ends."""
     following = dict.fromkeys(shards, args.start)
 
     def fresh(shard: int) -> Iterator[Row]:
@@ -176,19 +176,19 @@ def _follow(crawl: CrawlReader, shards: list[int], args: argparse.Namespace) -> 
             yield shard, position, record
 
     while True:
-        running = crawl.is_running()  # asked first: its last words come before its end
+        running = crawl.is_running()  # asked first: its last records come before its end
         for row in _merged([fresh(shard) for shard in shards], args.by_time):
             following[row[0]] = row[1] + 1
             yield row
         if not running:
             return
         if (out := outlet(sys.stdout)) is not None and out.deserted():
-            return  # nobody reads: do not wait for the next record to find out
+            return  # the reader is gone: do not wait for the next record to notice
         time.sleep(_POLL)
 
 
 def _filter(args: argparse.Namespace) -> tuple[Callable[[Record], bool], bytes]:
-    """Which records are wanted, and bytes that each of them holds."""
+    """Which records are wanted, and bytes that each of them contains."""
     from lycosa.ask.json_form import KINDS
     from lycosa.url.parts import host_of
 
@@ -218,7 +218,7 @@ def _filter(args: argparse.Namespace) -> tuple[Callable[[Record], bool], bytes]:
 
 
 def _urls(record: Record) -> Iterator[str]:
-    """The URL that a record is about; of a site, its root; of links without a page, all of them."""
+    """The URL of a record; for a site, its root; for links without a page, all of them."""
     from lycosa.records import Received, Seeded
 
     url = getattr(record, "url", "")
@@ -232,7 +232,7 @@ def _urls(record: Record) -> Iterator[str]:
 
 
 def read_time(text: str, where: str) -> int:
-    """A time in milliseconds since the epoch: a date, a date and time, or so long ago."""
+    """A time in milliseconds since the epoch, from a date, a date and time, or a duration before now."""
     try:
         return int((time.time() - duration(text)) * 1000) if text[:1].isdigit() else _fail(text, where)
     except argparse.ArgumentTypeError:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 _NOT_VERBS = {"amounts", "described", "ending", "main", "panel", "reaching", "screen", "streams", "usage"}
-"""Modules that serve the verbs; so do those with an underscore in their names."""
+"""Modules that are not verbs; nor are those with an underscore in their names."""
 _SURROUNDINGS = frozenset(
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EIO", "EROFS", "EACCES", "EPERM", "EMFILE", "ENFILE", "EFBIG")
 )
-"""Errors of the system that no verb has foreseen and that are no mistakes of ours: told in one line, too."""
+"""System errors caused by the environment that no verb handles: reported in one line, too."""
 _CODES: list[tuple[type[LycosaError], int]] = [
     (ConfigError, 2),
     (StorageError, 3),
@@ -47,7 +47,7 @@ def verbs() -> list[str]:
 
 
 def _help_of(verb: str) -> str:
-    """A verb's one line, read from its source: importing all verbs would cost a second."""
+    """The help line of a verb, read from its source: importing all verbs would take a second."""
     with (_HERE / f"{verb}.py").open(encoding="utf-8") as source:
         line = next((line for line in source if line.startswith("HELP = ")), "")
     return line.partition('"')[2].rstrip().removesuffix('"')
@@ -69,7 +69,7 @@ def _overview() -> str:
 
 
 def parse(verb: str, args: list[str]) -> argparse.Namespace:
-    """What a verb was given; a verb with actions (`choose`) has a parser, and a help, for each."""
+    """Parse a verb's arguments; a verb with actions (`choose`) has a parser, and a help, for each."""
     import argparse
 
     from lycosa.cli.usage import Parser
@@ -96,19 +96,19 @@ def main(argv: list[str] | None = None) -> int:
     try:
         try:
             code = dispatch(sys.argv[1:] if argv is None else argv)
-        except SystemExit:  # of the parser: --help
+        except SystemExit:  # raised by the parser: --help
             sys.stdout.flush()
             raise
         sys.stdout.flush()
         if argv is None and (compiled := sys.modules.get("lycosa.compiled")) is not None:
-            compiled.keep()  # kernels of this verb that a crawl has none of
+            compiled.keep()  # kernels of this verb that a crawl does not use
         return code
     except streams.OutputClosedError:
         return 0
     except streams.OutputFailedError as error:
         print(f"lycosa: {error}", file=sys.stderr)
         return 3
-    except streams.Terminated as error:  # all is cleaned up: now end as whoever sent it expects
+    except streams.Terminated as error:  # everything is cleaned up: now end by that signal
         signal.signal(error.number, signal.SIG_DFL)
         os.kill(os.getpid(), error.number)
         return 128 + error.number
@@ -120,7 +120,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def dispatch(args: list[str]) -> int:
-    """Run a verb; what becomes of standard output is for the caller to see to."""
+    """Run a verb; the caller handles errors of standard output."""
     if not args or args[0] in ("-h", "--help", "help"):
         print(_overview())
         return 0 if args else 2

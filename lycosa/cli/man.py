@@ -1,6 +1,6 @@
-"""`lycosa man`: the manual pages, made from the verbs' own parsers (`described`).
+"""`lycosa man`: the manual pages, generated from the verbs' own parsers (`described`).
 
-`lycosa man VERB` prints one, in the form that `man -l -` reads; `--to DIR` writes all of them: lycosa.1, and
+`lycosa man VERB` prints one, in the format that `man -l -` reads; `--to DIR` writes all of them: lycosa.1, and
 lycosa-VERB.1 for each verb.
 """
 
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _roff(text: str) -> str:
-    """Text that roff takes as it is."""
+    """Text escaped for roff."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in text.split("\n"))
 

@@ -1,4 +1,4 @@
-"""The live panel of a running crawl. (By `rich`, which a crawl without a terminal does not load.)"""
+"""The live panel of a running crawl. (Uses `rich`, which a crawl without a terminal does not load.)"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lycosa.crawl.status import Status
 
 
 class Panel:
-    """A few rows at the bottom of a terminal; lines beside them go above."""
+    """A few rows at the bottom of a terminal; other lines scroll above them."""
 
     def __init__(self, title: str, console: Console | None = None) -> None:
         self._title = title
@@ -39,7 +39,7 @@ class Panel:
         self._live.update(self.made(status, speed))
 
     def made(self, status: Status, speed: float) -> Group:
-        """What is shown of a status."""
+        """The panel's content for a status."""
         width = self._console.width
         cells = [
             _cell("pages", show_count(status.pages)),
@@ -76,7 +76,7 @@ class Panel:
 
 
 def _grid(cells: Sequence[Text], width: int) -> Table:
-    """The cells in as many columns as there is room for: no number is ever cut off."""
+    """The cells in as many columns as there is room for, so that no number is cut off."""
     gap = 3
     for columns in (4, 2, 1):
         widths = [max(cell.cell_len for cell in cells[n::columns]) for n in range(columns)]

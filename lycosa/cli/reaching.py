@@ -1,7 +1,7 @@
-"""Options of the verbs that speak to a cluster: where its servers are, and who we are.
+"""Options of the verbs that connect to a cluster: where its servers are, and the credentials.
 
 From the command line, from the environment (LYCOSA_CLUSTER, LYCOSA_CLUSTER_PASSWORD, LYCOSA_CLUSTER_CONFIG), or
-from a TOML file with a table [cluster] whose names are those of `ConnectionOptions`. The first of them wins.
+from a TOML file with a table [cluster] with the names of `ConnectionOptions`. Earlier sources take precedence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FLAGS = {
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags that say how to reach the servers."""
+    """The flags for connecting to the servers."""
     to = parser.add_argument_group("the cluster's servers")
     to.add_argument(
         "--cluster",
@@ -51,7 +51,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def connection(args: argparse.Namespace) -> ConnectionOptions:
-    """How to reach the servers."""
+    """The options for connecting to the servers."""
     demand_engine()
     from lycosa import options
     from lycosa.engine.nats.connection import ConnectionOptions
@@ -94,7 +94,7 @@ def _from_file(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def demand_engine() -> None:
-    """The engine's client is an extra."""
+    """Fails if the engine's client, an optional extra, is not installed."""
     try:
         import nats  # noqa: F401
     except ImportError:

@@ -1,4 +1,4 @@
-"""`lycosa repair`: go on with a crawl that lost part of what it had on disk; without --yes, only look."""
+"""`lycosa repair`: make a crawl usable that lost part of its data on disk; without --yes, only inspect it."""
 
 from __future__ import annotations
 

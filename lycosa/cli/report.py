@@ -181,7 +181,7 @@ def _headline(report: Report, console: Console) -> None:
 
 
 def _over_time(report: Report, console: Console) -> None:
-    """Rows of block characters, each as wide as the crawl was long."""
+    """Rows of block characters over the duration of the crawl."""
     from lycosa.ask.report_time import strips
 
     rows = strips(report, lambda count: show_size(int(count)))
@@ -189,7 +189,7 @@ def _over_time(report: Report, console: Console) -> None:
 
 
 def _table(console: Console, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table; heads that begin with # are of numbers, the first column and links take what room is left."""
+    """A table; heads that begin with # mark numbers, the first column and links take the remaining width."""
     from rich.table import Table
     from rich.text import Text
 

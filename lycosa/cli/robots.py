@@ -105,7 +105,7 @@ def _lines(source: Iterable[bytes]) -> Iterator[str]:
 
 def _answer_lines(source: Iterable[bytes]) -> int:
     decoder = msgspec.json.Decoder(_Question)
-    # Questions about one site usually come together: a few parsed files are enough.
+    # Questions about one site usually follow each other: a few parsed files are enough.
     parsed = lru_cache(maxsize=64)(RobotsRules.parse)
     code = 0
     for number, line in enumerate(source, 1):
@@ -127,6 +127,6 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def _write(line: bytes) -> None:
-    """Answer at once: whoever asks line by line waits for it."""
+    """Answer immediately: a caller that asks line by line waits for it."""
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()

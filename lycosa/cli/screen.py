@@ -1,6 +1,6 @@
 """The screen of a running crawl: a live panel in a terminal, plain lines elsewhere, JSON lines if asked.
 
-Nothing here raises when the output goes away: whoever crawls asks `lost` now and then, and stops cleanly.
+Nothing here raises when the output is closed: the crawl checks `lost` now and then, and stops cleanly.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Screen:
 
     @property
     def lost(self) -> Exception | None:
-        """What to raise in the end if nobody can see any more how the crawl goes; None while somebody can."""
+        """What to raise at the end if the progress can no longer be seen anywhere; None while it can."""
         error = outlet(sys.stderr)
         if self._lost is None and error is not None and error.left:
             self._lost = OutputClosedError()
@@ -104,7 +104,7 @@ class Screen:
 
 
 def deferred(status: Status) -> str:
-    """How many wait for a time and, when nothing else is left, for how long."""
+    """How many URLs are deferred and, when nothing else is left, for how long."""
     idle = status.deferred and not status.pending and not status.visits
     return f"{status.deferred:,}" + (f" (next in {show_duration(status.next_due)})" if idle else "")
 
@@ -133,7 +133,7 @@ def _line(status: Status, speed: float) -> str:
 
 
 def choose_mode(json: bool, quiet: bool, is_terminal: Callable[[], bool] | None = None) -> str:
-    """How to show progress here; by default, whether standard error is a terminal now decides."""
+    """How to show progress; by default this depends on whether standard error is a terminal."""
     if json:
         return "json"
     if quiet:

@@ -1,4 +1,4 @@
-"""`lycosa search`: ask the index of a crawl. Exit code 1: nothing was found."""
+"""`lycosa search`: query the index of a crawl. Exit code 1: nothing was found."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _lines(number: int, result: Result, bold: bool) -> list[str]:
 
 
 def _short(url: str) -> str:
-    """A URL that fits on a line or two; JSON has all of it."""
+    """A URL shortened to a line or two; JSON has all of it."""
     return url if len(url) <= 150 else f"{url[:110]}…{url[-39:]}"
 
 

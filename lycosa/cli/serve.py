@@ -1,10 +1,10 @@
-"""`lycosa serve`: the crawl in a browser.
+"""`lycosa serve`: shows the crawl in a browser.
 
-The link that is printed holds a token that is made at every start; without it nothing is answered. By default only
-this machine can ask. Anywhere else needs `--public`, since the token and all that is shown would cross the network
-in clear: put a proxy with TLS before it, and give its name with `--name`.
+The printed link contains a token that is made at every start; without it nothing is answered. By default only
+this machine can connect. Access from elsewhere needs `--public`, since the token and all content would cross the
+network in clear: put a proxy with TLS before it, and give its name with `--name`.
 
-Of a crawl in a cluster (`nats://SERVER,.../NAME`) the logs are copied into a directory and kept current there
+The logs of a cluster's crawl (`nats://SERVER,.../NAME`) are copied into a directory and kept current there
 (`lycosa.cluster.following`), in a thread of this process.
 """
 
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _followed(args: argparse.Namespace) -> Iterator[tuple[Path, Files | None]]:
-    """The directory to show, and where its bodies are if not there; kept current if it is of a cluster's crawl."""
+    """The directory to show, and where its bodies are if elsewhere; kept current for a cluster's crawl."""
     if not args.crawl.startswith(("nats://", "tls://")):
         if args.into is not None:
             raise ConfigError(
@@ -174,14 +174,14 @@ def _tell(text: str) -> None:
 
 
 def _end_with_parent(server: Any) -> None:
-    """Whoever started us holds the other end of standard input: when it is gone, however, we go, too."""
+    """End the server when the parent is gone: it holds the other end of standard input."""
     while os.read(0, 1 << 12):
         pass
     server.should_exit = True
 
 
 class Beside:
-    """`lycosa serve` in a process of its own, beside a crawl: it takes none of its time, and ends with it."""
+    """`lycosa serve` in a separate process, beside a crawl: it does not slow the crawl, and ends with it."""
 
     def __init__(self, directory: Path) -> None:
         words = ["serve", str(directory), "--with-parent"]
@@ -190,11 +190,11 @@ class Beside:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # a Ctrl-C is the crawl's: it may take a while to end, and is looked at
+            start_new_session=True,  # Ctrl-C is for the crawl, which may take a while to end and is watched
         )
 
     def link(self) -> str:
-        """What is printed: the link, or why there is none. Waits for it."""
+        """Waits for the server and returns its message: the link, or why there is none."""
         assert self._process.stdout is not None
         if line := self._process.stdout.readline().decode().strip():
             return f"the crawl in a browser: {line}"

@@ -1,6 +1,6 @@
-"""`lycosa status`: how a crawl goes, or how it ended, and how to go on.
+"""`lycosa status`: how a crawl is going, or how it ended, and how to continue.
 
-`lycosa.ask.standing` says where that is known from, and what the document of `--json` holds.
+For its sources and the document of `--json` see `lycosa.ask.standing`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ examples:
 """
 
 _STALE = 10.0
-"""Seconds: a process that lives and has not said anything for so long is stuck, or its disk is."""
+"""Seconds after which a living process that has reported nothing is stuck, or its disk is."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +82,7 @@ def _watch(crawl: CrawlReader, as_json: bool) -> None:
 
 
 class View(Standing):
-    """How a crawl stands, in words."""
+    """The state of a crawl as text."""
 
     def lines(self, now: float) -> list[str]:
         lines = [f"{self.crawl.directory}: {self._headline(now)}"]

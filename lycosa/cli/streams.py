@@ -1,18 +1,18 @@
-"""What verbs share about their streams: outputs that may go away, progress, safe text, whole files.
+"""Common handling of the verbs' streams: outputs that may be closed, progress, safe text, atomic files.
 
-`own` gives the process streams of its own for the standard ones, so that every verb has the same answer to an
-output that fails, whatever it writes with (print, rich, `sys.stdout.buffer`):
+`own` replaces the process's standard streams by its own ones, so that every verb handles a failing output in the
+same way, whatever it writes with (print, rich, `sys.stdout.buffer`):
 
-- *standard output is gone* (the reader of a pipe has ended, the terminal is closed): `OutputClosedError`, which
-  ends the verb without a word and with code 0: the reader has had enough (`| head`);
+- *standard output is closed* (the reader of a pipe has ended, the terminal is closed): `OutputClosedError`, which
+  ends the verb silently and with code 0: the reader has had enough (`| head`);
 - *standard output cannot be written* (a full disk): `OutputFailedError`, one line and code 3;
-- *standard error cannot be written*: nothing more is said there, and the verb goes on.
+- *standard error cannot be written*: further messages are dropped, and the verb goes on.
 
-A signal that ends the process (SIGTERM, SIGHUP) raises `Terminated` where it stands, so that drafts and temporary
-directories go; verbs that can stop cleanly (crawl, agent) take the signals over.
+A signal that ends the process (SIGTERM, SIGHUP) raises `Terminated` at the current instruction, so that drafts and
+temporary directories are removed; verbs that can stop cleanly (crawl, agent) handle the signals themselves.
 
-A stream that was closed from the start (`>&-`) leads nowhere. Characters that the locale's encoding does not
-have are written as ASCII that looks like them, or else as escapes (`\\u2192`).
+A stream that was closed from the start (`>&-`) is replaced by a null device. Characters that the locale's encoding
+lacks are written as similar ASCII, or else as escapes (`\\u2192`).
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ _LIKE = str.maketrans(
         "≈": "~",
     }
 )
-"""What stands for our own signs and lines where there is only ASCII."""
+"""ASCII replacements of our own symbols and lines."""
 
 
 class OutputClosedError(Exception):
-    """Nobody reads standard output any more."""
+    """The reader of standard output is gone."""
 
 
 class OutputFailedError(StorageError):
@@ -76,7 +76,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class Outlet(io.RawIOBase):
-    """A standard stream of the process, with one answer to every failure (see above)."""
+    """A standard stream of the process, which handles every failure in the same way (see above)."""
 
     def __init__(self, number: int, name: str) -> None:
         self._number = number
@@ -84,7 +84,7 @@ class Outlet(io.RawIOBase):
         self._raises = number == 1
         self._terminal = os.isatty(number)
         self.left = False
-        """Whether its reader has gone."""
+        """Whether its reader is gone."""
 
     def fileno(self) -> int:
         return self._number
@@ -99,7 +99,7 @@ class Outlet(io.RawIOBase):
         while True:
             try:
                 return os.write(self._number, data)
-            except BlockingIOError:  # somebody made the file behind it so, as a parent that shares it may
+            except BlockingIOError:  # the file was made non-blocking, as by a parent that shares it
                 select.select((), (self._number,), ())
             except OSError as error:
                 self.left = error.errno == errno.EPIPE
@@ -110,18 +110,18 @@ class Outlet(io.RawIOBase):
                 raise OutputFailedError(f"cannot write to {self.name}: {error.strerror}") from None
 
     def mute(self) -> None:
-        """From now on, what fails is dropped: what is left in buffers must not fail again at the exit."""
+        """From now on drop what fails: data left in buffers must not fail again at the exit."""
         self._raises = False
 
     def deserted(self) -> bool:
-        """Whether its reader has gone, asked without writing."""
+        """Whether its reader is gone, checked without writing."""
         poll = select.poll()
         poll.register(self._number, 0)
         return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _looks_like(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What to write for characters that an encoding does not have."""
+    """The replacement for characters that an encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end].translate(_LIKE)
@@ -132,11 +132,11 @@ codecs.register_error("lycosa.like", _looks_like)
 
 
 def own() -> None:
-    """Give this process its own standard streams: for the program, not for those who call it as a library."""
+    """Replace this process's standard streams: for the program, not for users of the library."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
-        except OSError:  # or the next file that is opened would take its place
+        except OSError:  # or the next file that is opened would get its number
             os.open(os.devnull, os.O_RDWR)
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -160,28 +160,28 @@ def _terminate(number: int, _: FrameType | None) -> NoReturn:
 
 
 def take_signals() -> None:
-    """Have the signals that end a process raise an exception, unless somebody (nohup) has them ignored."""
+    """Let the signals that end a process raise an exception, unless they are ignored (nohup)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _terminate)
 
 
 def stop_signals() -> list[signal.Signals]:
-    """The signals on which a verb that can stop cleanly does."""
+    """The signals on which verbs that can stop cleanly do so."""
     numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def outlet(stream: TextIO) -> Outlet | None:
-    """What a stream writes to, if it is one of ours."""
+    """The `Outlet` behind a stream, if it is one of ours."""
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     return raw if isinstance(raw, Outlet) else None
 
 
 class Progress:
-    """Says how far a long reading is: nothing for two seconds, then a line that is written over.
+    """Shows how far a long read is: nothing for two seconds, then a line that is updated in place.
 
-    Where standard error is no terminal, a line every ten seconds.
+    If standard error is not a terminal, a line every ten seconds.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class Progress:
 
 @contextmanager
 def announced(name: str, what: str, patience: float = _PATIENCE) -> Iterator[None]:
-    """For work that cannot say how far it is: after two seconds, a line that says what is under way."""
+    """For work without progress: after two seconds, shows a line that says what is under way."""
     timer = threading.Timer(
         patience, lambda: print(f"lycosa {name}: {what} ...", file=sys.stderr, flush=True)
     )
@@ -237,9 +237,9 @@ def announced(name: str, what: str, patience: float = _PATIENCE) -> Iterator[Non
 
 
 def printable(text: str) -> str:
-    """Text for a terminal: what could move its cursor, or turn its direction, is escaped.
+    """Text for a terminal: characters that could move its cursor, or change its direction, are escaped.
 
-    Every verb shows what strangers wrote through this; what it writes as JSON passes `json_form.safe`.
+    Every verb shows text of strangers through this; what it writes as JSON passes through `json_form.safe`.
     """
     if text.isprintable():
         return text
@@ -247,13 +247,13 @@ def printable(text: str) -> str:
 
 
 def message(text: str) -> dict[str, object]:
-    """A line for people as values for programs: when, of what level, and the text."""
+    """A text message as values for programs: time, level, and the text."""
     level = "warning" if text.startswith("note: ") else "info"
     return {"at": time.time(), "level": level, "note": text}
 
 
 def write_found(data: bytes) -> None:
-    """Bytes from the web on standard output: as they are, but to a terminal as text that is safe for it."""
+    """Write bytes from the web to standard output: unchanged, but to a terminal as text that is safe for it."""
     if sys.stdout.isatty():
         for line in data.decode("utf-8", "replace").splitlines():
             sys.stdout.write("\t".join(printable(cell) for cell in line.split("\t")) + "\n")
@@ -264,7 +264,7 @@ def write_found(data: bytes) -> None:
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:
-    """Turn the system's errors about an output file into one line."""
+    """Turns system errors about an output file into one line."""
     try:
         yield
     except OSError as error:
@@ -275,9 +275,9 @@ def writing(path: Path | str) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A draft to write to, which becomes the file when all went well.
+    """A draft to write to, which replaces the file if all goes well.
 
-    Pipes and devices are their own draft.
+    Pipes and devices are written directly.
     """
     with writing(path):
         if path.exists() and not path.is_file():

@@ -1,6 +1,6 @@
-"""`lycosa text`: the main text of a file, or of a page of a crawl, as the index and the export have it.
+"""`lycosa text`: the main text of a file, or of a page of a crawl, as in the index and the export.
 
-Text output: the text, a block a line. With `--json` one object: type, title, language, and the blocks with their
+Text output: the text, a block per line. With `--json` one object: type, title, language, and the blocks with their
 level (1 to 6: a heading; 0: not one). Language is a code, empty if unknown.
 """
 

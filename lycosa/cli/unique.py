@@ -1,19 +1,20 @@
-"""`lycosa unique`: the uniqueness store as a tool. URLs in, by the line; those not met before out.
+"""`lycosa unique`: the uniqueness store as a tool. Reads URLs, one per line; writes those not seen before.
 
-Lines are compared as they are (`--canonical`: by their canonical form, and what is no URL is left
-out); empty lines are passed over. Two lines are the same if their 64-bit keys are: a billion URLs of
+Lines are compared as they are (`--canonical`: by their canonical form, and lines that are not URLs are left
+out); empty lines are skipped. Two lines are the same if their 64-bit keys are: a billion URLs of
 many hosts lose one with a probability of 3%, 100 million of a single host lose about 18. The seed of
-the keys is random, so that nobody can choose which.
+the keys is random, so that nobody can choose the URLs that are lost.
 
 Files may be plain, `.gz` or `.zst`; `-`, or none, is standard input. Lines come out in their order while
-the store answers at once (`memory`, and `auto` until it moves to disk), else in the order of merges.
+the store answers immediately (`memory`, and `auto` until it moves to disk), else in the order of merges.
 
-With `--into DIR` the store is kept: what earlier runs let through does not come out again. DIR has
+With `--into DIR` the store is kept: what earlier runs wrote is not written again. DIR has
 
-    lock        held while in use unique      what the store's files are, and the seed: msgpack [version,
-    store, seed, pieces], then its CRC-32C store/      the store's own files
+    lock        held while in use
+    unique      kind of the store's files, and the seed: msgpack [version, store, seed, pieces], then CRC-32C
+    store/      the store's own files
 
-and changes at the end of a run that went well, all at once.
+and changes atomically at the end of a successful run.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _read(files: Files) -> tuple[str, int, list[str], list[bytes]]:
 
 
 def _filter(args: argparse.Namespace, store: Merging, keyer: Keyer) -> tuple[int, int]:
-    """Put all lines through the store; how many were offered, and how many came out."""
+    """Put all lines through the store; returns how many were offered, and how many were new."""
     out = sys.stdout.buffer
     offered, unique = 0, 0
     shown = [] if args.count else [out]
@@ -185,7 +186,7 @@ def _canonical(lines: list[bytes]) -> list[bytes]:
 
 
 def _chunks(names: list[str]) -> Iterator[list[bytes]]:
-    """The lines of all files, a MiB at a time, without their ends and without empty ones."""
+    """The lines of all files, in pieces of a MiB, without line ends and empty lines."""
     for name in names:
         try:
             with _open(name) as source:
@@ -224,6 +225,6 @@ def _open(name: str) -> BinaryIO:
 
 
 def _peak_rss() -> int:
-    """Bytes; Linux counts in KiB, macOS in bytes."""
+    """Peak memory in bytes; the system counts in KiB on Linux, in bytes on macOS."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -1,14 +1,14 @@
-"""`lycosa url`: URLs in, their canonical form, site and key out; a filter.
+"""`lycosa url`: reads URLs, writes their canonical form, site and key; a filter.
 
-One line out for every line in, in three columns between tabs:
+One line of output per line of input, in three columns separated by tabs:
 
     canonical form    site    key (16 hexadecimal digits)
 
-A line that is no URL a crawl could fetch gives `-` in all three, and the exit code is then 1. With `--json`
-every line is an object, `{"input", "url", "site", "key"}`, where the last three are null for such a line;
+A line that is not a URL that a crawl could fetch gives `-` in all three, and the exit code is then 1. With `--json`
+every line is an object, `{"input", "url", "site", "key"}`, with null in the last three for such a line;
 the key is a string, since JSON's numbers do not hold 64 bits.
 
-Bytes that are not UTF-8 are read as U+FFFD each, as a browser would; lines longer than `MAX_LINE` are no
+Bytes that are not UTF-8 are each read as U+FFFD, as in a browser; lines longer than `MAX_LINE` are not
 URLs.
 """
 
@@ -68,12 +68,12 @@ def run(args: argparse.Namespace) -> int:
             out.write(json.dumps({"input": text, "url": url, "site": site, "key": key}) + "\n")
         else:
             out.write(f"{url or '-'}\t{site or '-'}\t{key or '-'}\n")
-    out.flush()  # here, where a closed pipe is still expected
+    out.flush()  # here, where a closed pipe is still handled
     return 0 if all_good else 1
 
 
 def _lines(source: BinaryIO) -> Iterator[str]:
-    """Lines without their ends; one that is too long is cut, which leaves it too long for a URL."""
+    """Lines without their ends; lines that are too long are cut to a length that is still too long for a URL."""
     while line := source.readline(MAX_LINE):
         rest = line
         while not rest.endswith(b"\n") and (rest := source.readline(MAX_LINE)):

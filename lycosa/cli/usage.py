@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {' '.join(message.split())} ({self.prog} --help shows the usage)\n")
 
     def _check(self, word: str) -> None:
-        """End with an error if a word looks like a flag and is none."""
+        """End with an error if a word looks like a flag and is not one."""
         name = word.partition("=")[0]
         if not name.startswith("--") or " " in word:
             return

@@ -1,4 +1,4 @@
-"""`lycosa web`: serve a synthetic web on loopback, for anyone's experiments.
+"""`lycosa web`: serve a synthetic web on loopback, for experiments.
 
 The web is a function of the options (`lycosa.lab.webs`): the same options give the same bytes. It can
 be crawled in three ways: by a crawler that can be told how to resolve names (ours, with
@@ -7,7 +7,7 @@ requests for all of its hosts on each of its addresses; and with `--flat` by any
 hosts are then called by their addresses.
 
 `--wide PAGES` serves another web (`lycosa.lab.webs.wide`): many small pages with long lists of links and no
-oddities, computed as they are asked for, to fill frontiers.
+oddities, computed on request, to fill frontiers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOT_WIDE = (
     "flat",
     "log",
 )
-"""Options that mean nothing to a wide web: it has no oddities, no access log, and is itself the preset."""
+"""Options that do not apply to a wide web: it has no oddities, no access log, and no presets."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -133,7 +133,7 @@ def crawl_toml(web: Web | WideWeb, seeds: list[str]) -> str:
     rows += [f'  "{seed}",' for seed in seeds]
     rows += ["]", "public = false", 'allow = ["127.0.0.0/8"]', ""]
     rows += ["[scope]", 'mode = "any"', ""]
-    if isinstance(web, WideWeb):  # the point of it is its size: nobody waits for a million pages
+    if isinstance(web, WideWeb):  # made for its size: no waits for a million pages
         rows += [
             "[politeness]",
             "wait = 0.0",
@@ -153,7 +153,7 @@ def hosts_lines(web: Web | WideWeb) -> str:
 
 
 def truth_lines(web: Web | WideWeb) -> Iterable[bytes]:
-    """What a correct crawler makes of the web, JSON lines."""
+    """The truth about the web for a correct crawler, as JSON lines."""
     if isinstance(web, Web):
         return lines(web.truth())
     return (b'{"url":"%s","verdict":"must"}\n' % url.encode("ascii") for url in web.urls())

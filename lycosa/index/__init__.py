@@ -1,1 +1,1 @@
-"""Which pages match, and which of them first? One tantivy index a shard, and a broker that asks them as one."""
+"""Which pages match, and which of them come first? One tantivy index per shard, and a broker that unites them."""

@@ -1,7 +1,7 @@
-"""Anchor texts: what links call a page, and how many there are, kept beside the index for all shards together.
+"""Anchor texts: the texts of links to each page, and their number, kept beside the index for all shards together.
 
-A link is found on one page and says something of another, which may be in another shard, and may be indexed long
-before. So texts are gathered by themselves, in *runs*: sorted files, each of what a stretch of the logs says.
+A link is found on one page and describes another, which may be in another shard, and may have been indexed long
+before. So texts are gathered separately, in *runs*: sorted files, each with the texts of an interval of the logs.
 
     anchors.json := {"crawl": id, "runs": [[first, last]*], "places": [[start, next, end]*]}     replaced atomically
     FIRST-LAST.run := "LyANC1\\r\\n" count:u64 keys:u64×count shards:u16×count links:u32×count ends:u64×count texts
@@ -10,10 +10,10 @@ before. So texts are gathered by themselves, in *runs*: sorted files, each of wh
         ends     where each target's texts end, in bytes from the beginning of `texts`
         texts    of a target: lines of "COUNT TAB TEXT", the most frequent first, `MOST_TEXTS` at most
 
-Runs are numbered; a merged one has the numbers of all that went into it. An index says up to which run its
-documents know their texts (`Marker.anchors`); what later runs name is to be written again.
+Runs are numbered; a merged one has the numbers of all its parts. An index records up to which run its documents
+have their texts (`Marker.anchors`); pages named in later runs must be written again.
 
-Texts of links that a page no longer has stay until the index is rebuilt.
+Texts of links that a page has lost stay until the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lycosa.errors import StorageError
 from lycosa.files import DiskFiles, write_whole
 
 MOST_TEXTS = 20
-"""Different texts of a target."""
+"""Most distinct texts of a target."""
 MOST_HELD = 200_000
 """Texts in RAM before a run is written."""
 MOST_RUNS = 8
@@ -44,7 +44,7 @@ _MAGIC = b"LyANC1\r\n"
 
 
 class Manifest(msgspec.Struct):
-    """Which runs there are, and how far the logs were read for them."""
+    """The existing runs, and how far the logs were read for them."""
 
     crawl: str
     runs: list[tuple[int, int]] = []
@@ -52,7 +52,7 @@ class Manifest(msgspec.Struct):
 
 
 class Target(NamedTuple):
-    """What links say of a page."""
+    """The links to a page."""
 
     key: int
     shard: int
@@ -87,7 +87,7 @@ class Run:
         return Target(int(self.keys[at]), int(self._shards[at]), int(self.links[at]), texts)
 
     def find(self, key: int) -> int:
-        """The number of a target; -1 if it has none."""
+        """The index of a target; -1 if the run does not have it."""
         at = int(np.searchsorted(self.keys, np.uint64(key)))
         return at if at < len(self.keys) and int(self.keys[at]) == key else -1
 
@@ -119,7 +119,7 @@ class Anchors:
         self._files = files
         self._crawl = crawl
         self._shards: dict[int, int] = {}
-        """Of each target that is held."""
+        """The shard of each target held."""
         self._links: Counter[int] = Counter()
         self._texts: Counter[tuple[int, str]] = Counter()
         self._seen = b""
@@ -128,7 +128,7 @@ class Anchors:
         self.reload()
 
     def reload(self) -> None:
-        """See what another process has written since."""
+        """Load what another process has written since."""
         data = self._files.read(_NAME) if self._files.exists(_NAME) else b""
         if not data or data == self._seen:
             return
@@ -151,12 +151,12 @@ class Anchors:
     # -- reading
 
     def texts(self, key: int) -> tuple[str, ...]:
-        """What links call a page, the most frequent first."""
+        """The texts of links to a page, the most frequent first."""
         found = [run.target(at) for run in self._runs if (at := run.find(key)) >= 0]
         return tuple(_joined(found).texts) if found else ()
 
     def changed(self, shard: int, after: int) -> Iterator[int]:
-        """Pages of a shard that runs after a number name."""
+        """Pages of a shard named in runs after the given one."""
         for (_, last), run in zip(self.manifest.runs, self._runs, strict=True):
             if last > after:
                 yield from run.of_shard(shard)
@@ -166,7 +166,7 @@ class Anchors:
     def add(
         self, keys: Sequence[int], texts: Sequence[str], shard_of: Callable[[int], int], counts: bool
     ) -> None:
-        """The links of a page. `shard_of` the n-th of them; `counts`: they are not ones that were logged before."""
+        """Add a page's links. `shard_of`: the shard of the n-th; `counts`: they were not logged before."""
         places = dict(zip(keys, range(len(keys)), strict=True))
         for key in set(keys).difference(self._shards):
             self._shards[key] = shard_of(places[key])
@@ -176,11 +176,11 @@ class Anchors:
 
     @property
     def due(self) -> bool:
-        """Whether enough is held for a run."""
+        """Whether enough is held to write a run."""
         return len(self._texts) + len(self._shards) >= MOST_HELD
 
     def _targets(self) -> Iterator[Target]:
-        """What is held, by key."""
+        """The targets held, by key."""
         held: dict[int, dict[str, int]] = {key: {} for key in sorted(self._shards)}
         for (key, text), count in self._texts.items():
             if text and (text := " ".join(text.split())):
@@ -191,7 +191,7 @@ class Anchors:
             yield _joined([target]) if len(texts) > 1 else target
 
     def save(self, places: list[list[int]]) -> None:
-        """Write what is held as a run, and keep how far the logs were read."""
+        """Write what is held as a run, and store how far the logs were read."""
         runs = list(self.manifest.runs)
         if self._shards:
             number = self.last + 1

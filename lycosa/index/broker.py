@@ -1,27 +1,27 @@
-"""The broker: asks all shards, and answers as one index would that has all their pages.
+"""The broker: queries all shards, and answers like a single index of all their pages.
 
-**Statistics** are summed over the shards: pages, terms of each field, how many pages have a term. Nothing of a
-shard's own goes into a score, so a page's score does not depend on who is beside it; it is computed here, in one
+**Statistics** are summed over the shards: pages, terms of each field, how many pages have a term. No number of a
+single shard enters a score, so a page's score does not depend on its shard; it is computed here, in one
 order, in 64 bits.
 
 **Candidates.** A shard scores its matches with the global idf (by boost), its own average lengths and tantivy's
 k1 and b. Between its tf/(tf + K'), K' = k1'(1 − b' + b'·length/average'), and ours lies a factor (tf + K')/(tf +
-K), which is between 1 and K'/K whatever tf is; and K'/K is between its values for no length and for endless
+K), which is between 1 and K'/K whatever tf is; and K'/K is between its values for length zero and for infinite
 length. So a page's exact score lies between its score there times `low` and times `high`, the least and the
 greatest of 1 and these two values over the fields asked. Exact scores (from tf and length, read by
 `ShardReader.occurrences`) are computed for candidates only, best first, until the k-th exact score is above
-`high` times anything that was not looked at; if a shard's list ends before that, more of it is asked for. The
+`high` times the score of anything not looked at; if a shard's list ends before that, more of it is requested. The
 result is the true top k, ties by id; `_SLACK` covers the rounding of tantivy's 32-bit scores.
 
-**One word, several terms.** Where pages are in several languages, a word has a term in each (host, hosts). These
-clauses are one to the score: they have one idf, by the pages of all of them together, and their occurrences are
-added up before they are weighed. Otherwise a page in a language that leaves a word as it is would have a rare term,
-or the word twice. tantivy's score adds them up after; that is at most as many times more as there are terms.
+**One word, several terms.** Where pages are in several languages, a word has a term in each (host, hosts). For the
+score these clauses count as one: they have one idf, by the pages of all of them together, and their occurrences are
+summed before they are weighted. Otherwise a page in a language that does not stem a word would have a rare term,
+or the word twice. tantivy's score sums them afterwards; that is larger at most by a factor of the number of terms.
 
-**Static score.** A page's rank r, in [0, 1], multiplies its score by 1 + w·r (w: `rank_weight`); unseen pages are
-taken to have r = 1.
+**Static score.** A page's rank r, in [0, 1], multiplies its score by 1 + w·r (w: `rank_weight`); pages not looked
+at are assumed to have r = 1.
 
-A query without words to score (`site:example.org`) gives its pages newest first.
+A query without words to score (`site:example.org`) returns its pages newest first.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from lycosa.index.words import terms_of
 
 _SLACK = 1e-4
 _VOCABULARY = 20_000
-"""Terms of a shard's vocabulary that are looked at for a prefix."""
+"""Terms of a shard's vocabulary that are examined for a prefix."""
 
 Ranks = Callable[[Sequence[int]], Sequence[float]]
 """Static ranks of documents by their ids, each in [0, 1]."""
 
 
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""Calls a function for every item, in order of the items: `map`, or what does it at once for shards elsewhere."""
+"""Calls a function for every item, in order of the items: `map`, or in parallel for remote shards."""
 
 
 def no_ranks(ids: Sequence[int]) -> Sequence[float]:
@@ -80,7 +80,7 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 class Statistics:
-    """The numbers of all shards together."""
+    """The statistics of all shards together."""
 
     def __init__(self, readers: Sequence[Shard], k1: float, b: float, each: Each = map) -> None:
         self._readers = readers
@@ -105,7 +105,7 @@ class Statistics:
         return made
 
     def bounds(self, field: str, average: float) -> tuple[float, float]:
-        """K of tantivy, with a shard's average, over K of ours: for no length, and for endless length."""
+        """tantivy's K, with a shard's average, divided by our K: for length zero, and for infinite length."""
         return K1 * (1 - B) / (self.k1 * (1 - self.b)), K1 * B * self.average(field) / (
             self.k1 * self.b * average
         )
@@ -115,14 +115,14 @@ class Statistics:
         return self._known[field, term]
 
     def learn(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Have the counts of these fields and terms, by one question to each shard."""
+        """Load the counts of these fields and terms, by one request to each shard."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
         if new:
             counts = list(self._each(lambda reader: reader.dfs(new), self._readers))
             self._known |= {pair: sum(each[at] for each in counts) for at, pair in enumerate(new)}
 
     def learn_all(self, clauses: Iterable[Clause]) -> None:
-        """Have the counts that the weights of these clauses need."""
+        """Load the counts that the weights of these clauses need."""
         self.learn(
             (field, term)
             for clause in clauses
@@ -132,21 +132,21 @@ class Statistics:
         )
 
     def idf(self, field: str, *terms: str) -> float:
-        """Of a term, or of several that are the same word."""
+        """The idf of a term, or of several that are the same word."""
         count = sum(self.df(field, term) for term in terms)
         if field != "body":
             count = max(count, sum(self.df("body", term) for term in terms))
         return idf(self.totals.pages, min(count, self.totals.pages))
 
     def weight(self, clause: Clause) -> float:
-        """What a clause gives at most; one with slop gives it whenever it matches."""
+        """The greatest score of a clause; one with slop has it whenever it matches."""
         each = [set(terms) for terms in zip(*(clause.alike or (clause.terms,)), strict=True)]
         rare = clause.boost * sum(self.idf(clause.field, *sorted(terms)) for terms in each)
         return rare if clause.slop else (self.k1 + 1) * rare
 
 
 class Broker:
-    """Shards as one index. As they were when it was made; make another to see newer commits."""
+    """Shards as one index, in the state when it was made; make another to see newer commits."""
 
     def __init__(
         self,
@@ -186,9 +186,9 @@ class Broker:
     # -- the vocabulary
 
     def expand(self, field: str, start: str, distance: int) -> list[str]:
-        """Terms that begin with `start`, or that are at most `distance` letters from it, the first being the same.
+        """Terms that begin with `start`, or within `distance` letters of it and with the same first letter.
 
-        The most frequent of them.
+        The most frequent ones.
         """
         if not start:
             return []
@@ -210,7 +210,7 @@ class Broker:
         return self.found(plan, most).rows
 
     def found(self, plan: Plan, most: int) -> Found:
-        """The same, and how many documents match: each shard says both in one pass."""
+        """The best `most`, and how many documents match: each shard returns both in one pass."""
         if not plan.scored:
             return self._newest(plan, most)
         self.statistics.learn_all(plan.scored)
@@ -267,7 +267,7 @@ class Broker:
         return 1.0 + self._rank_weight
 
     def score(self, plan: Plan, weights: Sequence[float], shard: int, hits: Sequence[Hit]) -> list[float]:
-        """The exact scores, without the rank's factor."""
+        """The exact scores, without the factor of the rank."""
         total = np.zeros(len(hits))
         found = self.readers[shard].occurrences(plan.scored, hits)
         for numbers in plan.words():
@@ -283,11 +283,11 @@ class Broker:
     # -- queries of a shard
 
     def _matching(self, reader: Shard, plan: Plan) -> Any:
-        """What matches, unscored."""
+        """A query for what matches, unscored."""
         return self._condition(reader, plan.condition, (*plan.scored, *plan.unscored))
 
     def scoring(self, reader: Shard, plan: Plan, weights: Sequence[float]) -> Any:
-        """What matches, scored by the clauses; None if nothing can match here."""
+        """A query for what matches, scored by the clauses; None if nothing can match here."""
         made = [reader.clause(clause, weight) for clause, weight in zip(plan.scored, weights, strict=True)]
         parts = [("should", query) for query in made if query is not None]
         if plan.simple:
@@ -303,7 +303,7 @@ class Broker:
             return reader.filter(condition)
         parts = [("must", self._condition(reader, part, clauses)) for part in condition.must]
         should = [("should", self._condition(reader, part, clauses)) for part in condition.should]
-        # Filters alone leave it to the words what matches; without words, all the others than what must not.
+        # With filters alone the words decide what matches; without words, all pages match except the excluded.
         if should and all(map(_is_filter, condition.must)):
             parts.append(("must", reader.boolean(should)))
         elif not parts:
@@ -315,14 +315,14 @@ class Broker:
         return self.pages([row])[0]
 
     def pages(self, rows: Sequence[Ranked]) -> list[Page]:
-        """What is kept of each row; one question to each shard."""
+        """The stored page of each row; one request to each shard."""
         asked = self._of_each(rows, lambda reader, own: reader.pages([row.address for row in own]))
         return [asked[row.id] for row in rows]
 
     def _of_each(
         self, rows: Sequence[Ranked], ask: Callable[[Shard, list[Ranked]], Sequence[Any]]
     ) -> dict[int, Any]:
-        """What shards say of their rows, by id."""
+        """The shards' answers about their rows, by id."""
         own: dict[int, list[Ranked]] = {}
         for row in rows:
             own.setdefault(row.shard, []).append(row)
@@ -333,7 +333,7 @@ class Broker:
         return found
 
     def copies(self, pages: Sequence[Page]) -> dict[int, list[Page]]:
-        """The copies of some pages, by digest, in the order of their ids; one question to each shard."""
+        """The copies of some pages, by digest, in the order of their ids; one request to each shard."""
         digests = sorted({page.digest for page in pages if page.digest})
         found: dict[int, list[Page]] = {}
         if digests:
@@ -367,15 +367,15 @@ class _Candidates:
         self._low, self._high = min(ratios) / most * (1 - _SLACK), max(ratios) * (1 + _SLACK)
         self._asked = 0
         self.total = 0
-        """How many documents match; known when it was asked."""
+        """How many documents match; known after `ask`."""
         self._factors: dict[int, float] = {}
         self._exact: dict[int, float] = {}
         self.rows: list[tuple[float, float, Hit]] = []
         self.unseen = 0.0
-        """The most that a document which is not among the rows can have."""
+        """The highest possible score of a document that is not among the rows."""
 
     def ask(self, depth: int) -> None:
-        """Have the best `depth`."""
+        """Request the best `depth`."""
         if self._query is None or (self._asked and not self.unseen):
             return
         hits, self.total = self._reader.top(self._query, depth)
@@ -389,7 +389,7 @@ class _Candidates:
         self.unseen = hits[-1].score * self._high * self._broker.most_factor if len(hits) == depth else 0.0
 
     def exact(self, least: float) -> list[Ranked]:
-        """Those whose exact score may be as much as `least`, with that score."""
+        """Those whose exact score may reach `least`, with that score."""
         wanted = [hit for most, _, hit in self.rows if most >= least]
         new = [hit for hit in wanted if hit.id not in self._exact]
         scores = self._broker.score(self._plan, self._weights, self.shard, new) if new else []
@@ -399,7 +399,7 @@ class _Candidates:
 
 
 def _is_filter(condition: Condition) -> bool:
-    """Whether a condition says nothing of words."""
+    """Whether a condition is independent of words."""
     if isinstance(condition, All):
         return all(map(_is_filter, (*condition.must, *condition.should, *condition.never)))
     return isinstance(condition, Filter | Dates)

@@ -1,9 +1,9 @@
-"""Expansion of a query by what its first results say (RM3), and pages like a page.
+"""Expansion of a query from its first results (RM3), and pages similar to a page.
 
 RM3 (Abdul-Jaleel et al., TREC 2004): the best pages of the plain query, weighted by their scores, give a model of
-what is asked for: how likely each term is in them. The best terms of that model are added to the query, so that
-together they weigh `share` beside the query's own terms. Terms are weighted by their idf, as everything is; a
-term must be in at least two of the pages (if there are so many), so that no single page takes the query away.
+the topic: how likely each term is in them. The best terms of that model are added to the query, with a total
+weight of `share` relative to the query's own terms. Terms are weighted by their idf, like all others; a
+term must be in at least two of the pages (if there are so many), so that no single page dominates the query.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lycosa.index.words import STEMMED, terms_of
 
 
 class Expansion(msgspec.Struct, frozen=True):
-    """How a query is expanded."""
+    """The parameters of an expansion."""
 
     pages: int = 10
     terms: int = 30
@@ -36,7 +36,7 @@ def _vector(page: Page, default: str) -> Counter[str]:
 
 
 def model(broker: Broker, rows: Sequence[Ranked]) -> dict[str, float]:
-    """How likely each term is in pages, weighted by their scores."""
+    """How likely each term is in pages that are weighted by their scores."""
     total = sum(row.score for row in rows)
     likely: dict[str, float] = {}
     pages: Counter[str] = Counter()
@@ -51,7 +51,7 @@ def model(broker: Broker, rows: Sequence[Ranked]) -> dict[str, float]:
 
 
 def rm3(broker: Broker, plan: Plan, options: Expansion = Expansion()) -> Plan:  # noqa: B008 - frozen
-    """The plan with terms of its best pages; the plan itself if it has none."""
+    """The plan with terms of its best pages added; the plan itself if there are none."""
     rows = [row for row in broker.top(plan, options.pages) if row.score > 0]
     if not rows:
         return plan
@@ -101,7 +101,7 @@ _LIKE_TERMS = 25
 
 
 def like(broker: Broker, page: Page, filters: Sequence[Node] = ()) -> Plan:
-    """A plan for pages that are like one: its most telling terms, by how often it has them and how few pages do."""
+    """A plan for pages similar to one: its most specific terms, by how often it has them and how few pages do."""
     statistics = broker.statistics
     vector = _vector(page, broker.language)
     telling = {

@@ -1,7 +1,7 @@
-"""Words that are spelled nearly the same.
+"""Words with nearly the same spelling.
 
-A vocabulary is kept as columns, so that looking for what is near a word is arithmetic on columns: by length, and by
-the letters that only one of them has. What is left, a few words, is compared letter by letter.
+A vocabulary is stored as columns, so that words near a given one are found by arithmetic on columns: by length, and
+by the letters that only one of them has. The few remaining words are compared letter by letter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Vocabulary:
-    """Words, and which of them are near another."""
+    """Words, and a search for those near another."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._text = "".join(words)
@@ -21,7 +21,7 @@ class Vocabulary:
         self._starts: Any = np.cumsum(self._lengths) - self._lengths
         letters = np.frombuffer(self._text.encode("utf-32-le", "surrogatepass"), np.uint32)
         self._letters: Any = np.zeros(len(words), np.uint64)
-        if len(letters):  # no word is empty
+        if len(letters):  # words are not empty
             self._letters = np.bitwise_or.reduceat(_bits(letters), self._starts)
 
     def near(self, word: str, most: int) -> list[str]:
@@ -38,7 +38,7 @@ class Vocabulary:
 
 
 def _bits(letters: Any) -> Any:
-    """One of 64 bits for each letter; two letters may have the same one, which only lets more through."""
+    """One of 64 bits for each letter; letters may share a bit, which only lets more words through."""
     return np.uint64(1) << (letters & 63).astype(np.uint64)
 
 

@@ -1,22 +1,22 @@
-"""From a query's tree to clauses (what is scored) and to conditions (what must match), the same for every shard.
+"""Turns a query's tree into clauses (what is scored) and conditions (what must match), the same for every shard.
 
-A word is looked for in all text fields; the score of a page is the sum over clauses
+A word is searched for in all text fields; the score of a page is the sum over clauses
 
     score = Σ  boost · weight(field) · idf · (k1 + 1) · tf / (tf + k1 · (1 − b + b · length / average))
-
-with idf, of a term, by how many pages have it in their body (or in the field, if more): a word that is rare in
-titles only is not rare. A word that the query has twice counts twice. Every clause that is not under a minus counts
+with the idf of a term by how many pages have it in their body (or in the field, if more): a word that is rare in
+titles only is not rare. A word that occurs twice in the query counts twice. Every clause that is not under a minus
+counts where it occurs, whatever the conditions around it.
 where it occurs, whatever the conditions around it.
-
-Words are stemmed as the index stems: for each language that has at least a hundredth of the pages (or that
-`lang:` asks for) the word's term in that language is a clause. Nearly always that is one term; if there are
-several, they count as one (`Clause.alike`). If the text of no page has a word in any of these, the languages of
+Words are stemmed as in the index: for each language that has at least a hundredth of the pages (or is requested by
+`lang:`) the word's term in that language is a clause. Nearly always that is one term; if there are several, they
+count as one (`Clause.alike`). If no page's text has a word in any of these, languages with fewer pages in which
+it does occur are added; adding them always would bring terms that mean something else.
 fewer pages in which it is there are added; always adding them would bring terms that mean something else.
-
-Function words (the, of, which) are left out of a query that has others, unless they are asked for by a plus, in a
+Function words (the, of, which) are left out of a query that has others, unless they are required by a plus, or are
+in a phrase or a place. They are those of one language: of most pages', unless the query has two or more of another.
 phrase or in a place. They are those of one language: of most pages', unless the query has two or more of another.
-
-A prefix, or a word with `~`, stands for terms of the vocabulary, found in all shards and the same for each: those
+A prefix, or a word with `~`, stands for terms of the vocabulary, looked up in all shards and the same for each:
+the `MOST_EXPANDED` terms that are in the most pages.
 in the most pages, `MOST_EXPANDED` of them.
 """
 
@@ -34,11 +34,11 @@ from lycosa.index.words import STEMMED, base_language, fold, is_function_word, i
 
 MOST_EXPANDED = 30
 Expand = Callable[[str, str, int], list[str]]
-"""(field, start of a term, or term; distance, 0 for a prefix) to terms."""
+"""Maps (field, start of a term, or term; distance, 0 for a prefix) to terms."""
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """What an occurrence in each field counts, and BM25's constants (k1 > 0, 0 < b < 1)."""
+    """The weight of an occurrence in each field, and BM25's constants (k1 > 0, 0 < b < 1)."""
 
     body: float = 1.0
     title: float = 0.5
@@ -67,17 +67,17 @@ Condition = AnyOf | All | Filter | Dates
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is asked of every shard."""
+    """The query that is sent to every shard."""
 
     scored: tuple[Clause, ...]
     unscored: tuple[Clause, ...]
     """Clauses under a minus. Conditions number them after the scored ones."""
     condition: All
     simple: bool
-    """Any scored clause suffices: the condition need not be asked for."""
+    """Whether any scored clause suffices, so that the condition need not be checked."""
 
     def words(self) -> list[list[int]]:
-        """The numbers of the scored clauses, those together that are one word in several languages."""
+        """The numbers of the scored clauses, grouped if they are one word in several languages."""
         groups: dict[object, list[int]] = {}
         for number, clause in enumerate(self.scored):
             key = (clause.field, clause.alike, clause.boost, clause.slop) if clause.alike else number
@@ -86,7 +86,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def _alike(several: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """What words are in several languages; () if they are the same in all."""
+    """The terms of words in several languages; () if they are the same in all."""
     found = tuple(dict.fromkeys(map(tuple, several)))
     return found if len(found) > 1 else ()
 
@@ -95,7 +95,7 @@ class _Planner:
     def __init__(
         self, languages: Sequence[str], weights: Weights, expand: Expand, spoken: str | None = None
     ) -> None:
-        """`spoken`: the language whose function words do not count; None: all words do."""
+        """`spoken`: the language whose function words are ignored; None: no word is ignored."""
         self._languages = languages
         self._spoken = spoken
         self._weights = weights
@@ -116,7 +116,7 @@ class _Planner:
         return [(name, getattr(self._weights, name)) for name in TEXTS]
 
     def _terms(self, text: str, place: str) -> list[list[str]]:
-        """The terms of a text, in each language that is asked; lists that are different."""
+        """The terms of a text in each language of the query; only lists that differ."""
         if place == "address":
             return [address_terms(f"x://{text}").split()]
         found: list[list[str]] = []
@@ -132,7 +132,7 @@ class _Planner:
         runs = runs_of(node.text)
         parts: list[Condition] = []
         for run in runs:
-            if len(run) == 1 and is_unspaced(run):  # part of the pairs that begin with it
+            if len(run) == 1 and is_unspaced(run):  # contained in the pairs that begin with it
                 pairs = self._expanded(Word(run, node.place, prefix=True), negative)
                 if pairs is not None:
                     parts.append(pairs)
@@ -170,7 +170,8 @@ class _Planner:
         return AnyOf(tuple(dict.fromkeys(numbers)))
 
     def phrase(self, node: Phrase, negative: bool) -> Condition | None:
-        """With slop, each two neighbours must be that near (of more, tantivy's answer depends on the index)."""
+        """With slop, each pair of neighbours must be near (for more words tantivy's answer depends on the
+        index)."""
         parts: dict[int, list[int]] = {}
         several = self._terms(node.text, node.place)
         for terms in several:
@@ -204,7 +205,7 @@ class _Planner:
             if isinstance(part, Word) and self._says_nothing(part):
                 continue
             found = self.node(part, negative)
-            # A plain word of several terms (e-mail) may match by any of them.
+            # A plain word with several terms (e-mail) may match by any of them.
             if isinstance(found, All) and isinstance(part, Word):
                 should += found.must
             elif found is not None:
@@ -214,8 +215,8 @@ class _Planner:
 
 
 def languages_of(query: Query, counts: dict[str, int], default: str) -> tuple[list[str], list[str]]:
-    """The languages in which the words of a query are stemmed, and those of few pages, for words that none of the
-    first has."""
+    """The languages in which the words of a query are stemmed, and those with few pages, for words that the first
+    lack."""
     asked = [base_language(language) for language in query.languages]
     if any(language in STEMMED for language in asked):
         return [language for language in asked if language in STEMMED], []
@@ -228,7 +229,7 @@ def languages_of(query: Query, counts: dict[str, int], default: str) -> tuple[li
 
 
 def _spoken(query: Query, languages: Sequence[str]) -> str:
-    """The language of most pages, unless the query has more function words, and two at least, of another."""
+    """The language of most pages, unless the query has more function words, and at least two, of another."""
     words = query.words
     counts = {name: sum(is_function_word(word, name) for word in words) for name in languages}
     best = max(languages, key=lambda name: counts[name])
@@ -242,7 +243,7 @@ def plan(query: Query, languages: Sequence[str], weights: Weights, expand: Expan
     if not planner.positive:
         planner = _Planner(languages, weights, expand)
         condition = planner.group(query.tree)
-    # Scored clauses first, in the order in which they were met: sums are the same wherever they are made.
+    # Scored clauses first, in the order of the query, so that sums are computed in the same order everywhere.
     order = sorted(planner.clauses.values(), key=lambda number: (number not in planner.positive, number))
     moved = {number: at for at, number in enumerate(order)}
     by_number = list(planner.clauses)

@@ -1,21 +1,21 @@
-"""The query language: text becomes a tree. Takes any input and never raises; what it cannot use it says in `notes`.
+"""The query language: parses text to a tree. Accepts any input and never raises; ignored parts are in `notes`.
 
     query   := part*                          any of the parts may match; more and rarer ones rank higher
     part    := chain ( 'OR' chain )*          the same as chains side by side
     chain   := item ( 'AND' item )*           all of them must match
     item    := ['+' | '-' | 'NOT'] atom       + must match, - and NOT must not
-    atom    := word | word'*' | word'~'[1|2]  a word, what begins so, what is spelled nearly so
+    atom    := word | word'*' | word'~'[1|2]  a word, words with a prefix, words of similar spelling
              | '"' words '"' ['~' slop]       these words in a row; each up to `slop` words from the next
              | '(' query ')'
-             | name ':' atom                   in parentheses: each of the atoms in them has the name
+             | name ':' atom                   a group in parentheses applies the name to each of its atoms
 
-    site:example.org  site:example.org/docs/   that host and those below it; that part of it
+    site:example.org  site:example.org/docs/   that host and its subdomains; that part of it
     intitle: inurl: inanchor: inheading:       a word or phrase in that place (required)
     type:pdf type:text/html lang:de            (required; filetype: is the same as type:)
-    before:2024 after:2024-05-01               by the day it was modified, or else fetched (required)
+    before:2024 after:2024-05-01               by the date of modification, or else of the fetch (required)
 
-Of filters with OR between them (site:a.org OR site:b.org) one is required. AND, OR and NOT count in capitals. At
-most `MOST_WORDS` words, groups `MOST_DEPTH` deep.
+Of filters joined by OR (site:a.org OR site:b.org) one is required. AND, OR and NOT must be in capitals. At
+most `MOST_WORDS` words, groups nested `MOST_DEPTH` deep.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DAY = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?")
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A word; what begins with it (`prefix`); what is at most `distance` letters from it."""
+    """A word; any word with this prefix (`prefix`); any word within `distance` letters of it."""
 
     text: str
     place: str = ""
@@ -53,7 +53,7 @@ class Word(msgspec.Struct, frozen=True):
 
 
 class Phrase(msgspec.Struct, frozen=True):
-    """Words in a row."""
+    """Consecutive words."""
 
     text: str
     place: str = ""
@@ -61,14 +61,14 @@ class Phrase(msgspec.Struct, frozen=True):
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """What a page must be, whatever its words."""
+    """A required property of a page, apart from its words."""
 
     name: str
     value: str
 
 
 class Dates(msgspec.Struct, frozen=True):
-    """Pages of a time, in milliseconds: `start` included, `end` not; 0 leaves a side open."""
+    """Pages of an interval of time, in milliseconds: `start` included, `end` not; 0 leaves a side open."""
 
     start: int = 0
     end: int = 0
@@ -86,17 +86,17 @@ Node = Word | Phrase | Filter | Dates | Group
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A query, read."""
+    """A parsed query."""
 
     text: str
     tree: Group
     notes: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
-    """What `lang:` asks for."""
+    """The values of `lang:`."""
 
     @property
     def words(self) -> list[str]:
-        """The plain words, in order: what a reader sees highlighted, and what may be misspelled."""
+        """The plain words, in order: those highlighted for the reader, and checked for spelling."""
         return list(_words(self.tree))
 
 
@@ -109,14 +109,14 @@ def _words(node: Node) -> Sequence[str]:
 
 
 def is_filter(node: Node) -> bool:
-    """Whether a node says only what a page must be, and nothing of its words."""
+    """Whether a node only filters pages, without words."""
     if isinstance(node, Group):
         return all(map(is_filter, (*node.must, *node.should, *node.never)))
     return isinstance(node, Filter | Dates)
 
 
 def filters_of(node: Node) -> list[Filter]:
-    """What pages are asked to be."""
+    """The filters in a node."""
     if isinstance(node, Group):
         return [found for part in (*node.must, *node.should) for found in filters_of(part)]
     return [node] if isinstance(node, Filter) else []
@@ -139,14 +139,14 @@ class _Reader:
         self._words = 0
 
     def group(self, depth: int = 0, name: str = "") -> Group:
-        """Up to the closing parenthesis, or the end. `name`: what stood before the opening one."""
+        """Parse up to the closing parenthesis, or the end. `name`: the name before the opening one."""
         must: list[Node] = []
         should: list[Node] = []
         never: list[Node] = []
         chain: list[Node] = []
         joined = negative = either = False
         filtered = False
-        """Whether the part before was a filter that is required."""
+        """Whether the previous part was a filter that is required."""
 
         def end_chain() -> None:
             if len(chain) > 1:
@@ -196,7 +196,7 @@ class _Reader:
         return Group(tuple(must), tuple(should), tuple(never))
 
     def note(self, text: str) -> None:
-        """Say it, once."""
+        """Add a note, once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -233,7 +233,7 @@ class _Reader:
         return Word(value, place)
 
     def filter(self, name: str, value: str) -> Node | None:
-        """What a page must be; None if the value says nothing, which is noted."""
+        """The filter of this name; None if the value has no meaning, which is noted."""
         if not value:
             self.notes.append(f"{name}: has no value")
             return None
@@ -254,7 +254,7 @@ class _Reader:
 
 
 def day_of(text: str) -> int | None:
-    """The beginning of a day, month or year, UTC, in milliseconds; None if it is none."""
+    """The beginning of a day, month or year, UTC, in milliseconds; None if the text is not a date."""
     found = _DAY.fullmatch(text)
     if found is None:
         return None
@@ -266,8 +266,8 @@ def day_of(text: str) -> int | None:
 
 
 def parse(text: str, filters: Iterable[tuple[str, str]] = ()) -> Query:
-    """The tree of a query; never raises. `filters`: names of `FILTERS` and values, required beside the text."""
-    text = text.encode("utf-8", "replace").decode()  # what a terminal gives for bytes that are no text
+    """The tree of a query; never raises. `filters`: names of `FILTERS` and values, required in addition."""
+    text = text.encode("utf-8", "replace").decode()  # replaces the surrogates of undecodable input
     reader = _Reader(text)
     tree = reader.group()
     more = [node for name, value in filters if (node := reader.filter(name, value.strip())) is not None]

@@ -2,11 +2,11 @@
 
     ranks := "LyRNK1\\r\\n" made:u64 count:u64 keys:u64×count ranks:f32×count
 
-`made` is when they were made, in milliseconds; keys ascend. They are of the links that were known then: a page
-that came later has the rank 0 until they are made anew, which `Answer.ranked` lets the reader see.
+`made` is the time at which they were made, in milliseconds; keys ascend. They reflect the links known at that time:
+a page that came later has rank 0 until they are made again, which `Answer.ranked` shows to the reader.
 
 A rank is ln(1 + n·p) / ln(1 + 10,000), at most 1, where p is the page's PageRank and n the number of URLs in the
-graph: a page of average PageRank has 0.075, one of a thousand times that 0.75, however large the crawl is.
+graph: a page with the mean PageRank has 0.075, one with a thousand times that 0.75, whatever the size of the crawl.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _FULL = 10_000.0
 
 
 def scaled(values: NDArray[np.float64], nodes: int) -> NDArray[np.float32]:
-    """Ranks of PageRanks, which add up to 1 over so many nodes."""
+    """Ranks from PageRanks, which add up to 1 over so many nodes."""
     return np.minimum(np.log1p(values * nodes) / math.log1p(_FULL), 1.0).astype(np.float32)
 
 
 def write_ranks(files: DiskFiles, made: int, keys: NDArray[np.uint64], ranks: NDArray[np.float32]) -> None:
-    """Have these ranks from now on."""
+    """Replace the ranks by these."""
     order = np.argsort(keys)
     head = _HEAD.pack(_MAGIC, made, len(keys))
     write_whole(
@@ -48,20 +48,20 @@ class StaticRanks(Protocol):
 
     @property
     def made(self) -> int:
-        """When they were made, in milliseconds; 0: there are none."""
+        """When they were made, in milliseconds; 0 if there are none."""
         ...
 
     def reload(self) -> bool:
-        """Whether there are newer ones."""
+        """Load newer ranks; whether there were any."""
         ...
 
     def __call__(self, ids: Sequence[int]) -> list[float]:
-        """The ranks of documents; 0 of those that it does not know."""
+        """The ranks of documents; 0 for unknown ones."""
         ...
 
 
 class RankFile:
-    """The ranks as they are now; `made` is 0 while there are none."""
+    """The ranks in the file; `made` is 0 while there are none."""
 
     def __init__(self, files: DiskFiles) -> None:
         self._files = files
@@ -72,7 +72,7 @@ class RankFile:
         self.reload()
 
     def reload(self) -> bool:
-        """Whether there are newer ones."""
+        """Load newer ranks; whether there were any."""
         try:
             found = self._files.path(NAME)
             now = Path(found).stat()
@@ -97,7 +97,7 @@ class RankFile:
         return len(self._keys)
 
     def __call__(self, ids: Sequence[int]) -> list[float]:
-        """The ranks of documents; 0 of those that it does not know."""
+        """The ranks of documents; 0 for unknown ones."""
         if not len(self._keys):
             return [0.0] * len(ids)
         wanted = np.array(ids, np.uint64)

@@ -1,18 +1,18 @@
-"""One shard's index, for searching: statistics, candidates, and what is needed to score them exactly.
+"""One shard's index, for searching: statistics, candidates, and the data for scoring them exactly.
 
-tantivy finds what matches and scores it with the shard's own statistics. A broker wants scores by the statistics of
-all shards. What makes that possible:
+tantivy finds what matches and scores it with the shard's own statistics. A broker needs scores by the statistics of
+all shards. This is made possible by:
 
-- `df` counts live documents (tantivy's own count includes deleted ones until their segment is merged; it will do
-  while no page is deleted), and the lengths of fields are summed over live documents by their columns. So these
+- `df` counts live documents (tantivy's own count includes deleted ones until their segment is merged; it is used
+  while no page is deleted), and the lengths of fields are summed over live documents from their columns. So these
   numbers do not depend on merges.
 - tantivy's own N and average lengths, which do include deleted documents, are read from its explanation of the
-  marker, which has one known term in each field. With them the score that it will give a term is known (BM25, k1 =
-  1.2, b = 0.75), and a boost makes its idf the global one.
-- `occurrences` says how often a clause occurs in a document, and how long the field is (rounded as tantivy keeps
-  lengths, in one byte): with these, a score can be computed anew with the global average. For a few documents it
-  reads tantivy's explanation. For many it has tantivy score all matches of the clause, and solves for tf.
-- `top` scores every match. tantivy's usual search skips blocks by their best score, computed with the averages of
+  marker, which has one known term in each field. With them the score that it gives to a term is known (BM25, k1 =
+  1.2, b = 0.75), and a boost turns its idf into the global one.
+- `occurrences` returns how often a clause occurs in a document, and how long the field is (rounded as tantivy
+  stores lengths, in one byte): from these a score can be recomputed with the global average. For a few documents
+  it reads tantivy's explanation. For many it has tantivy score all matches of the clause, and solves for tf.
+- `top` scores every match. tantivy's usual search skips blocks by their best score, computed with the averages at
   the time of writing; across segments that is approximate. Weighting by a column switches the skipping off; the
   column is 0, and tantivy's factor for it is log2(2 + 0) = 1.
 """
@@ -48,35 +48,35 @@ B = 0.75
 """tantivy's constants."""
 
 _EXPLAINED = 25
-"""Explaining a document costs as much as scoring so many matches."""
+"""Explaining one document costs as much as scoring so many matches."""
 _LETTER = 100_000
-"""Terms with one first letter among which nearly the same are looked for, the most frequent."""
+"""Most terms with the same first letter that are compared for similar spelling, the most frequent ones."""
 _VALUES = 1000
-"""Languages, or types, that are counted at most."""
+"""Most languages, or types, that are counted."""
 _SURE = 500
-"""Up to this tf, solving 32-bit scores for it is exact."""
+"""Up to this tf, solving for it from 32-bit scores is exact."""
 _FOUND = re.compile(r'"value": ([0-9.eE+-]+),\s*"description": "(freq|dl), ')
 MOST_COPIES = 20
 _OCCUR = {"must": tantivy.Occur.Must, "should": tantivy.Occur.Should, "never": tantivy.Occur.MustNot}
 
 
 class SilentError(LycosaError):
-    """A shard elsewhere did not answer."""
+    """A remote shard did not answer."""
 
     def __init__(self, shard: int, seconds: float, why: str = "") -> None:
-        """`why`: what somebody else knows of it."""
+        """`why`: what another process knows about it."""
         super().__init__(why or f"shard {shard} did not answer in {seconds:g} s")
         self.shard = shard
 
 
 class StaleError(LycosaError):
-    """A shard elsewhere has a newer commit, and the one that was asked no more: ask anew."""
+    """A remote shard has a newer commit and no longer has the one that was queried: query again."""
 
 
 class Clause(NamedTuple):
-    """A term, or terms in a row, in a field; `boost` is the query's and the field's weight.
+    """A term, or consecutive terms, in a field; `boost` is the weight of the query and the field.
 
-    `alike`: the terms that the same words have in each of several languages, these included; () if that is one.
+    `alike`: the terms that the same words have in each of several languages, including these; () if only one.
     """
 
     field: str
@@ -87,7 +87,7 @@ class Clause(NamedTuple):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """What a shard counts: live pages, terms in each field, pages by language and by type (`html`, `pdf`)."""
+    """A shard's counts: live pages, terms in each field, pages by language and by type (`html`, `pdf`)."""
 
     pages: int
     terms: dict[str, int]
@@ -96,7 +96,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class Hit(NamedTuple):
-    """A candidate: tantivy's score, where it is, and its id."""
+    """A candidate: tantivy's score, its address, and its id."""
 
     score: float
     address: Any
@@ -122,7 +122,7 @@ class Occurrences(NamedTuple):
 
 
 def _length_table() -> NDArray[np.int64]:
-    """The lengths that tantivy's byte can say (as Lucene's SmallFloat): exact up to 40, then 8 in each doubling."""
+    """The lengths that tantivy's byte can hold (like Lucene's SmallFloat): exact up to 40, then 8 per doubling."""
     values = list(range(24))
     for code in range(256 - 24):
         shift = (code >> 3) - 1
@@ -134,15 +134,15 @@ LENGTHS = _length_table()
 
 
 def idf(documents: int, containing: int) -> float:
-    """BM25's, as tantivy has it."""
+    """BM25's idf, as in tantivy."""
     return math.log(1.0 + (documents - containing + 0.5) / (containing + 0.5))
 
 
 class Shard(Protocol):
-    """What a broker asks of a shard, here (`ShardReader`) or elsewhere. All answers are of one commit, `stamp`,
-    until `reload` finds a newer one. A query is whatever the shard makes of clauses and filters: only it reads it.
+    """What a broker requests of a shard, local (`ShardReader`) or remote. All answers are of one commit, `stamp`,
+    until `reload` finds a newer one. A query is any object that the shard makes from clauses and filters.
 
-    One elsewhere may raise `SilentError` or `StaleError` at any question.
+    A remote one may raise `SilentError` or `StaleError` from any method.
     """
 
     shard: int
@@ -171,7 +171,7 @@ class Shard(Protocol):
 
 
 def _whole(method: Callable[Concatenate[ShardReader, P], R]) -> Callable[Concatenate[ShardReader, P], R]:
-    """Have what tantivy says of damaged files be said as of any damaged file."""
+    """Decorator: reports tantivy's errors about damaged files like those of any damaged file."""
 
     @wraps(method)
     def reading(self: ShardReader, /, *args: P.args, **named: P.kwargs) -> R:
@@ -179,7 +179,7 @@ def _whole(method: Callable[Concatenate[ShardReader, P], R]) -> Callable[Concate
             return method(self, *args, **named)
         except BaseException as error:
             if not isinstance(error, ValueError) and type(error).__name__ != "PanicException":
-                raise  # the latter is Rust's, derives from BaseException, and can be had from nowhere
+                raise  # Rust panics derive from BaseException, and the class cannot be imported
             words = f"the index in {self.path} cannot be read ({error}): build it anew with --rebuild"
             raise StorageError(words) from None
 
@@ -190,7 +190,7 @@ class ShardReader:
     """The index of one shard, as of its last commit; `reload` looks for a newer one."""
 
     def __init__(self, path: Path, shard: int = 0, beside: Sequence[Path] = ()) -> None:
-        """`beside`: the indexes of other shards, which are read with this one as one index (`united`)."""
+        """`beside`: the indexes of other shards, read together with this one as one index (`united`)."""
         self.path = path
         self.shard = shard
         self._paths = (path, *beside)
@@ -199,11 +199,11 @@ class ShardReader:
                 raise ConfigError(f"{each} holds no index: run `lycosa index DIR` first")
         self._index: Any = None
         self.stamp: object = None
-        """Of the commit that is searched."""
+        """Identifies the commit that is searched."""
         self.reload()
 
     def _opened(self) -> Any:
-        for attempt in range(20):  # a merge may end between reading what there is and opening it
+        for attempt in range(20):  # a merge may end between listing the files and opening them
             try:
                 return together(self._paths) if len(self._paths) > 1 else opened(self.path)
             except StorageError:
@@ -218,7 +218,7 @@ class ShardReader:
 
     @_whole
     def reload(self) -> bool:
-        """Whether there was a newer commit; it is what is searched from now on."""
+        """Whether there was a newer commit; it is searched from now on."""
         stamp = self._now()
         if stamp == self.stamp:
             return False
@@ -254,11 +254,11 @@ class ShardReader:
         )
 
     def _by(self, field: str, values: Sequence[str]) -> dict[str, int]:
-        """How many pages have each value, of those that any page still has."""
+        """How many pages have each value, for those values that any page still has."""
         return {value: count for value in sorted(set(values)) if (count := self._count(field, value))}
 
     def _local(self) -> None:
-        """tantivy's own N and average lengths."""
+        """Read tantivy's own N and average lengths."""
         self._documents = 0
         self.averages: dict[str, float] = {}
         for name in TEXTS:
@@ -287,18 +287,18 @@ class ShardReader:
 
     @_whole
     def vocabulary(self, field: str, prefix: str, most: int) -> list[str]:
-        """Terms that begin so (of deleted documents, too), at most so many, the most frequent first."""
+        """Terms with this prefix (including those of deleted documents), the `most` most frequent first."""
         return [term for term, _ in self.counted(field, prefix, most)]
 
     @_whole
     def counted(self, field: str, prefix: str, most: int) -> list[tuple[str, int]]:
-        """The same with in how many documents each is (deleted ones, too)."""
+        """The same with the number of documents of each (including deleted ones)."""
         found = self.searcher.terms_with_prefix(field, prefix, limit=most)
         return [(term, count) for term, count in found if term != MARK]
 
     def near(self, field: str, word: str, distance: int) -> list[str]:
-        """Terms with the first letter of a word that are at most `distance` letters from it (of deleted documents,
-        too)."""
+        """Terms with the first letter of a word and at most `distance` letters from it (including those of deleted
+        documents)."""
         return self._beginning(field, word[:1]).near(word, distance)
 
     def _begin(self, field: str, letter: str) -> Vocabulary:
@@ -307,9 +307,9 @@ class ShardReader:
     # -- queries
 
     def clause(self, clause: Clause, weight: float) -> Any:
-        """A query whose score is `weight` times the saturation of the clause; None if nothing has it here.
+        """A query whose score is `weight` times the saturation of the clause; None if no document has it here.
 
-        With slop it is the weight alone: how often tantivy counts such a phrase depends on the rest of the index.
+        With slop the score is the weight alone: how tantivy counts such a phrase depends on the rest of the index.
         """
         field = clause.field
         if not all(self.searcher.doc_freq(field, term) for term in clause.terms):
@@ -319,7 +319,7 @@ class ShardReader:
         return tantivy.Query.boost_query(self._plain(clause), weight / self._local_weight(clause))
 
     def _local_weight(self, clause: Clause) -> float:
-        """What tantivy's score of the clause is at most."""
+        """The greatest score that tantivy gives to the clause."""
         own = [self.searcher.doc_freq(clause.field, term) for term in clause.terms]
         return sum(idf(self._documents, count) for count in own) * (K1 + 1)
 
@@ -333,7 +333,7 @@ class ShardReader:
         return tantivy.Query.const_score_query(self._plain(clause), 0.0)
 
     def filter(self, node: Filter | Dates) -> Any:
-        """A query for what a page must be."""
+        """A query for a filter."""
         if isinstance(node, Dates):
             made = tantivy.Query.range_query(
                 self.schema,
@@ -347,11 +347,11 @@ class ShardReader:
         return tantivy.Query.const_score_query(made, 0.0)
 
     def everything(self) -> Any:
-        """A query for all pages, which scores nothing."""
+        """A query for all pages, with constant score."""
         return tantivy.Query.const_score_query(self._pages, 0.0)
 
     def boolean(self, parts: Sequence[tuple[str, Any]]) -> Any:
-        """A query of others: each of them `must`, `should` or `never` match."""
+        """A combined query: each of the parts `must`, `should` or `never` match."""
         if len(parts) == 1 and parts[0][0] != "never":
             return parts[0][1]
         if not parts:
@@ -380,7 +380,7 @@ class ShardReader:
 
     @_whole
     def occurrences(self, clauses: Sequence[Clause], hits: Sequence[Hit]) -> list[Occurrences]:
-        """For each clause and each document how often the one occurs in the other, and how long the field is."""
+        """For each clause and document how often the one occurs in the other, and how long the field is."""
         lengths: dict[str, NDArray[np.float64]] = {}
         found = []
         for clause in clauses:
@@ -410,7 +410,7 @@ class ShardReader:
     def _solved(
         self, clause: Clause, hits: Sequence[Hit], matches: int, lengths: NDArray[np.float64]
     ) -> Occurrences:
-        """tf from the score of the clause by itself: score = w * tf / (tf + norm)."""
+        """tf from the score of the clause alone: score = w * tf / (tf + norm)."""
         made = Occurrences(np.zeros(len(hits)), lengths.copy())
         rows = self.searcher.search(self._plain(clause), matches, count=False, weight_by_field="zero").hits
         if not rows:
@@ -437,17 +437,17 @@ class ShardReader:
     # -- documents
 
     def page(self, address: Any) -> Page:
-        """What the index keeps of a document."""
+        """The stored page of a document."""
         return decode_page(self.searcher.doc(address).get_first("data"))
 
     @_whole
     def pages(self, addresses: Sequence[Any]) -> list[Page]:
-        """What it keeps of several."""
+        """The stored pages of several documents."""
         return [self.page(address) for address in addresses]
 
     @_whole
     def copies(self, digests: Sequence[int]) -> list[Page]:
-        """The copies of some contents, `MOST_COPIES` of each at most, about."""
+        """The copies of some contents, at most about `MOST_COPIES` of each."""
         term = tantivy.Query.term_query
         any_of = [(tantivy.Occur.Should, term(self.schema, "digest", each, "basic")) for each in digests]
         query = tantivy.Query.boolean_query(

@@ -1,26 +1,26 @@
-"""What the index keeps of a page, field by field.
+"""The fields of a page in the index.
 
     field      kind          what is in it
     kind       term          page | copy | marker
     id         u64, column   our own number of the document: the key of the page's URL
-    key        term          the same as 16 hexadecimal digits: tantivy's Python package deletes by texts only
+    key        term          the same as 16 hexadecimal digits: tantivy's Python package can only delete by text
     url        term          the whole URL
     site       terms         every suffix of the host, and host with each directory of the path (`site:`)
     host       term          the host
     type       terms         media type, and its common name (`type:pdf`)
     lang       term          language, two or three letters, or ""
     title, headings, body, anchors, address      text: terms of `words`, with positions
-    n_title, n_headings, …                       u64 columns: how many terms each of the five has, exactly
-    date       i64, column   last modified if the site says, else when it was fetched (ms)
+    n_title, n_headings, …                       u64 columns: the exact number of terms in each of the five
+    date       i64, column   time of last modification if the site reports it, else of the fetch (ms)
     depth      u64, column
     digest     u64, column   of the content; equal for exact copies
     sketch     u64, column   simhash of the text; close for near copies
     zero       f64, column   0: see `reader`
     data       stored        the `Page` itself, MessagePack: what results and rewriting need
 
-`body` has the whole text of a page, title included: it is the field that decides; the others add to it. A copy (the
-same content at another URL) has no text and counts nowhere; it waits to be named beside its original, or to take
-its place. The marker has one term, `MARK`, in each text field, and says in `data` how far the log is indexed.
+`body` has the whole text of a page, title included: it is the deciding field; the others add to it. A copy (the
+same content at another URL) has no text and does not count; it is kept to be listed with its original, or to
+replace it. The marker has one term, `MARK`, in each text field, and stores in `data` how far the log is indexed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ import tantivy
 from lycosa.index.words import count_of, terms_of
 
 VERSION = 2
-"""Of this layout: an index of another version is built anew."""
+"""The version of this layout: an index with another version is rebuilt."""
 
 TEXTS = ("title", "headings", "body", "anchors", "address")
 """The fields that are searched for words."""
 MARK = "*"
 """No text has this term."""
 MOST_TEXT = 500_000
-"""Characters of a text that are kept and indexed."""
+"""Most characters of a text that are kept and indexed."""
 SPACES = "spaces"
 
 _OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -63,19 +63,19 @@ _NAMES = {
 
 
 class Page(msgspec.Struct, frozen=True, array_like=True):
-    """A page as the index keeps it."""
+    """A page as stored in the index."""
 
     id: int
     url: str
     host: str
     title: str = ""
-    headings: str = ""  # one a line
+    headings: str = ""  # one per line
     text: str = ""
     anchors: tuple[str, ...] = ()
     language: str = ""
     type: str = ""
     at: int = 0
-    modified: int = 0  # 0: the site does not say
+    modified: int = 0  # 0: not reported
     depth: int = 0
     digest: int = 0
     sketch: int = 0
@@ -120,12 +120,12 @@ def key_of(identity: int) -> str:
 
 
 def register(index: Any) -> None:
-    """Have an index cut our terms at spaces."""
+    """Register the tokenizer that splits our terms at spaces."""
     index.register_tokenizer(SPACES, tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
 
 
 def sites_of(url: str, host: str) -> list[str]:
-    """What `site:` may say of a URL."""
+    """The values of `site:` that match a URL."""
     labels = host.split(".") if not host.startswith("[") and not host.replace(".", "").isdigit() else [host]
     names = [".".join(labels[start:]) for start in range(min(len(labels), 12))]
     start = url.find("/", url.find("://") + 3)
@@ -135,12 +135,12 @@ def sites_of(url: str, host: str) -> list[str]:
 
 
 def types_of(media: str) -> list[str]:
-    """What `type:` may say of a media type."""
+    """The values of `type:` that match a media type."""
     return list(dict.fromkeys((media, type_name(media))))
 
 
 def type_name(media: str) -> str:
-    """What a reader calls a media type."""
+    """The common name of a media type."""
     return _NAMES.get(media, media)
 
 
@@ -164,7 +164,7 @@ def texts_of(page: Page, language: str) -> dict[str, str]:
 
 
 def document(page: Page, default_language: str) -> Any:
-    """What tantivy is given of a page. A text of unknown language is stemmed as `default_language`."""
+    """The tantivy document of a page. A text of unknown language is stemmed as `default_language`."""
     made = tantivy.Document()
     made.add_text("kind", "copy" if page.copy else "page")
     made.add_unsigned("id", page.id)

@@ -1,20 +1,20 @@
-"""An answer to a query: results in order, copies folded, snippets, and what the reader may have meant.
+"""An answer to a query: ranked results, folded copies, snippets, and a suggestion for misspelled words.
 
     searcher = Search(readers)
     answer = searcher.search("wolf spider site:example.org", Asked(count=10))
 
-**Folding.** A page whose content (digest) is that of a better one, or whose text is nearly the same (sketches
-that differ in at most `NEAR` bits, or a cluster that both are in, where somebody has made clusters), is not a
-result of its own: it is named with the better one. So are the copies that the index keeps without text. A result
-says how many pages of the crawl its cluster has besides. **At most n of a host**: pages beyond are passed over.
-Either way more of the ranking is read until there are enough results or no more pages.
+**Folding.** A page whose content (digest) equals that of a better one, or whose text is nearly the same (sketches
+that differ in at most `NEAR` bits, or the same cluster, where clusters have been made), is not a result of its
+own: it is listed with the better one. So are the copies that the index keeps without text. A result also tells
+how many other pages of the crawl its cluster has. **At most n per host**: further pages are skipped.
+In both cases more of the ranking is read until there are enough results or no more pages.
 
-**Shards elsewhere.** One that does not answer in time is left out, and named in the answer; numbers are then those
-of the others together. **Kept answers.** The last answers are kept, each under all that it was made of: the shards
-that answered, their commits, the ranks. A commit anywhere makes them old.
+**Remote shards.** One that does not answer in time is left out, and named in the answer; numbers are then those
+of the others together. **Cache.** The last answers are cached, keyed by everything they depend on: the shards
+that answered, their commits, the ranks. A commit anywhere invalidates them.
 
-**Suggestion.** If a word of the query is in no page, or in hardly any beside a word that is spelled nearly the
-same, the query with that word in its place is suggested.
+**Suggestion.** If a word of the query is in no page, or in hardly any compared with a word of similar spelling,
+the query with that other word in its place is suggested.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from lycosa.index.snippets import Snippet, finder, snippet
 from lycosa.index.suggest import completions, suggestion
 
 NEAR = 3
-"""Bits in which the sketches of near copies differ at most."""
+"""Most bits in which the sketches of near copies differ."""
 _KEPT = 200
-"""Answers that are kept for the next time."""
+"""Most answers in the cache."""
 _STALE = 3
-"""How often all is asked anew because a commit is gone."""
+"""How often a query is repeated because a commit is gone."""
 _DEEPEST = 20_000
-"""Documents of the ranking that are read at most for one answer."""
+"""Most documents of the ranking that are read for one answer."""
 
 
 T = TypeVar("T")
 Like = tuple[int, int, int]
-"""By what pages are folded: digest, sketch, and who stands for its cluster."""
+"""The properties by which pages are folded: digest, sketch, and the representative of the cluster."""
 
 
 class Clusters(Protocol):
-    """Which pages say nearly the same. All answers are of one table, `made`, until `reload` finds a newer one."""
+    """Clusters of near duplicates. All answers are of one table, `made`, until `reload` finds a newer one."""
 
     made: int
 
     def reload(self) -> None: ...
     def leaders(self, ids: Sequence[int]) -> list[int]:
-        """Who stands for the cluster of each page; 0 for a page that is alone."""
+        """The representative of each page's cluster; 0 for a page that is alone."""
         ...
 
     def others(self, identity: int) -> int:
@@ -67,21 +67,21 @@ class Clusters(Protocol):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """How to search."""
+    """The parameters of a search."""
 
     count: int = 10
     skip: int = 0
-    """Results before the first that is wanted."""
+    """Results to skip before the first one."""
     per_host: int = 0
-    """At most so many results of a host; 0 for any number."""
+    """Most results per host; 0 for any number."""
     fold: bool = True
     """Whether copies are folded into one result."""
     expand: bool = False
     """Whether the query is expanded by its first results (RM3)."""
     rank_weight: float = 0.2
-    """How much the static rank counts: a page of rank 1 has its score times 1 + this."""
+    """The weight of the static rank: a page of rank 1 has its score times 1 + this."""
     filters: tuple[tuple[str, str], ...] = ()
-    """What pages must be beside the query: names of `query.FILTERS` and values."""
+    """Filters in addition to the query: names of `query.FILTERS` and values."""
     weights: Weights = Weights()
     expansion: Expansion = Expansion()
 
@@ -104,11 +104,11 @@ class Result(msgspec.Struct, frozen=True):
     others: tuple[str, ...] = ()
     """Other URLs with the same or nearly the same content."""
     alike: int = 0
-    """Pages of the crawl that say nearly the same, whether or not they match; 0 as well if nobody has looked."""
+    """Near duplicates in the crawl, whether or not they match; also 0 if no clusters were made."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What was found."""
+    """The results and their numbers."""
 
     query: str
     total: int
@@ -120,19 +120,19 @@ class Answer(msgspec.Struct, frozen=True):
     suggestion: str = ""
     notes: tuple[str, ...] = ()
     missing: tuple[int, ...] = ()
-    """Shards that could not be asked."""
+    """Shards that did not answer."""
     ranked: int = 0
     """When the ranks of pages were made, in milliseconds; newer pages have none. 0: no page has one."""
 
 
 class Suggested(msgspec.Struct, frozen=True):
-    """What a reader is offered while writing."""
+    """Suggestions while a query is being typed."""
 
     query: str
     completions: tuple[str, ...]
     """The text with its last word completed."""
     suggestion: str
-    """The text as it may have been meant; "" if its last word can be completed."""
+    """The text with its last word corrected; "" if that can be completed."""
 
 
 class Search:
@@ -148,8 +148,8 @@ class Search:
         missing: Sequence[int] = (),
         each: Each = map,
     ) -> None:
-        """`missing`: shards that cannot be asked at all. `each`: calls a function for every shard, at once if they
-        are elsewhere."""
+        """`missing`: shards that cannot be queried at all. `each`: calls a function for every shard, in parallel if
+        they are remote."""
         self._readers = readers
         self._ranks = ranks
         self._clusters = clusters
@@ -161,7 +161,7 @@ class Search:
         self._cache: OrderedDict[object, Answer] = OrderedDict()
 
     def broker(self, asked: Asked) -> Broker:
-        """The broker of the newest commits, of the shards that answer."""
+        """The broker of the newest commits of the shards that answer."""
         reached = list(self._each(self._reached, self._readers))
         readers = [reader for reader, there in zip(self._readers, reached, strict=True) if there]
         if self._ranks is not None:
@@ -182,7 +182,7 @@ class Search:
         return self._made[1]
 
     def _reached(self, reader: Shard) -> bool:
-        """Whether a shard answers, with its newest commit."""
+        """Whether a shard answers; loads its newest commit."""
         if reader.shard in self._silent:
             return False
         try:
@@ -193,13 +193,13 @@ class Search:
         return True
 
     def _commits(self, readers: Sequence[Shard]) -> object:
-        """All that an answer is made of: of which shards, which commits, which ranks, which clusters."""
+        """Everything on which an answer depends: shards, their commits, ranks, clusters."""
         ranks = self._ranks.made if self._ranks is not None else 0
         clusters = self._clusters.made if self._clusters is not None else 0
         return tuple((reader.shard, reader.stamp) for reader in readers), ranks, clusters
 
     def _asking(self, asked: Asked, work: Callable[[Broker], T]) -> T:
-        """What the shards say. One that falls silent is left out; if a commit is gone, all is asked anew."""
+        """Query the shards. One that does not answer is left out; if a commit is gone, the query is repeated."""
         self._silent = {}
         for _ in range(len(self._readers) + _STALE):
             broker = self.broker(asked)
@@ -212,7 +212,7 @@ class Search:
         return work(self.broker(asked))
 
     def _kept(self, asked: Asked, question: object, work: Callable[[Broker], Answer]) -> Answer:
-        """The same, or the answer of the last time if nothing has been committed since."""
+        """The same, or the cached answer if nothing has been committed since."""
         begun = time.perf_counter()
 
         def cached(broker: Broker) -> Answer:
@@ -242,7 +242,7 @@ class Search:
         return self._kept(asked, text, work)
 
     def like(self, page: Page, asked: Asked | None = None) -> Answer | None:
-        """Pages like one of the index (like its original, if it is a copy); None if it has no text."""
+        """Pages similar to one of the index (to its original, if it is a copy); None if it has no text."""
         asked = asked or Asked()
         if page.copy:
             found = self._asking(asked, lambda broker: _with(broker, "digest", page.digest))
@@ -257,7 +257,7 @@ class Search:
         return self._kept(asked, (page.id, page.position), work)
 
     def suggest(self, text: str) -> Suggested:
-        """What the reader may be about to write, and what was meant by what is written."""
+        """Completions of the last word, and a correction of misspelled ones."""
 
         def work(broker: Broker) -> Suggested:
             words = tuple(completions(broker, text))
@@ -266,11 +266,11 @@ class Search:
         return self._asking(Asked(), work)
 
     def kinds(self) -> Totals:
-        """What there is to filter by."""
+        """The values by which can be filtered, with counts."""
         return self._asking(Asked(), lambda broker: broker.statistics.totals)
 
     def page(self, url: str) -> Page | None:
-        """What the index keeps of a URL."""
+        """The index's entry for a URL."""
         found = self._asking(Asked(), lambda broker: _with(broker, "url", url))
         return found[0] if found else None
 
@@ -280,7 +280,7 @@ class Search:
         empty = not plan.scored and not plan.condition.must and not plan.condition.never
         chosen, total = ([], 0) if empty else self._chosen(broker, plan, asked, but)
         terms = {term for clause in plan.scored for term in clause.terms}
-        if asked.expand:  # what was asked for is marked, not what was added
+        if asked.expand:  # the query's own words are marked, not those added
             terms = {term for clause in broker.plan(query).scored for term in clause.terms}
         found = finder(terms)
         results = []
@@ -374,7 +374,7 @@ class Search:
 
 
 def _absent(broker: Broker, query: Query, empty: bool) -> list[str]:
-    """Why a query finds nothing, if that is known: it has no words, or filters that no page meets."""
+    """Why a query finds nothing, if known: it has no words, or filters that no page meets."""
     totals = broker.statistics.totals
     notes = ["there is no word to search for"] if empty and not query.notes else []
     for found in filters_of(query.tree):

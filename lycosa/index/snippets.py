@@ -1,9 +1,9 @@
-"""Snippets: the part of a page's text that says why it was found, with the words that were asked for marked.
+"""Snippets: the part of a page's text that shows why it was found, with the words of the query marked.
 
-A text is searched for how the terms begin, with the search of strings (a regular expression for all of them took
-twice as long); only what it finds is stemmed and compared. The best stretch is the one with the most different
-terms, then the most occurrences, then the first; the first with all terms will do. A page that was found by its
-title, address or anchors alone shows how its text begins.
+A text is searched for the beginnings of the terms, with string search (a regular expression for all of them took
+twice as long); only the words found are stemmed and compared. The best passage is the one with the most distinct
+terms, then the most occurrences, then the first; the first one with all terms is taken. A page that was found by
+its title, address or anchors alone shows the beginning of its text.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import msgspec
 from lycosa.index.words import is_unspaced, terms_of
 
 WIDTH = 240
-"""Characters of a snippet, about."""
+"""Characters of a snippet, approximately."""
 _SEARCHED = 60_000
-"""Characters of a text that are looked through."""
+"""Most characters of a text that are searched."""
 _BEFORE = 60
-"""Characters that are shown before the first word, at most."""
+"""Most characters shown before the first word."""
 _BEGIN = 3
 _MOST_HITS = 500
 _WORD = re.compile(r"[^\W_]+")
@@ -41,21 +41,21 @@ _BASE = {
     for code in range(first, last)
     if (base := _plain(code)) != chr(code)
 }
-"""Letters without their accents, one for one, so that places stay what they are."""
+"""Letters without their accents, one to one, so that positions do not change."""
 
 
 class Snippet(msgspec.Struct, frozen=True):
-    """A stretch of text and the places in it to mark, as pairs of start and end."""
+    """A passage of text and the parts to mark, as pairs of start and end."""
 
     text: str
     marks: tuple[tuple[int, int], ...] = ()
 
 
 class Finder(NamedTuple):
-    """What finds words that may be one of some terms, in a text in lower case."""
+    """Finds words that may match one of some terms, in a text in lower case."""
 
     starts: tuple[str, ...]
-    """How the words begin."""
+    """The beginnings of the words."""
     pairs: tuple[str, ...]
     """Terms of scripts without spaces; these overlap."""
 
@@ -67,9 +67,9 @@ def finder(terms: Collection[str]) -> Finder:
 
 
 def snippet(text: str, terms: Collection[str], language: str, found: Finder, skip: str = "") -> Snippet:
-    """The best stretch of a text; `found` is `finder(terms)`.
+    """The best passage of a text; `found` is `finder(terms)`.
 
-    A first line that is `skip` (the title), or part of it, is left out: the reader has seen it.
+    A first line that equals `skip` (the title), or part of it, is left out: the reader has seen it.
     """
     line = text.partition("\n")[0]
     start = len(line) if line in skip and len(line) < len(text) else 0
@@ -100,10 +100,10 @@ def snippet(text: str, terms: Collection[str], language: str, found: Finder, ski
 
 def _hits(text: str, terms: Collection[str], language: str, found: Finder) -> list[tuple[int, int, str]]:
     lower = text.lower()
-    if len(lower) != len(text):  # a letter whose small form is two
+    if len(lower) != len(text):  # the lower case of some letters is two characters
         lower = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
     if not lower.isascii():
-        for letter in set(lower).intersection(_BASE):  # few of them; `translate` would look at every letter
+        for letter in set(lower).intersection(_BASE):  # few of them; `translate` would process every letter
             lower = lower.replace(letter, _BASE[letter])
     hits = {
         (at, at + len(pair), pair) for pair in found.pairs for at in islice(_places(lower, pair), _MOST_HITS)
@@ -138,7 +138,7 @@ def _places(text: str, part: str) -> Iterator[int]:
 
 def _cut(text: str, start: int, hits: list[tuple[int, int, str]]) -> Snippet:
     if start:
-        # From the beginning of a line or a word that is near.
+        # Start at a line or a word that begins nearby.
         line = text.rfind("\n", start, start + 60)
         space = text.find(" ", start, start + 20)
         start = (
@@ -147,7 +147,7 @@ def _cut(text: str, start: int, hits: list[tuple[int, int, str]]) -> Snippet:
             else max(start, space + 1)
         )
     end = min(len(text), start + WIDTH)
-    if end < len(text):  # at the end of a word, but not before what was asked for
+    if end < len(text):  # at the end of a word, but not before a word of the query
         least = max([start + WIDTH // 2, *(hit[1] for hit in hits if hit[1] <= end)])
         space = max(text.rfind(" ", least, end), text.rfind("\n", least, end))
         end = space if space > 0 else end

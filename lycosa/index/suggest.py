@@ -1,8 +1,8 @@
-"""What the reader may have meant: a word that hardly any page has, beside one that is spelled nearly the same and
-that many have. And what the reader may be about to write: words that begin as the last one does.
+"""Spelling and completion: a word that hardly any page has is replaced by one of similar spelling that many have;
+and the last word of a text is completed.
 
-The index knows terms, not words. The word that is shown for a term is the most frequent word of that term on the
-pages that have it first.
+The index has terms, not words. For a term, the word shown is its most frequent form on the first pages
+that have it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lycosa.index.reader import Clause
 from lycosa.index.words import fold, is_unspaced, runs_of, terms_of
 
 _RARER = 20
-"""How many times more pages the suggested word is in."""
+"""How many times as many pages must have the suggested word."""
 _VOCABULARY = 5_000
-"""Terms of a shard that are looked at to complete a word."""
+"""Terms of a shard that are examined to complete a word."""
 _SHORTEST = 3
 _PAGES = 3
-"""Pages on which the word of a term is looked for."""
+"""Pages on which the word of a term is looked up."""
 _MOST_WORDS = 8
-"""A longer query is a text, and not looked at."""
+"""A longer query counts as a text, and is not checked."""
 
 
 def suggestion(broker: Broker, query: Query) -> str:
@@ -40,7 +40,7 @@ def suggestion(broker: Broker, query: Query) -> str:
         terms = {terms_of(word, language) for language in languages}
         count = max((broker.statistics.df("body", term) for term in terms if term), default=0)
         if count * _RARER >= broker.statistics.totals.pages:
-            continue  # no word is so much more frequent
+            continue  # no word is that much more frequent
         found = {
             near: broker.statistics.df("body", near)
             for term in terms
@@ -51,13 +51,13 @@ def suggestion(broker: Broker, query: Query) -> str:
         best = min(found, key=lambda term: (-found[term], term), default="")
         if best and found[best] > count * _RARER:
             shown = _shown(broker, best, languages)
-            if shown and within(shown, word.lower(), 1 if count else 2):  # what some page has is nearly right
+            if shown and within(shown, word.lower(), 1 if count else 2):  # a known word must be closer
                 better = better.replace(word, shown, 1)
     return better if better != query.text else ""
 
 
 def completions(broker: Broker, text: str, most: int = 8) -> list[str]:
-    """The text with its last word completed, the words of most pages first; none for less than two letters."""
+    """The text with its last word completed, most frequent words first; none for less than two letters."""
     runs = runs_of(text)
     start = fold(runs[-1]) if runs and text.endswith(runs[-1]) else ""
     if len(start) < 2 or is_unspaced(start):
@@ -65,7 +65,7 @@ def completions(broker: Broker, text: str, most: int = 8) -> list[str]:
     found: Counter[str] = Counter()
     for reader in broker.readers:
         found.update(dict(reader.counted("body", start, _VOCABULARY)))
-        # The term of a word that is being written may be shorter than what is there of it.
+        # The term of a word may be shorter than the part typed so far.
         for end in range(_SHORTEST, len(start)):
             found[start[:end]] += reader.df("body", start[:end])
     languages = broker.languages(parse(text))

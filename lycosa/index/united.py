@@ -1,12 +1,12 @@
-"""Several shards' indexes of this machine, read as one.
+"""Several shards' indexes on this machine, read as one.
 
 A tantivy index is immutable files of segments, and `meta.json`, which names them. So an index of all shards'
 segments needs no copy: it is a directory with a link to each file, and a `meta.json` that names all of them.
-tantivy then counts, scores and merges in one search what would be one search of every shard, and a query over
-sixteen shards costs about what it costs over one.
+tantivy then counts, scores and merges in one search what would otherwise be a search per shard, and a query over
+sixteen shards costs about as much as over one.
 
-The directory is temporary and gone once the index is open: tantivy keeps the files open. What a writer has removed
-between its `meta.json` and the opening makes the opening fail; whoever opens then begins anew (`ShardReader`).
+The directory is temporary and removed once the index is open: tantivy keeps the files open. If a writer removes
+files between reading its `meta.json` and opening, the opening fails and the caller starts again (`ShardReader`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lycosa.index.writer import opened
 
 
 def together(paths: Sequence[Path]) -> Any:
-    """The tantivy index of all that the indexes in these directories have now."""
+    """The tantivy index of the current segments of the indexes in these directories."""
     names = f"{paths[0]} and {len(paths) - 1} beside it"
     try:
         found = [msgspec.json.decode((path / "meta.json").read_bytes()) for path in paths]

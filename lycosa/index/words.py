@@ -1,18 +1,18 @@
-"""Words: a text becomes terms in the same way when it is indexed and when it is searched for.
+"""Words: converts text to terms, in the same way for indexing and for searching.
 
     term := a run of letters and digits, in lower case, stemmed by the text's language, accents folded
           | two neighbouring characters of a run in a script that does not put spaces between words
 
-- Runs are cut as Unicode has letters, digits and marks; an underscore, an apostrophe or a hyphen ends one.
+- Runs are sequences of Unicode letters, digits and marks; an underscore, an apostrophe or a hyphen ends one.
 - The stemmers are tantivy's (Snowball), one for each of `STEMMED`. A text in any other language is not stemmed.
 - Folding (é to e, ß to ss, ø to o, full width to plain) comes after stemming, so that the stemmer sees the language
-  as it is written; somebody who types without accents finds the same term in nearly all cases.
+  as it is written; a query typed without accents gives the same term in nearly all cases.
 - Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese runs become overlapping pairs (bigrams); a single
   character between others of no such script is a term by itself.
-- A run longer than `LONGEST` is no word (a key, an encoded file) and is left out.
+- A run longer than `LONGEST` is not a word (but a key, or an encoded file) and is left out.
 
-Terms of a text are joined by spaces: tantivy cuts them again at spaces, in a thread of its own. Each distinct word
-is stemmed once; the memo for that is bounded.
+Terms of a text are joined by spaces: tantivy splits them again, in a thread of its own. Each distinct word
+is stemmed once; the cache for that is bounded.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ import tantivy
 from lycosa.index import word_kernels as kernels
 
 LONGEST = 64
-"""Characters of a run."""
+"""Most characters of a run."""
 _MEMO = 200_000
-"""Words of a language whose term is remembered; all are forgotten when there are more."""
+"""Most cached words of a language; when there are more all are dropped."""
 _LONG = 300
-"""Characters of a text from which on the kernel (`word_kernels`) pays. What is searched for is shorter, and needs
-no compiled code."""
+"""Characters of a text from which on the kernel (`word_kernels`) is used. Queries are shorter, and need no
+compiled code."""
 
 STEMMED = {
     "ar": "arabic",
@@ -71,7 +71,7 @@ _CLOSED = """
     all any both each few more most other some such no nor not only own same so than too very
 """
 _ENGLISH = frozenset(_CLOSED.split())
-"""The closed classes of words, after Snowball's list. (tantivy's list for English is shorter.)"""
+"""Words of the closed classes, after Snowball's list. (tantivy's list for English is shorter.)"""
 
 _MARKS = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963"
@@ -100,7 +100,7 @@ def fold(word: str) -> str:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether a run has characters of a script that does not put spaces between words."""
+    """Whether a run has characters of a script written without spaces between words."""
     return _HAS_UNSPACED.search(word) is not None
 
 
@@ -118,12 +118,12 @@ def _stops(language: str) -> Any:
     try:
         builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
         return builder.filter(tantivy.Filter.stopword(STEMMED[language])).build()
-    except (KeyError, ValueError):  # there is no list for it
+    except (KeyError, ValueError):  # there is no list for this language
         return None
 
 
 def is_function_word(word: str, language: str) -> bool:
-    """Whether a word (the, of, which) says nothing of what a text is about."""
+    """Whether a word (the, of, which) tells nothing about the topic of a text."""
     word = word.lower()
     if language == "en":
         return word in _ENGLISH
@@ -132,7 +132,7 @@ def is_function_word(word: str, language: str) -> bool:
 
 
 class _Memo(dict[str, str]):
-    """Lower-case run to its terms, joined by spaces; "" if it has none."""
+    """Maps a lower-case run to its terms, joined by spaces; "" if it has none."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class _Memo(dict[str, str]):
         return found
 
     def made(self, run: str) -> str:
-        """The terms of a run, not remembered."""
+        """The terms of a run, computed without the cache."""
         return " ".join(self._pieces(run)) if is_unspaced(run) else self._term(run)
 
     def _term(self, run: str) -> str:
@@ -170,7 +170,7 @@ class _Memo(dict[str, str]):
 
 
 class _Table:
-    """The same for long texts: words and their terms where the kernel finds them."""
+    """The same for long texts: words and their terms in a table for the kernel."""
 
     def __init__(self, language: str) -> None:
         self._made = _Memo(language).made
@@ -184,7 +184,7 @@ class _Table:
         self._arena: Any = np.empty(1 << 16, np.uint8)
 
     def terms(self, text: str) -> str | None:
-        """The terms of a text in lower case, joined by spaces; None if it is not one for this."""
+        """The terms of a text in lower case, joined by spaces; None if the kernel cannot process it."""
         try:
             data = np.frombuffer(text.encode(), np.uint8)
         except UnicodeEncodeError:
@@ -217,7 +217,7 @@ class _Table:
         )
 
     def _grow(self, count: int, used: int) -> None:
-        """Have room for so many words, and bytes of them."""
+        """Make room for so many words, and bytes of them."""
         rows, room = len(self._rows), len(self._arena)
         while rows < count:
             rows *= 2
@@ -268,5 +268,5 @@ def plain_terms(text: str, language: str) -> str:
 
 
 def count_of(terms: str) -> int:
-    """How many terms there are in what `terms_of` gave."""
+    """The number of terms in a result of `terms_of`."""
     return terms.count(" ") + 1 if terms else 0

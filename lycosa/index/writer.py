@@ -1,15 +1,15 @@
-"""The writer of one shard's index: pages go in, and with each commit how far the log has come.
+"""The writer of one shard's index: adds pages, and records with each commit how far the log was read.
 
-tantivy's own commit has room for a note to itself, and its Python package does not show it. So the place is a
-document, the *marker*: each commit deletes the old one and adds the new one, and tantivy makes all of a commit
-visible by replacing one file (`meta.json`). A process that is killed at any instant leaves the index as of its
-last commit, place and pages together; what was added after is gone, and is read from the log again.
+A commit of tantivy can carry a note, but its Python package does not expose it. So the place is stored in a
+document, the *marker*: each commit deletes the old one and adds a new one, and tantivy makes a commit visible
+as a whole by replacing one file (`meta.json`). A process that is killed at any instant leaves the index as of its
+last commit, place and pages together; what was added later is lost, and is read from the log again.
 
-A document has our own id. `put` takes back what had the id before, in the same commit: a page is in the index once.
-`find` answers from what was put and not yet committed, too.
+Documents have ids chosen by us. `put` removes the previous document with the id in the same commit: a page is in
+the index once. `find` also sees documents that are not committed yet.
 
-Memory: tantivy's writer has `heap` bytes and one thread; `put` says when a commit is due (`due`), by documents and
-by bytes of text.
+Memory: tantivy's writer has `heap` bytes and one thread; `due` tells when to commit, by the number of documents and
+the bytes of text since the last commit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lycosa.index.schema import VERSION, Page, build, decode_page, document, key
 
 COMMIT_DOCUMENTS = 20_000
 COMMIT_BYTES = 64 << 20
-"""A commit is due after either."""
+"""A commit is due when either limit is reached."""
 HEAP = 48 << 20
 
 
@@ -39,9 +39,9 @@ class Marker(msgspec.Struct, frozen=True):
     place: list[int]
     """[start, next, end] of the follower in the log of the shard."""
     language: str
-    """As which texts of unknown language are stemmed."""
+    """The language as which texts of unknown language are stemmed."""
     anchors: int = 0
-    """How many runs of anchor texts are in the documents."""
+    """The number of the last run of anchor texts that the documents include."""
 
 
 def opened(path: Path, *, make: bool = False) -> Any:
@@ -61,7 +61,7 @@ def opened(path: Path, *, make: bool = False) -> Any:
 
 
 def markers_of(searcher: Any, schema: Any, most: int = 1) -> list[Marker]:
-    """The markers of an index: of each of its shards one, or none if nothing was committed yet."""
+    """The markers of an index: one for each of its shards, or none if nothing was committed yet."""
     query = tantivy.Query.term_query(schema, "kind", "marker", "basic")
     hits = searcher.search(query, most + 1).hits
     if len(hits) > most:
@@ -77,7 +77,7 @@ def markers_of(searcher: Any, schema: Any, most: int = 1) -> list[Marker]:
 
 
 class ShardWriter:
-    """Writes the index of one shard. One at a time: tantivy keeps a lock in the directory."""
+    """Writes the index of one shard. One instance at a time: tantivy keeps a lock in the directory."""
 
     def __init__(self, path: Path, crawl: str, language: str = "en", heap: int = HEAP) -> None:
         self._path = path
@@ -112,9 +112,9 @@ class ShardWriter:
         return self._writer
 
     def _clear(self) -> None:
-        """Remove lists of deletions that no commit names: a process that was killed left them.
+        """Remove lists of deletions that no commit refers to, left by a killed process.
 
-        tantivy does not, and fails when the next process comes to the same number of operations, which names them.
+        tantivy does not, and fails when the next process reaches the same number of operations, which names them.
         """
         meta = msgspec.json.decode((self._path / "meta.json").read_bytes())
         named = {
@@ -128,7 +128,7 @@ class ShardWriter:
 
     @property
     def due(self) -> bool:
-        """Whether enough was put for a commit."""
+        """Whether a commit is due."""
         return len(self._pending) >= COMMIT_DOCUMENTS or self._held >= COMMIT_BYTES
 
     @property
@@ -137,7 +137,7 @@ class ShardWriter:
         return bool(self._pending)
 
     def find(self, identity: int) -> Page | None:
-        """The document of an id as it is now."""
+        """The current document of an id."""
         if identity in self._pending:
             return self._pending[identity]  # without its text
         query = tantivy.Query.term_query(self._schema, "key", key_of(identity), "basic")
@@ -145,15 +145,15 @@ class ShardWriter:
         return decode_page(self._searcher.doc(hits[0][1]).get_first("data")) if hits else None
 
     def with_digest(self, digest: int) -> list[Page]:
-        """Committed documents of one content."""
+        """Committed documents with this content."""
         query = tantivy.Query.term_query(self._schema, "digest", digest, "basic")
         hits = self._searcher.search(query, 1000, count=False).hits
         return [decode_page(self._searcher.doc(address).get_first("data")) for _, address in hits]
 
     def put(self, page: Page, *, new: bool = False) -> None:
-        """Have a page in the index, in the place of what had its id. `new`: `find` has just found nothing of it.
+        """Add a page, replacing the document with its id. `new`: `find` has just found none.
 
-        tantivy looks for what is to be deleted in every segment, at each commit; for a new page it need not.
+        tantivy searches every segment for documents to delete, at each commit; for a new page this is skipped.
         """
         writer = self._write()
         if not new:
@@ -163,7 +163,7 @@ class ShardWriter:
         self._held += len(page.text) + 1000
 
     def remove(self, identity: int) -> None:
-        """Have no document of an id."""
+        """Remove the document of an id."""
         self._write().delete_documents_by_term("key", key_of(identity))
         self._pending[identity] = None
 
@@ -193,7 +193,7 @@ class ShardWriter:
             offset += len(hits)
 
     def close(self) -> None:
-        """Let merges end, and give the lock back. What was not committed is gone."""
+        """Wait for merges, and release the lock. What was not committed is lost."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             if self._pending:

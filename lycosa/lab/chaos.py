@@ -1,20 +1,20 @@
-"""A storm over a cluster: agents and servers are killed, stopped and wiped while a crawl runs; then it is judged.
+"""Chaos test of a cluster: agents and servers are killed, stopped and wiped during a crawl; then it is judged.
 
     storm = Storm(seed=7, events=24)
     ran = run(storm, place, print)
     ran.verdict.right
 
-Three NATS servers that replicate, an embedded web in a process of its own, four `lycosa agent` processes with a
-directory each and shared storage between them, all on loopback. Events come from the seed (`chaos_events`). The
-crawl must go on while the last one happens: one that ends earlier proves nothing and is a fault (make the web
-larger). When all that was killed has come back the crawl runs to its end, the agents end with it, and the
-result is judged (`chaos_verdict`): the crawl's own word that it has finished, its logs, its archive on shared
-storage, and what the web's servers saw.
+Three replicating NATS servers, an embedded web in a process of its own, four `lycosa agent` processes with a
+directory each and shared storage between them, all on loopback. Events are drawn from the seed (`chaos_events`).
+The crawl must still be running when the last one happens: one that ends earlier proves nothing and is a fault
+(make the web larger). When everything killed has come back the crawl runs to its end, the agents end with it, and
+the result is judged (`chaos_verdict`): the crawl's own report that it has finished, its logs, its archive on
+shared storage, and what the web's servers saw.
 
-Limits that depend on the order of things (pages, bytes, depth) are not set, and the web has no traps: what is to be
-fetched is then a fact, however the crawl was disturbed.
+Limits that depend on the order of events (pages, bytes, depth) are not set, and the web has no traps: so what must
+be fetched is the same, however the crawl was disturbed.
 
-Everything is bounded: an event waits for its victims for so long, the crawl has so many seconds (`Storm.seconds`),
+Everything is bounded: an event waits a limited time for its victims, the crawl has `Storm.seconds`,
 and every process that was started is ended by its id, whatever happens.
 """
 
@@ -47,11 +47,11 @@ from lycosa.records import Fetched, Record
 
 _TICK = 0.05
 _LOOK = 1.0
-"""Seconds between two looks at the crawl's state."""
+"""Seconds between two polls of the crawl's state."""
 _VICTIMS = 60.0
 """Seconds that an event waits until there are enough agents, or servers, for it."""
 _LEAVE = 45.0
-"""Seconds that an agent may take to hand over and end, when asked to or with the crawl."""
+"""Seconds that an agent may take to hand over and end, when told to leave or when the crawl ends."""
 
 WEB = WebOptions(
     hosts=48,
@@ -68,7 +68,7 @@ WEB = WebOptions(
 
 
 class Storm(msgspec.Struct, frozen=True, kw_only=True):
-    """What is run and what is done to it."""
+    """The parameters of a run and of its events."""
 
     seed: int = 1
     events: int = 24
@@ -77,16 +77,16 @@ class Storm(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 12
     lease: float = 10.0
     gap: tuple[float, float] = (1.0, 7.0)
-    """Seconds between events, from and to."""
+    """Seconds between events: least and most."""
     seconds: float = 900.0
-    """The watchdog: everything, the judgement apart, ends by then."""
+    """The watchdog's limit: everything except the judgement ends by then."""
     web: WebOptions = WEB
     wait: float = 0.6
     pages_per_visit: int = 2  # a robots.txt that redirects twice is asked for as that
     address_wait: float = 0.05
     commit_seconds: float = 0.9
     shared: str = ""
-    """Where shared storage is; a directory of its own, if nothing is said."""
+    """Where shared storage is; by default a directory of its own."""
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Storm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ran(NamedTuple):
-    """What came of it."""
+    """The outcome of a run."""
 
     verdict: Verdict
     happened: list[str]
@@ -108,16 +108,16 @@ class Ran(NamedTuple):
 
 
 def politeness(storm: Storm, web: Web) -> Politeness:
-    """What the crawl promises the servers."""
+    """The politeness that the crawl promises to the servers."""
     return Politeness(
         wait=storm.wait,
         pages=storm.pages_per_visit,
         address_wait=storm.address_wait,
         factor=0.0,
         delays=web.delays(),
-        # libcurl may ask again, once and at once, when a kept connection turns out to be dead.
+        # libcurl may ask again, once and immediately, when a kept connection turns out to be dead.
         same_connection=False,
-        # With more processes than cores a server notes the end of an answer some time after it sent it.
+        # With more processes than cores a server notices the end of an answer some time after it sent it.
         tolerance=0.05,
     )
 
@@ -128,7 +128,7 @@ def run(
     say: Callable[[str], None] = lambda line: None,
     events: list[Event] | None = None,
 ) -> Ran:
-    """Run it all in a directory of its own; `say` is told as things happen. `events`: instead of those drawn."""
+    """Run it all in a directory of its own; `say` is called with progress. `events`: instead of those drawn."""
     if events is None:
         events = draw(storm.seed, storm.events, storm.lease, storm.gap)
     warm()  # once, and not by every agent at the same time
@@ -155,7 +155,7 @@ def run(
 
 
 class _Running:
-    """A storm under way."""
+    """A run under way."""
 
     def __init__(
         self, storm: Storm, served: Served, servers: Servers, place: Path, say: Callable[[str], None]
@@ -179,7 +179,7 @@ class _Running:
     # -- the course of things
 
     async def go(self, events: list[Event]) -> list[tuple[int, int, Record]]:
-        """Start, storm, wait for the end, gather; the records of the crawl."""
+        """Start, run the events, wait for the end, gather; returns the records of the crawl."""
         storm = self._storm
         options = options_for(
             self._web,
@@ -232,7 +232,7 @@ class _Running:
         await self._ended()
 
     async def _working(self) -> None:
-        """Until pages come in: a storm over agents that still start would be a small one."""
+        """Wait until pages come in: agents that are still starting would not be much disturbed."""
         while True:
             await self._pass(_LOOK)
             try:
@@ -242,7 +242,7 @@ class _Running:
                 continue
 
     async def _pass(self, seconds: float) -> None:
-        """Let time pass: undo what is due, notice who died."""
+        """Let time pass: undo what is due, notice deaths."""
         until = time.monotonic() + seconds
         while (now := time.monotonic()) < until:
             while self._due and self._due[0][0] <= now:
@@ -252,7 +252,7 @@ class _Running:
 
     async def _look(self) -> None:
         while not self._finished:
-            with contextlib.suppress(Unavailable):  # servers are away
+            with contextlib.suppress(Unavailable):  # servers are down
                 self._finished = (await self.crawl.state()).finished
             await asyncio.sleep(_LOOK)
 
@@ -275,7 +275,7 @@ class _Running:
                 self._kill(event, agent)
 
     async def _victim(self, event: Event) -> AgentProcess:
-        """An agent that lives; one that is alone is left alone, or time would just pass."""
+        """A living agent to act upon; the last one is spared, or time would just pass."""
         end = time.monotonic() + _VICTIMS
         while True:
             living = [agent for agent in self.agents if agent.working]
@@ -289,7 +289,7 @@ class _Running:
         agent.kill()
         what = f"event {event.number}: {event.kind} {agent.name}"
         if event.kind is Kind.WIPE:
-            shutil.rmtree(agent.directory, ignore_errors=True)  # it may not have come so far as to make it
+            shutil.rmtree(agent.directory, ignore_errors=True)  # it may not have been made yet
             what += ", its disk is deleted; it comes back"
         elif event.anew:
             self.agents.remove(agent)
@@ -344,7 +344,7 @@ class _Running:
             self._note(f"  {agent.name} has ended")
 
     async def _kill_leader(self, event: Event) -> None:
-        """Two servers of three must be there at any time: that is what three copies promise."""
+        """Two servers of three must be up at any time: three copies guarantee no more."""
         end = time.monotonic() + _VICTIMS
         streams = self.crawl.streams(self._storm.shards)
         stream = streams[event.choose(len(streams))]
@@ -391,15 +391,15 @@ class _Running:
         return agent
 
     def _notice_deaths(self) -> None:
-        """An agent that ends while the crawl runs, and was not asked to, is a fault; it is started again."""
+        """An agent that ends while the crawl runs, and was not asked to, is a fault; it is restarted."""
         for agent in self.agents:
             if agent.died and not self._finished and not agent.saw_the_end:
                 self._fault(f"{agent.name} ended by itself with exit code {agent.code}: {agent.said()}")
-                agent.kill()  # it is dead; but from now on it is known to be
+                agent.kill()  # it is dead already; this records it
                 self._later(1.0, lambda agent=agent: self._start(agent))  # type: ignore[misc]
 
     async def _ended(self) -> None:
-        """With the crawl its agents end, by themselves."""
+        """When the crawl ends its agents end, by themselves."""
         until = time.monotonic() + _LEAVE
         while any(agent.alive for agent in self.agents) and time.monotonic() < until:
             await self._pass(_TICK)
@@ -407,7 +407,7 @@ class _Running:
             self._check_left(agent)
 
     def end_all(self) -> None:
-        """Whatever still runs is killed."""
+        """Kill whatever still runs."""
         for agent in self.agents:
             if agent.alive:
                 agent.kill()
@@ -415,7 +415,7 @@ class _Running:
     # -- words
 
     def check_words(self, records: list[tuple[int, int, Record]]) -> None:
-        """What the operator is told must be what the logs say."""
+        """Check that what the operator is told agrees with the logs."""
         status = self.crawl.status()
         outcome = read_log(records)
         told = (status["state"], status["pages"], status["agents"])

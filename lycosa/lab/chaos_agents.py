@@ -1,8 +1,8 @@
-"""Agents of a cluster as processes, which are killed, stopped, woken and started again by their ids.
+"""Agents of a cluster as processes, which are killed, stopped, woken and restarted by their process ids.
 
     AgentProcess(name, directory, command).start()
 
-Their words go to a file. They end with whoever started them, even if that is killed: the kernel sees to it
+Their output goes to a file. They end with the process that started them, even if that is killed: by the kernel
 (PR_SET_PDEATHSIG, Linux).
 """
 
@@ -22,7 +22,7 @@ _ESTABLISHED = "01"
 
 
 def die_with_parent() -> None:
-    """Run in a child before its program: it is killed when the thread that started it ends."""
+    """Called in a child before it executes its program: kills it when the thread that started it ends."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -33,15 +33,15 @@ class AgentProcess:
     def __init__(
         self, name: str, directory: Path, words: Path, command: Callable[[Path], Sequence[str]]
     ) -> None:
-        """`command` makes the command line for a directory; what the process says is appended to `words`."""
+        """`command` makes the command line for a directory; the process's output is appended to `words`."""
         self.name = name
         self.directory = directory
         self._words = words
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
-        self._asked = False  # whether its end is our doing
-        self._since = 0  # where its words begin in the file
+        self._asked = False  # whether we caused its end
+        self._since = 0  # where its output begins in the file
 
     @property
     def pid(self) -> int:
@@ -53,7 +53,7 @@ class AgentProcess:
 
     @property
     def working(self) -> bool:
-        """Whether it runs, does not lie still, and was not asked to leave."""
+        """Whether it runs, is not stopped, and was not asked to leave."""
         return self.alive and not self._stopped and not self._asked
 
     @property
@@ -63,12 +63,12 @@ class AgentProcess:
 
     @property
     def saw_the_end(self) -> bool:
-        """Whether it ended because the crawl has: it hears of that before those who ask for the status do."""
+        """Whether it ended because the crawl has: agents learn of that before status queries show it."""
         return self.code == 0 and "the crawl is over (finished)" in self.said()
 
     @property
     def code(self) -> int | None:
-        """How it ended; None while it runs, or never ran."""
+        """Its exit code; None while it runs, or if it never ran."""
         return self._process.poll() if self._process is not None else None
 
     def start(self) -> None:
@@ -92,9 +92,9 @@ class AgentProcess:
             self._process.wait()
 
     def stop(self) -> frozenset[str]:
-        """Make it lie still; the sockets that it holds then."""
+        """Stop it (SIGSTOP); returns the sockets that it holds then."""
         os.kill(self.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)  # until it really does
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)  # until it has really stopped
         self._stopped = True
         return sockets(self.pid)
 
@@ -109,7 +109,7 @@ class AgentProcess:
             self._process.terminate()
 
     def said(self, most: int = 500) -> str:
-        """Its last words, since it was last started, in one line."""
+        """The end of its output, since it was last started, in one line."""
         if not self._words.exists():
             return ""
         words = self._words.read_bytes()[self._since :].decode(errors="replace")
@@ -122,7 +122,7 @@ def sockets(pid: int) -> frozenset[str]:
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
             target = str(link.readlink())
-        except FileNotFoundError:  # closed since, if the process does not lie still
+        except FileNotFoundError:  # closed meanwhile, if the process is not stopped
             continue
         if target.startswith("socket:["):
             inodes.add(target[8:-1])

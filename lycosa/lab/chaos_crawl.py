@@ -1,4 +1,4 @@
-"""One crawl of a cluster, driven as its operator would: by the command line; and what it left, read back.
+"""One crawl of a cluster, driven by the command line as its operator would; and its results, read back.
 
 crawl = ClusterCrawl("storm", urls, place)
 crawl.create(options, seeds, shards=8, lease=8.0)      lycosa cluster create, start
@@ -36,11 +36,11 @@ from lycosa.records import Record
 
 LYCOSA = (sys.executable, "-m", "lycosa.cli.main")
 _COMMAND = 60.0
-"""Seconds that a command of the operator may take."""
+"""Seconds that an operator's command may take."""
 
 
 def options_for(web: Web, resolve: dict[str, str], allow: Sequence[str], **more: Any) -> dict[str, Any]:
-    """Options that suit an embedded web: its names, its addresses, and times to retry that one can wait for."""
+    """Options that suit an embedded web: its names, its addresses, and retry times short enough for a test."""
     return {
         "public": False,
         "allow": list(allow),
@@ -53,7 +53,7 @@ def options_for(web: Web, resolve: dict[str, str], allow: Sequence[str], **more:
 
 
 def as_toml(given: dict[str, Any]) -> str:
-    """Plain values, then tables; JSON's scalars and lists are TOML's."""
+    """Plain values, then tables, as TOML; JSON's scalars and lists are valid TOML."""
     plain = [f"{name} = {json.dumps(value)}" for name, value in given.items() if not isinstance(value, dict)]
     for table, values in given.items():
         if isinstance(values, dict):
@@ -63,10 +63,10 @@ def as_toml(given: dict[str, Any]) -> str:
 
 
 class ClusterCrawl:
-    """A crawl by its name, its servers and a place for its files."""
+    """A crawl: its name, its servers and a place for its files."""
 
     def __init__(self, name: str, urls: Sequence[str], place: Path, shared: str = "") -> None:
-        """`shared`: where shared storage is; below `place`, if nothing is said."""
+        """`shared`: where shared storage is; by default below `place`."""
         self.name = name
         self._urls = ",".join(urls)
         self._options = ConnectionOptions(servers=tuple(urls))
@@ -75,7 +75,7 @@ class ClusterCrawl:
         if not shared:
             (place / "shared").mkdir(parents=True, exist_ok=True)
         self.archive = place / "shared" / name / "archive"
-        """Archives, once everything is gathered."""
+        """The archives, once everything is gathered."""
         self._engine: NatsEngine | None = None
 
     # -- the operator
@@ -90,7 +90,7 @@ class ClusterCrawl:
         replicas: int,
         start: bool = True,
     ) -> None:
-        """Create it and set it going."""
+        """Create it and start it."""
         toml = self._place / "crawl.toml"
         toml.write_text(as_toml({"seeds": list(seeds), **options}), encoding="utf-8")
         numbers = ["--shards", str(shards), "--lease", f"{lease:g}s", "--replicas", str(replicas)]
@@ -100,7 +100,7 @@ class ClusterCrawl:
             self.operate("start")
 
     def operate(self, verb: str, *more: str) -> str:
-        """Run `lycosa cluster VERB NAME ...`; what it printed."""
+        """Run `lycosa cluster VERB NAME ...`; returns its output."""
         line = [*LYCOSA, "cluster", verb, self.name, "--cluster", self._urls, *more]
         done = subprocess.run(line, capture_output=True, text=True, timeout=_COMMAND, check=False)
         if done.returncode:
@@ -108,7 +108,7 @@ class ClusterCrawl:
         return done.stdout
 
     def status(self) -> dict[str, Any]:
-        """What `lycosa cluster status` says."""
+        """The output of `lycosa cluster status`."""
         found = json.loads(self.operate("status", "--json"))
         assert isinstance(found, dict)
         return found
@@ -120,7 +120,7 @@ class ClusterCrawl:
     # -- what the servers know
 
     async def open(self) -> None:
-        """Connect, to look; the connection is kept when servers die."""
+        """Connect for reading; the connection survives the death of servers."""
         self._engine = await NatsEngine.open(self._options, self.name, f"chaos-{os.getpid()}")
 
     async def close(self) -> None:
@@ -132,19 +132,19 @@ class ClusterCrawl:
         return Control(self._engine, SystemClock())
 
     async def state(self) -> State:
-        """What is wanted and whether it has finished; `Unavailable` while servers are away."""
+        """The wanted state and whether the crawl has finished; `Unavailable` while servers are down."""
         return await self._control().state()
 
     async def about(self) -> About:
         return await self._control().about()
 
     async def pages(self) -> int:
-        """Pages, as the holders of the shards last said."""
+        """Pages, as last reported by the holders of the shards."""
         reports = await self._control().reports()
         return sum(report.totals.pages for report in reports.values())
 
     async def holders(self) -> dict[int, str]:
-        """Who holds which shard, as the leases say."""
+        """The agent that holds each shard, according to the leases."""
         assert self._engine is not None
         found = {}
         for entry in got(await self._engine.bucket.all("lease.*")):
@@ -154,14 +154,14 @@ class ClusterCrawl:
         return found
 
     def streams(self, shards: int) -> list[str]:
-        """The names of its streams: the keys', the tails', the exchange's."""
+        """The names of its streams: of the keys, the tails, the exchange."""
         names = Names(self.name)
         return [names.bucket_stream, *(names.stream(plan.name) for plan in streams_of(shards))]
 
     # -- what it left
 
     async def gather(self, into: Path) -> Iterator[tuple[int, int, Record]]:
-        """Put every shard's log together, as its next holder would; (shard, position, record) of all."""
+        """Assemble every shard's log, as its next holder would; (shard, position, record) of all."""
         assert self._engine is not None
         storage = open_storage(self._shared, self.name, self._options)
         about = await self.about()

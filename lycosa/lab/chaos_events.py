@@ -1,14 +1,14 @@
-"""What is done to a cluster, and when: drawn from a seed, before anything runs.
+"""What is done to a cluster, and when: drawn from a seed before anything runs.
 
     kill      SIGKILL of an agent; after a rest it starts again on its disk, or as a new agent
     stop      SIGSTOP of an agent for longer than its lease, then SIGCONT
     wipe      SIGKILL of an agent; its disk is deleted before it starts again
-    leader    SIGKILL of the server that leads a stream, drawn too; it starts again after a rest
+    leader    SIGKILL of the server that leads a randomly drawn stream; it starts again after a rest
     join      one more agent
     leave     SIGTERM: an agent hands over and ends in good order; after a rest it comes back
 
-A seed fixes kinds, times and the dice by which victims are chosen among those that live then. Who lives when
-depends on the machine's speed, so the same seed gives the same storm, not the same instructions.
+A seed fixes kinds, times and the random numbers that choose victims among those alive at the time. Which are alive
+depends on the machine's speed, so the same seed gives the same events, not the same victims.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Event(NamedTuple):
     number: int
     kind: Kind
     gap: float
-    """Seconds after the event before it (or the start)."""
+    """Seconds after the previous event (or the start)."""
     pick: float
-    """The victim: this share of the way through those there are, 0 <= pick < 1."""
+    """The victim: at this fraction of the list of candidates, 0 <= pick < 1."""
     rest: float
     """Seconds until it is undone: restarted, woken."""
     anew: bool
@@ -51,11 +51,11 @@ class Event(NamedTuple):
 
 _MUST = (Kind.KILL, Kind.STOP, Kind.WIPE, Kind.LEADER, Kind.LEAVE, *[Kind.JOIN] * JOINS)
 _MORE = (Kind.KILL, Kind.KILL, Kind.STOP, Kind.STOP, Kind.WIPE, Kind.LEADER, Kind.LEAVE)
-"""What the rest is drawn from, the usual misfortunes twice."""
+"""The kinds from which further events are drawn; frequent failures are listed twice."""
 
 
 def draw(seed: int, count: int, lease: float, gap: tuple[float, float] = (1.0, 6.0)) -> list[Event]:
-    """So many events, each kind at least once, two joins."""
+    """Draw `count` events, each kind at least once, two joins."""
     if count < len(_MUST):
         raise ConfigError(
             f"at least {len(_MUST)} events are needed so that each kind is among them, not {count}"
@@ -72,6 +72,6 @@ def draw(seed: int, count: int, lease: float, gap: tuple[float, float] = (1.0, 6
         elif kind is Kind.LEADER:
             rest = dice.uniform(2.0, 6.0)
         else:
-            rest = dice.uniform(0.0, 1.5 * lease)  # before and after its leases run out
+            rest = dice.uniform(0.0, 1.5 * lease)  # shorter and longer than its leases
         events.append(Event(number, kind, between, pick, rest, kind is Kind.KILL and dice.random() < 0.4))
     return events

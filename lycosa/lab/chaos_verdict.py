@@ -1,6 +1,6 @@
-"""Whether a crawl was right, judged from what it left: logs, archive, the servers' own view of it, and the truth.
+"""Whether a crawl was right, judged by its logs, its archive, the servers' own view of it, and the truth.
 
-A crawl that was disturbed must not be told from one that was not, but by its times:
+A crawl that was disturbed must not differ from one that was not, except in its times:
 
     log         every URL has a valid `Fetched`, or one final `Skipped`, and not both; a URL has a second fetch only
                 if its record knows that there was a page, or, if archive bytes were lost (`Lost`), that it was one
@@ -9,11 +9,11 @@ A crawl that was disturbed must not be told from one that was not, but by its ti
                 its bytes there, of its own URL
     politeness  `webs.accesses`, from the times at which the web's servers saw requests and connections
 
-Nothing here knows what was done to the crawl, with one exception. A process that is stopped (SIGSTOP) cannot close
-its connections, whatever it was taught. So a second connection to a host is no violation if the first was one that
-a stopped process held at that time (`Pause.peers`: its sockets, read from the kernel while it lay still), if the
-servers had answered all that it had asked, if nothing was asked over it from then on, and if it was closed soon
-after the process woke. A killed process has no such excuse: the kernel closes its connections at once.
+This module does not know what was done to the crawl, with one exception. A stopped process (SIGSTOP) cannot close
+its connections. So a second connection to a host is no violation if the first was one that a stopped process held
+at that time (`Pause.peers`: its sockets, read from the kernel while it was stopped), if the servers had answered
+all requests on it, if nothing was asked over it from then on, and if it was closed soon after the process woke. A
+killed process has no such excuse: the kernel closes its connections at once.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from lycosa.lab.webs.truth import Truth
 from lycosa.records import Before, Fetched, Lost, Record, Skipped, Why
 
 WAKING = 2.0
-"""Seconds after which a process that was woken must have closed connections that others' excuse: a machine with
+"""Seconds within which a process that was woken must have closed its excused connections: a machine with
 more processes than cores wakes it slowly."""
 
 
 class Pause(NamedTuple):
-    """A process lay still from `began` to `ended` (the machine's monotonic clock) and held these sockets."""
+    """A process was stopped from `began` to `ended` (the machine's monotonic clock) and held these sockets."""
 
     began: float
     ended: float
     peers: frozenset[str]
-    """`address:port`, as the server at the other end names them."""
+    """`address:port`, as seen by the server at the other end."""
 
 
 class Outcome(NamedTuple):
-    """What the log says of a crawl."""
+    """What the log says about a crawl."""
 
     statuses: dict[str, int]
-    """URL to final status; 0 for those asked in vain."""
+    """URL to final status; 0 for those that gave no answer."""
     pages: list[Fetched]
     """The last valid fetch of each."""
     lost: int
@@ -57,14 +57,14 @@ class Outcome(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What was found; right if there are no faults."""
+    """The findings; the crawl was right if there are no faults."""
 
     pages: int
     lost: int
     archives: int
     requests: int
     repeated: int
-    """Requests for pages that had been answered before: what was fetched and not committed, or lost."""
+    """Requests for pages that had been answered before: the first fetch was not committed, or was lost."""
     excused: int
     """Connections that a stopped process kept open while another process was at their host."""
     faults: list[str]
@@ -104,7 +104,7 @@ def judge(
 
 
 def read_log(records: Iterable[tuple[int, int, Record]]) -> Outcome:
-    """What became of every URL."""
+    """The outcome for every URL."""
     pages: dict[str, list[tuple[int, int, Fetched]]] = {}
     taken_back: set[str] = set()
     skipped: dict[str, Skipped] = {}
@@ -148,7 +148,7 @@ def read_log(records: Iterable[tuple[int, int, Record]]) -> Outcome:
 
 
 def archive_faults(directory: Path, pages: Sequence[Fetched]) -> Iterator[str]:
-    """What is wrong with the archive of these pages."""
+    """Faults of the archive of these pages."""
     files: Files = DiskFiles(directory)
     for path in sorted(directory.glob("*.warc.gz")):
         try:
@@ -176,7 +176,7 @@ def archive_faults(directory: Path, pages: Sequence[Fetched]) -> Iterator[str]:
 
 
 def warcio_faults(path: Path) -> Iterator[str]:
-    """What somebody else's reader says of a file."""
+    """Faults that an independent reader finds in a file."""
     try:
         from warcio.archiveiterator import ArchiveIterator
     except ImportError:
@@ -186,7 +186,7 @@ def warcio_faults(path: Path) -> Iterator[str]:
         with path.open("rb") as file:
             for record in ArchiveIterator(file, check_digests="raise"):
                 record.raw_stream.read()  # not content_stream: warcio cannot undo brotli by our library
-    except Exception as error:  # of damaged bytes warcio raises whatever its parsers stumble over
+    except Exception as error:  # of damaged bytes warcio raises any kind of exception
         yield f"warcio cannot read {path.name}: {error}"
 
 
@@ -208,7 +208,7 @@ def asked_wrongly(accesses: AccessLog, truth: Truth) -> Iterator[str]:
 def impolite(
     accesses: AccessLog, rules: Politeness, pauses: Sequence[Pause] = ()
 ) -> tuple[list[Violation], int]:
-    """Broken rules by time, and how many second connections were excused."""
+    """Violated rules by time, and how many second connections were excused."""
     found = violations(accesses, rules._replace(connections=False))
     asked: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     hosts: defaultdict[str, set[int]] = defaultdict(set)
@@ -232,7 +232,7 @@ def impolite(
 
 
 def _overlapping(known: list[Connection], slack: float) -> Iterator[tuple[Connection, Connection]]:
-    """Pairs of connections that were open at once, the one that was opened first first."""
+    """Pairs of connections that were open at once, the one opened earlier first."""
     opened: list[Connection] = []
     for connection in known:
         opened = [row for row in opened if not row.closed or row.closed - slack > connection.opened]
@@ -242,7 +242,7 @@ def _overlapping(known: list[Connection], slack: float) -> Iterator[tuple[Connec
 
 
 def _excuses(pause: Pause, older: Connection, newer: Connection, asked: list[tuple[float, float]]) -> bool:
-    """Whether the older connection was held by a process that lay still and could not close it."""
+    """Whether the older connection was held by a stopped process that could not close it."""
     return (
         older.peer in pause.peers
         and older.opened <= pause.began <= newer.opened <= pause.ended + WAKING

@@ -1,4 +1,4 @@
-"""The network between simulated agents and their engine: what becomes of every call, by chance and as told."""
+"""The network between simulated agents and their engine: decides the fate of every call, by chance and by order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lycosa.engine.memory import Fate
 
 
 class Hard:
-    """What becomes of calls to something that is hard to reach, one after the other; the last goes for the rest."""
+    """The fates of successive calls to something that is hard to reach; the last one repeats."""
 
     def __init__(self, fates: Sequence[Callable[[Random], Fate]]) -> None:
         self._fates = list(fates)
@@ -20,25 +20,25 @@ class Hard:
 
 
 class DiceNetwork:
-    """A network that loses, delays and repeats calls by chance; and cuts clients off when it is told to."""
+    """A network that loses, delays and repeats calls by chance; and cuts clients off on demand."""
 
     def __init__(
         self, seed: int, *, lost: float = 0.01, unheard: float = 0.01, twice: float = 0.01, late: float = 0.02
     ) -> None:
-        """How often a call is lost, its answer is, it comes twice, or takes seconds instead of milliseconds."""
+        """Probabilities that a call is lost, that its answer is, that it comes twice, that it takes seconds."""
         self._random = Random(f"{seed} network")
         self.lost = lost
         self.unheard = unheard
         self.twice = twice
         self.late = late
         self.cut: set[str] = set()
-        """Clients that nobody hears, and that hear nobody."""
+        """Clients that can neither send nor receive."""
         self.deaf: set[str] = set()
-        """Clients that are heard, and hear nobody."""
+        """Clients that can send, but not receive."""
         self.halted: set[str] = set()
-        """Clients that stand still, and answer nobody."""
+        """Clients that are stopped, and answer nobody."""
         self.hard: dict[tuple[str, str], Hard] = {}
-        """What a client can hardly reach: client, and what it calls."""
+        """What is hard to reach for a client, by client and call."""
         self.fates: Counter[str] = Counter()
         """How many calls were lost, unheard, late, or came twice."""
 

@@ -2,14 +2,14 @@
 
     ran = run_cluster(7, web, agents=3)
 
-The members are those of `lycosa agent`; what differs is what they are handed: the engine in memory, with a network
-that decides the fate of every call; shared storage in memory; a machine with a clock of its own, a disk in memory
-and a scripted web. What may happen to a run besides is a `Plan`: a coroutine that begins with it, and may stop
-agents, kill them at any callback of theirs, cut them off and start others. `lycosa.lab.simulate` draws such plans
+The members are the same code as in `lycosa agent`; only their environment differs: the engine in memory, with a
+network that decides the fate of every call; shared storage in memory; a machine with a clock of its own, a disk in
+memory and a scripted web. Disturbances of a run are a `Plan`: a coroutine that begins with it, and may stop agents,
+kill them at any of their callbacks, cut them off and start others. `lycosa.lab.simulate` draws such plans
 from a seed.
 
-Servers and the web belong to nobody: a call that is on its way arrives, and a request is answered, whatever became
-of whoever sent it; a killed process's connections are closed at once. The same seed, web and plan give the same
+Servers and the web belong to no agent: a call under way arrives, and a request is answered, even if its sender is
+gone; a killed process's connections are closed at once. The same seed, web and plan give the same
 run.
 """
 
@@ -53,32 +53,32 @@ from lycosa.url.rules import Rules
 CRAWL = "simulated"
 _DAY = 86_400.0
 _SUFFIXES = b"com\nnet\norg\ntest\n"
-"""The public suffixes of simulated webs; the whole list takes longer to read than a small crawl."""
+"""The public suffixes of simulated webs; the whole list takes longer to read than a small crawl takes."""
 _NOBODY = contextvars.Context()
 
 
 class Ran(NamedTuple):
-    """What a run left."""
+    """The outcome of a run."""
 
     records: dict[int, list[tuple[int, Record]]]
     """The log of every shard, as its next holder would find it."""
     asked: list[Asked]
-    """What the web saw, by time."""
+    """The requests that the web saw, by time."""
     ends: dict[str, str]
-    """Why each agent ended, by name; none for those that were killed."""
+    """Why each agent ended, by name; killed agents are missing."""
     told: list[tuple[float, str, str]]
-    """What agents said: when, who, what."""
+    """The agents' messages: time, agent, text."""
     state: State
     seconds: float
     failed: list[tuple[float, str, BaseException]]
-    """Agents that ended with an error: when, who, which."""
+    """Agents that ended with an error: time, agent, error."""
     finished: float
-    """When the crawl said that it was over; 0.0: it did not."""
+    """When the crawl reported its end; 0.0: never."""
     storage: dict[str, bytes]
 
 
 class AgentClock:
-    """An agent's clock: its own monotonic time, faster or slower than the run's; the calendar's is everybody's."""
+    """An agent's clock: monotonic time of its own, faster or slower than the run's; common calendar time."""
 
     def __init__(self, common: VirtualClock, rate: float = 1.0) -> None:
         self._common = common
@@ -108,16 +108,16 @@ class SimulatedMachine:
         self._random = Random(seed)
 
     async def begin(self) -> None:
-        """Nobody else has this disk."""
+        """Does nothing: nobody else uses this disk."""
 
     def warm(self, options: Options) -> None:
-        """What is not compiled will be: no time passes here."""
+        """Does nothing: compiling takes no virtual time."""
 
     def watch(self, underway: Underway) -> None:
-        """A loop on virtual time does not stand still."""
+        """Does nothing: a loop on virtual time cannot hang."""
 
     def end(self) -> None:
-        """There is nothing to let go."""
+        """Does nothing: there is nothing to release."""
 
     def remove(self, directory: str) -> None:
         for name in self.files.list(directory):
@@ -132,7 +132,7 @@ class SimulatedMachine:
 
 
 class _Servers(MemoryServers):
-    """Servers that note when the crawl is over."""
+    """Servers that note when the crawl has ended."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -160,12 +160,12 @@ class _Life:
         self.engine: MemoryEngine | None = None
         self.task: asyncio.Task[str] | None = None
         self.tasks: dict[asyncio.Task[Any], None] = {}
-        """All that it began and that have not ended, in order."""
+        """All tasks that it began and that have not ended, in order."""
         self.dead = False
 
 
 class Running:
-    """A cluster that runs: for a `Plan` to act upon."""
+    """A running cluster, for a `Plan` to act upon."""
 
     def __init__(
         self,
@@ -185,9 +185,9 @@ class Running:
         self.failed: list[tuple[float, str, BaseException]] = []
         self.mishap: Callable[[], Mishap] = lambda: Mishap.NONE
         self.fell: Callable[[str], None] = lambda name: None
-        """Hears of agents that ended with an error."""
+        """Called with the name of each agent that ended with an error."""
         self.coming = 0
-        """Agents that will be started: the run is not over before."""
+        """Agents that are still to be started: the run does not end before."""
         self._seed = seed
         self._web = Web(web, clock, loop)
         self._network = network
@@ -200,7 +200,7 @@ class Running:
         loop.set_task_factory(self._begun)
 
     def _begun(self, loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> asyncio.Task[Any]:
-        """Every task is known by the agent that began it."""
+        """Task factory: every task is attributed to the agent that began it."""
         task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **more)
         context = more.get("context")
         run = AGENT.get() if context is None else context.get(AGENT, "")
@@ -222,15 +222,15 @@ class Running:
         return self._web.seen
 
     def run_of(self, name: str) -> str:
-        """What the loop knows an agent by."""
+        """The name by which the loop knows an agent's run."""
         return self._lives[name].run
 
     def asks(self, name: str) -> bool:
-        """Whether an agent has asked the web for something, and waits for the answer."""
+        """Whether an agent is waiting for an answer of the web."""
         return self._lives[name].machine.line.waits
 
     def start(self, name: str, clock: Clock | None = None) -> None:
-        """Begin an agent of that name, on the disk that an earlier one of the name left. `clock`: its own."""
+        """Start an agent, on the disk that its predecessor of the same name left. `clock`: its own."""
         self._starts += 1
         clock = clock or self.clock
         files = self._disks.setdefault(name, FaultyFiles())
@@ -278,15 +278,15 @@ class Running:
         self._lives[name].member.leave()
 
     async def kill(self, name: str, disk: str = "torn") -> None:
-        """End an agent at whatever it waits for.
+        """End an agent wherever it currently waits.
 
-        `disk`: what it keeps: `kept` all that was written, `torn` what was promised and no more, `lost` nothing.
+        `disk`: what remains: `kept` all that was written, `torn` what was synced and some of the rest, `lost` none.
         """
         life = self.power_off(name, disk)
         await self.bury(life)
 
     def power_off(self, name: str, disk: str = "torn") -> _Life:
-        """From now on an agent does nothing: the machine is off. Its tasks must still be ended (`bury`)."""
+        """From now on an agent does nothing, as if switched off. Its tasks must still be ended (`bury`)."""
         life = self._lives.pop(name)
         life.dead = True
         if life.engine is not None:
@@ -301,7 +301,7 @@ class Running:
         return life
 
     async def bury(self, life: _Life) -> None:
-        """End the tasks of an agent that is off; what they still do while they are ended reaches nobody."""
+        """End the tasks of an agent that is off; what they do while being ended has no effect on others."""
         tasks = list(life.tasks)
         for task in tasks:
             task.cancel()
@@ -309,10 +309,10 @@ class Running:
         await end_tasks(tasks)
         for task in tasks:
             if not task.cancelled():
-                task.exception()  # nobody else will look
+                task.exception()  # marks it as retrieved
 
     def die_at(self, name: str, callbacks: int, disk: str) -> asyncio.Future[_Life]:
-        """End an agent at the n-th callback from now; when that has happened, `bury` it."""
+        """End an agent at its n-th callback from now; the future is done then: `bury` it."""
         died: asyncio.Future[_Life] = self.loop.create_future()
 
         def end() -> None:
@@ -328,13 +328,13 @@ class Running:
         return MemoryEngine(self.servers, CRAWL, clock or self.clock, client=client, network=self._network)
 
     async def over(self) -> None:
-        """Until all agents have ended, and none is to come; or one has ended with an error that is its own."""
+        """Wait until all agents have ended and none is to come; or one has ended with an error of its own."""
         while (self._lives or self.coming) and not self._hopeless:
             self._changed.clear()
             await self._changed.wait()
 
     def arrived(self) -> None:
-        """One agent less is to come."""
+        """One of the agents to come has been started."""
         self.coming -= 1
         self._changed.set()
 
@@ -359,12 +359,12 @@ def run_cluster(
     clocks: Mapping[str, float] | None = None,
     running: type[Running] = Running,
 ) -> Ran:
-    """Crawl a web to the end with so many agents.
+    """Crawl a web to the end with `agents` agents.
 
-    `network`: decides the fate of every call to the engine; without one all is well. `limit`: seconds of virtual
-    time after which the run is given up (`TimeoutError`). `turn`: of an address, in seconds; 0.0: a lease's.
-    `log_bytes`: of a shard's tail; its segments are an eighth. `look`: seconds between
-    two looks of an agent at what others did. `clocks`: how fast an agent's goes, by its name.
+    `network`: decides the fate of every call to the engine; without one all calls succeed. `limit`: seconds of
+    virtual time after which the run is given up (`TimeoutError`). `turn`: of an address, in seconds; 0.0: a
+    lease's. `log_bytes`: of a shard's tail; its segments are an eighth. `look`: seconds between two polls of an
+    agent for what others did. `clocks`: the speed of an agent's clock, by its name.
     """
     loop = AgentLoop()
     storage: dict[str, bytes] = {}
@@ -419,7 +419,7 @@ def run_cluster(
 async def _create(
     running: Running, about: About, web: SimulatedWeb, storage: Storage, given: Mapping[str, Any]
 ) -> None:
-    """Make the crawl, give it its seeds and set it going; as an operator does, but for what is drawn by chance."""
+    """Make the crawl, add its seeds and start it, as an operator does, but without anything drawn by chance."""
     clock = running.clock
     engine = MemoryEngine(running.servers, CRAWL, clock, client="operator")
     control = Control(engine, clock)

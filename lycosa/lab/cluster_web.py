@@ -1,7 +1,7 @@
-"""The web that simulated agents crawl: its servers, which note what they see, and an agent's way to them.
+"""The web that simulated agents crawl: its servers, which note every request, and the agents' clients.
 
-Servers belong to nobody: a request is answered, whatever became of whoever sent it; but the connections of a
-process that was killed are closed at once.
+Servers belong to no agent: a request is answered, even if its sender is gone; but the connections of a killed
+process are closed at once.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class SimulatedWeb(NamedTuple):
     slow: Mapping[str, float] = {}
     """Seconds that the answer for a URL takes, where it takes longer."""
     spread: bool = False
-    """Every agent finds a host at another address than the others do."""
+    """Whether every agent resolves a host to another address."""
     serve: Callable[[str, Request], Awaitable[Reply | Failure]] | None = None
-    """Answers an agent's request in a time of its own, in place of `script`, `latency` and `slow`."""
+    """Answers an agent's request, taking its own time, instead of `script`, `latency` and `slow`."""
 
     def names_for(self, agent: str) -> Mapping[str, str]:
-        """What an agent's resolver says."""
+        """What an agent's resolver answers."""
         if not self.spread:
             return self.names
         net = 2 + int(agent.removeprefix("agent")) % 200
@@ -48,7 +48,7 @@ class SimulatedWeb(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request as the web saw it, in seconds of the run."""
+    """A request as the web saw it; times in seconds of the run."""
 
     agent: str
     start: float
@@ -56,15 +56,15 @@ class Asked(NamedTuple):
     url: str
     address: str
     status: int = 0
-    """0: no answer was given, or whoever asked did not wait for it."""
+    """0: no answer was given, or the client did not wait for it."""
     wait: float = 0.0
-    """Seconds that the answer told the asker to stay away."""
+    """Seconds that the answer told the client to stay away."""
     run: str = ""
     """Which run of the agent."""
 
 
 class Web:
-    """The servers of the web: they belong to nobody, and note what they see."""
+    """The servers of the web, which note every request; they belong to no agent."""
 
     def __init__(self, web: SimulatedWeb, clock: VirtualClock, loop: AgentLoop) -> None:
         self.web = web
@@ -75,11 +75,11 @@ class Web:
         self._context = contextvars.copy_context()
 
     def ask(self, agent: str, run: str, request: Request) -> asyncio.Task[Reply | Failure]:
-        """A request has arrived."""
+        """Called when a request arrives."""
         return self._loop.create_task(self._serve(agent, run, request), context=self._context)
 
     def note_unread(self, run: str, url: str) -> None:
-        """The last answer for a URL was there, as while its process stood still, and was broken off unread."""
+        """The last answer for a URL arrived, but the client ended without reading it, as if stopped."""
         row = max(row for row, asked in enumerate(self.seen) if (asked.run, asked.url) == (run, url))
         self.seen[row] = self.seen[row]._replace(status=0, wait=0.0)
 
@@ -105,7 +105,7 @@ class Web:
 
 
 class WebLine:
-    """An agent's way to the web; `lycosa.fetch.protocol.Fetcher`."""
+    """An agent's client to the web; `lycosa.fetch.protocol.Fetcher`."""
 
     needs_address = True
 
@@ -119,7 +119,7 @@ class WebLine:
 
     @property
     def waits(self) -> bool:
-        """Whether an answer is on its way."""
+        """Whether an answer is under way."""
         return bool(self._open)
 
     async def fetch(self, request: Request) -> Response | Failure:
@@ -131,7 +131,7 @@ class WebLine:
             if request.may_send is not None and not request.may_send():
                 return Failure(FailureKind.LATE, "it may not be asked any more")
         if self.off:
-            await asyncio.Event().wait()  # nothing comes, until whoever waits is gone
+            await asyncio.Event().wait()  # no answer, until the client is cancelled
         serving = self._web.ask(self._agent, self._run, request)
         self._open[serving] = None
         try:
@@ -141,7 +141,7 @@ class WebLine:
                 self._web.note_unread(self._run, request.url)
             raise
         finally:
-            serving.cancel()  # whoever does not wait any more closes the connection
+            serving.cancel()  # a client that stops waiting closes the connection
             self._open.pop(serving, None)
         seconds = self._clock.monotonic() - start
         if isinstance(reply, Failure):
@@ -150,10 +150,10 @@ class WebLine:
         return answer(request, reply, at_once(seconds))
 
     def hang_up(self) -> None:
-        """The process is gone, and its connections with it."""
+        """Close the connections: the process is gone."""
         self.off = True
         for serving in self._open:
             serving.cancel()
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is nothing to close."""

@@ -1,8 +1,8 @@
-"""What a crawl costs, as measured: the numbers that `predict` and `plan` calculate with.
+"""What a crawl costs, as measured: the numbers with which `predict` and `plan` calculate.
 
-Each cost has its value, what it is a cost of, and where it was measured. All are for pages of about 22 kB with
-some 43 links, one agent on one core of the machine that the documents name; `--cost NAME=VALUE` sets another, and
-a recorded crawl gives its own (`measured`).
+Each cost has its value, a description, and where it was measured. All are for pages of about 22 kB with some 43
+links, one agent on one core of the machine that the documents name; `--cost NAME=VALUE` overrides one, and a
+recorded crawl gives its own (`measured`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _cost(value: float, unit: str, what: str, where: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """See the module; `origins` has where a value comes from that is not the default."""
+    """For the costs see the module's text; `origins` has the sources of values that are not the defaults."""
 
     page_cpu: float = _cost(874e-6, "s/page", "CPU of an agent, archive included", f"{_CRAWL}: lycosa")
     page_bytes: float = _cost(22_600, "B/page", "body over the network", f"{_CRAWL}: KB/page")
@@ -89,7 +89,7 @@ class Costs:
         41, "B/URL", "what waits, on disk", f"{_BOUNDED}: 41 MB left behind of 1M pages"
     )
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Where a value comes from that was not the default."""
+    """The sources of values that are not the defaults."""
 
     def rows(self) -> list[tuple[str, float, str, str, str]]:
         """(name, value, unit, what, where) of each cost."""
@@ -102,7 +102,7 @@ class Costs:
         return made
 
     def with_values(self, values: Mapping[str, float], origin: str) -> Costs:
-        """The same with some values from elsewhere."""
+        """The same with some values replaced."""
         known = [name for name, *_ in self.rows()]
         for name, value in values.items():
             if name not in known:
@@ -113,7 +113,7 @@ class Costs:
 
 
 def given(texts: list[str], costs: Costs) -> Costs:
-    """Costs that `NAME=VALUE` say."""
+    """Costs overridden by `NAME=VALUE` texts."""
     values = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -127,14 +127,14 @@ def given(texts: list[str], costs: Costs) -> Costs:
 
 
 def measured(directory: Path, costs: Costs) -> tuple[Costs, Measured]:
-    """The costs of a recorded crawl, those that it tells; and the crawl itself."""
+    """The costs of a recorded crawl, as far as it shows them; and the crawl itself."""
     crawl = Measured.of(directory)
     pages = crawl.pages
     held = memory_of(costs, **crawl.size)
     memory = crawl.memory - sum(held.values()) + held["process"]
     values = {
         "page_cpu": crawl.cpu / pages,
-        "host_cpu": 0.0,  # is in page_cpu
+        "host_cpu": 0.0,  # included in page_cpu
         "page_bytes": crawl.bytes / pages,
         "page_links": crawl.links / pages,
         "page_new": max(crawl.met / pages, 1.0),
@@ -149,7 +149,7 @@ def measured(directory: Path, costs: Costs) -> tuple[Costs, Measured]:
 def memory_of(
     costs: Costs, *, pages: float, pending: float, met: float, hosts: float, visits: float
 ) -> dict[str, float]:
-    """Bytes of RAM of one agent by what holds them; the pages, URLs and hosts are its share.
+    """Bytes of RAM of one agent, by use; the pages, URLs and hosts are its share.
 
     Each has a bound of its own, beyond which the rest lies on disk or is forgotten. A host has one visit at a time.
     """
@@ -160,7 +160,7 @@ def memory_of(
         "seen set": min(costs.seen_memory * met, float(SeenOptions().memory)),
         "memos of links": costs.memo_memory * min(met, _MEMO),
         "page table": min(costs.page_memory * pages, float(_PAGE_TABLE)),
-        # On disk 1/64 byte each stays in memory: where in its file a digest would be.
+        # Of each digest on disk 1/64 byte stays in memory: its place in its file.
         "contents": min(costs.content_memory * pages, float(_CONTENTS)) + pages / 64,
         "hosts": costs.host_memory * min(hosts, _HOT_HOSTS),
     }
@@ -168,7 +168,7 @@ def memory_of(
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a crawl on one machine took; from its status, its meters and the sizes of its files."""
+    """Measurements of a crawl on one machine, from its status, its meters and the sizes of its files."""
 
     name: str
     pages: int
@@ -182,22 +182,22 @@ class Measured:
     archive: int
     log: int
     memory: int
-    """Most resident bytes that its meters saw."""
+    """Peak of resident bytes in its meters."""
     pending: int
-    """Most URLs that were pending."""
+    """Peak number of pending URLs."""
     seen_bytes: int
     visits: int
-    """Most visits that were under way."""
+    """Peak number of visits under way."""
 
     @property
     def size(self) -> dict[str, float]:
-        """What its memory depends on."""
+        """The quantities on which its memory depends."""
         names = ("pages", "pending", "met", "hosts", "visits")
         return {name: float(getattr(self, name)) for name in names}
 
     @classmethod
     def of(cls, directory: Path) -> Measured:
-        """Read it; a `ConfigError` says what is missing."""
+        """Read the measurements; a `ConfigError` says what is missing."""
         try:
             status = json.loads((directory / "status.json").read_bytes())
             meters = status["meters"]

@@ -1,15 +1,15 @@
-"""Faulty files: a file system in memory that crashes on demand and keeps only what was promised.
+"""Faulty files: a file system in memory that crashes on demand and keeps only what was synced.
 
-`FaultyFiles` meets the `Files` port. Every operation that could fail half-way (create, write, flush, sync,
+`FaultyFiles` implements the `Files` port. Every operation that could fail half-way (create, write, flush, sync,
 rename, remove, truncate, sync of a directory) counts as one step; at step `crash_at` the call raises `Crash`,
 possibly after doing part of its work, and so does every call after it: the machine is off.
 
-`restart(random)` gives the file system as the next start finds it. What was synced is there. Of what was not:
+`restart(random)` gives the file system as the next start finds it. What was synced is there. Of the rest:
 
-- each write since the last sync of its file is kept or dropped by itself, so later bytes may be there without
+- each write since the last sync of its file is kept or dropped independently, so later bytes may be there without
   earlier ones (the gap reads as zeros), and the last kept one may be cut at any byte;
-- of the names in a directory (created, renamed, removed) since its last sync, a random prefix of the
-  changes has happened.
+- of the changes of names in a directory (created, renamed, removed) since its last sync, a random prefix
+  has happened.
 
 That is harsher than SIGKILL, which loses nothing that reached the page cache, and as harsh as POSIX allows.
 """
@@ -35,7 +35,7 @@ class _Inode:
 
 
 class _Disk:
-    """What all views of one file system share."""
+    """The state shared by all views of one file system."""
 
     def __init__(self, names: dict[str, _Inode], crash_at: int | None) -> None:
         self.names = dict(names)
@@ -61,7 +61,7 @@ class _Disk:
         return False
 
     def change(self, names: dict[str, _Inode | None]) -> None:
-        """One change of a directory: all of it happens, or nothing."""
+        """One atomic change of a directory: it happens as a whole, or not at all."""
         self.changes.append((next(iter(names)).rpartition("/")[0], names))
         _apply(self.names, names)
 
@@ -118,7 +118,7 @@ class _FaultyAppender:
 
 
 class FaultyFiles:
-    """A `Files` on a disk that fails; see the module."""
+    """A `Files` on a disk that fails; see the module's text."""
 
     def __init__(self, crash_at: int | None = None, *, _disk: _Disk | None = None, _root: str = "") -> None:
         self._disk = _disk or _Disk({}, crash_at)
@@ -126,7 +126,7 @@ class FaultyFiles:
 
     @property
     def steps(self) -> int:
-        """Operations so far."""
+        """The number of operations so far."""
         return self._disk.steps
 
     @property
@@ -135,11 +135,11 @@ class FaultyFiles:
 
     @property
     def history(self) -> list[str]:
-        """What each step was."""
+        """The operation of each step."""
         return self._disk.history
 
     def restart(self, random: Random, crash_at: int | None = None) -> FaultyFiles:
-        """The file system after the crash (or after pulling the plug now)."""
+        """The file system after the crash (or after a power cut now)."""
         disk = self._disk
         with disk.lock:
             disk.off = True

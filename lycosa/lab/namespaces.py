@@ -1,16 +1,16 @@
-"""A network namespace beside this machine's own, joined by cables that can be cut. Linux, root, `ip`.
+"""A network namespace connected to the machine's own by links that can be cut. Linux, root, `ip`.
 
     with Namespace(links=2) as other:
-        other.command([...])        the command line, to be run in there
+        other.command([...])        the command line that runs a command in it
         other.outside(0)            our address on link 0; `inside(0)` is the other end's
-        other.cut(0)                packets are lost in silence, as by a switch that dies; nobody is told
+        other.cut(0)                packets are dropped silently, as by a dead switch; no side gets an error
         other.mend(0)
 
-    link n := veth pair, 10.200+k.n.0/24: .1 here, .2 in there, further addresses of ours from .11 on
+    link n := veth pair, 10.200+k.n.0/24: .1 is ours, .2 the namespace's; further addresses of ours from .11 on
 
-Nothing else leads in or out: there is no other route. A cut takes our end of the cable down. The addresses at our
-end stay ours (processes here still reach them), while at the other end connecting times out and what was sent is
-sent again and again, as in a real partition; an address that is unreachable would say so at once.
+Nothing else leads in or out: there is no other route. A cut takes our end of the link down. The addresses at our
+end stay ours (local processes still reach them), while at the other end connecting times out and sent data are
+retransmitted, as in a real partition; an unreachable address would report an error at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NETS = range(200, 250)
 
 
 def why_not() -> str:
-    """Why namespaces cannot be had here; empty if they can."""
+    """Why namespaces are not available here; empty if they are."""
     if not shutil.which("ip"):
         return "there is no `ip` command here (Debian: apt-get install iproute2)"
     if os.geteuid() != 0:
@@ -47,10 +47,10 @@ def _ip(*words: str) -> str:
 
 
 class Namespace:
-    """A namespace; a context that takes it away again, with its cables."""
+    """A namespace; as a context it removes itself, with its links."""
 
     def __init__(self, links: int = 1, addresses: int = 0) -> None:
-        """`addresses`: how many more of ours each link has, for servers that want several."""
+        """`addresses`: how many further addresses of ours each link has, for several servers."""
         self._links = links
         self._addresses = addresses
         self._net = 0
@@ -62,7 +62,7 @@ class Namespace:
             _ip("-n", self.name, "link", "set", "lo", "up")
             taken = _ip("-o", "-4", "addr", "show") + _ip("route", "show", "table", "all")
             nets = [net for net in _NETS if f"10.{net}." not in taken]
-            self._net = nets[os.getpid() % len(nets)]  # whoever looks at the same moment has another id
+            self._net = nets[os.getpid() % len(nets)]  # a process choosing at the same time has another id
             for link in range(self._links):
                 self._join(link)
         except BaseException:
@@ -89,20 +89,20 @@ class Namespace:
         return f"ly{os.getpid() % 1_000_000}n{link}"  # 15 characters at most
 
     def remove(self) -> None:
-        """Take it away. Processes in it lose their network."""
+        """Remove it. Processes in it lose their network."""
         for link in range(self._links):
             subprocess.run(["ip", "link", "del", self._device(link)], capture_output=True, check=False)
         subprocess.run(["ip", "netns", "del", self.name], capture_output=True, check=False)
 
     def outside(self, link: int, number: int = 0) -> str:
-        """Our address on a link; from 1 on a further one."""
+        """Our address on a link; numbers from 1 on: the further ones."""
         return f"10.{self._net}.{link}.{10 + number if number else 1}"
 
     def inside(self, link: int) -> str:
         return f"10.{self._net}.{link}.2"
 
     def command(self, line: Sequence[str]) -> list[str]:
-        """The command line that runs this one in there. (`ip` becomes it, so the process id is its own.)"""
+        """The command line to run this one in the namespace. (`ip` executes it, so the process id is its own.)"""
         return ["ip", "netns", "exec", self.name, *line]
 
     def cut(self, link: int) -> None:

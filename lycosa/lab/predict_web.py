@@ -1,12 +1,12 @@
 """The web that a predicted crawl meets: pages by URL, sites by host; from numbers or from a crawl's log.
 
-    from_web(web)           a web of the lab's: synthetic, or any other (`lycosa.lab.experiments.web`)
-    from_records(records)   what a crawl has fetched, with its statuses, sizes, times, links and robots files
+    from_web(web)           a web of the lab: synthetic, or any other (`lycosa.lab.experiments.web`)
+    from_records(records)   what a crawl has fetched, with statuses, sizes, times, links and robots files
 
-Of a recorded crawl only what it fetched is there; links to other URLs are left out, since they were out of scope,
-forbidden or beyond its limit. A site's times are the medians of its fetches': to connect, from then to the first
-byte, and bytes over the rest. What was tried again fails as often as it did, and what was given up always; that a
-failure may have been a timeout is not known.
+Of a recorded crawl only what it fetched is included; links to other URLs are left out, since they were out of
+scope, forbidden or beyond its limit. A site's times are the medians of its fetches: to connect, from then to the
+first byte, and bytes per remaining time. What was retried fails as often as it did, and what was given up always;
+whether a failure was a timeout is not known.
 """
 
 from __future__ import annotations
@@ -38,59 +38,59 @@ from lycosa.url.key import Keys
 from lycosa.url.parts import host_of
 
 NEVER = 1_000_000
-"""Failures of a page that never answered."""
+"""The number of failures of a page that never answered."""
 _INSTANT = 1e12
-"""Bytes a second of a site whose bodies always came with their first byte."""
+"""Bytes per second of a site whose bodies always came with their first byte."""
 
 
 @dataclass(slots=True)
 class Site:
-    """What is known of a host."""
+    """What is known about a host."""
 
     address: str
     connect: float
-    """Seconds until there is a connection,"""
+    """Seconds to connect,"""
     latency: float
     """then until the first byte,"""
     bandwidth: float
-    """then bytes a second."""
+    """then bytes per second."""
     robots: bytes | None = None
-    """Its robots.txt; None: it has none."""
+    """Its robots.txt; None if it has none."""
 
 
 @dataclass(slots=True)
 class Page:
-    """What a URL answers."""
+    """The answer of a URL."""
 
     status: int
     size: int
     links: Sequence[str] = ()
     location: str = ""
     failures: int = 0
-    """How often it fails before it answers,"""
+    """How often it fails before it answers."""
     busy: float = 0.0
-    """and for how many seconds it says then that it is busy; 0: it hangs up."""
+    """Seconds of Retry-After in these failures (503); 0: it closes the connection instead."""
 
 
 @dataclass(slots=True)
 class PredictedWeb:
-    """See the module."""
+    """See the module's text."""
 
     name: str
     seeds: list[str]
     pages: dict[str, Page]
     sites: dict[str, Site]
     recorded: float = 0.0
-    """Seconds that the recorded crawl took; 0: there is none."""
+    """Seconds that the recorded crawl took; 0: there is no recorded crawl."""
     archive_share: float = 0.0
-    """Bytes of the archive for each byte of a body, in the recorded crawl; 0: not known."""
+    """Bytes in the archive per byte of body, in the recorded crawl; 0: not known."""
     notes: dict[str, str] = field(default_factory=dict)
     met: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
-    """Keys of the links that the recorded crawl met, in turn."""
+    """Keys of the links that the recorded crawl met, in order."""
 
 
 def address_of(number: int) -> str:
-    """An address of its own for each of 16 million sites, on the loopback network."""
+    """A unique loopback address for each of 16 million sites."""
     number += 1
     return f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
@@ -117,7 +117,7 @@ def from_web(web: Web) -> PredictedWeb:
 
 
 def from_records(name: str, records: Iterable[Record]) -> PredictedWeb:
-    """What a crawl has met."""
+    """The web as a crawl's records describe it."""
     pages: dict[str, Page] = {}
     found: dict[str, list[Link]] = {}
     seeds: dict[str, None] = {}
@@ -172,7 +172,7 @@ def from_records(name: str, records: Iterable[Record]) -> PredictedWeb:
         elif page.status == 200:
             page.links = [link.url for link in links if link.url in pages and not link.nofollow]
         if 300 <= page.status < 400 and page.location not in pages:
-            page.status, page.location = 404, ""  # led out of the crawl
+            page.status, page.location = 404, ""  # the redirect leads out of the crawl
     alone = {address: address_of(number) for number, address in enumerate(dict.fromkeys(addresses.values()))}
     sites = {
         host: Site(

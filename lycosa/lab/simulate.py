@@ -1,18 +1,18 @@
-"""A cluster in trouble, simulated: from one number the web, the agents and all that happens to them; and a verdict.
+"""A cluster in trouble, simulated: from one seed the web, the agents and everything that happens; and a verdict.
 
     verdict = simulate(7)               lycosa lab simulate --seed 7
 
-A run is a function of its seed (and of the numbers that were given besides): what fails once fails again. It is
-judged as real storms are (`chaos_verdict`, `webs.truth`, `webs.accesses`), from what it left and from what the
-servers of the web saw on the common clock:
+A run is a function of its seed (and of the other numbers given): what fails once fails again. It is judged like
+real chaos tests (`chaos_verdict`, `webs.truth`, `webs.accesses`), by its results and by what the servers of the web
+saw on the common clock:
 
     every URL has one valid record, and they are those of the truth, with their statuses
-    no link was received more often than its sender's log has it: frames that came twice were taken once
+    no link was received more often than its sender's log has it: frames delivered twice were taken once
     every valid page is in the archive, on shared storage
-    nobody was asked too early, or twice at a time; the waits are those of the asker's clock
+    no host was asked too early, or twice at a time; waits are measured by the asking agent's clock
     no more pages than the limit, if there is one
-    no agent ended with an error that was not the servers' or the storage's silence
-    the crawl said that it was over, once it was, and nobody was asked after that
+    no agent ended with an error other than the servers' or the storage's silence
+    the crawl reported its end, when it had ended, and no host was asked after that
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FACTOR, _ADDRESS = 0.3, 0.1
 
 
 class Numbers(NamedTuple):
-    """What is given besides the seed; 0: the seed decides."""
+    """Parameters besides the seed; 0: the seed decides."""
 
     agents: int = 0
     shards: int = 0
@@ -59,20 +59,20 @@ DRAWN = Numbers()
 
 
 class Simulated(NamedTuple):
-    """What a seed came to."""
+    """The result of a seed."""
 
     seed: int
     numbers: Numbers
     faults: list[str]
-    """What was wrong; nothing, if it was right."""
+    """The faults found; empty if the run was right."""
     happened: list[tuple[float, str]]
     counts: Counter[str]
-    """Troubles by kind, and calls that were lost, late, unheard and doubled."""
+    """Troubles by kind, and calls that were lost, late, unheard and repeated."""
     pages: int
     requests: int
     lost: int
     seconds: float
-    """Virtual ones."""
+    """Virtual seconds."""
     profile: str
     agents: int
     shards: int
@@ -85,7 +85,7 @@ class Simulated(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Of everything that was seen: two runs with the same one were the same run."""
+        """Digest of everything observable: two runs with the same digest were the same run."""
         return digest_of(self.ran)
 
 
@@ -210,10 +210,10 @@ def _exchanged(ran: Ran) -> Iterator[str]:
 
 
 def accesses(asked: list[Asked], halts: Sequence[Halt] = ()) -> AccessLog:
-    """What the web saw, for the judge; every run of an agent is a connection of its own.
+    """What the web saw, for the judge; every run of an agent counts as a connection.
 
-    A process that stands still cannot break off what it is doing. If the next to ask there is another agent, which
-    has the host by then, a request that was under way counts up to when its process stopped.
+    A stopped process cannot break off what it is doing. If the next to ask there is another agent, which
+    has the host by then, a request that was under way counts only until its process stopped.
     """
     log = AccessLog()
     runs: dict[str, int] = {}
@@ -240,7 +240,7 @@ def accesses(asked: list[Asked], halts: Sequence[Halt] = ()) -> AccessLog:
 
 
 def _goes_to_another(row: Asked, asked: list[Asked]) -> bool:
-    """Whether the next to ask a request's host, or its address, is another agent."""
+    """Whether the next request to the same host, or its address, is from another agent."""
     host = host_of(row.url)
     later = [
         other
@@ -251,7 +251,7 @@ def _goes_to_another(row: Asked, asked: list[Asked]) -> bool:
 
 
 def write_archives(storage: dict[str, bytes], place: Path) -> None:
-    """The archives of shared storage, where the judge reads them."""
+    """Write the archives of shared storage to a directory, for the judge."""
     start = f"{CRAWL}/archive/"
     for name, data in storage.items():
         if name.startswith(start):
@@ -259,7 +259,7 @@ def write_archives(storage: dict[str, bytes], place: Path) -> None:
 
 
 def digest_of(ran: Ran) -> str:
-    """Of all that agents said, the web saw and the logs hold."""
+    """Digest of the agents' messages, the web's requests and the logs."""
     seen = hashlib.sha256()
     for row in (*ran.told, *ran.asked, *sorted(ran.ends.items()), (ran.seconds, ran.finished)):
         seen.update(repr(tuple(row)).encode())

@@ -1,26 +1,26 @@
-"""What happens to a simulated cluster: a schedule of troubles drawn from a seed, and the one who carries it out.
+"""What happens to a simulated cluster: a schedule of troubles drawn from a seed, and the class that carries it out.
 
     killed      an agent ends at any of its callbacks; its disk is kept, torn (what was synced, and some of the
                 rest) or lost
     leave       an agent is told to leave, and hands over; it may come back
     join        one more agent comes
     cut         an agent is cut off from the servers, both ways
-    deaf        the servers hear an agent, and it does not hear them
-    stopped     an agent stands still, as after SIGSTOP; its requests are answered meanwhile
-    slow        an agent runs for a moment, stands still for a moment, and so on
+    deaf        the servers receive from an agent, but it does not receive from them
+    stopped     an agent is stopped, as by SIGSTOP; its requests are answered meanwhile
+    slow        an agent runs for a moment, is stopped for a moment, and so on
     late        threads (disk and storage) take seconds
-    storage     shared storage errs: it refuses, or does what it is asked and says that it failed
-    full        a shard's log takes no more, or the streams of the exchange take something only now and then
+    storage     shared storage fails: it refuses, or does what it is asked and reports an error
+    full        a shard's log accepts no more, or the streams of the exchange accept only now and then
     rough       many calls are late, lost, unheard or come twice
-    lease       the keys of an agent's leases answer late, or not, or do not hear; all else does
+    lease       calls for the keys of an agent's leases are answered late, or not, or are lost; all others work
     unread      an agent does not get what is in the streams of its shards
-    lag         appends to the logs of an agent's shards arrive seconds later, whatever became of it meanwhile;
+    lag         appends to the logs of an agent's shards arrive seconds later, whatever happens to it meanwhile;
                 and it may die then, or they do not arrive, and it dies
     turn        an agent that uses an address is not heard when it asks for turns
-    doubt       an agent loses its leases, and has them again when what it had appended arrives at last, while it
-                still looks which of its archive files are good for something
+    doubt       an agent loses its leases, and regains them when its earlier appends finally arrive, while it
+                is still checking which of its archive files are valid
 
-Every trouble ends; what was killed comes back, or others are there. Then the crawl has to come to its end.
+Every trouble ends; killed agents come back, or others are there. Then the crawl has to come to its end.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from lycosa.lab.simulate_storage import Mishap
 from lycosa.lab.simulate_web import ADDRESS
 
 _UNREAD = 8.0
-"""Seconds that an agent does not read its streams, at least: the others come to the end of theirs meanwhile."""
+"""Least seconds for which an agent does not read its streams: the others come to the end of theirs meanwhile."""
 _BRINGS = 10.0
-"""Seconds within which an agent brings its archive files to storage."""
+"""Seconds within which an agent copies its archive files to storage."""
 _TAKEN = 6.0
-"""Seconds until a shard is taken again, though threads are late."""
+"""Seconds until a shard is taken again, even if threads are late."""
 _TURN = 4.2
-"""Seconds that nobody hears an agent ask for turns, at least: one that it has ends meanwhile."""
+"""Least seconds for which an agent's requests for turns are lost: a turn that it has ends meanwhile."""
 _PATIENCE = 30.0
-"""Seconds after which the crawl is taken to be about to end."""
+"""Seconds after which the crawl is assumed to be about to end."""
 APART = 1.09
-"""An agent's clock goes at most so much faster, or slower, than the common one: two are 20% apart at most."""
+"""An agent's clock is at most so much faster, or slower, than the common one: two differ by 20% at most."""
 
 
 def _lost(chance: Random) -> Fate:
@@ -70,12 +70,12 @@ def _unheard(chance: Random) -> Fate:
 
 
 def _late(chance: Random) -> Fate:
-    """As late as an answer may come, for writes of keys."""
+    """A late answer that is still in time, for writes of keys."""
     return Fate(chance.uniform(0.0, 0.01), chance.uniform(1.0, 1.95))
 
 
 def _at_last(chance: Random) -> Fate:
-    """Later than that is too late."""
+    """An answer at the last moment: any later would be too late."""
     return Fate(chance.uniform(0.0, 0.01), chance.uniform(1.85, 1.98))
 
 
@@ -88,7 +88,7 @@ def _slowly(chance: Random) -> Fate:
 
 
 def _very_slowly(chance: Random) -> Fate:
-    """Longer than a lease of three seconds and what is waited for after its end."""
+    """A delay longer than a lease of three seconds and the wait after its end."""
     return Fate(chance.uniform(7.0, 9.0), 0.001)
 
 
@@ -103,7 +103,7 @@ _LEASES = (
     (_late, _late, _unheard, _lost, _well),
     (_at_last, _lost),
 )
-"""What renewals of a lease meet."""
+"""The fates of renewals of a lease."""
 
 
 class Trouble(NamedTuple):
@@ -112,14 +112,14 @@ class Trouble(NamedTuple):
     at: float
     kind: Kind
     whom: int
-    """Which of the agents that run then, by number modulo their number."""
+    """An index into the agents running at that time, modulo their number."""
     seconds: float
     steps: int = 0
     disk: str = ""
     back: float = 0.0
-    """Seconds until an agent that is gone comes back; 0.0: it does not, if others are there."""
+    """Seconds until an agent that is gone comes back; 0.0: never, if others are there."""
     when: When = When.BEGUN
-    """Since when `at` counts; if not from the beginning, a quarter of it."""
+    """The event from which `at` counts; if not the beginning, only a quarter of `at`."""
 
 
 class Schedule(NamedTuple):
@@ -132,7 +132,7 @@ class Schedule(NamedTuple):
 
 
 def draw_schedule(seed: int, agents: int, lease: float, profile: Profile | None = None) -> Schedule:
-    """What a seed wants to happen; as its profile has it, or another."""
+    """The schedule drawn from a seed, by its own profile or by the given one."""
     profile = profile or profile_of(seed)
     chance = Random(f"{seed} troubles")
     troubles = []
@@ -165,7 +165,7 @@ def draw_schedule(seed: int, agents: int, lease: float, profile: Profile | None 
 
 
 class Halt(NamedTuple):
-    """A stretch of time in which an agent stood still."""
+    """An interval of time in which an agent was stopped."""
 
     agent: str
     start: float
@@ -173,12 +173,12 @@ class Halt(NamedTuple):
 
 
 class Troubler:
-    """Carries a schedule out."""
+    """Carries out a schedule."""
 
     def __init__(
         self, schedule: Schedule, agents: int, seed: int, pages: int, profile: Profile | None = None
     ) -> None:
-        """`pages`: those of the web."""
+        """`pages`: the number of pages of the web."""
         self._profile = profile or profile_of(seed)
         self._schedule = schedule
         self._pages = pages
@@ -230,7 +230,7 @@ class Troubler:
         return self._chance.choice((Mishap.REFUSED, Mishap.UNHEARD))
 
     def _fell(self, name: str) -> None:
-        """An agent has ended with an error: whoever watches over it starts it again."""
+        """An agent has ended with an error: restart it, as its supervisor would."""
         self._tasks.append(asyncio.ensure_future(self._again(name, 5.0)))
 
     # -- what happens
@@ -277,7 +277,7 @@ class Troubler:
                 names = [name for name in names if self._running.asks(name)] or names
             if self._profile.slowest and trouble.steps % 5:
                 names = sorted(names, key=lambda name: self._schedule.clocks.get(name, 1.0))[:1]
-            if trouble.when is When.IDLE or kind is Kind.UNREAD:  # not who sees the end, if there are others
+            if trouble.when is When.IDLE or kind is Kind.UNREAD:  # spare who sees the end
                 names = [name for name in names if 0 not in self._held(name)] or names
             if names:
                 await self._agent(trouble, names[trouble.whom % len(names)])
@@ -350,7 +350,7 @@ class Troubler:
                 await running.clock.sleep(self._chance.uniform(0.02, 0.2))
 
     async def _hard(self, trouble: Trouble, name: str) -> None:
-        """Some of what an agent calls is hard to reach: the keys or streams of shards that it holds."""
+        """Make some of an agent's calls hard: to the keys or streams of shards that it holds."""
         held, seconds, network = self._held(name), trouble.seconds, self._network
         dies = trouble.kind is Kind.LAG and trouble.whom % 2 > 0
         if trouble.kind is Kind.UNREAD:
@@ -376,13 +376,13 @@ class Troubler:
             renewals = self._profile.renewals
             fates = _LEASES[renewals[trouble.steps % len(renewals)]]
             rows = {(name, lease_key(shard)): Hard(fates) for shard in held if one in (None, shard)}
-            if self._profile.doubts:  # and what it appends is on its way when they are over
+            if self._profile.doubts:  # and its appends are under way when the leases end
                 rows = {(name, lease_key(shard)): Hard([_lost]) for shard in held if one in (None, shard)}
                 rows.update(
                     {(name, log_of(shard)): Hard([_slowly]) for shard in held if one in (None, shard)}
                 )
                 self._tasks.append(asyncio.ensure_future(self._late_for(seconds + 5.0)))
-            elif trouble.whom % 4 or len(renewals) == 1:  # and is not heard to live
+            elif trouble.whom % 4 or len(renewals) == 1:  # and its heartbeats are lost
                 rows.update({(name, f"agent.{holder}"): Hard([_lost]) for holder in held.values()})
         keys = ", ".join(to for _, to in rows) or "it has none"
         self._say(trouble.kind, f"{name} {what} ({keys}) for {seconds:.1f} s")
@@ -396,15 +396,15 @@ class Troubler:
                 del network.hard[row]
 
     async def _doubt(self, name: str) -> None:
-        """An agent loses its leases, and has them again when what it had appended arrives at last.
+        """An agent loses its leases, and regains them when its earlier appends finally arrive.
 
-        Meanwhile its archive files are in doubt. The look at the logs that is to judge them takes long.
+        Meanwhile its archive files are in doubt. The scan of the logs that decides about them takes long.
         """
         async with self._one_doubt:
             clock, network = self._running.clock, self._network
             brought, until = self._brought(), clock.monotonic() + _BRINGS
             while self._brought() == brought and clock.monotonic() < until:
-                await clock.sleep(0.1)  # what is fetched from now on is there when the leases are over
+                await clock.sleep(0.1)  # what is fetched from now on has arrived when the leases are over
             if name not in self._running.members or not (held := list(self._held(name))):
                 return
             leases = {(name, lease_key(shard)): Hard([_lost]) for shard in held}
@@ -435,11 +435,11 @@ class Troubler:
                 self._late -= 1
 
     def _brought(self) -> int:
-        """Archive files on shared storage."""
+        """The archive files on shared storage."""
         return sum(name.startswith(f"{CRAWL}/archive/") for name in self._running.storage)
 
     def _ends(self, shards: Sequence[int]) -> list[int]:
-        """How far the logs of shards go, as the servers have it."""
+        """The ends of the logs of shards, according to the servers."""
         streams = self._running.servers.crawl(CRAWL).streams
         return [streams[log_of(shard)].last for shard in shards]
 
@@ -453,7 +453,7 @@ class Troubler:
         return owner_of(ADDRESS, len(self._running.servers.crawl(CRAWL).streams) // 2)
 
     def _held(self, name: str) -> dict[int, str]:
-        """The shards whose leases are an agent's, as the servers have it, and the holder's id in each."""
+        """The shards whose leases an agent holds, according to the servers, and the holder's id in each."""
         kept, held = self._running.servers.crawl(CRAWL), {}
         for row in kept.all("lease.*"):
             lease = decode(row.value or b"")
@@ -481,7 +481,7 @@ class Troubler:
         while not died.done() and name in running.members:
             await asyncio.wait([died], timeout=1.0)
         if not died.done():
-            died.cancel()  # it has ended before
+            died.cancel()  # it ended before that
             return
         self._say(trouble.kind, f"{name} is killed at its callback {steps}, its disk {trouble.disk}")
         await running.bury(died.result())

@@ -1,12 +1,12 @@
-"""An event loop on virtual time that knows whose callbacks it runs: an agent may stand still, or end at any.
+"""An event loop on virtual time that knows the owner of each callback: an agent may be stopped, or end, at any.
 
-Every callback belongs to the agent in whose context it was made (`AGENT`), and to nobody if there is none: servers
-and the web go on whatever becomes of agents. An agent that is *halted* runs nothing; what was due meanwhile runs
-when it goes on, as after SIGSTOP. With `end_at` an agent ends instead of its n-th callback from now: at any
+Every callback belongs to the agent in whose context it was made (`AGENT`), and to none otherwise: servers and the
+web go on whatever happens to agents. A *halted* agent runs nothing; what was due meanwhile runs when it
+continues, as after SIGSTOP. With `end_at` an agent ends instead of its n-th callback from now: at any
 `await`, not only at those that look dangerous.
 
-What an agent gives to a thread takes the time that `threads` says: before it is done, or after, when it is done and
-the agent does not know yet. The rest of the agent goes on meanwhile.
+Work that an agent gives to a thread takes the time that `threads` says: before it is done, or after, when it is
+done but the agent does not know yet. The rest of the agent goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ AGENT = contextvars.ContextVar("agent", default="")
 
 
 _SPINS = 200_000
-"""Rounds of the loop at one moment of virtual time, after which it is taken to be stuck."""
+"""Iterations of the loop at one moment of virtual time, after which it is considered stuck."""
 
 
 class Delay(NamedTuple):
-    """Of a thread's work: seconds before it is done, and after that until it is known."""
+    """The delays of a thread's work: seconds before it is done, and after that until its result is known."""
 
     before: float = 0.0
     after: float = 0.0
 
 
 class AgentLoop(VirtualLoop):
-    """See the module."""
+    """See the module's text."""
 
     def __init__(self) -> None:
         self._parked: dict[str, list[events.Handle]] = {}
@@ -50,7 +50,7 @@ class AgentLoop(VirtualLoop):
     # -- whose turn it is
 
     def admits(self, agent: str, handle: events.Handle) -> bool:
-        """Whether an agent's callback may run now; if not, it is kept."""
+        """Whether an agent's callback may run now; if not, it is kept for later."""
         if agent in self._parked:
             self._parked[agent].append(handle)
             return False
@@ -67,19 +67,19 @@ class AgentLoop(VirtualLoop):
         return True
 
     def halt(self, agent: str) -> None:
-        """Run nothing of an agent."""
+        """Stop an agent: run none of its callbacks."""
         self._parked.setdefault(agent, [])
 
     def is_halted(self, agent: str) -> bool:
         return agent in self._parked
 
     def go_on(self, agent: str) -> None:
-        """Run it again, what was due meanwhile first."""
+        """Continue an agent, with what was due meanwhile first."""
         for handle in self._parked.pop(agent, []):
             self._ready.append(handle)  # type: ignore[attr-defined]
 
     def end_at(self, agent: str, callbacks: int, end: Callable[[], None]) -> None:
-        """Stop an agent for good after so many callbacks, and call `end` then."""
+        """End an agent for good after so many callbacks, and call `end` then."""
         self._ends[agent] = (callbacks, end)
 
     # -- the event loop
@@ -93,10 +93,10 @@ class AgentLoop(VirtualLoop):
         return timer
 
     def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
-        """It is passed over when its time comes."""
+        """Does nothing: a cancelled timer is skipped when its time comes."""
 
     def _run_once(self) -> None:
-        """One round of the loop: what is ready now. No socket is looked at, since nobody has one here."""
+        """One iteration of the loop: what is ready now. Sockets are not polled, since there are none."""
         ready, timers = self._ready, self._timers  # type: ignore[attr-defined]
         while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)

@@ -1,25 +1,25 @@
-"""What kind of trouble a seed is about: some draw from everything, the others from where it hurts.
+"""The kind of trouble that a seed is about: some draw from everything, the others from a dangerous area.
 
-A defect that shows only when three things come together is found by chance once in thousands of runs, if all of
-them are drawn from everything. So most seeds have a *profile*, by their number (`profile_of`): sizes, times and
-weights of troubles that bring one kind of promise into danger again and again. What a profile draws is drawn from
-the seed like all the rest.
+A defect that needs a coincidence of three things is found by chance once in thousands of runs, if each of them is
+drawn from everything. So most seeds have a *profile*, by their number (`profile_of`): sizes, times and weights of
+troubles that endanger one kind of guarantee again and again. What a profile draws is drawn from the seed like all
+the rest.
 
-    anything    all troubles, as they come
-    leases      the key of a lease is not reached, while all else is; clocks are as far apart as they may be; a host
-                has another address for every agent, so that no turn of an address hides what leases do
-    renewals    the same of short leases, whose keys answer late, or are not heard to
+    anything    all kinds of trouble
+    leases      the keys of leases cannot be reached, while all else can; clocks differ as much as they may; a
+                host has a different address for each agent, so no turn of an address hides the effect of leases
+    renewals    the same with short leases, whose keys answer late, or whose answers are lost
     turns       one address for all hosts, slow servers, owners of its turns that die, and lost renewals
-    owners      the same, and owners that lose the lease by which they are
+    owners      the same, with owners that lose the lease of the shard that owns the turns
     waits       hosts that want to be left alone for longer than a lease lasts, and agents that die
-    exchange    commits are rare and streams full: much is on its way when an agent dies
-    end         agents that die, with their disks, and links that nobody reads, when all is quiet
-    alone       one agent that loses leases and has them again, its appends arriving between; late threads
-    answers     renewals of leases are answered as late as may be, the last ones that are
+    exchange    commits are rare and streams full: much is under way when an agent dies
+    end         agents that die, with their disks, and links that are not read, when all shards are idle
+    alone       one agent that loses leases and regains them, with its appends arriving in between; late threads
+    answers     renewals of leases are answered as late as possible, and then no more
     unasked     pages take longer than the turn of their address, which cannot be asked for again
-    doubts      leases are had again while archive files are judged by logs that have more by now
+    doubts      leases are regained while archive files are judged by logs that have grown since
 
-The last three share a digit: a number modulo 30 has one of them.
+The last three share a digit: a number modulo 30 selects one of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """What happens; `simulate_faults` has what each is."""
+    """A kind of trouble; described in `simulate_faults`."""
 
     KILLED = "killed"
     LEAVE = "leave"
@@ -52,70 +52,70 @@ class Kind(StrEnum):
 
 
 class When(StrEnum):
-    """Since when the time of a trouble counts."""
+    """The event from which the time of a trouble counts."""
 
     BEGUN = "begun"
     LAST = "last"
     """Almost all pages were asked for."""
     IDLE = "idle"
-    """All shards say that they have nothing to do; the end is a moment away, and so is the trouble."""
+    """All shards report that they are idle; the end is a moment away, and so is the trouble."""
 
 
 class Profile(NamedTuple):
-    """From what a seed draws; every choice is one among equals."""
+    """The ranges from which a seed draws; all values of a choice are equally likely."""
 
     name: str
     kinds: Mapping[Kind, int]
-    """How often each trouble comes, beside the others."""
+    """The relative frequency of each trouble."""
     whens: Sequence[When] = (When.BEGUN, When.BEGUN, When.LAST)
     troubles: Sequence[int] = (0, 1, 2, 2, 3, 3, 4, 5)
     begins: tuple[float, float] = (0.3, 9.0)
-    """Between which seconds a trouble begins."""
+    """The seconds between which a trouble begins."""
     lasting: float = 2.0
-    """Leases that a trouble lasts at most."""
+    """The longest duration of a trouble, in leases."""
     disks: Sequence[str] = ("kept", "torn", "torn", "lost")
     agents: Sequence[int] = (1, 2, 2, 2, 3)
     shards: Sequence[int] = (2, 3, 3, 4)
     least: float = 1.3
-    """Leases that the key of a lease is hard to reach for, at least."""
+    """The shortest time for which the key of a lease is hard to reach, in leases."""
     leases: Sequence[float] = (3.0, 5.0, 7.0)
     turns: Sequence[float] = (0.0,)
     """Seconds that the turn of an address lasts; 0.0: as long as a lease."""
     extreme: bool = False
-    """Clocks go as fast, or as slowly, as they may, one agent's and the next one's by turns."""
+    """Clocks are as fast or as slow as they may be, alternating from agent to agent."""
     calm: float = 0.3
-    """So many of the networks lose, delay and repeat nothing by chance: who takes over is not held up."""
+    """Share of the runs whose network does not lose, delay or repeat calls by chance: takeovers are not delayed."""
     renewals: Sequence[int] = (0, 1, 2, 3)
-    """What the renewals of a lease meet (`simulate_faults`), when its key is hard to reach."""
+    """The fates of renewals of a lease (`simulate_faults`) when its key is hard to reach."""
     waits: Sequence[float] = (0.6,)
     visit: int = 2
-    """Pages of a visit."""
+    """Pages per visit."""
     commits: Sequence[float] = (0.3, 0.9)
     archives: Sequence[float] = (2.0, 10.0)
-    """Seconds after which archive files are brought to storage."""
+    """Seconds after which archive files are copied to storage."""
     snapshots: Sequence[tuple[float, int]] = tuple(itertools.product((2.0, 5.0, 600.0), (5, 20, 200_000)))
-    """Seconds, and records, after which a shard is saved."""
+    """Seconds, and records, after which a shard's snapshot is saved."""
     pages: tuple[int, int] = (8, 16)
     hosts: tuple[int, int] = (4, 6)
-    """How many the web has, about."""
+    """The number of hosts of the web, approximately."""
     slow: float = 0.0
-    """So many of the pages are slow, whatever else they are; they take between"""
+    """Share of the pages that are slow, in addition to their kind."""
     seconds: tuple[float, float] = (0.3, 4.0)
-    """these."""
+    """The least and most seconds that slow pages take."""
     addresses: int = 0
-    """Of all hosts; 0: as it comes."""
+    """The number of addresses of all hosts; 0: random."""
     spread: bool = False
-    """A name has another address for every agent."""
+    """Whether a name has a different address for each agent."""
     slowest: bool = False
-    """Most troubles meet the agent whose clock is the slowest."""
+    """Whether most troubles strike the agent with the slowest clock."""
     owned: bool = False
-    """Most troubles meet the agent that owns the turns of the first address."""
+    """Whether most troubles strike the agent that owns the turns of the first address."""
     doubts: bool = False
-    """When an agent loses a lease, what it appended is on its way, and threads are late."""
+    """Whether, when an agent loses a lease, its appends are under way and threads are late."""
     late: float = 0.8
-    """Seconds that a thread is late, on the average, when threads are."""
+    """Mean delay of a thread in seconds, when threads are late."""
     links: int = 2
-    """Links that are there besides those by which all pages are found."""
+    """Links in addition to those by which all pages are found."""
 
 
 _ALL = {
@@ -330,7 +330,7 @@ _SIXES = (
     ),
 )
 PROFILES = tuple(each for six in _SIXES for each in (*_TENS[:6], six, *_TENS[6:]))
-"""By seed: ten, thrice, with another one in the seventh place."""
+"""By seed: ten profiles, three times, each time with another one in the seventh place."""
 
 
 def profile_of(seed: int) -> Profile:

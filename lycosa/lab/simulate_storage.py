@@ -1,4 +1,4 @@
-"""Shared storage in memory: what simulated agents save, with the errors that a simulation wants."""
+"""Shared storage in memory: what simulated agents save, with the errors that a simulation asks for."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lycosa.files import Files
 
 
 class Mishap(Enum):
-    """What goes wrong with a call."""
+    """A failure of a call."""
 
     NONE = 0
     REFUSED = 1
-    """It has no effect, and the caller hears that."""
+    """It has no effect, and the caller gets an error."""
     UNHEARD = 2
-    """It has its effect, and the caller hears that it failed."""
+    """It has its effect, but the caller gets an error."""
 
 
 class MemoryStorage:
@@ -26,7 +26,7 @@ class MemoryStorage:
     def __init__(
         self, objects: dict[str, bytes] | None = None, mishap: Callable[[], Mishap] = lambda: Mishap.NONE
     ) -> None:
-        """`objects`: shared by all who use the storage."""
+        """`objects`: shared by all users of the storage."""
         self.objects = {} if objects is None else objects
         self._mishap = mishap
 
@@ -85,7 +85,7 @@ class MemoryStorage:
         self._change(act)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is nothing to close."""
 
     def _look(self) -> None:
         if self._mishap() is not Mishap.NONE:

@@ -1,9 +1,9 @@
-"""What happened to one URL in a simulated run, told line by line: time, agent, and what.
+"""The history of one URL in a simulated run, line by line: time, agent, event.
 
-    found where, sent by whom to which shard, received, asked of the web, committed to which log, deferred, skipped,
-    lost with a disk and fetched again; between them what happened to the cluster, and to the URL's shard
+    where it was found, which shard it was sent to and by whom, received, requested, committed to which log,
+    deferred, skipped, lost with a disk and fetched again; in between events of the cluster and the shard
 
-A traced run is the same run: a `TracedRunning` only looks at what passes.
+A traced run is identical to an untraced one: a `TracedRunning` only observes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lycosa.records import Deferred, Fetched, Links, Lost, Received, Record, See
 
 
 class Passed(NamedTuple):
-    """A message on its way: appended by an agent (`answer`: what it heard), or read by one (`answer`: None)."""
+    """A message: appended by an agent (`answer`: the result it got), or read by one (`answer`: None)."""
 
     at: float
     agent: str
@@ -76,7 +76,7 @@ class _Engine(MemoryEngine):
 
 
 class TracedRunning(Running):
-    """A run that keeps what passed through the streams."""
+    """A run that keeps the messages in the streams."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -97,7 +97,7 @@ _LAST: list[TracedRunning] = []
 
 
 def traced(seed: int, numbers: Numbers, url: str) -> tuple[Simulated, list[tuple[float, str]]]:
-    """Run a seed, and tell what happened to a URL."""
+    """Run a seed, and return the history of a URL."""
     _LAST.clear()
     simulated = simulate(seed, numbers, TracedRunning)
     running = _LAST.pop()

@@ -1,12 +1,12 @@
-"""A small web drawn from a seed, with something of everything that servers do; and the truth about it.
+"""A small web drawn from a seed, with examples of everything that servers do; and the truth about it.
 
-Hosts share addresses. Each has a few pages; its home page is linked from some page of an earlier host, so that all
-of the web is found from the first, by links that go from shard to shard. Robots files are absent, open, with a
+Hosts share addresses. Each has a few pages; its home page is linked from some page of an earlier host, so that the
+whole web is found from the first, by links that go from shard to shard. Robots files are absent, open, with a
 Crawl-delay, closing a folder, late, redirected to another host's, or broken; there are redirects, copies, pages
-that are not there, that fail once or twice or always, with and without Retry-After, slow ones, hosts that are dead
+that do not exist, that fail once or twice or always, with and without Retry-After, slow ones, hosts that are dead
 and names that do not exist.
 
-What a correct crawler makes of each URL is an `Expected`, for the judge of all our webs (`webs.truth`).
+The correct result for each URL is an `Expected`, for the common judge of our webs (`webs.truth`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lycosa.lab.webs.truth import Policy, Truth
 
 DELAY = 1
 ADDRESS = "127.1.0.1"
-"""The first of all."""
+"""The first address."""
 _ROBOTS = ("none", "none", "open", "delay", "folder", "late", "elsewhere", "none")
 _PAGES = ("plain",) * 10 + ("redirect", "copy", "missing", "busy", "busy", "reset", "broken", "slow", "slow")
 _DEAD = Failure(FailureKind.CONNECT, "nobody listens")
@@ -41,7 +41,7 @@ class DrawnWeb(NamedTuple):
     truth: Truth
     delays: dict[str, float]
     most: int
-    """Pages at most; 0: no limit."""
+    """Limit of pages; 0: no limit."""
 
 
 class _Drawing:
@@ -84,7 +84,7 @@ class _Drawing:
                 self._draw_page(number, page)
 
     def _draw_links(self, number: int) -> None:
-        """Every page of a host from an earlier one of it; its home page from an earlier host that works."""
+        """Link every page of a host from an earlier one of it; its home page from an earlier host that works."""
         chance = self.chance
         for page in range(1, self.counts[number]):
             source = self.url(number, chance.randrange(page))
@@ -94,7 +94,7 @@ class _Drawing:
             other = chance.choice(good)
             source = self.url(other, chance.randrange(self.counts[other]))
             self.links.setdefault(source, []).append(self.url(number, 0))
-        for _ in range(self.profile.links):  # and links that are found twice, by two who may be two agents
+        for _ in range(self.profile.links):  # and links that are found twice, perhaps by two agents
             one, two = chance.randrange(self.hosts), chance.randrange(self.hosts)
             source = self.url(one, chance.randrange(self.counts[one]))
             self.links.setdefault(source, []).append(self.url(two, chance.randrange(self.counts[two])))
@@ -131,7 +131,7 @@ class _Drawing:
         body = "".join(f'<a href="{link}">x</a>' for link in links).encode()
         kind = chance.choice(_PAGES)
         if links and kind in ("redirect", "copy", "missing", "broken"):
-            kind = "plain"  # whoever has links must show them
+            kind = "plain"  # a page with links must show them
         if not links and page and kind == "plain" and chance.random() < 0.1:
             kind = "gone"
         reply: Answerer = lambda before: Reply(f"<p>{url}</p>".encode() + body)  # noqa: E731
@@ -177,7 +177,7 @@ def _says(text: str) -> Answerer:
 
 
 def draw_web(seed: int, pages: int = 0, profile: Profile | None = None) -> DrawnWeb:
-    """The web of a seed, as its profile has it, or another; with about so many pages, if that is said."""
+    """The web of a seed, by its profile or the given one; with about so many pages, if given."""
     profile = profile or profile_of(seed)
     chance = Random(f"{seed} size")
     size = pages or chance.randint(*profile.pages)
@@ -192,7 +192,7 @@ def draw_web(seed: int, pages: int = 0, profile: Profile | None = None) -> Drawn
 
     web = SimulatedWeb(script, drawing.names, [drawing.url(0, 0)], 0.05, drawing.slow, profile.spread)
     expected = drawing.expected
-    if limit:  # which pages are had depends on the order
+    if limit:  # which pages are fetched depends on the order
         expected = [
             Expected(row.url, Only.EITHER_WAY, row.statuses, fails=row.fails)
             if row.only is Only.ALL and row.whole_site is Only.ALL
@@ -205,7 +205,7 @@ def draw_web(seed: int, pages: int = 0, profile: Profile | None = None) -> Drawn
 def rules_of(
     drawn: DrawnWeb, wait: float, factor: float, address_wait: float, pages: int, apart: float
 ) -> Politeness:
-    """What was promised to the servers; `apart`: how much faster than theirs an agent's clock may go."""
+    """The politeness promised to the servers; `apart`: how much faster than theirs an agent's clock may be."""
     return Politeness(
         wait=wait / apart,
         pages=pages,

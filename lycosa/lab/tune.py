@@ -1,21 +1,21 @@
-"""What other options would have given a recorded crawl: each tried by `predict`, one at a time; and the best
-together.
+"""What other options would have achieved in a recorded crawl: each tried alone by `predict`, then the best
+combined.
 
     tuned = tune(web, wanted, told)
 
 The web is what the crawl has fetched (`predict_web.from_records`). The *baseline* is the crawl's own options,
-predicted; every trial changes one of them: the order, the number of visits, pages of a visit, the frontier's
-memory. *Rank* is the mean of the PageRank fetched over the crawl, by time: 1 if all came at once, 0 if it came
-with the last page. The cache is tried on the links of the log, in the order in which the crawl met them.
+predicted; every trial changes one of them: the order, the number of visits, pages per visit, the frontier's
+memory. *Rank* is the share of PageRank fetched, averaged over the time of the crawl: 1 if all came at once, 0 if
+it came with the last page. The cache is tried on the links of the log, in the order in which the crawl met them.
 
 What is proposed:
 
     visits             the fewest within 2% of the shortest time
-    pages of a visit   the same, at most four times the crawl's: more is less polite
+    pages per visit    the same, at most four times the crawl's: more is less polite
     order              the one that finds rank earliest, if it takes at most 2% longer
     cache              the fewest entries within one point of the best hit rate
 
-and these are predicted together. Nothing shortens the wait of a host: that is not for us to propose.
+and these are predicted together. The wait of a host is never shortened: that is not for us to propose.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ CACHES = tuple(range(6, 19, 2))
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One set of options, predicted."""
+    """One set of options, with its prediction."""
 
     what: str
     value: Any
     wanted: Wanted
     predicted: Predicted
     rank: float
-    """See the module."""
+    """See the module's text."""
 
     @property
     def seconds(self) -> float:
@@ -62,18 +62,18 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The baseline, all trials, hit rates by entries of the cache, and what is proposed."""
+    """The baseline, all trials, hit rates by entries of the cache, and the proposal."""
 
     baseline: Trial
     trials: list[Trial]
     hits: dict[int, float]
     proposed: Trial
     cache: int
-    """Entries that are proposed; 0: nothing is known."""
+    """The proposed number of entries; 0: nothing is known."""
 
     @property
     def options(self) -> dict[str, Any]:
-        """What is proposed, as options of a crawl; only those that differ from the crawl's."""
+        """The proposal as options of a crawl; only those that differ from the crawl's."""
         made: dict[str, Any] = {}
         before, after = settings_of(self.baseline.wanted), settings_of(self.proposed.wanted)
         for name, value in after.items():
@@ -90,7 +90,7 @@ def _put(table: dict[str, Any], name: str, value: Any) -> None:
 
 
 def settings_of(wanted: Wanted) -> dict[str, Any]:
-    """The options that are tried, as they hold."""
+    """The current values of the options that are tried."""
     table = wanted.table()
     frontier, politeness = table.get("frontier", {}), table.get("politeness", {})
     return {
@@ -125,7 +125,7 @@ class _Trials:
 
 
 def tune(web: PredictedWeb, wanted: Wanted, told: Told, costs: Costs | None = None) -> Tuned:
-    """Try, and propose."""
+    """Try the options, and propose the best."""
     trials = _Trials(web, costs or Costs(), told)
     base = trials.run("as it was", "", wanted)
     held = settings_of(wanted)

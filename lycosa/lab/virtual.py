@@ -1,10 +1,10 @@
-"""Virtual time for a whole agent: an event loop whose clock jumps to the next thing that is due.
+"""Virtual time for a whole agent: an event loop whose clock jumps to the next event that is due.
 
     result = run(lambda clock: crawl(clock))
 
 Nothing waits: when no callback is ready the loop's time moves to the earliest timer. Work that the agent gives to
 threads runs at once, in the loop's own thread, so a run is a function of its inputs: the same seed gives the
-same interleaving, and a crawl of days takes as long as its computing does.
+same interleaving, and a crawl of days takes only as long as its computation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """Never waits: what the loop would have waited, it tells the loop to jump."""
+    """Never waits: instead of waiting it tells the loop to jump."""
 
     def __init__(self, jump: Callable[[float], None]) -> None:
         self._real = selectors.DefaultSelector()
@@ -56,7 +56,7 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 class _InlineExecutor(ThreadPoolExecutor):
-    """Runs what it is given at once."""
+    """Runs submitted work immediately."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -79,7 +79,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._virtual
 
     def _advance(self, seconds: float) -> None:
-        # A hair more than asked, or rounding may leave the timer a hair in the future for ever.
+        # Slightly more than asked, or rounding may leave the timer in the future for ever.
         self._virtual += seconds + 1e-9
 
 
@@ -103,7 +103,7 @@ class VirtualClock:
 def run(
     main: Callable[[VirtualClock], Awaitable[T]], start: float = 0.0, loop: VirtualLoop | None = None
 ) -> T:
-    """Run `main` to its end on virtual time, beginning at `start` seconds; on a loop of one's own, if given."""
+    """Run `main` to its end on virtual time, beginning at `start` seconds; on the loop given, if any."""
     loop = loop or VirtualLoop(start)
     try:
         asyncio.set_event_loop(loop)

@@ -1,4 +1,4 @@
-"""Scrapy: a scheduler for Scrapy projects that keeps requests in a log of Lycosa's, and an archive of answers.
+"""Scrapy integration: a scheduler that keeps requests in a Lycosa log, and an archive of answers.
 
 See `lycosa.scrapy.scheduler` and `lycosa.scrapy.archive`.
 

@@ -1,19 +1,19 @@
-"""A Scrapy run as a crawl of Lycosa's: every answer in a WARC archive and in a log. settings.py
+"""A Scrapy run as a Lycosa crawl: every answer in a WARC archive and in a log. settings.py
 
     DOWNLOADER_MIDDLEWARES = {"lycosa.scrapy.Archive": 950}       after 900: as the site sent it, still compressed
-    LYCOSA_CRAWL = "crawls/quotes"             the crawl's directory; if it is not given, LYCOSA_DIR/crawl
+    LYCOSA_CRAWL = "crawls/quotes"             the crawl's directory; by default LYCOSA_DIR/crawl
 
-Each answer to a GET is what the crawl itself would have logged: read by the same parsers, stored in the archive,
-recorded with its links, depth (of DepthMiddleware), redirects and attempts. So `lycosa report`, `explain`,
-`export`, `index`, `graph` and `serve` work on the directory, while the spider runs and afterwards; and `lycosa
-crawl --into` can go on where the spider ended. Start requests are seeds; robots files are robots records.
+Each answer to a GET is treated as in a crawl: read by the same parsers, stored in the archive, recorded with its
+links, depth (from DepthMiddleware), redirects and attempts. So `lycosa report`, `explain`, `export`, `index`,
+`graph` and `serve` work on the directory, while the spider runs and afterwards; and `lycosa crawl --into` can
+continue where the spider ended. Start requests are seeds; robots files are robots records.
 
-It is durable every 0.9 seconds: archive bytes before the records that name them. With `lycosa.scrapy.Scheduler` a
-request is done only when its answer is in the archive; with any other scheduler a kill loses at most the last
-0.9 seconds. What an earlier run left behind its last commit is cut off at the start.
+Answers become durable every 0.9 seconds: archive bytes before the records that refer to them. With
+`lycosa.scrapy.Scheduler` a request is done only when its answer is in the archive; with any other scheduler a kill
+loses at most the last 0.9 seconds. What an earlier run wrote after its last commit is cut off at the start.
 
-Left out: answers that come from Scrapy's cache, other methods than GET, and failures without an answer, which
-Scrapy retries and counts by itself. Scrapy hands headers over by name: their order and case are its own.
+Left out: answers from Scrapy's cache, methods other than GET, and failures without an answer, which
+Scrapy retries and counts by itself. Scrapy stores headers by name: their order and case are not those sent.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Archive:
 
 
 def _answer(url: str, request: Request, response: Response) -> Answer:
-    """What Scrapy got, as Lycosa's own fetcher would have it."""
+    """Scrapy's response in the form of Lycosa's own fetcher."""
     lines = f"GET {path_of(url)} HTTP/1.1\r\nHost: {site_of(url).partition('://')[2]}\r\n".encode("ascii")
     if b"Host" in request.headers:
         lines = lines[: lines.index(b"\r\n") + 2]
@@ -143,6 +143,6 @@ def _answer(url: str, request: Request, response: Response) -> Answer:
 
 
 def _lines(headers: Headers) -> bytes:
-    """Headers as they stand in a head; none can hold the end of a line."""
+    """Headers as lines of a response head; no value can contain a line end."""
     rows = [(name, value) for name in headers for value in headers.getlist(name)]
     return b"".join(name + b": " + b" ".join(value.split()) + b"\r\n" for name, value in rows)

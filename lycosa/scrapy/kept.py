@@ -1,30 +1,31 @@
-"""Requests of a Scrapy run, kept: a log of what was asked for and done, and its folds. Knows nothing of Scrapy.
+"""Persistent requests of a Scrapy run: a log of requests made and done, and its folds. Independent of Scrapy.
 
     store = Store(DiskFiles(directory), SystemClock())     recovers what was committed
-    store.add(request)        False: a request of that fingerprint is known
-    taken = store.take()      the next one, from a host that may be asked now; None: none may
-    store.done(taken, items)  its page was read, and what it led to was added before
+    store.add(request)        False: a request with that fingerprint is known
+    taken = store.take()      the next one, from a host that may be asked now; None if there is none
+    store.done(taken, items)  its page was processed, and the requests it led to were added before
     store.commit()            everything so far is durable, and counts
 
 Three kinds of records are in the log (`lycosa.log`: compressed blocks with checksums, a torn tail cut at recovery):
 
-    Asked   [at, key, url, level, body]      a request to be made; body is the caller's, and is not looked into
-    Done    [at, position]                   the request asked for at that position was dealt with
-    Marked  [at, size]                       so much of items.jsonl counts
+    Asked   [at, key, url, level, body]      a request to be made; body is opaque, defined by the caller
+    Done    [at, position]                   the request with the Asked at that position is finished
+    Marked  [at, size]                       the size of items.jsonl as of this commit
 
-The **seen set** (`lycosa.seen.memory`, 8 bytes a request) and the **frontier** (`lycosa.frontier.packed`, some tens
-of bytes a request; hosts in a time heap, levels within a host) are folds over it, made anew at each start.
+The **seen set** (`lycosa.seen.memory`, 8 bytes per request) and the **frontier** (`lycosa.frontier.packed`, some
+tens of bytes per request; hosts in a time heap, levels within a host) are folds over it, rebuilt at each start.
 
 **Once.** A commit writes items first, then the records with the mark of the items, so that after a kill at any
-moment a page that counts as done has its items in the file once, and one that does not is asked for again, its
-items cut off. What a page leads to is in the log before the page is done: nothing is forgotten. Requests that were
-found by a page that has to be read again are known by their fingerprint.
+moment a page that counts as done has its items in the file once, and one that does not is requested again, its
+items cut off. The requests that a page leads to are in the log before the page is done: nothing is forgotten.
+Requests found by a page that has to be read again are recognised by their fingerprint.
 
-**Memory.** At most `most` requests are in the frontier. Others are *left behind*: they are in the log, behind a
-cursor, and are read from there when half of them are through. Of each position one bit is kept: whether it is done.
+**Memory.** At most `most` requests are in the frontier. Others are *left behind*: they are in the log, after a
+cursor, and are read from there when half of the frontier is finished. For each position one bit tells if it is
+done.
 
-**Politeness.** A host has at most one request under way, and then `wait` seconds without; with `wait` None hosts
-are not held, and whoever takes sees to that himself.
+**Politeness.** A host has at most one request under way, and then a pause of `wait` seconds; with `wait` None hosts
+are not held back, and the caller is responsible for politeness.
 """
 
 from __future__ import annotations
@@ -65,14 +66,14 @@ class Asked(msgspec.Struct, frozen=True, array_like=True, tag_field=_TAG_FIELD, 
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, tag_field=_TAG_FIELD, tag="E"):
-    """The request at a position was dealt with."""
+    """The request at a position is finished."""
 
     at: int
     position: int
 
 
 class Marked(msgspec.Struct, frozen=True, array_like=True, tag_field=_TAG_FIELD, tag="M"):
-    """So many bytes of the items count."""
+    """The number of bytes of the items file that are valid."""
 
     at: int
     size: int
@@ -103,8 +104,8 @@ class Store:
         self._keyer = Keyer(0)
         self._frontier = PackedFrontier(clock)
         self.first: Callable[[], None] = lambda: None
-        """Is called before each commit: what must be durable before a page is done."""
-        self._finished = bytearray()  # a bit a position
+        """Called before each commit: makes durable what must be so before a page is done."""
+        self._finished = bytearray()  # one bit per position
         self._cursor = 0  # positions from here on are left behind
         self._size = 0
         self._left = 0
@@ -115,7 +116,7 @@ class Store:
     # -- in and out
 
     def add(self, key: int, url: str, body: bytes, *, level: int = 128, anyway: bool = False) -> bool:
-        """Have a request made; False if one of that key is known. `anyway`: whether or not it is."""
+        """Add a request; returns False if its key is known. `anyway`: add it even then."""
         found = self._seen.offer(np.array([key], np.uint64), (b"",))
         if not len(found.new) and not anyway:
             return False
@@ -133,7 +134,7 @@ class Store:
         return bool(self._seen.certain(np.array([key], np.uint64))[0])
 
     def take(self) -> Taken | None:
-        """A request of a host that may be asked now."""
+        """The next request of a host that may be asked now."""
         if self._left and self.ready <= self._most // 2:
             self._refill()
         now = self._clock.monotonic()
@@ -150,7 +151,7 @@ class Store:
         return Taken(position, host, waiting.key, self._read(position).body)
 
     def done(self, taken: Taken, items: Sequence[bytes] = ()) -> None:
-        """It was dealt with; `items` are lines of JSON without their ends."""
+        """A request is finished; `items` are lines of JSON without line ends."""
         self._append(Done(milliseconds(self._clock), taken.position))
         self._finish(taken.position)
         self.keep(items)
@@ -159,7 +160,7 @@ class Store:
             self._frontier.end(taken.host, self._clock.monotonic() + self._wait)
 
     def keep(self, items: Sequence[bytes]) -> None:
-        """Items, of whatever page."""
+        """Store items that belong to no particular page."""
         for item in items:
             self._items.write(item + b"\n")
 
@@ -189,7 +190,7 @@ class Store:
 
     @property
     def known(self) -> int:
-        """Requests that were ever added."""
+        """The number of requests ever added."""
         return len(self._seen)
 
     @property
@@ -198,7 +199,7 @@ class Store:
         return self._seen.nbytes + self._frontier.nbytes + len(self._finished)
 
     def next_ready(self) -> float | None:
-        """In how many seconds a host may be asked; None if none waits."""
+        """Seconds until a host may be asked; None if no host waits."""
         at = self._frontier.next_ready()
         return None if at is None else max(at - self._clock.monotonic(), 0.0)
 
@@ -208,7 +209,7 @@ class Store:
         return self._log.append(cast(Record, record))  # encoded like any other; read back only here
 
     def _put(self, rows: Sequence[tuple[int, Asked]]) -> None:
-        """Requests go into the frontier by a short URL of their own: the host, and where the log has them."""
+        """Put requests into the frontier under a short URL: the host, and the position in the log."""
         items = []
         for position, row in rows:
             url = f"http://{_host(row.url)}/{position:x}"
@@ -216,7 +217,7 @@ class Store:
         self._frontier.put(items, [row.level for _, row in rows])
 
     def _replay(self) -> None:
-        """Fold what is committed."""
+        """Rebuild the folds from the log."""
         keys: list[int] = []
         asked = 0
         for _, row in self._log.reader.scan_encoded():
@@ -237,7 +238,7 @@ class Store:
         self._left = asked
 
     def _refill(self) -> None:
-        """Take what was left behind into the frontier, as far as there is room."""
+        """Move requests that were left behind into the frontier, as far as there is room."""
         self.commit()  # what is read must be on disk
         room = self._most - self.ready
         rows: list[tuple[int, Asked]] = []
@@ -278,7 +279,7 @@ class Store:
         return byte < len(self._finished) and bool(self._finished[byte] >> bit & 1)
 
     def _open_items(self) -> Appender:
-        """The items, without those that do not count."""
+        """Open the items file, cutting off what is not valid."""
         size = self._files.size(ITEMS) if self._files.exists(ITEMS) else 0
         if size < self._size:
             raise StorageError(
@@ -291,7 +292,7 @@ class Store:
 
 
 def _emptied(files: Files) -> Files:
-    """A directory for what is made anew at each start."""
+    """An emptied directory, for what is rebuilt at each start."""
     for name in files.list(""):
         files.remove(name)
     return files

@@ -1,28 +1,28 @@
 """A scheduler and duplicate filter for Scrapy whose requests survive `kill -9`: settings.py
 
     SCHEDULER = "lycosa.scrapy.Scheduler"
-    LYCOSA_DIR = "crawls/quotes"               where its files are; the same directory goes on
-    LYCOSA_WAIT = 1.0                          seconds between two requests to a host (DOWNLOAD_DELAY); None: hosts
-                                               are not held, and Scrapy's downloader alone decides
+    LYCOSA_DIR = "crawls/quotes"               where its files are; a run in the same directory continues
+    LYCOSA_WAIT = 1.0                          seconds between two requests to a host (DOWNLOAD_DELAY); None:
+                                               hosts are not held back, Scrapy's downloader alone decides
     LYCOSA_PENDING = 200_000                   requests in memory; others wait in the log
 
-Run the same command again after a kill. A request counts as done when Scrapy is through with it: its callback has
+Run the same command again after a kill. A request counts as done when Scrapy has finished it: its callback has
 ended, its items have passed the pipelines, and what it yielded is in the log. One that was under way at the kill is
 made again, with its callback, errback, headers, body, cookies and meta. Items are in LYCOSA_DIR/items.jsonl, each
-once (`lycosa.scrapy.kept`); feeds and pipelines of the project run as ever, and see items of repeated pages again.
+once (`lycosa.scrapy.kept`); the project's feeds and pipelines run as usual, and see items of repeated pages again.
 
-Which requests are the same is decided by the project's own fingerprints (REQUEST_FINGERPRINTER_CLASS), of which 64
-bits are kept. `dont_filter` is obeyed, but for start requests of a run that goes on: Scrapy marks them all so, and
-they were made before. Priorities are levels, higher first; within one, first in, first out.
+Requests are compared by the project's own fingerprints (REQUEST_FINGERPRINTER_CLASS), of which 64 bits are kept.
+`dont_filter` is obeyed, except for start requests of a resumed run: Scrapy sets it on all of them, and they were
+made before. Priorities are levels, higher first; within one, first in, first out.
 
-Robots rules are those of Scrapy (ROBOTSTXT_OBEY), whose downloader asks for them.
+Robots rules are handled by Scrapy (ROBOTSTXT_OBEY), in its downloader.
 
-A request that cannot be written (its callback is not a method of the spider, its meta cannot be pickled) is kept in
-memory, with a warning, and does not survive. Requests are pickled, as in Scrapy's own JOBDIR: take no directory of
-requests from strangers.
+A request that cannot be serialised (its callback is not a method of the spider, its meta cannot be pickled) is kept
+in memory, with a warning, and is lost in a kill. Requests are pickled, as in Scrapy's own JOBDIR: do not use
+directories of requests from strangers.
 
-Scrapy does not say when it is through with a request. It keeps those under way in its engine's slot, so that set is
-looked at, whenever the engine asks for something.
+Scrapy does not report when it has finished a request. It keeps those under way in its engine's slot, so that set is
+inspected whenever the engine calls the scheduler.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 _COMMIT = 0.9
-"""Seconds between commits: what a kill can lose, and have done again."""
+"""Seconds between commits: what a kill can lose, and what is then repeated."""
 _MIDDLE = 128
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]  # Scrapy's classes are un
         self._directory = Path(directory)
         self._wait = wait
         self._most = most
-        self._memory: deque[Request] = deque()  # what cannot be written
+        self._memory: deque[Request] = deque()  # requests that cannot be serialised
         self._under_way: dict[Request, tuple[Taken | None, list[bytes]]] = {}
         self._wake: Any = None
 
@@ -167,7 +167,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]  # Scrapy's classes are un
         return True
 
     def _keep_item(self, item: Any, response: Response, spider: Spider) -> None:
-        """An item passed the pipelines: it counts when its page is done."""
+        """An item has passed the pipelines: it counts when its page is done."""
         line = safe(msgspec.json.encode(ItemAdapter(item).asdict(), enc_hook=str))
         request = None if response is None else response.request
         if request in self._under_way:
@@ -176,7 +176,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]  # Scrapy's classes are un
             self._store.keep([line])
 
     def _settle(self) -> None:
-        """Requests that Scrapy is through with are done."""
+        """Mark requests that Scrapy has finished as done."""
         slot = self._slot()
         going = slot.inprogress if slot is not None else ()
         for request in [request for request in self._under_way if request not in going]:
@@ -191,7 +191,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]  # Scrapy's classes are un
         self._store.commit()
 
     def _ask_again(self) -> None:
-        """Hosts wait: have the engine ask when the first may be asked, and not at its next heartbeat."""
+        """If hosts must wait, let the engine ask when the first may be asked, not at its next heartbeat."""
         seconds = self._store.next_ready()
         slot = self._slot()
         if seconds is None or slot is None or (self._wake is not None and self._wake.active()):

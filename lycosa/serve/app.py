@@ -1,18 +1,18 @@
-"""The crawl in a browser: one application over one crawl's directory, running or not.
+"""The crawl in a browser: one application for one crawl's directory, running or not.
 
-    /               now: numbers that follow the crawl, charts, answers
+    /               now: live numbers of the crawl, charts, answers
     /sites, /site   the table of sites, and one of them
     /url            what happened to a URL: explain, and the page in the archive
     /search         the index of its pages, searched
-    /graph          who matters, and a map of hosts
-    /report, /lab   the report; results of experiments that were kept
-    /control, /act  what can be done with the crawl while it runs (`control`)
+    /graph          the most important pages and hosts, and a map of hosts
+    /report, /lab   the report; saved results of experiments
+    /control, /act  actions on the running crawl (`control`)
     /api/...        the same for programs, as JSON (`/openapi.json` describes it); /metrics for Prometheus
     /events         server-sent events: the numbers of the first page, every second
     /health, /ready without a token: 200 if this server answers; if the crawl is well or ended cleanly, else 503
 
-Everything is read from the crawl's files; the process that crawls is not asked, and does not notice, but for acts.
-What takes long runs in threads. Who may look is decided by `guard`, for every path but those two.
+Everything is read from the crawl's files; except for acts the crawling process is not contacted or disturbed.
+Slow work runs in threads. `guard` decides who has access, for every path but those two.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ from lycosa.url.parts import host_of
 T = TypeVar("T")
 
 _AT_ONCE = 20_000
-"""Records that are read for the sites between two words about it."""
+"""Records that are read for the sites between two progress messages."""
 _DISCOVERIES = 50
 """Links to a URL that are looked at in each shard: the front page of a large site has one on each of its pages."""
 OPEN = ("/health", "/ready")
-"""Paths that need no token: they tell a word."""
+"""Paths that need no token: they answer one word."""
 _STALE = 60.0
-"""Seconds after which a running crawl that says nothing of itself is not well."""
+"""Seconds after which a running crawl that reports nothing counts as not well."""
 _SECOND = 1.0
 _HISTORY = 3.0
-"""Seconds for which the history that was read is good: it may have some megabytes, and every page asks for it."""
+"""Seconds for which the history is cached: it may have some megabytes, and every page asks for it."""
 _SHOWN = (
     "text/html",
     "application/xhtml+xml",
@@ -83,10 +83,10 @@ _SHOWN = (
     "image/gif",
     "image/webp",
 )
-"""Types of archived bodies that a browser is given; others as plain text of their first part."""
+"""Types of archived bodies that are sent to a browser; of others the first part is sent as plain text."""
 _LARGEST = 8 << 20
 LAB = "lab"
-"""Where results of experiments on this crawl are looked for, in its directory."""
+"""The subdirectory of the crawl's directory with results of experiments on it."""
 
 
 class Table(NamedTuple):
@@ -99,13 +99,13 @@ class Table(NamedTuple):
 
 
 class Site(NamedTuple):
-    """One site; what `pages.site` shows."""
+    """One site, as `pages.site` shows it."""
 
     row: SiteRow
     reasons: list[tuple[str, int]]
     robots: Robots | None
     rules: list[tuple[str, int]]
-    """Rules of its robots.txt that forbade, with how many URLs."""
+    """Rules of its robots.txt that forbade URLs, with how many."""
     waits: list[tuple[str, int]]
     statuses: list[tuple[str, int]]
     slots: list[tuple[int, int, int]]
@@ -114,7 +114,7 @@ class Site(NamedTuple):
 
 
 class Crawl:
-    """The answers about one crawl, each of them made in a thread."""
+    """The answers about one crawl, each of them computed in a thread."""
 
     def __init__(self, directory: Path) -> None:
         self.reader = CrawlReader(directory)
@@ -133,12 +133,12 @@ class Crawl:
         return Standing(self.reader)
 
     def explain(self, url: str) -> Explanation:
-        """All that is known of a URL; of what is new in the log, too, if that is soon read."""
+        """All that is known about a URL; also from new records of the log, if these are read quickly."""
         self._catch_up()
         return find(self.reader, url, logs=[each.stretch() for each in self.mentions], most=_DISCOVERIES)
 
     def now(self) -> tuple[Standing, list[Gauge], list[Gauge]]:
-        """How it stands, how it stood, and how in the last hour."""
+        """The current state, its whole history, and that of the last hour."""
         if time.monotonic() - self._looked >= _HISTORY:
             whole = read_gauges(self.reader.directory)
             last = seconds_of(whole[-1].at) if whole else 0.0
@@ -147,17 +147,17 @@ class Crawl:
         return self.standing(), *self._gauges
 
     def words(self) -> dict[str, str]:
-        """The numbers that follow the crawl."""
+        """The live numbers."""
         standing, whole, hour = self.now()
         return now_page.shown(standing, now_page.lately(hour or whole))
 
     def table(self, search: str, sort: str, up: bool, number: int) -> Table:
-        """One page of the table of sites, after more of the log was read for it."""
+        """One page of the table of sites, after reading some new records of the log."""
         behind = self._catch_up()
         return Table(self.sites.page(search, sort, up=up, number=number), self.sites.count(search), behind)
 
     def quarantined(self) -> list[Quarantined]:
-        """The patterns of URLs that are skipped as traps."""
+        """The URL patterns that are skipped as traps."""
         self._catch_up()
         return self.sites.quarantined()
 
@@ -175,11 +175,11 @@ class Crawl:
         return Site(row, reasons, robots, rules, waits, statuses, slots, queue)
 
     def _catch_up(self) -> bool:
-        """Have what is new in the log read for the sites; whether there may be more yet."""
+        """Read some new records of the log for the sites; returns whether there may be more."""
         return bool(self._counting.look().telling)
 
     def begin(self) -> None:
-        """Have what is there read, so that it is there when it is asked for."""
+        """Read the existing log in advance, so that answers are ready."""
         self._catch_up()
 
     def _count(self, tell: Tell) -> bool:
@@ -197,11 +197,11 @@ class Crawl:
         return content(make_report(self.reader, at=int(time.time() * 1000), told=tell), "Report")
 
     def report(self) -> Look[str]:
-        """The report, made anew when the logs have grown."""
+        """The report, made again when the logs have grown."""
         return self._reporting.look()
 
     def archived(self, url: str) -> tuple[bytes, str] | None:
-        """The body of a URL's last fetch that has one, and its type."""
+        """The body and type of a URL's last fetch that has a body."""
         for fetch in reversed(self.explain(url).fetches):
             if (body := body_of(self.reader, fetch)) is not None:
                 charset = f"; charset={fetch.charset}" if fetch.charset.replace("-", "").isalnum() else ""
@@ -213,7 +213,7 @@ class Crawl:
 def application(directory: Path, guard: Guard, *, acts: bool = True, archive: Files | None = None) -> ASGIApp:
     """The application; `ConfigError` if the directory holds no crawl.
 
-    `acts`: whether anything can be changed. `archive`: where bodies are, if elsewhere than in the directory.
+    `acts`: whether anything can be changed. `archive`: where bodies are, if not in the directory.
     """
     crawl = Crawl(directory)
     crawl.reader.archive_files = archive or crawl.reader.archive_files
@@ -407,11 +407,11 @@ def application(directory: Path, guard: Guard, *, acts: bool = True, archive: Fi
 
 
 def lab_results(directory: Path) -> list[Result]:
-    """Results of experiments that were kept with the crawl (`lycosa lab run ... --keep DIR/lab`)."""
+    """Results of experiments saved with the crawl (`lycosa lab run ... --keep DIR/lab`)."""
     order = [entry.name for entry in EXPERIMENTS]
     found: list[Result] = []
     for path in sorted((directory / LAB).glob("*.json")):
-        with suppress(ValueError, KeyError, TypeError, OSError):  # no result: somebody else's file
+        with suppress(ValueError, KeyError, TypeError, OSError):  # not a result, but some other file
             found.append(Result.from_json(path.read_bytes()))
     return sorted(
         found, key=lambda one: order.index(one.experiment) if one.experiment in order else len(order)
@@ -423,7 +423,7 @@ _STATIC = {"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; 
 
 def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
     ours = resources.files("lycosa.serve").joinpath("static")
-    if name == "style.css":  # one look for the report and for pages
+    if name == "style.css":  # the same style for the report and for pages
         parts = [resources.files("lycosa.ask").joinpath("report.css"), ours.joinpath("serve.css")]
     else:
         parts = [ours.joinpath(name)]
@@ -436,7 +436,7 @@ def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _table(query: Any) -> tuple[str, str, bool, int]:
-    """What a table of sites is asked for: search, column, whether upwards, page."""
+    """The parameters of a table of sites: search, column, whether ascending, page."""
     sort = query.get("sort", "pages")
     number = query.get("page", "0")
     return (
@@ -448,7 +448,7 @@ def _table(query: Any) -> tuple[str, str, bool, int]:
 
 
 def _wrong(query: Any) -> str:
-    """What a program got wrong in asking for a table of sites; a page shows the usual one instead."""
+    """The error in a program's parameters for the table of sites; a page shows the default table instead."""
     search, sort, up, number = _table(query)
     given = (
         ("sort", sort, "one of " + ", ".join(COLUMNS)),
@@ -467,7 +467,7 @@ async def _thread(work: Callable[[], T]) -> T:
 
 
 class Guarded:
-    """The application behind the guard."""
+    """The application with the guard in front of it."""
 
     def __init__(self, app: ASGIApp, guard: Guard) -> None:
         self._app = app
@@ -494,8 +494,8 @@ class Guarded:
         return PlainTextResponse("This does not come from a page of ours.\n", 403, headers=OURS)
 
     def _entered(self, address: str, query: str) -> Response:
-        """Set the cookie and go on. By a page, and not by a redirect: a strict cookie is not sent with one that
-        began on somebody else's page."""
+        """Set the cookie and go on. By a page, not by a redirect: a strict cookie is not sent with a redirect that
+        began on another site's page."""
         token = next(part.partition("=")[2] for part in query.split("&") if part.startswith("token="))
         body = (
             '<!doctype html><meta charset="utf-8"><title>lycosa</title><link rel="icon" href="data:,">'

@@ -1,14 +1,14 @@
-"""Acts from the page and from programs: what `lycosa control` does, over HTTP.
+"""Acts from pages and programs: the functions of `lycosa control`, over HTTP.
 
-    GET  /control       the acts as forms, what acts have set, and who did what lately
-    POST /act           a form: what, words (or one field a word: word), csrf, back; goes on to `back`, which says
-                        what came of it
+    GET  /control       the acts as forms, what acts have set, and who did what recently
+    POST /act           a form: what, words (or one field per word: word), csrf, back; redirects to `back`,
+                        which shows the result
     POST /api/act       {"what": ..., "words": [...]} -> {"said": ...}; 400 and {"error": ...} if it cannot be done
-    GET  /api/control   paused, what was said of sites, what is quarantined, what acts have set, the last acts
+    GET  /api/control   paused, instructions for sites, quarantined patterns, what acts have set, the last acts
 
-The guard has seen to it that the request has the token and comes from a page of ours, or from a program. A form
-must also have the word that only our pages know (`csrf`): so a request that some browser lets through without
-saying where it comes from does nothing. Forms work without scripts. The act goes the way of all others
+The guard has checked that the request has the token and comes from one of our pages, or from a program. A form
+must also have the word that only our pages contain (`csrf`): so a request that some browser lets through without
+an origin does nothing. Forms work without scripts. Acts are handed to the crawl in the usual way
 (`crawl.steering`).
 """
 
@@ -40,7 +40,7 @@ from lycosa.serve.responses import Json
 from lycosa.serve.sites import Quarantined
 
 _LARGEST = 4 << 20
-"""Bytes of a request: some fifty thousand seeds."""
+"""Limit of bytes of a request: some fifty thousand seeds."""
 _PATIENCE = 15.0
 _SAID = 200
 _USUAL = {
@@ -51,7 +51,7 @@ _USUAL = {
     "scope.max_depth": "links from a seed, at most",
     "scope.exclude_hosts": 'hosts never to ask, as ["a.example"]',
 }
-"""Options that are shown with their values, ready to be changed, and what they are."""
+"""Options that are shown with their values for editing, and their descriptions."""
 _ORDERS = {
     "hold": "no visit begins",
     "block": "none of its URLs is fetched",
@@ -64,7 +64,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class MakePage(Protocol):
-    """Makes a page of ours."""
+    """Makes one of our pages."""
 
     def __call__(self, title: str, body: str, here: str, status: int = 200) -> Response: ...
 
@@ -75,7 +75,7 @@ class _Wanted(msgspec.Struct):
 
 
 class Acting:
-    """Does acts, and remembers what came of them until it is shown."""
+    """Performs acts, and remembers their results until they are shown."""
 
     def __init__(self, directory: Path, reader: CrawlReader, guard: Guard, *, allowed: bool) -> None:
         """`allowed`: whether anything may be changed."""
@@ -86,7 +86,7 @@ class Acting:
         self._said: OrderedDict[str, str] = OrderedDict()
 
     def act(self, what: str, words: Sequence[str]) -> str:
-        """Do it; in a thread, since it waits for the crawl."""
+        """Perform an act; called in a thread, since it waits for the crawl."""
         if not self.allowed:
             raise ConfigError("nothing can be changed from here: lycosa serve was started with --read-only")
         steering = Steering(self._directory, who=f"{whoami()} (page)", patience=_PATIENCE)
@@ -99,7 +99,7 @@ class Acting:
         return self._reader.options()
 
     def note(self, said: str) -> str:
-        """Keep a text to be shown; the name under which it is found."""
+        """Keep a text to be shown; returns the name under which it is found."""
         name = f"{len(self._said)}-{abs(hash(said)) % 10**8}"
         self._said[name] = said
         while len(self._said) > _SAID:
@@ -107,12 +107,12 @@ class Acting:
         return name
 
     def said(self, request: Request) -> str:
-        """What came of the act that led to this page, as HTML; nothing if none did."""
+        """The result of the act that led to this page, as HTML; empty if none did."""
         words = self._said.get(request.query_params.get("act", ""))
         return f'<p class="said" role="status">{text(words)}</p>' if words else ""
 
     def button(self, label: str, what: str, *words: str, back: str, kind: str = "") -> str:
-        """A form of one button; nothing where nothing can be changed."""
+        """A form with one button; empty if nothing may be changed."""
         if not self.allowed:
             return ""
         return (
@@ -132,7 +132,7 @@ class Acting:
         value: str = "",
         many: bool = False,
     ) -> str:
-        """A form of one field, whose lines are the words after those given; `does`: its button's."""
+        """A form with one field, whose lines are further words after those given; `does`: the button's label."""
         if not self.allowed:
             return ""
         fixed = "".join(f'<input type="hidden" name="word" value="{text(word)}">' for word in words)
@@ -147,7 +147,7 @@ class Acting:
         )
 
     def hidden(self, what: str, back: str) -> str:
-        """What every form of an act has."""
+        """The hidden fields of every form of an act."""
         rows = {"csrf": self._guard.csrf, "what": what, "back": back}
         return "".join(f'<input type="hidden" name="{name}" value="{text(v)}">' for name, v in rows.items())
 
@@ -162,7 +162,7 @@ class Acting:
         return f'<div class="acts">{self.button(*turn, back="/")}{stop}</div>'
 
     def url_bar(self, found: Explanation) -> str:
-        """What can be done with a URL: what is skipped as a trap can be fetched after all."""
+        """Actions on a URL: one that is skipped as a trap can be fetched after all."""
         held = [row.subject for row in found.learned if row.what == "trap" and row.holds]
         if not held or not found.state.startswith("skipped"):
             return ""
@@ -170,7 +170,7 @@ class Acting:
         return f'<div class="acts">{self.button("Release the pattern", "release", held[-1], back=back)}</div>'
 
     def site_bar(self, site: str, host: str) -> str:
-        """What can be done with a site's host, and what was."""
+        """Actions on a site's host, and those in force."""
         options = self.options()
         if options is None:
             return ""
@@ -213,7 +213,7 @@ class Acting:
 def control_handlers(
     acting: Acting, page: MakePage, guard: Guard, trapped: Callable[[], list[Quarantined]]
 ) -> dict[str, tuple[str, Handler]]:
-    """Paths with their method and who answers. `trapped`: the patterns that are quarantined."""
+    """Paths with their method and handler. `trapped`: the patterns that are quarantined."""
 
     def known() -> tuple[Options | None, list[Quarantined]]:
         options = acting.options()
@@ -273,7 +273,7 @@ def control_handlers(
 
 
 def as_plain(options: Options, held: Sequence[Quarantined]) -> dict[str, Any]:
-    """What acts have left, for programs."""
+    """The effects of acts, for programs."""
     steered = options.steered
     return {
         "paused": steered.paused,
@@ -328,7 +328,7 @@ def _control(acting: Acting, options: Options | None, held: Sequence[Quarantined
 
 
 def _trapped(acting: Acting, held: Sequence[Quarantined]) -> str:
-    """What is quarantined, to be released."""
+    """The quarantined patterns, with buttons to release them."""
     rows: list[list[Cell]] = [
         [
             ("u", f"<code>{text(row.pattern)}</code><small>{text(row.why)}</small>"),
@@ -342,7 +342,7 @@ def _trapped(acting: Acting, held: Sequence[Quarantined]) -> str:
 
 
 def _order(acting: Acting) -> str:
-    """What is to be done with a host."""
+    """The form for instructions about a host."""
     orders = "".join(f'<option value="{name}">{name}: {what}</option>' for name, what in _ORDERS.items())
     return (
         f'<form class="act order" method="post" action="/act">{acting.hidden("site", "/control")}'

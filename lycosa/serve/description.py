@@ -1,4 +1,4 @@
-"""The description of the HTTP interface, as OpenAPI 3.1 has it."""
+"""The description of the HTTP interface, in OpenAPI 3.1."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The link graph in pages and for programs: who matters, who links to whom, and a map of hosts.
+"""The link graph in pages and for programs: the highest ranks, neighbours, and a map of hosts.
 
 `lycosa graph build` makes the graph; without one these pages say so. Ranks (PageRank of pages and of hosts) are
-calculated when first asked for, beside the answers (`making`), and kept until another graph was built: the graph of
-a million pages takes some seconds. Until then the page says so, and programs are told 503.
+calculated in the background when first asked for (`making`), and kept until another graph is built: for the graph
+of a million pages this takes some seconds. Until then the page says so, and programs get 503.
 
-The map is a drawing in SVG: some hosts on a circle, the largest rank at the top and on in the order of ranks, with
-a line for each pair that is linked, bent towards the middle. `/graph?host=H` is the map around one host: those that
-it links to and that link to it. So one zooms by links, without scripts.
+The map is a drawing in SVG: some hosts on a circle, the highest rank at the top and the others following in order,
+with a line for each linked pair, bent towards the middle. `/graph?host=H` is the map around one host: those that
+it links to and that link to it. So one navigates by links, without scripts.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ _RADIUS, _WIDTH, _HEIGHT = 160.0, 620, 620
 
 
 class MakePage(Protocol):
-    """Makes a page of ours."""
+    """Makes one of our pages."""
 
     def __call__(self, title: str, body: str, here: str, status: int = 200) -> Response: ...
 
 
 class Ranked(NamedTuple):
-    """Something with its rank; the mean is 1."""
+    """A page or host with its rank; the mean is 1."""
 
     name: str
     rank: float
 
 
 class HostMap(NamedTuple):
-    """Some hosts, and which of them link to which (by their places in the list)."""
+    """Some hosts, and the links between them (as indices into the list)."""
 
     hosts: list[Ranked]
     links: list[tuple[int, int]]
     centre: str
-    """The host that it is around; empty: none."""
+    """The host in the centre; empty: none."""
 
 
 class Overview(NamedTuple):
@@ -73,7 +73,7 @@ class Overview(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """What links to a URL, and what it links to: how many, and the first of them."""
+    """The pages that link to a URL and those it links to: how many, and the first of them."""
 
     count_in: int
     count_out: int
@@ -82,7 +82,7 @@ class Neighbours(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """What takes long: the ranks of all hosts, and what has the highest."""
+    """The slow part: the ranks of all hosts, and the pages and hosts with the highest."""
 
     generation: int
     hosts: Any
@@ -91,7 +91,7 @@ class Ranks(NamedTuple):
 
 
 class Graphs:
-    """The graph of one crawl; asked in threads."""
+    """The graph of one crawl; called in threads."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -100,7 +100,7 @@ class Graphs:
         self._ranking = Making(self._rank, lambda: self._manifest().generation)
 
     def _manifest(self) -> Manifest:
-        """That of the graph as it was built last."""
+        """The manifest of the last build."""
         there = (self._directory / "graph").is_dir()
         manifest = read_manifest(DiskFiles(self._directory / "graph")) if there else None
         if manifest is None:
@@ -111,13 +111,13 @@ class Graphs:
         return GraphStore(DiskFiles(self._directory / "graph"), self._manifest())
 
     def _open(self) -> GraphStore:
-        """The graph as it was built last."""
+        """The graph of the last build."""
         if self._store is None or self._store.manifest.generation != self._manifest().generation:
             self._store = self._fresh()
         return self._store
 
     def _rank(self, tell: Tell) -> Ranks:
-        """Ranks of pages and of hosts, and what has the highest. With files of its own: others ask meanwhile."""
+        """Ranks of pages and hosts, and the highest. Opens its own files: other queries run at the same time."""
         store = self._fresh()
         tell("ranking its pages", 0)
         pages = pagerank(store.graph("out")).values
@@ -136,12 +136,12 @@ class Graphs:
         return Ranks(manifest.generation, hosts, top(hosts, ON_MAP), overview)
 
     def ranks(self) -> Look[Ranks]:
-        """The ranks, if they are there, and of the graph as it is."""
+        """The ranks, if they are ready and belong to the current graph."""
         made, telling = self._ranking.look()
         return Look(None if telling else made, telling)
 
     def map(self, ranked: Ranks, centre: str = "") -> HostMap:
-        """The hosts of the highest ranks; or one, with those that are linked with it."""
+        """The hosts with the highest ranks; or one host, with those linked with it."""
         with self._lock:
             store, ranks = self._open(), ranked.hosts
             if store.manifest.generation != ranked.generation:
@@ -166,7 +166,7 @@ class Graphs:
             return HostMap(_named(store.hosts.names(chosen), chosen, ranks), links, centre)
 
     def neighbours(self, url: str) -> Neighbours | None:
-        """The links of a URL; None if the graph does not have it, or there is none."""
+        """The links of a URL; None if it is not in the graph, or there is no graph."""
         with self._lock:
             try:
                 store = self._open()
@@ -188,7 +188,7 @@ def _named(names: Sequence[str], numbers: Any, ranks: Any) -> list[Ranked]:
 
 
 def graph_handlers(graphs: Graphs, page: MakePage) -> dict[str, Handler]:
-    """Paths, and who answers."""
+    """Handlers by path."""
 
     async def graph(request: Request) -> Response:
         host = request.query_params.get("host", "")[:300]
@@ -285,7 +285,7 @@ def _drawing(drawn: HostMap) -> str:
         away = 0.0 if drawn.centre and at == 0 else _RADIUS
         places.append((_WIDTH / 2 + away * math.cos(turn), _HEIGHT / 2 + away * math.sin(turn)))
     most = max(row.rank for row in drawn.hosts) or 1.0
-    # With its lines, so that those of the host that one points at can be told from the others.
+    # Grouped with its lines, so that those of the host under the pointer can be highlighted.
     hosts = "".join(
         f'<g class="host">{"".join(_line(place, places[b]) for a, b in drawn.links if a == at)}'
         f"{_dot(row, place, most)}</g>"
@@ -300,7 +300,7 @@ def _drawing(drawn: HostMap) -> str:
 
 
 def _line(start: tuple[float, float], end: tuple[float, float]) -> str:
-    """Bent towards the middle."""
+    """A line bent towards the middle."""
     bend = [(a + b) / 2 * 0.45 + c / 2 * 0.55 for a, b, c in zip(start, end, (_WIDTH, _HEIGHT), strict=True)]
     return (
         f'<path class="arc" d="M{start[0]:.1f},{start[1]:.1f} Q{bend[0]:.1f},{bend[1]:.1f}'
@@ -309,7 +309,7 @@ def _line(start: tuple[float, float], end: tuple[float, float]) -> str:
 
 
 def _dot(row: Ranked, place: tuple[float, float], most: float) -> str:
-    """A host; its name goes outwards, so that names do not meet."""
+    """A host; its name points outwards, so that names do not overlap."""
     radius = 4 + 8 * math.sqrt(max(row.rank, 0.0) / most)
     x, y = place
     turn = math.degrees(math.atan2(y - _HEIGHT / 2, x - _WIDTH / 2))

@@ -1,19 +1,19 @@
-"""Who may look: every request is judged here, before anything else sees it. No I/O.
+"""Access control: every request is judged here, before anything else sees it. No I/O.
 
-The token is made at start and is in the link that is printed. It is taken from, in this order:
+The token is made at start and is in the printed link. It is taken from, in this order:
 
     Authorization: Bearer TOKEN     programs
     the cookie                      browsers, once they have entered
-    ?token=TOKEN                    the printed link, on GET: answered by a page that sets the cookie and goes on
-                                    to the same address without the token, so that it stays in no history
+    ?token=TOKEN                    the printed link, on GET: answered by a page that sets the cookie and goes
+                                    on to the same address without the token, so that it stays in no history
 
-A request must name a host that we serve (`Host`), or it is refused: a page of somebody else's whose name was
-made to point here ("DNS rebinding") has another one. A request that changes something must come from a page of
-ours: its `Origin` (or `Sec-Fetch-Site`) says so, and it must have the cookie's or the header's token; a form must
-have a word of its own besides (`csrf`). Tokens are compared in constant time.
+A request must name a host that we serve (`Host`), or it is refused: a malicious page whose name was made to resolve
+to us ("DNS rebinding") names another one. A request that changes something must come from one of our pages: by its
+`Origin` (or `Sec-Fetch-Site`), and it must have the token of the cookie or the header; a form must also have
+a word of its own (`csrf`). Tokens are compared in constant time.
 
-The headers of every answer forbid what pages of ours do not need: scripts and styles of others, frames around
-us, forms to elsewhere, referrers. An archived page, which may hold anything, is answered with a policy that
+The headers of every answer forbid what our pages do not need: scripts and styles of others, being framed,
+forms to other sites, referrers. An archived page, which may hold anything, is answered with a policy that
 puts it into an origin of its own and lets it run nothing and load nothing.
 """
 
@@ -42,34 +42,34 @@ _ALWAYS = {
 }
 OURS = {
     **_ALWAYS,
-    # With no-referrer a browser says "Origin: null" of our own forms, too.
+    # With no-referrer a browser would send "Origin: null" with our own forms, too.
     "Referrer-Policy": "same-origin",
     "Content-Security-Policy": _POLICY,
     "X-Frame-Options": "DENY",
 }
 """Headers of our own pages."""
 LATER = {**OURS, "Retry-After": "1"}
-"""Headers of an answer that is being made."""
+"""Headers of an answer that is still being made."""
 ARCHIVED = {
     **_ALWAYS,
     "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:;"
     " font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
 }
-"""Headers of a page that a site wrote."""
+"""Headers of an archived page."""
 
 
 class Verdict(Enum):
-    """What is to be done with a request."""
+    """How to handle a request."""
 
     PASS = auto()
     ENTER = auto()  # the token was in the address: set the cookie, and go on without it
     ASK = auto()  # no token, or a wrong one
-    ELSEWHERE = auto()  # it is meant for another host
-    FOREIGN = auto()  # it would change something and does not come from a page of ours
+    ELSEWHERE = auto()  # it names another host
+    FOREIGN = auto()  # it would change something and does not come from one of our pages
 
 
 class Asked(NamedTuple):
-    """What of a request is judged."""
+    """The parts of a request that are judged."""
 
     method: str
     query: str
@@ -77,22 +77,22 @@ class Asked(NamedTuple):
 
 
 def new_token() -> str:
-    """A token that nobody guesses: 192 bits."""
+    """A token that cannot be guessed: 192 bits."""
     return secrets.token_urlsafe(24)
 
 
 class Guard:
-    """Knows the token and the names under which we are asked for."""
+    """Knows the token and the names of this server."""
 
     def __init__(self, token: str, authorities: frozenset[str], cookie: str = "lycosa") -> None:
-        """`authorities`: what `Host` may say, port and all, in lower case; none: anything."""
+        """`authorities`: allowed values of `Host`, including ports, in lower case; empty: any."""
         self._token = token.encode()
         self._authorities = authorities
         self.cookie = cookie
 
     @property
     def csrf(self) -> str:
-        """The word that forms of ours have: nobody has it who does not see our pages."""
+        """The word in our forms: only those who see our pages know it."""
         return hmac.new(self._token, b"forms of ours", "sha256").hexdigest()[:32]
 
     def is_csrf(self, text: str) -> bool:
@@ -117,7 +117,7 @@ class Guard:
         kind, _, value = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             return self._is_token(value.strip())
-        # Of all cookies ours alone, and not if it is long: SimpleCookie takes the square of a length.
+        # Only our cookie, and not if it is long: SimpleCookie takes quadratic time.
         rows = (part.strip() for part in headers.get("cookie", "").split(";"))
         mine = next((row for row in rows if row.startswith(f"{self.cookie}=")), "")
         try:

@@ -1,13 +1,12 @@
-"""What takes long is made beside the answers: in a thread of its own, kept, and made anew when it has become old.
+"""Slow results are computed beside the answers: in a thread of their own, cached, and recomputed when outdated.
 
     report = Making(make=..., version=...)
     report.look() -> Look(made, telling)
 
-An answer never waits longer than `PATIENCE`: whoever looks is given what was made last, if anything, and told how
-far the next one is, if it is being made. `version` is asked for at each look; when it is another one than that of
-what there is, `make` is begun again, one at a time. With `rest`, what has been made is good enough for so many
-times what it took, whatever has changed: a crawl that runs has another version each second. What `make` raises, the
-next look raises.
+An answer never waits longer than `PATIENCE`: the caller gets the last result, if any, and the progress of the next
+one, if it is being made. `version` is called at each look; when it differs from that of the result, `make` is
+started again, one at a time. With `rest`, a result stays valid for so many times the time it took, whatever has
+changed: a running crawl has another version each second. What `make` raises, the next look raises.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 PATIENCE = 0.12
-"""Seconds that an answer may wait for what is being made: a small crawl's report is there at once."""
+"""Seconds that an answer may wait for a result being made: a small crawl's report is there at once."""
 
 Tell = Callable[[str, int], None]
-"""Hears what is being done, and how much of it is done."""
+"""Called with the current step, and how much of it is done."""
 
 
 class Look(NamedTuple, Generic[T]):
-    """What there is."""
+    """The current result and progress."""
 
     made: T | None
     telling: str
-    """What is being done to make it, or a newer one; empty: nothing."""
+    """What is being done to make it, or a newer one; empty if nothing is."""
 
 
 class Making(Generic[T]):
-    """One thing that takes long to make."""
+    """A result that takes long to make."""
 
     def __init__(self, make: Callable[[Tell], T], version: Callable[[], object], rest: float = 0.0) -> None:
-        """`version`: what the thing depends on, quickly."""
+        """`version`: returns quickly what the result depends on."""
         self._rest = rest
         self._make = make
         self._version = version
@@ -51,7 +50,7 @@ class Making(Generic[T]):
         self._telling = ""
 
     def look(self) -> Look[T]:
-        """What there is now; begins to make it if there is none, or an old one."""
+        """The last result; starts making one if there is none, or it is outdated."""
         version = self._version()
         with self._lock:
             due = self._made is None or (self._of != version and time.monotonic() >= self._rests)

@@ -1,6 +1,6 @@
-"""What a crawl says of itself, for Prometheus: the text format, version 0.0.4.
+"""The status of a crawl for Prometheus: the text format, version 0.0.4.
 
-Everything comes from the crawl's own status, which its process leaves every second; nothing is counted here. Labels
+Everything comes from the crawl's own status, which its process writes every second; nothing is counted here. Labels
 have few values: the class of a status, the reasons and kinds of errors that the program knows.
 
     lycosa_up                                 1 while the crawl's process runs
@@ -13,7 +13,7 @@ have few values: the class of a status, the reasons and kinds of errors that the
     lycosa_paused, lycosa_page_limit_pages
     lycosa_run_seconds, lycosa_status_timestamp_seconds
 
-Totals are those of the crawl, over all of its runs, so they go on where they were after a restart.
+Totals are those of the crawl, over all of its runs, so they continue after a restart.
 """
 
 from __future__ import annotations

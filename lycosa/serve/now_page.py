@@ -1,7 +1,7 @@
-"""The first page: how the crawl goes now, how it went, and what will happen next. No I/O.
+"""The first page: the current state of the crawl, its history, and what will happen next. No I/O.
 
-Numbers with a `data-value` follow the crawl by events; the rest (`now_part`) is asked for anew every few seconds.
-Charts are SVG from here, so that they are there without scripts.
+Numbers with a `data-value` are updated by events; the rest (`now_part`) is requested again every few seconds.
+Charts are SVG made here, so that they work without scripts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lycosa.crawl.status import Status
 
 HOUR = 3_600.0
 _LATELY = 600.0
-"""Seconds that the rate of now is taken from."""
+"""Seconds over which the current rate is averaged."""
 _SHOWN = (
     ("pages", "pages"),
     ("rate", "pages fetched, lately"),
@@ -43,20 +43,20 @@ _ENDS = {
     "failed": "it failed",
 }
 _OF_A_RUN = ("rate", "flow", "visits", "memory")
-"""Of `_SHOWN`, what says nothing of a crawl that does not run."""
+"""The parts of `_SHOWN` that are meaningless for a crawl that does not run."""
 _OF_AN_AGENT = ("hosts", "failures")
-"""Of `_SHOWN`, what the agents of a cluster do not report."""
+"""The parts of `_SHOWN` that the agents of a cluster do not report."""
 
 
 class Lately(NamedTuple):
-    """What the crawl did a second in the last minutes."""
+    """What the crawl did per second in the last minutes."""
 
     pages: float = 0.0
     bytes: float = 0.0
 
 
 def lately(gauges: Sequence[Gauge]) -> Lately:
-    """By the history of the run that goes on."""
+    """From the history of the current run."""
     if not gauges or not gauges[-1].running:
         return Lately()
     end = seconds_of(gauges[-1].at)
@@ -73,7 +73,7 @@ def lately(gauges: Sequence[Gauge]) -> Lately:
 
 
 def shown(standing: Standing, pace: Lately) -> dict[str, str]:
-    """The numbers of the first page, as they are shown."""
+    """The numbers of the first page, formatted."""
     status = standing.status
     words = {"state": state_of(standing), "headline": headline(standing, pace)}
     if status is None:
@@ -107,13 +107,13 @@ def shown(standing: Standing, pace: Lately) -> dict[str, str]:
 
 
 def state_of(standing: Standing) -> str:
-    """One word; a running crawl may be paused."""
+    """The state in one word; a running crawl may be paused."""
     paused = standing.state == "running" and standing.status is not None and standing.status.paused
     return "paused" if paused else standing.state
 
 
 def headline(standing: Standing, pace: Lately) -> str:
-    """The crawl in one sentence or two."""
+    """The crawl in one or two sentences."""
     status, state = standing.status, standing.state
     if state == "running":
         if status is None or status.pid != standing.process:
@@ -151,7 +151,7 @@ def outlook(status: Status, pace: Lately) -> str:
 
 
 def now(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge], bar: str = "") -> str:
-    """The first page; `bar`: what can be done."""
+    """The first page; `bar`: its buttons."""
     words = shown(standing, lately(hour or whole))
     cells = "".join(
         f'<div class="number"><b data-value="{name}">{text(words[name])}</b><span>{label}</span></div>'
@@ -169,7 +169,7 @@ def now(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge], bar: 
 
 
 def _progress(standing: Standing) -> str:
-    """How far it is on the way to its limit of pages."""
+    """The progress towards its limit of pages."""
     status = standing.status
     if status is None or not status.page_limit:
         return ""
@@ -182,7 +182,7 @@ def _progress(standing: Standing) -> str:
 
 
 def now_part(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge]) -> str:
-    """What of the first page is asked for anew: charts and tables."""
+    """The part of the first page that is requested repeatedly: charts and tables."""
     told = not standing.crawl.manifest.cluster
     charts = _charts("The whole crawl", whole, failures=told)
     if len(whole) > 1 and seconds_of(whole[-1].at) - seconds_of(whole[0].at) > 1.2 * HOUR:
@@ -191,7 +191,7 @@ def now_part(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge]) 
 
 
 def rates(gauges: Sequence[Gauge], values: Sequence[int]) -> list[float]:
-    """How fast a count grew, at each moment; nothing where a run begins or ends, or a count begins anew."""
+    """How fast a count grew, at each moment; none where a run begins or ends, or a count restarts."""
     found = [0.0]
     for before, row, first, last in zip(gauges, gauges[1:], values, values[1:], strict=False):
         span = seconds_of(row.at) - seconds_of(before.at)
@@ -340,7 +340,7 @@ def _parts(standing: Standing) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in the two largest units that it has."""
+    """A time in its two largest units."""
     left = round(max(seconds, 0.0))
     words: list[str] = []
     for unit, name in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):

@@ -1,7 +1,7 @@
-"""The pages: from answers to HTML. No I/O; what came from a site passes `lycosa.ask.html_parts.text`.
+"""The pages: from answers to HTML. No I/O; text that came from a site passes through `lycosa.ask.html_parts.text`.
 
-Every page works without scripts. With them the numbers that have a `data-value` follow the crawl (`/events`), and
-the parts that have a `data-part` are asked for anew now and then.
+Every page works without scripts. With them the numbers that have a `data-value` are updated live (`/events`), and
+the parts that have a `data-part` are requested again now and then.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ MENU = (
 )
 _LINKS = 50
 _AT_ONCE = 2_000
-"""Milliseconds: what happened within them is no picture."""
+"""Milliseconds: events within such a time are not worth a picture."""
 _STRETCHES = 200
-"""Points that a curve has at most."""
+"""Most points of a curve."""
 _HEADS = {
     "site": "Site",
     "pages": "#Pages",
@@ -144,7 +144,7 @@ def url_address(url: str) -> str:
 
 
 class SiteView(Protocol):
-    """What is shown of a site: `lycosa.serve.app.Site`."""
+    """What is shown about a site: `lycosa.serve.app.Site`."""
 
     @property
     def row(self) -> SiteRow: ...
@@ -165,7 +165,7 @@ class SiteView(Protocol):
 
 
 def site(found: SiteView, bar: str = "") -> str:
-    """One site; `bar`: what can be done with it."""
+    """One site; `bar`: the available actions."""
     row = found.row
     cells = (
         (f"{row.pages:,}", "pages"),
@@ -200,11 +200,11 @@ def site(found: SiteView, bar: str = "") -> str:
 
 
 def _over_time(slots: Sequence[tuple[int, int, int]]) -> str:
-    """Fetches over time, with the stretches in which there were none."""
+    """Fetches over time, including intervals without any."""
     if not slots:
         return ""
     counts = {at: (fetches, errors) for at, fetches, errors in slots}
-    first, last = slots[0][0], slots[-1][0]  # when they begin
+    first, last = slots[0][0], slots[-1][0]  # their beginnings
     width = SLOT * max(-(-(last - first) // (_STRETCHES * SLOT)), 1)
     sums: dict[int, list[int]] = {at: [0, 0] for at in range(first, last + 1, width)}
     for at, (fetches, errors) in counts.items():
@@ -212,7 +212,7 @@ def _over_time(slots: Sequence[tuple[int, int, int]]) -> str:
         row[0] += fetches
         row[1] += errors
     minutes = width // 60_000
-    # A stretch is as high from its beginning to its end.
+    # An interval has the same height from its beginning to its end.
     curves = {
         name: [float(row[column]) for row in sums.values() for _ in range(2)]
         for column, name in enumerate(("fetches", "errors"))
@@ -223,7 +223,7 @@ def _over_time(slots: Sequence[tuple[int, int, int]]) -> str:
 
 
 def _hits(rules: Sequence[tuple[str, int]]) -> str:
-    """The rules that forbade."""
+    """The rules that forbade URLs."""
     if not rules:
         return ""
     return f'<div class="bars">{bars("URLs that were not fetched, by the rule that forbade", rules)}</div>'
@@ -260,7 +260,7 @@ def _robots(robots: Robots | None, rules: Sequence[tuple[str, int]]) -> str:
 
 
 def ask_url(problem: str = "") -> str:
-    """The form that asks for one."""
+    """The form that asks for a URL."""
     told = f'<p class="bad" role="alert">{text(problem)}</p>' if problem else ""
     return f"<h1>What happened to a URL?</h1>{_url_form('')}{told}"
 
@@ -274,7 +274,7 @@ def _url_form(url: str) -> str:
 
 
 class LinksView(Protocol):
-    """What links to a URL, and what it links to: `lycosa.serve.graph.Neighbours`."""
+    """The pages that link to a URL, and those it links to: `lycosa.serve.graph.Neighbours`."""
 
     @property
     def count_in(self) -> int: ...
@@ -287,9 +287,9 @@ class LinksView(Protocol):
 
 
 def explanation(found: Explanation, links: LinksView | None = None, bar: str = "") -> str:
-    """All that is known of a URL: the answer, the path from a seed, each decision with its evidence, its links.
+    """All that is known about a URL: the answer, the path from a seed, each decision with its evidence, its links.
 
-    `bar`: what can be done with it.
+    `bar`: the available actions.
     """
     parts = [
         f"<h1>{text(short(found.url))}</h1>{_url_form(found.url)}",
@@ -329,7 +329,7 @@ def explanation(found: Explanation, links: LinksView | None = None, bar: str = "
 
 
 def _timeline(found: Explanation) -> str:
-    """What happened to it as a picture: a dot for each event, in three rows."""
+    """The history of the URL as a picture: a dot for each event, in three rows."""
     first = found.first.at if found.first is not None else 0
     dots = [
         (fetch.at, 0, f"s{family(str(fetch.status))}", f"fetched: {fetch.status}") for fetch in found.fetches
@@ -367,7 +367,7 @@ def _timeline(found: Explanation) -> str:
 
 
 def _links(found: Explanation, links: LinksView | None) -> str:
-    """What links here, and what it links to; without a graph, the links that its last fetch found."""
+    """The links to and from the URL; without a graph, the links that its last fetch found."""
     groups: list[tuple[str, int, list[str]]]
     if links is not None:
         groups = [
@@ -391,7 +391,7 @@ def _links(found: Explanation, links: LinksView | None) -> str:
 
 
 def _step(url: str) -> str:
-    """A URL, as a link to what is known of it; or a word that stands for none."""
+    """A URL, as a link to its page here; or a word where there is no URL."""
     return f'<a href="{text(url_address(url))}">{text(short(url))}</a>' if "://" in url else text(url)
 
 
@@ -452,11 +452,11 @@ def lab(names: Sequence[str], crawl: str) -> str:
 
 
 def awaited(title: str, what: str, words: str) -> str:
-    """A page for what is being made; `words`: how far it is. The browser asks again by itself."""
+    """A page for a result that is being made; `words`: its progress. The browser asks again by itself."""
     told = f" {text(words[:1].upper() + words[1:])}." if words else ""
     return f'<h1>{text(title)}</h1><div class="empty" role="status" data-waits>{text(what)}{told}</div>'
 
 
 def problem(title: str, words: str) -> str:
-    """A page for what did not work."""
+    """A page for an error."""
     return f"<h1>{text(title)}</h1><p>{text(words)}</p>"

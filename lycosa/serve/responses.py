@@ -1,4 +1,4 @@
-"""What is answered: our own pages, and JSON."""
+"""Response types: our own pages, and JSON."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lycosa.ask.json_form import safe
 
 
 class Page(HTMLResponse):
-    """A page of ours."""
+    """One of our pages."""
 
 
 class Json(Response):
-    """A document; characters that a terminal would act on are escaped."""
+    """A document; characters that control a terminal are escaped."""
 
     media_type = "application/json"
 

@@ -1,12 +1,12 @@
 """Search over HTTP: one answer, as a page for readers and as JSON for programs.
 
-    /search         a page; JSON for who does not accept text/html
+    /search         a page; JSON for clients that do not accept text/html
     /api/search     an answer and its results          ?q= or ?like=, see `question`
-    /api/doc        what the index keeps of a URL      ?u=
-    /api/suggest    words that begin so, and spelling  ?q=
+    /api/doc        the index's entry for a URL        ?u=
+    /api/suggest    completions, and spelling          ?q=
 
-(`/doc` and `/suggest` are the same as with `/api`.) A crawl without an index is answered with what makes one. What
-cannot be asked (`count=x`) is an error that names it, 400.
+(`/doc` and `/suggest` are the same as with `/api`.) For a crawl without an index the answer names the command that
+makes one. A parameter that is wrong (`count=x`) is named in an error, 400.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from lycosa.serve.guard import OURS
 from lycosa.serve.responses import Json, Page
 
 MOST = 100
-"""Results of an answer."""
+"""Most results of an answer."""
 DEEPEST = 10_000
-"""Results that may be passed over."""
+"""Most results that may be skipped."""
 _LONGEST = 20_000
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Question(NamedTuple):
-    """What is asked for: words, or pages like one."""
+    """What is searched for: words, or pages similar to one."""
 
     text: str
     like: str
@@ -46,7 +46,7 @@ class Question(NamedTuple):
 
 
 def question(query: Mapping[str, str]) -> Question:
-    """From the parameters of an address; `ConfigError` names the one that is wrong."""
+    """A question from the parameters of an address; `ConfigError` names the one that is wrong."""
     defaults = Asked()
     filters = tuple((name, value) for name in FILTERS if (value := query.get(name, "").strip()[:200]))
     return Question(
@@ -85,14 +85,14 @@ def _number(query: Mapping[str, str], name: str, default: float, least: float, m
 
 
 def answered(search: Search, question: Question) -> Answer:
-    """The answer, for readers and programs alike."""
+    """The answer, for people and programs alike."""
     if question.like:
         return like(search, question.like, question.asked)
     return search.search(question.text, question.asked)
 
 
 def search_handlers(crawl: CrawlReader, page: Callable[[str, str, str, int], Page]) -> dict[str, Handler]:
-    """The handlers by their paths; `page` frames a page: title, body, place in the menu, status."""
+    """The handlers by path; `page` makes a page from title, body, place in the menu, status."""
     searching = Searching(crawl)
 
     async def search(request: Request) -> Response:

@@ -1,6 +1,6 @@
-"""The search page: from an answer to HTML. No I/O; what came from a site passes `lycosa.ask.html_parts.text`.
+"""The search page: from an answer to HTML. No I/O; text from sites passes through `lycosa.ask.html_parts.text`.
 
-Everything is in the address, so that any state of the page can be kept and sent, and works without scripts.
+The whole state of the page is in its address, so that it can be saved and sent, and works without scripts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from lycosa.index.search import Answer, Asked, Result
 from lycosa.index.snippets import Snippet
 
 _KEPT = ("q", "like", "site", "type", "lang", "after", "before", "per_host", "fold", "expand", "count")
-"""Parameters that stay while one goes through the results."""
+"""Parameters that are kept while browsing the results."""
 
 
 def address(given: Mapping[str, str], **changed: object) -> str:
-    """The page with some of its parameters changed; empty ones are left out."""
+    """The page's address with some of its parameters changed; empty ones are left out."""
     values = {name: given.get(name, "") for name in _KEPT} | {
         name: str(value) for name, value in changed.items()
     }
@@ -28,7 +28,7 @@ def address(given: Mapping[str, str], **changed: object) -> str:
 
 
 def form(given: Mapping[str, str], kinds: Totals) -> str:
-    """What is asked, and by what it is narrowed."""
+    """The search form: the query, and its filters."""
     used = any(given.get(name) for name in ("site", "type", "lang", "after", "before", "per_host", "expand"))
     return (
         '<h1>Search</h1><form class="search" action="/search" role="search">'
@@ -73,12 +73,12 @@ def _tick(name: str, label: str, given: Mapping[str, str]) -> str:
 
 
 def trouble(words: str) -> str:
-    """Why there is no answer."""
+    """A message in place of an answer."""
     return f'<p class="bad" role="alert">{text(words)}</p>'
 
 
 def absent(words: str) -> str:
-    """There is nothing to search yet."""
+    """A message that there is no index yet."""
     return f'<div class="empty" role="alert">{text(words[:1].upper() + words[1:])}.</div>'
 
 
@@ -137,7 +137,7 @@ def _result(given: Mapping[str, str], row: Result) -> str:
 
 
 def marked(snippet: Snippet) -> str:
-    """A snippet with what was asked for marked."""
+    """A snippet with the words of the query marked."""
     parts = []
     at = 0
     for start, end in snippet.marks:
@@ -157,7 +157,7 @@ def _others(row: Result) -> str:
 
 
 def _steps(given: Mapping[str, str], asked: Asked, answer: Answer) -> str:
-    """To the results before and after. How many there are after folding is known only by going there."""
+    """Links to the previous and next results. How many there are after folding is known only by going there."""
     steps = []
     if asked.skip:
         before = text(address(given, skip=max(0, asked.skip - asked.count) or ""))

@@ -1,20 +1,20 @@
-"""The sites of a crawl in numbers, however many: a fold over its log that lives in a SQLite file.
+"""The sites of a crawl in numbers, however many: a fold over its log that is stored in a SQLite file.
 
 A follower reads what is new, some records at a time; the counts and the follower's place are written in one
-transaction, so that each record is counted once, whatever is killed. The file is a cache: removed, it is made anew
-from the log. It lies in `serve/` of the crawl's directory, or in memory where that cannot be written.
+transaction, so that each record is counted once, even after a kill. The file is a cache: if removed, it is rebuilt
+from the log. It is in `serve/` of the crawl's directory, or in memory if that cannot be written.
 
     site        name, pages, fetches, bytes, errors (answers of 400 and above), skipped, milliseconds of all
                 fetches, times of the first and the last, and which record is its newest robots.txt
-    reason      why URLs of a site were skipped, with counts, and other counts: by kind "skip", "robots" (the rule
-                that forbade), "wait" (why URLs were deferred), "status" (of its answers)
-    slot        fetches of a site, and errors among them, by stretches of `SLOT` milliseconds
-    pattern     what is, or was, quarantined as a trap: of the last word about it whether it holds, why and when,
+    reason      why URLs of a site were skipped, with counts, and other counts: by kind "skip", "robots" (the
+                rule that forbade), "wait" (why URLs were deferred), "status" (of its answers)
+    slot        fetches of a site, and errors among them, by intervals of `SLOT` milliseconds
+    pattern     what is, or was, quarantined as a trap: from the latest record whether it holds, why and when,
                 and how many URLs were skipped for it
     place       one row: the crawl's name, the follower's place, the number of records read
 
-SQLite answers for a million sites: an index for each column that a table can be sorted by would cost more than the
-scans (0.4 s at a million) are worth, so there is none.
+SQLite is fast enough for a million sites without indexes: one for each column by which a table can be sorted would
+cost more than the scans (0.4 s at a million) are worth.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from lycosa.url.parts import site_of
 
 FILE = "sites-3.sqlite"
 COLUMNS = ("site", "pages", "fetches", "bytes", "errors", "skipped", "mean_ms", "last")
-"""What a table of sites can be sorted by."""
+"""The columns by which a table of sites can be sorted."""
 PER_PAGE = 100
 LAST = 10**9
-"""The number of the last page of the table that may be asked for."""
+"""The highest page number of the table that may be asked for."""
 SLOT = 300_000
 _BATCH = 20_000
 _MOST = 200
-"""Rules, reasons and statuses of one site that are told, and patterns."""
+"""Most rules, reasons and statuses shown for one site, and most patterns."""
 _SCHEMA = """
 create table if not exists site (
   site text primary key, pages int default 0, fetches int default 0, bytes int default 0,
@@ -84,7 +84,7 @@ class _Row:
 
 @dataclass
 class _Batch:
-    """What some records come to."""
+    """The counts of some records."""
 
     sites: dict[str, _Row] = field(default_factory=dict)
     learned: dict[str, Learned] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class SiteRow(msgspec.Struct, kw_only=True):
 
 
 class Sites:
-    """The sites of one crawl. Any thread may ask; while one reads the log, others have what is there."""
+    """The sites of one crawl. Any thread may ask; while one reads the log, others get the existing counts."""
 
     def __init__(self, crawl: CrawlReader, directory: Path | None) -> None:
         """`directory`: where the file may be; None: in memory."""
@@ -144,7 +144,7 @@ class Sites:
         row = self._database.execute("select crawl, places from place").fetchone()
         if row is not None and row[0] == self._crawl.crawl:
             places = msgspec.json.decode(row[1], type=list[Place])
-            with suppress(StorageError):  # the log is an older copy: count anew
+            with suppress(StorageError):  # the log is an older copy: rebuild
                 Follower(self._crawl, places)
                 return places
         with self._database:
@@ -153,10 +153,10 @@ class Sites:
         return []
 
     def catch_up(self, most: int = 1 << 60) -> int:
-        """Read what is new, at most about so many records; how many were read."""
+        """Read at most about so many new records; returns how many were read."""
         with self._reading:
             follower = self._follower or Follower(self._crawl, self._places, settled=True)
-            self._follower = None  # if this does not end well, the next one goes on from what is kept
+            self._follower = None  # if this fails, the next call continues from the stored place
             batch = _Batch()
             count = held = 0
             for shard, position, record in follower.read():
@@ -221,7 +221,7 @@ class Sites:
     # -- answers
 
     def count(self, search: str = "") -> int:
-        """How many sites there are with these letters in their name."""
+        """How many sites have these letters in their name."""
         where, values = _where(search)
         with self._lock:
             found = self._database.execute(f"select count(*) from site{where}", values).fetchone()
@@ -254,7 +254,7 @@ class Sites:
             return list(self._database.execute(query, (site, kind, _MOST)).fetchall())
 
     def slots(self, site: str) -> list[tuple[int, int, int]]:
-        """When each stretch of time began, and the fetches and errors in it; stretches without any are left out."""
+        """The start, fetches and errors of each interval of time; intervals without any are left out."""
         query = "select at * ?, fetches, errors from slot where site = ? order by at"
         with self._lock:
             return list(self._database.execute(query, (SLOT, site)).fetchall())
@@ -277,7 +277,7 @@ class Sites:
         return record if isinstance(record, Robots) else None
 
     def close(self) -> None:
-        """The end; waits for a batch that is being written, not for the log."""
+        """Close the database; waits for a batch that is being written, not for the log."""
         with self._lock:
             self._database.close()
 
@@ -291,7 +291,7 @@ _SELECT = (
 def _opened(path: Path | None) -> sqlite3.Connection:
     database = sqlite3.connect(path or ":memory:", check_same_thread=False)
     database.execute("pragma journal_mode = wal")
-    database.execute("pragma synchronous = off")  # a cache: after a power cut it is made anew if damaged
+    database.execute("pragma synchronous = off")  # a cache: if damaged by a power cut it is rebuilt
     database.executescript(_SCHEMA)
     database.commit()
     return database

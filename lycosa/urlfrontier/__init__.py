@@ -1,1 +1,1 @@
-"""A frontier for other crawlers, by URLFrontier's gRPC interface (`lycosa frontier`): see `store` and `service`."""
+"""A frontier for other crawlers, by URLFrontier's gRPC interface (`lycosa frontier`): see `store`, `service`."""

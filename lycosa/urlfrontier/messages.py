@@ -1,7 +1,7 @@
-"""The messages and calls of URLFrontier, as its interface says them; classes are made from this table at import.
+"""The messages and calls of URLFrontier's interface; classes are made from this table at import.
 
 The interface is that of crawler-commons/url-frontier, version 2.6 (API/src/main/protobuf/urlfrontier.proto,
-Apache-2.0): package `urlfrontier`, service `URLFrontier`. What is here are its names, numbers and types, so that
+Apache-2.0): package `urlfrontier`, service `URLFrontier`. This table has its names, numbers and types, so that
 messages on the wire are the same; neither a compiler nor generated code is needed.
 
     message = name ":" *( field )
@@ -75,7 +75,7 @@ CALLS = {
     "CountURLs": ("CountUrlParams", "Long"),
     "PurgeURLs": ("PurgeUrlParams", "Long"),
 }
-"""Calls of the service: what each takes and gives."""
+"""Calls of the service, with the types of request and response."""
 
 _FIELD = re.compile(r"(\|?)(\w+) (\{(\w+),(\w+)\}|\w+)([*?]?) (\d+)")
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -132,7 +132,7 @@ def _classes() -> dict[str, Any]:
         _message(file, line)
     pool = (
         descriptor_pool.DescriptorPool()
-    )  # of our own: a client's generated code may be in the same process
+    )  # a separate pool: a client's generated code may be in the same process
     pool.Add(file)
     names = [line.partition(":")[0] for line in lines]
     return {

@@ -4,13 +4,13 @@
     port = await server.start("127.0.0.1:7071")
     await server.stop()
 
-An AckMessage is sent when its URL is durable: what was put since the last commit is committed together, in a
-thread, while more comes in. Other calls that change something are durable when they are answered.
+An AckMessage is sent when its URL is durable: all that was put since the last commit is committed together, in a
+thread, while more arrives. Other calls that change something are durable when they are answered.
 
-Differences from the reference implementation (crawler-commons/url-frontier 2.6): DeleteQueue of a queue that is
-not there answers 0 and not -1; DeleteCrawl, DeleteQueue and PurgeURLs count URLs that are done, too; delays are
-kept to the fraction of a second; SetLogLevel is taken and changes nothing; there is one node, so `local` is not
-looked at.
+Differences from the reference implementation (crawler-commons/url-frontier 2.6): DeleteQueue of a missing queue
+answers 0 and not -1; DeleteCrawl, DeleteQueue and PurgeURLs count URLs that are done, too; delays are
+kept to the fraction of a second; SetLogLevel is accepted and changes nothing; there is one node, so `local` is
+ignored.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from lycosa.urlfrontier.messages import CALLS, MESSAGES, OK, SERVICE, SKIPPED
 from lycosa.urlfrontier.store import DEFAULT, Given, Store
 
 _WAITING = 10_000
-"""URLs of one stream that may wait for a commit."""
+"""Most URLs of one stream that wait for a commit."""
 _QUEUES, _URLS = 100, 100
-"""What lists give unless they are asked otherwise."""
+"""Default sizes of lists."""
 _PAUSE = 500
-"""Rows after which others get their turn."""
+"""Rows after which other tasks get their turn."""
 
 
 class Commits:
-    """Makes a store durable, many callers at a time."""
+    """Makes a store durable for many callers at a time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class Commits:
 
     async def durable(self) -> None:
         """Everything that was put before is durable when this returns."""
-        if self._running is not None:  # it may have begun before
+        if self._running is not None:  # that commit may have begun before the put
             await asyncio.shield(self._running)
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._commit())
@@ -59,7 +59,7 @@ class Server:
     """The service on a port."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
-        """`clock`: seconds since the epoch."""
+        """`clock`: returns seconds since the epoch."""
         self._store = store
         self._clock = clock
         self._commits = Commits(store)
@@ -67,9 +67,9 @@ class Server:
         self._address = ""
 
     async def start(self, address: str) -> int:
-        """Listen; the port."""
+        """Start listening; returns the port."""
         handlers = {name: self._handler(name, *kinds) for name, kinds in CALLS.items()}
-        self._server = grpc.aio.server()  # belongs to the loop that runs
+        self._server = grpc.aio.server()  # belongs to the running loop
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         port = int(self._server.add_insecure_port(address))
         self._address = f"{address.rpartition(':')[0]}:{port}"
@@ -113,7 +113,7 @@ class Server:
         return OK if taken else SKIPPED
 
     async def _acked(self, items: AsyncIterator[Any], put: Callable[[Any], Any]) -> AsyncIterator[Any]:
-        """Put what comes; each ack when it is durable."""
+        """Put the URLs as they arrive; acknowledge each when it is durable."""
         waiting: asyncio.Queue[Any] = asyncio.Queue(_WAITING)
 
         async def read() -> None:
@@ -253,7 +253,7 @@ class Server:
 
 
 def _info(given: Given) -> Any:
-    """A URL with what it carries, under the names that it has here."""
+    """The interface's message for a URL with its metadata."""
     info = MESSAGES["URLInfo"].FromString(given.info)
     info.key, info.crawlID = given.key, given.crawl
     return info
@@ -265,7 +265,7 @@ def _item(given: Given) -> Any:
 
 
 def _filter(asked: Any) -> Callable[[str], bool]:
-    """Which URLs a list is asked for."""
+    """The predicate for the URLs that a list asks for."""
     if asked.ignoreCase:
         sought = asked.filter.lower()
         return lambda url: sought in url.lower()

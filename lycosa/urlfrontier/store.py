@@ -1,27 +1,27 @@
-"""URLs of other crawlers, in queues, kept: a log of what was put and set, and its folds. Knows nothing of gRPC.
+"""Persistent queues of URLs for other crawlers: a log of changes, and its folds. Independent of gRPC.
 
     store = Store(DiskFiles(directory), SystemClock())     recovers what was committed
-    store.put(crawl, key, url, info, due)      due None: discovered, passed over if it is known; 0: done for good
+    store.put(crawl, key, url, info, due)      due None: discovered, skipped if it is known; 0: done for good
     store.take(...)                            URLs that are due, of queues that may be asked now
     batch = store.cut(); store.write(batch); store.confirm(batch)       durable (`lycosa.log.log`)
 
 A URL belongs to a queue, and a queue to a crawl. Records in the log:
 
-    Put      [at, crawl, key, url, due, info]   info is the caller's, not looked into; due in seconds, 0: never
+    Put      [at, crawl, key, url, due, info]   info is opaque, defined by the caller; due in seconds, 0: never
     Removed  [at, crawl, key, before]           all URLs of a queue (or, key empty, of a crawl) that were made
                                                 before that second; 0: all, and the queues
     Ruled    [at, crawl, key, what, value]      delay, block, limit of a queue; active, delay of all
 
-The folds: of each URL a 64-bit key, the position of its last Put, when it is due, until when it is under way and
-when it was made; of each queue a heap by due time. What a URL carries along stays in the log and is read from
+The folds: for each URL a 64-bit key, the position of its last Put, when it is due, until when it is under way and
+when it was made; for each queue a heap by due time. A URL's metadata stays in the log and is read from
 there.
 
-**Once.** A URL that was put is there again after a kill, in the state of its last Put. Takes are not logged: what
-was under way at a kill is given out again, which the interface allows for anyway (`held` runs out).
+**Once.** A URL that was put is restored after a kill, in the state of its last Put. Takes are not logged: URLs
+under way at a kill are given out again, which the interface allows for anyway (`held` expires).
 
-**Politeness.** A queue gives nothing for `delay` seconds after it gave something, while it is blocked, while as
-many of its URLs are under way as are asked for at a time, and when its limit of done URLs is reached. After a
-start every queue counts as having been asked just then, so that its delay holds across a kill.
+**Politeness.** A queue gives nothing for `delay` seconds after it gave something, while it is blocked, while the
+requested maximum of its URLs is under way, and when its limit of done URLs is reached. After a start every queue
+counts as having been asked just then, so that its delay holds across a kill.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from lycosa.records import Record
 LOG = "urls"
 DEFAULT = "DEFAULT"
 HELD = 30.0
-"""Seconds that a URL is under way, if nobody says otherwise."""
+"""Seconds for which a URL is under way by default."""
 _BLOCKS = 16
 _LONGEST_KEY = 255
 _TAG_FIELD = "record"
 
 
 class Put(msgspec.Struct, frozen=True, array_like=True, tag_field=_TAG_FIELD, tag="P"):
-    """A URL, as somebody last said it."""
+    """A URL in its latest state."""
 
     at: int
     crawl: str
@@ -60,7 +60,7 @@ class Put(msgspec.Struct, frozen=True, array_like=True, tag_field=_TAG_FIELD, ta
 
 
 class Removed(msgspec.Struct, frozen=True, array_like=True, tag_field=_TAG_FIELD, tag="X"):
-    """URLs that are gone."""
+    """A removal of URLs."""
 
     at: int
     crawl: str
@@ -69,7 +69,7 @@ class Removed(msgspec.Struct, frozen=True, array_like=True, tag_field=_TAG_FIELD
 
 
 class Ruled(msgspec.Struct, frozen=True, array_like=True, tag_field=_TAG_FIELD, tag="T"):
-    """What holds for a queue, or for all."""
+    """A setting of a queue, or of all."""
 
     at: int
     crawl: str
@@ -82,7 +82,7 @@ _decoder = msgspec.msgpack.Decoder(Put | Removed | Ruled)
 
 
 class Entry:
-    """What is in memory of a URL."""
+    """The state of a URL in memory."""
 
     __slots__ = ("due", "held", "made", "position")
 
@@ -94,7 +94,7 @@ class Entry:
 
 
 class Queue:
-    """What is in memory of a queue."""
+    """The state of a queue in memory."""
 
     def __init__(self, crawl: str, key: str, last: float) -> None:
         self.crawl = crawl
@@ -103,7 +103,7 @@ class Queue:
         self.heap: list[tuple[int, int, int]] = []  # due, position, fingerprint; some are outdated
         self.under_way: set[int] = set()
         self.done = 0
-        self.last = last  # when it gave something
+        self.last = last  # time at which it last gave something
         self.blocked = 0
         self.delay = -1
         self.limit = 0
@@ -120,7 +120,7 @@ class Queue:
 
 
 class Given(NamedTuple):
-    """A URL that is given out, or told of."""
+    """A URL that is given out, or listed."""
 
     crawl: str
     key: str
@@ -134,7 +134,7 @@ class Store:
     """See the module's text."""
 
     def __init__(self, files: Files, clock: Clock, *, delay: int = 1) -> None:
-        """`delay`: seconds between two times that a queue gives something, unless it was set."""
+        """`delay`: seconds between two times that a queue gives something, by default."""
         self._files = files
         self._clock = clock
         self._log = Log(files.within(LOG), kept_blocks=_BLOCKS)
@@ -148,7 +148,7 @@ class Store:
     # -- URLs
 
     def put(self, crawl: str, key: str, url: str, info: bytes, due: int | None) -> bool:
-        """Take a URL; False if it is left out: discovered, and known; or without a queue to be in."""
+        """Add a URL; False if it is skipped: discovered, and known; or without a queue."""
         key = key or queue_of(url)
         if not key or len(key) > _LONGEST_KEY or not url:
             return False
@@ -164,7 +164,7 @@ class Store:
     def take(
         self, crawl: str | None, key: str, most_queues: int, most_urls: int, held: float
     ) -> Iterator[Given]:
-        """URLs that are due, of at most so many queues; `crawl` None: of any, `key` empty: of any queue."""
+        """Due URLs of at most so many queues; `crawl` None: of any crawl, `key` empty: of any queue."""
         if not self.active or (key and crawl is None):
             return
         now = self._clock.wall()
@@ -176,7 +176,7 @@ class Store:
             queue = self._queues.get(name)
             if queue is None or (crawl is not None and queue.crawl != (crawl or DEFAULT)):
                 continue
-            if not key:  # each has its turn
+            if not key:  # queues take turns
                 self._queues[name] = self._queues.pop(name)
             found = self._due(queue, now, most_urls) if self._may_give(queue, now, most_urls) else []
             for each in found:
@@ -212,7 +212,7 @@ class Store:
         return found
 
     def status(self, crawl: str, key: str, url: str) -> Given | None:
-        """What is known of a URL."""
+        """The state of a URL."""
         queue = self._queues.get((crawl or DEFAULT, key or queue_of(url)))
         entry = None if queue is None else queue.urls.get(fingerprint(url))
         return None if entry is None else self._given(entry)
@@ -238,7 +238,7 @@ class Store:
         return [queue for queue in self._queues.values() if queue.crawl == (crawl or DEFAULT)]
 
     def remove(self, crawl: str, key: str, before: int = 0) -> int:
-        """Remove URLs that were made before a second, or all and their queues; how many."""
+        """Remove URLs that were made before a second, or all and their queues; returns how many."""
         queues = self.queues(crawl, key)
         if before:
             count = sum(entry.made < before for queue in queues for entry in queue.urls.values())
@@ -259,7 +259,7 @@ class Store:
         return self._log.cut()
 
     def write(self, batch: Batch) -> None:
-        """In a thread."""
+        """Write a batch; called in a thread."""
         self._log.write(batch)
 
     def confirm(self, batch: Batch) -> None:

@@ -1,11 +1,11 @@
 """Broder, Najork and Wiener's caching experiments: which links of a crawl does a cache of k entries catch?
 
-Figures 2 to 11, what §5 says about them, and two of the open questions of §7: a cache for each visit, and another
-order. `caching_curves` makes the traces and drives the caches.
+Figures 2 to 11, what §5 says about them, and two of the open questions of §7: a separate cache for each visit, and
+another order. `caching_curves` makes the traces and drives the caches.
 
-Two things a graph does not have and the paper's trace has: repeats of a link within its page, which are drawn (30%
-of all links, §4.2); and the four machines, each of which gets the sites that a hash gives it. As in the paper (§5)
-the *full trace* is what one of the four meets, and the *cross sub-trace* what of this it sends to the others.
+Two properties of the paper's trace are missing in a graph: repeated links within a page, which are drawn (30% of
+all links, §4.2); and the four machines, to which sites are assigned by a hash. As in the paper (§5) the *full
+trace* is what one of the four meets, and the *cross sub-trace* the part of it that is sent to the others.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ CLAIM = (
 )
 VISITS = (20, 100, 500)
 TOLD = Curve("the paper's text", (2.0**14, 50_000.0, 2.0**18), (0.70, 0.20, 0.20), True)
-"""Points of Figure 2 that the text has (§5, §7): the ends of the critical region, and the recommended size."""
+"""Points of Figure 2 given in the text (§5, §7): the ends of the critical region, and the recommended size."""
 
 
 class Measured(NamedTuple):
-    """What is kept of a trace, or of its cross sub-trace, when its links are gone."""
+    """The results kept from a trace, or from its cross sub-trace, after its links are freed."""
 
     rates: Rates
     infinite: float
@@ -75,7 +75,7 @@ def run(web: Web, told: Told) -> Result:
         if visits == 100:
             apart = per_visit(web, made, visits, 1 << spot.end)
         links = made.links[flags]
-        del made, flags, curves  # before the sub-trace has its own
+        del made, flags, curves  # freed before the sub-trace makes its own
         curves = Curves(web, links)
         found = curves.rates(POLICIES if whole else ("CLOCK",), told, f"cross trace, {visits} visits")
         by_visits["cross"][visits] = found["CLOCK"]
@@ -126,7 +126,7 @@ def _lines(
     full, across = kept["full"].rates, kept["cross"].rates
     most = VISITS[-1]
     at = spots[most]
-    inside = range(at.end + 1)  # beyond, all are alike
+    inside = range(at.end + 1)  # beyond this all policies are alike
     versus = [lru / best for lru, best in zip(full["LRU"], full["MIN"], strict=True) if best]
     both = zip(full["LRU"], full["CLOCK"], strict=True)
     scale = "the web is smaller than the paper's, and so is what a visit meets at a time"
@@ -254,7 +254,7 @@ def _static_gap(rates: Rates, at: Region) -> float:
 
 
 def _per_visit_spread(rates: dict[int, list[float]], in_use: dict[int, float]) -> float:
-    """The largest distance of the curves, each over its entries a visit in use, where all are defined."""
+    """The largest distance between the curves, each over its entries per visit in use, where all are defined."""
     at = np.linspace(0, LARGEST - math.log2(max(in_use.values())), 60)
     sizes = np.arange(LARGEST + 1)
     drawn = [np.interp(at, sizes - math.log2(in_use[v]), values) for v, values in rates.items()]

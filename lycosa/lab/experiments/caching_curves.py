@@ -1,19 +1,19 @@
-"""Traces of links, and the miss rates of caches over them: the mechanism behind `caching`.
+"""Traces of links, and the miss rates of caches over them: the computation behind `caching`.
 
-The trace is that of a crawl of the web at hand, as Mercator makes it (§4.1): so many visits at a time, each with a
-site of its own, from which it fetches a page whenever its turn comes, first in, first out, until nothing of the
-site waits; then it takes on the site that has waited longest. With several machines each has as many visits, and
-the sites that a hash gives it; the trace is that of the first. Every link of a page is a request to the cache.
+The trace is that of a crawl of the given web in the way of Mercator (§4.1): a number of visits at a time, each with
+a site of its own, from which it fetches a page whenever its turn comes, first in, first out, until no page of the
+site is pending; then it takes the site that has waited longest. With several machines each has as many visits, and
+the sites assigned to it by a hash; the trace is that of the first. Every link of a page is a request to the cache.
 
-CLOCK and RANDOM are the caches that a crawl uses (`lycosa.seen.cache.ScatterCache`), LRU and STATIC those beside
-them there, MIN the kernel of `lycosa.seen.cache_kernels`: nothing is simulated twice.
+CLOCK and RANDOM are the caches that a crawl uses (`lycosa.seen.cache.ScatterCache`), LRU and STATIC are from the
+same module, MIN is the kernel of `lycosa.seen.cache_kernels`: nothing is implemented twice.
 
-A trace of 70 million links is 0.7 GB, and what its curves need 1.1 GB more: an experiment holds one trace at a
+A trace of 70 million links takes 0.7 GB, and its curves need 1.1 GB more: an experiment holds one trace at a
 time.
 
-The *critical region* of a curve: the sizes around its steepest fall, as far as each doubling of the cache takes at
-least half as much off the miss rate as the steepest does. Caches below 2^5 are left out: what they catch are
-repeats within a page. The *knee*: behind the region's beginning, the size at which the curve lies farthest below
+The *critical region* of a curve: the sizes around its steepest fall, as far as each doubling of the cache lowers
+the miss rate at least half as much as the steepest one does. Caches below 2^5 are left out: their hits are repeats
+within a page. The *knee*: after the region's beginning, the size at which the curve lies farthest below
 the straight line to the first cache that holds everything, sizes on a log scale.
 """
 
@@ -39,22 +39,22 @@ LARGEST = 25
 PROCESSES = 4
 REPEATS = 0.3
 MOST = 70_000_000
-"""Links of a trace: as many as the paper compared its three crawls with. A longer crawl is cut off there."""
+"""Links of a trace: as many as the paper compared its three crawls with. Longer crawls are cut off there."""
 WITHIN = 5
-"""Caches below 2^5 catch the repeats within a page."""
+"""Caches below 2^5 catch only the repeats within a page."""
 POLICIES = ("MIN", "LRU", "CLOCK", "RANDOM", "STATIC")
 Rates = dict[str, list[float]]
 
 
 class Trace(NamedTuple):
-    """The links that a crawl meets, in turn."""
+    """The links that a crawl meets, in order."""
 
     links: npt.NDArray[np.int32]
     visits: npt.NDArray[np.int16]  # which visit met each
-    origins: npt.NDArray[np.int32]  # the site of the page that each was met on
+    origins: npt.NDArray[np.int32]  # the site of the page with each link
     fetched: int
     remote: int  # links to another site
-    in_use: float  # visits that had a site when a page was fetched, on average over the pages
+    in_use: float  # visits that had a site when a page was fetched, averaged over the pages
 
 
 def machine_of(web: Web, machines: int) -> npt.NDArray[np.int8]:
@@ -72,7 +72,7 @@ def trace(
     lifo: bool = False,
     most: int = MOST,
 ) -> Trace:
-    """Crawl the web with so many visits at a time on each machine; what the first machine meets."""
+    """Crawl the web with that many visits at a time on each machine; returns what the first machine meets."""
     machine = machine_of(web, machines)
     met = int(np.diff(web.lists.starts)[machine[web.sites] == 0].sum())
     room = min(int(met / (1 - repeats) * 1.02) + 1_000, most)
@@ -93,7 +93,7 @@ def cross(web: Web, made: Trace) -> npt.NDArray[np.bool_]:
 
 
 class Curves:
-    """Miss rates of one trace by policy and size."""
+    """Miss rates of one trace, by policy and size."""
 
     def __init__(self, web: Web, links: npt.NDArray[np.int32]) -> None:
         self.links = links
@@ -118,11 +118,11 @@ class Curves:
         return LruCache(size) if policy == "LRU" else ScatterCache(size, clock=policy == "CLOCK")
 
     def rate(self, policy: str, order: int) -> float:
-        """The miss rate. A cache that holds everything misses each link once; STATIC, loaded before, none."""
+        """The miss rate. A cache that holds everything misses each link once; STATIC, loaded in advance, never."""
         return 1 - self._probe(policy, order) / max(len(self.links), 1)
 
     def _probe(self, policy: str, order: int) -> int:
-        """How many links hit; `hits` says which."""
+        """The number of hits; `hits` says which links they are."""
         if policy != "MIN":
             return self.cache(policy, order).probe(self.keys, self.hits)
         ids = self.links
@@ -130,7 +130,7 @@ class Curves:
         return int(cache_kernels.min_hits(ids, self.following, most, 1 << order, self.hits))
 
     def rates(self, policies: Sequence[str], told: Told, what: str) -> Rates:
-        """All sizes. From the first that holds everything on nothing changes."""
+        """The rates of all sizes, up to the first that holds everything."""
         made: Rates = {policy: [] for policy in policies}
         for order in range(LARGEST + 1):
             whole = 1 << order >= 2 * self.distinct
@@ -150,7 +150,7 @@ class Curves:
 
 
 class Region(NamedTuple):
-    """Where a curve falls: log2 of entries."""
+    """Where a curve falls, in log2 of entries."""
 
     start: int
     end: int
@@ -177,7 +177,7 @@ def region(rates: Sequence[float]) -> Region:
 
 
 def per_visit(web: Web, made: Trace, visits: int, entries: int) -> float:
-    """The miss rate of a cache for each visit, together at least as large as one of `entries` for all (§7)."""
+    """The miss rate with one cache per visit, together at least as large as a common one of `entries` (§7)."""
     each = 1 << max(math.ceil(math.log2(entries / visits)), 0)
     found = 0
     for v in range(visits):
@@ -187,7 +187,7 @@ def per_visit(web: Web, made: Trace, visits: int, entries: int) -> float:
 
 
 def speed(curves: Curves, order: int = 16) -> float:
-    """References a second of CLOCK on one core, by its processor time: the best of ten; of three if it is long."""
+    """References per second of CLOCK on one core, by CPU time: the best of ten runs; of three if it takes long."""
     best = math.inf
     for _ in range(10 if len(curves.links) < 20_000_000 else 3):
         cache = ScatterCache(1 << order)

@@ -28,12 +28,12 @@ def trace(  # type: ignore[no-untyped-def]
     origin,
     count,
 ):
-    """Crawl by so many machines; write every link that machine 0 meets to `links`, beside it the visit that met it
-    and its page's site. Returns how many.
+    """Crawl with several machines; write every link that machine 0 meets to `links`, beside it the visit that met
+    it and its page's site. Returns how many.
 
-    Each visit in turn fetches a page of its site, or takes on the site of its machine that waits longest. Ends when
-    nothing is left or `links` is full. `count[0]` is the pages that machine 0 fetched, `count[1]` the links of
-    these that lead to another site, `count[2]` the sum, over these pages, of the pages of their rounds.
+    Each visit in turn fetches a page of its site, or takes the site of its machine that has waited longest. Ends
+    when nothing is left or `links` is full. `count[0]` is the pages that machine 0 fetched, `count[1]` their links
+    to another site, `count[2]` the sum, over these pages, of the pages of their rounds.
     """
     pages, most = len(starts) - 1, len(links)
     number = 0
@@ -41,7 +41,7 @@ def trace(  # type: ignore[no-untyped-def]
         if sites[page] >= number:
             number = sites[page] + 1
     seen = np.zeros(pages, np.bool_)
-    after = np.full(pages, np.int32(-1))  # the page behind a page in its site's queue
+    after = np.full(pages, np.int32(-1))  # the next page in the queue of a page's site
     head = np.full(number, np.int32(-1))
     tail = np.full(number, np.int32(-1))
     busy = np.zeros(number, np.bool_)  # visited, or in line
@@ -137,10 +137,10 @@ def trace(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def following(ids, last, out):  # type: ignore[no-untyped-def]
-    """When each link is requested next (section 5.1): read backwards. `last` has a place for each id, all at the
-    end; it holds in the end when each was requested first.
+    """When each link is requested next (section 5.1): read backwards. `last` has an entry for each id, initially
+    the end; finally it holds when each was requested first.
 
-    Returns how many different ones there are.
+    Returns how many distinct ids there are.
     """
     distinct = 0
     never = len(ids)

@@ -1,4 +1,4 @@
-"""The trace of `caching_kernels`, as one would explain it: deques. The tests hold the two together."""
+"""The trace of `caching_kernels` in its simplest form: deques. The tests compare the two."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def trace(
     machine: Sequence[int],
     machines: int = 1,
 ) -> list[tuple[int, int]]:
-    """(link, visit) as machine 0 meets them. `repeated(page, its links)`: what is met again behind each link;
-    `machine`: that of each site."""
+    """(link, visit) as machine 0 meets them. `repeated(page, its links)`: the links that are met again after each
+    link; `machine`: the machine of each site."""
     queues: dict[int, deque[int]] = {}
     lines: list[deque[int]] = [deque() for _ in range(machines)]
     at: list[int | None] = [None] * (machines * visits)

@@ -1,12 +1,12 @@
-"""A cache policy of one's own beside those of the paper.
+"""A user's own cache policy, compared with those of the paper.
 
     class Mine:
         def __init__(self, entries: int) -> None: ...
         def request(self, key: int) -> bool: ...      # was it there? If not, it enters
 
-`request` is asked for each link in turn, at some million a second at best, so the trace is cut at a million links.
-A policy that has `probe(keys, hits)` instead, as the caches of `lycosa.seen.cache` have, is asked once for all, and
-gets the whole trace.
+`request` is called for each link in turn, at best about a million times per second, so the trace is cut at a
+million links. A policy that has `probe(keys, hits)` instead, like the caches of `lycosa.seen.cache`, is called
+once with all links, and gets the whole trace.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEAST = 6
 
 
 class OneByOne:
-    """A policy that is asked for one key at a time, as a cache."""
+    """Adapts a policy that is asked for one key at a time to the interface of a cache."""
 
     def __init__(self, policy: Any) -> None:
         self._request = policy.request
@@ -43,10 +43,10 @@ class OneByOne:
 
 
 class FromLibCacheSim:
-    """A cache of libCacheSim (`pip install libcachesim`), as another rival: `--policy libcachesim:S3FIFO`.
+    """A cache of libCacheSim (`pip install libcachesim`) as a further competitor: `--policy libcachesim:S3FIFO`.
 
-    Every object has the size 1, so that its bytes are our entries. `following`: when each key is requested next,
-    which its clairvoyant policies want to know.
+    Every object has size 1, so that its bytes are our entries. `following`: when each key is requested next, which
+    its clairvoyant policies need.
     """
 
     def __init__(self, made: Any, request: Any, following: npt.NDArray[np.int64] | None = None) -> None:
@@ -68,10 +68,10 @@ class FromLibCacheSim:
 def from_libcachesim(
     policy: Any, entries: int, following: npt.NDArray[np.int64] | None = None
 ) -> FromLibCacheSim:
-    """A cache of so many entries under one of libCacheSim's policies."""
+    """A cache with `entries` entries under one of libCacheSim's policies."""
     import importlib
 
-    # Its table of objects is made for 2^24 of them unless it is told otherwise.
+    # Its table of objects has room for 2^24 by default.
     made = policy(cache_size=entries, hashpower=min(max(entries.bit_length() + 1, 10), 24))
     return FromLibCacheSim(made, importlib.import_module("libcachesim").Request, following)
 
@@ -81,7 +81,7 @@ def _is_libcachesim(policy: Any) -> bool:
 
 
 def cache_of(policy: Any, name: str, entries: int) -> Any:
-    """A cache of so many entries under a policy."""
+    """A cache with `entries` entries under a policy."""
     try:
         if _is_libcachesim(policy):
             return from_libcachesim(policy, entries)
@@ -98,9 +98,9 @@ def cache_of(policy: Any, name: str, entries: int) -> Any:
 
 
 def run_policy(web: Web, policy: Any, name: str, told: Told) -> Result:
-    """Miss rates by size, beside those of the paper's policies; on the trace of a crawl with 100 visits."""
+    """Miss rates by size, compared with those of the paper's policies; on the trace of a crawl with 100 visits."""
     name = f"{name} (yours)" if name in POLICIES else name
-    # Some of libCacheSim's policies end the process if they are given less than some ten entries.
+    # Some of libCacheSim's policies end the process if they have fewer than some ten entries.
     least = LEAST if _is_libcachesim(policy) else 0
     slow = isinstance(cache_of(policy, name, 1 << least), OneByOne | FromLibCacheSim)
     most = REQUESTS if slow else MOST

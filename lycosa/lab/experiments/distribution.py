@@ -7,17 +7,18 @@ A *splitter* gives every page to a node:
     domain    by hash of the registered domain: what Lycosa's shards do
     names     by ranges of reversed host names, cut so that nodes have equal shares of the pages: top-level domains
               stay together
-    place     to one of the nodes in the region that the host's name tells, by hash: the chapter's node in Europe
+    place     to one of the nodes in the region of the host's name, by hash: the chapter's node in Europe
               for European domains
 
-Geography is simulated: four regions have `REGIONS` of the sites, by ranges of names; of a share `STRAY` of the
-sites the server stands in a region drawn at random, whatever the name says; nodes stand in the regions in turn. A
-request takes `NEAR` seconds on the way within a region, `FAR` to another, beside the site's own latency.
+Geography is simulated: four regions have shares `REGIONS` of the sites, by ranges of names; for a share `STRAY` of
+the sites the server is in a region drawn at random, whatever the name says; nodes are placed in the regions in
+turn. A request has `NEAR` seconds of network latency within a region, `FAR` to another, added to the site's own
+latency.
 
-Counted over the whole graph: links that lead to another node; of these the ones that a CLOCK cache before the
-exchange does not catch (one of 2^16 entries on each node, pages fetched in the order of their numbers); the
-largest node beside the mean, in pages; hosts that more than one node would ask, each with a DNS look-up of its
-own and a politeness that the others do not know of; and the seconds on the way of a page's request, on average.
+Counted over the whole graph: links that lead to another node; those of them that a CLOCK cache before the exchange
+does not catch (one of 2^16 entries on each node, pages fetched in the order of their numbers); the pages of the
+largest node relative to the mean; hosts that more than one node would ask, each with a DNS look-up of its own and
+politeness that the others do not know of; and the mean network latency of a page's request in seconds.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ Numbers = npt.NDArray[np.int32]
 
 
 class Cost(NamedTuple):
-    """One splitter among so many nodes."""
+    """The costs of one splitter with a number of nodes."""
 
     crossing: float  # share of all links
-    sent: float  # of all links, those that cross and that the sender's cache does not know
+    sent: float  # of all links, those that cross and are not in the sender's cache
     balance: float  # pages of the largest node, over the mean
     shared: float  # share of hosts that more than one node asks
-    lookups: float  # (node, host) pairs for each host
-    way: float  # seconds on the way of a page's request
+    lookups: float  # (node, host) pairs per host
+    way: float  # network latency of a page's request in seconds
 
 
 def split(web: Web, splitter: str, nodes: int) -> Numbers:
@@ -63,7 +64,7 @@ def split(web: Web, splitter: str, nodes: int) -> Numbers:
     if splitter == "URL":
         return _spread(web.keys, nodes)
     if splitter == "names":
-        # A site goes whole to the node in whose share of the pages it begins.
+        # A whole site goes to the node in whose range of the pages it begins.
         sizes = np.bincount(web.sites, minlength=len(web.homes))
         begins = np.cumsum(sizes) - sizes
         return np.asarray((begins * nodes // max(web.pages, 1)).astype(np.int32)[web.sites])
@@ -79,7 +80,7 @@ def split(web: Web, splitter: str, nodes: int) -> Numbers:
 
 
 def regions(web: Web) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The region of each site that its name tells, and the one in which its server stands."""
+    """The region of each site according to its name, and the one in which its server is."""
     count = len(web.homes)
     told = np.searchsorted(np.cumsum(REGIONS) * count, np.arange(count), side="right")
     told = np.minimum(told, len(REGIONS) - 1)
@@ -92,7 +93,7 @@ def _spread(keys: npt.NDArray[np.uint64], nodes: int) -> Numbers:
 
 
 def cost(web: Web, splitter: str, nodes: int, *, cached: bool) -> Cost:
-    """What a splitter costs; what the caches let through only if asked for (else 0)."""
+    """The costs of a splitter; what passes the caches is computed only if asked for (else 0)."""
     of = split(web, splitter, nodes)
     caches = [ScatterCache(CACHE) for _ in range(nodes)] if cached else []
     crossing, sent = 0, 0

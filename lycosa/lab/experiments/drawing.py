@@ -1,9 +1,9 @@
 """Figures as SVG, without a library: lines or dots over two axes, each linear or logarithmic.
 
-A figure is one self-contained `<svg>`: it can be a file of its own, or stand in a page. Text is text. Colours
-differ in lightness too, and lines in dashes, so that a print in grey can be read. Points of the
-paper's own are black rings, or squares beside those of another of its curves, that no line joins: its text has no
-more of its curve.
+A figure is one self-contained `<svg>`: it can be a file of its own, or part of a page. Text is text. Colours differ
+in lightness too, and lines in dashes, so that a print in grey can be read. The paper's own points are black rings,
+and squares for a second of its curves; no line joins them, since its text gives no more of the
+curve.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ WIDTH, HEIGHT = 560, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 34, 46
 _COLOURS = ("#1f4e9c", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#16a0a0", "#555555", "#c2185b")
 _RING = 'fill="none" stroke="#000000" stroke-width="1.4"'
-_SQUARE = "square"  # in place of dashes
+_SQUARE = "square"  # instead of dashes
 _DASHES = ("", "6 3", "2 2", "8 3 2 3")
 
 
 class _Axis:
-    """From values to places, with ticks."""
+    """Maps values to coordinates, with ticks."""
 
     def __init__(self, values: Sequence[float], low_at: float, high_at: float, log: bool) -> None:
         self._log = log
@@ -63,7 +63,7 @@ class _Axis:
 
 
 def _step(span: float) -> float:
-    """A round distance of ticks, of which some five to ten span a range."""
+    """A round distance between ticks, so that some five to ten fit into a range."""
     base = 10.0 ** math.floor(math.log10(span / 5))
     return next(base * factor for factor in (1, 2, 5, 10) if span / (base * factor) <= 7)
 
@@ -132,7 +132,7 @@ def _drawn(curve: Curve, number: int, dots: bool, across: _Axis, up: _Axis) -> s
 
 
 def _style(curve: Curve, number: int) -> tuple[str, str]:
-    """Colour and dashes; of the paper's own which mark."""
+    """Colour and dashes; for the paper's own points the mark."""
     if curve.paper:
         return "#000000", _SQUARE if number % 2 else ""
     again = number // len(_COLOURS)
@@ -146,7 +146,7 @@ def _ring(x: float, y: float, kind: str) -> str:
 
 
 def _along(points: Sequence[tuple[float, float]], dots: bool) -> list[tuple[float, float]]:
-    """Places that a curve covers, its lines included."""
+    """The points that a curve covers, its lines included."""
     found = list(points)
     if not dots:
         for (x, y), (u, v) in pairwise(points):
@@ -156,7 +156,7 @@ def _along(points: Sequence[tuple[float, float]], dots: bool) -> list[tuple[floa
 
 
 def _legend(curves: Sequence[Curve], dots: bool, across: _Axis, up: _Axis) -> list[str]:
-    """Names in the corner where they hide least; nothing for a single curve."""
+    """The legend, in the corner where it hides least; nothing for a single curve."""
     if len(curves) < 2:
         return []
     wide = 7 * max(len(curve.name) for curve in curves) + 30

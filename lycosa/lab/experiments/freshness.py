@@ -1,23 +1,23 @@
-"""How fresh is a collection that is come back to, under which policy? A web of known rates, a virtual month.
+"""How fresh is a refetched collection, under which policy? A web with known rates of change, a virtual month.
 
 **The web.** Pages lie on sites. Rates of change are log-normal, part of the spread between sites and part within
-them; importance is Pareto distributed. Every look at a page finds other bytes (a nonce, a counter, a date): of the
-changes of bytes that looks every twelve hours would see, only some 1.3% are changes of content, as in 277,836
-changes of real pages. A look is at a page of HTML that is generated as it is then (`freshness_pages`), and whether
-it has changed is judged by the crawl's own code (`lycosa.content.change`), which has to leave the churn out. A
-policy that took bytes for content would see every page change at every look.
+them; importance is Pareto distributed. Every look at a page finds different bytes (a nonce, a counter, a date): of
+the byte changes that looks every twelve hours would see, only some 1.3% are changes of content, as in 277,836
+changes of real pages. A look generates the HTML of the page as it is at that time (`freshness_pages`), and whether
+it has changed is judged by the crawl's own code (`lycosa.content.change`), which has to ignore the churn. A policy
+that took bytes for content would see every page change at every look.
 
-**The crawl.** All pages are fetched once, at a random time of the first day. From then on the production
-decisions run (`lycosa.refresh`): what is believed of each page from what looks at it have seen and from its site,
-its due time at the price of a fetch, a survey every so often that learns the priors and sets the price by the
-budget. Fetches wait in the order of their due times when more are due than the budget allows. Nothing here
-decides anything.
+**The crawl.** All pages are fetched once, at a random time of the first day. From then on the production code
+decides (`lycosa.refresh`): a belief about each page, from the looks at it and from its site; its due time at the
+price of a fetch; a periodic survey that learns the priors and sets the price by the budget. Fetches wait in the
+order of their due times when more are due than the budget allows. This module itself decides nothing.
 
-**The truth.** Freshness is the share of time, weighted by importance, at which the copy was current. Changes are
-memoryless, so the first one after a fetch is drawn when the fetch is made, and freshness is exact, not sampled.
+**The truth.** Freshness is the share of time, weighted by importance, during which the copy was current. Changes
+are memoryless, so the first one after a fetch is drawn when the fetch is made, and freshness is exact, not
+sampled.
 
-**Beside them** stands the periodic optimum with known rates, as a formula (`optimum`), and the same rule for each
-page with known rates, run like the others (`known`)."""
+**For comparison** there is the periodic optimum with known rates, as a formula (`optimum`), and the same rule for
+each page with known rates, run like the others (`known`)."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from lycosa.refresh.value import freshness, intervals, price
 
 POLL = DAY / 2
 CONTENT_SHARE = 0.013
-"""Of the byte changes between two looks twelve hours apart, those with a change of content."""
+"""The share of content changes in the byte changes between two looks twelve hours apart."""
 
 
 class Web(NamedTuple):
     """Pages as columns."""
 
-    rates: Column  # changes a second
+    rates: Column  # changes per second
     importance: Column
     sites: np.ndarray  # the number of each page's site
 
@@ -52,10 +52,10 @@ class Web(NamedTuple):
 
 
 def make_web(pages: int, sites: int, seed: int) -> Web:
-    """A web on which one visit a page and day leaves some 83% fresh."""
+    """A web of which one fetch per page and day keeps some 83% fresh."""
     random = np.random.default_rng(seed)
     of = random.integers(0, sites, pages)
-    between, within = 1.4, 1.05  # 1.75 in all
+    between, within = 1.4, 1.05  # 1.75 in total
     logs = -1.8 + between * random.standard_normal(sites)[of] + within * random.standard_normal(pages)
     return Web(np.exp(logs) / DAY, random.pareto(1.3, pages) + 1.0, of)
 
@@ -64,16 +64,16 @@ class Row(NamedTuple):
     """One policy at one budget."""
 
     policy: str
-    budget: float  # fetches a page and day
+    budget: float  # fetches per page and day
     fresh: float  # weighted by importance, over the measured time
-    fetches: float  # made, a page and day
-    error: float  # the live estimate less the truth, on average over the days
-    curve: tuple[float, ...]  # what was fresh at the end of each day
-    misjudged: float = 0.0  # of the looks: a change that was not seen, or one that was none
+    fetches: float  # made, per page and day
+    error: float  # the live estimate less the truth, averaged over the days
+    curve: tuple[float, ...]  # freshness at the end of each day
+    misjudged: float = 0.0  # share of the looks: changes missed, and changes reported that were none
 
 
 def periodic_optimum(web: Web, budget: float) -> float:
-    """Freshness of the best periodic schedule for known rates, at `budget` fetches a page and day."""
+    """Freshness of the best periodic schedule for known rates, at `budget` fetches per page and day."""
     x = np.logspace(-6, 3, 6000)
     gained = 1 - (1 + x) * np.exp(-x)
 
@@ -93,7 +93,7 @@ def periodic_optimum(web: Web, budget: float) -> float:
 
 
 class Known:
-    """Beliefs for rates that are known: all on the two nearest of the grid, with their mean right."""
+    """Beliefs for known rates: all mass on the two nearest points of the grid, with the right mean."""
 
     def __init__(self, web: Web) -> None:
         logs = np.log(np.clip(web.rates, RATES[0], RATES[-1]))
@@ -119,9 +119,9 @@ def run(
     slice_seconds: float = DAY / 48,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Row:
-    """Crawl a web for `warm` and then `days` days, and measure the latter.
+    """Crawl a web for `warm` and then `days` days, and measure during the latter.
 
-    `known`: rates need not be learned. `by_bytes`: other bytes are taken for a change.
+    `known`: rates need not be learned. `by_bytes`: any change of bytes is taken for a change.
     """
     random = np.random.default_rng(seed)
     count, per_second = web.pages, budget * web.pages / DAY
@@ -133,7 +133,7 @@ def run(
     looks_at = _Looking(count, by_bytes)
     churn = np.random.default_rng(seed + 1)
     looked = wrong = 0
-    # Bytes change at such a rate that, of the changes two looks apart, the wanted share is of content.
+    # Bytes change at a rate such that, between two looks, the wanted share of changes is of content.
     content = float(np.mean(-np.expm1(-web.rates * POLL)))
     noise = -np.log1p(-min(content / CONTENT_SHARE, 0.999)) / POLL
     fixed = Known(web).weights if known else None
@@ -158,7 +158,7 @@ def run(
         due[of] = last[of] + intervals(beliefs(of), web.importance[of], at_price, policy)
 
     def current(of: np.ndarray, until: Column | float) -> float:
-        """The time, within that which is measured, for which copies were current until `until`."""
+        """How long, within the measured time, copies were current until `until`."""
         stop = np.minimum(np.minimum(changes_at[of], until), end)
         return float((weight[of] * np.maximum(stop - np.maximum(last[of], start), 0.0)).sum())
 
@@ -216,7 +216,7 @@ def run(
 
 
 class _Looking:
-    """What looks at pages find: the digest of each as of the last look."""
+    """The findings of looks at pages: the digest of each page as of the last look."""
 
     def __init__(self, pages: int, by_bytes: bool) -> None:
         self._judge = digest if by_bytes else content_digest
@@ -227,7 +227,7 @@ class _Looking:
             self._known[page_] = self._judge(page(page_, 0, 0))
 
     def again(self, pages: np.ndarray, changed: np.ndarray, churned: np.ndarray) -> np.ndarray:
-        """Look at some pages, of which some have new content and some other bytes: which seem to have changed."""
+        """Look at some pages, some with new content and some with other bytes: which seem to have changed."""
         seen = np.zeros(len(pages), np.bool_)
         for row, (at, new, other) in enumerate(
             zip(pages.tolist(), changed.tolist(), churned.tolist(), strict=True)
@@ -240,7 +240,7 @@ class _Looking:
 
 
 class Table(NamedTuple):
-    """What one budget came to."""
+    """The results for one budget."""
 
     budget: float
     optimum: float

@@ -1,8 +1,8 @@
 """Pages whose bytes change all the time and whose content hardly ever does: what a crawl must tell apart.
 
-`page(number, version, look)` is HTML. Its article follows from its number and version: between two versions a
-sentence of it is another. Everything that real pages change without saying anything new follows from `look`: a
-nonce, a token in a form, the time of day and "minutes ago", counters of views and comments, a session id in links,
+`page(number, version, look)` is HTML. Its article follows from its number and version: two successive versions
+differ in one sentence. Everything that real pages change without saying anything new depends on `look`: a nonce, a
+token in a form, the time of day and "minutes ago", counters of views and comments, a session id in links,
 the order of a block of related pages, an advertisement, who is online.
 """
 
@@ -27,7 +27,7 @@ def _prose(random: Random, words: int) -> str:
 
 
 def page(number: int, version: int, look: int) -> bytes:
-    """The page as it is at a look."""
+    """The page as it is at a given look."""
     still = Random(number)
     title = _prose(still, 4)
     sentences = [_prose(still, 14) for _ in range(12)]

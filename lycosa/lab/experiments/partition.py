@@ -1,10 +1,10 @@
-"""How is an index spread over nodes: by documents, or by terms? And what do tiers save, and lose?
+"""How should an index be spread over nodes: by documents, or by terms? And what do tiers save, and lose?
 
 Manning, Raghavan and Schütze (*Introduction to Information Retrieval*, §20.3) say: partitioning by terms allows
 greater concurrency, but "multi-word queries require the sending of long postings lists between sets of nodes for
 merging, and the cost of this can outweigh the greater concurrency"; its balance is "governed not by an a priori
-analysis of relative term frequencies, but rather by the distribution of query terms". Here both are counted, on the
-same pages and the same queries; nothing is timed.
+analysis of relative term frequencies, but rather by the distribution of query terms". Here both are counted, with
+the same pages and the same queries; no time is measured.
 
     by host, by URL     a node has the documents of a share of the hosts, or of the URLs: every node is asked, each
                         reads its own postings of the words, and sends its best k (`RESULT` bytes each)
@@ -15,12 +15,12 @@ same pages and the same queries; nothing is timed.
     by term, balanced   terms are given to nodes so that their loads were equal for the first half of the queries
 
 Everything is measured on the second half of the queries. *busiest*: the postings that the busiest node reads over
-all queries, beside the mean node's. *path*: the postings that are read one after the other for a query, where nodes
-work at the same time; it decides how long a query takes. *a page's nodes*: how many nodes a new page changes.
+all queries, relative to the mean node's. *path*: the postings that are read one after the other for a query when
+nodes work in parallel; it decides how long a query takes. *a page's nodes*: how many nodes a new page changes.
 
 **Tiers** (§20.3, §7.2.1): the pages of the highest rank are an index of their own; the others are asked only if
-fewer than k pages of it match, by any of the words or by all of them. *read*: postings read, beside reading all.
-*lost*: results among the best k that are missing.
+fewer than k pages of it match, by any of the words or by all of them. *read*: postings read, relative to reading
+all. *lost*: results missing from the best k.
 
 Scores are BM25 (k1 1.2, b 0.75) over the text, times 1 + `rank_weight` · rank.
 """
@@ -54,7 +54,7 @@ class Document(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a scheme costs a query, on average."""
+    """What a scheme costs per query, on average."""
 
     scheme: str
     nodes: int
@@ -74,16 +74,16 @@ class Tier(NamedTuple):
     """What tiers save and lose."""
 
     share: float
-    """Of the pages, in the high tier."""
+    """Share of the pages in the high tier."""
     rule: str
     enough: float
-    """Queries for which the high tier was enough."""
+    """Share of the queries for which the high tier was enough."""
     read: float
     lost: float
 
 
 class Corpus:
-    """Pages, inverted."""
+    """Pages with an inverted index."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
         held: dict[str, tuple[list[int], list[int]]] = {}
@@ -115,7 +115,7 @@ class Corpus:
     def best(
         self, query: Sequence[str], k: int, rank_weight: float, only: NDArray[np.bool_] | None = None
     ) -> Numbers:
-        """The best pages for a query (of some pages), best first, ties by number."""
+        """The best pages for a query (optionally of some pages only), best first, ties by number."""
         score = np.zeros(self.count)
         for term in query:
             docs, tf = self.postings[term]
@@ -200,7 +200,7 @@ def _busiest(load: NDArray[np.float64]) -> float:
 
 
 def balanced(corpus: Corpus, queries: Iterable[Sequence[str]], nodes: int) -> dict[str, int]:
-    """Terms to nodes: those that queries read most from first, each to the node with the least to read so far."""
+    """Maps terms to nodes: those most read by queries first, each to the node with the least to read so far."""
     weights: Counter[str] = Counter()
     for query in queries:
         for term in query:
@@ -215,7 +215,7 @@ def balanced(corpus: Corpus, queries: Iterable[Sequence[str]], nodes: int) -> di
 
 
 def known(corpus: Corpus, queries: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """The queries with those of their terms that some page has, each once; those without any are left out."""
+    """The queries, each with its distinct terms that occur on some page; those without any are left out."""
     rows = (tuple(dict.fromkeys(term for term in query if term in corpus.postings)) for query in queries)
     return [row for row in rows if row]
 
@@ -255,7 +255,7 @@ def tiers(
     k: int = 10,
     rank_weight: float = 0.2,
 ) -> list[Tier]:
-    """A high tier of each share of the pages, by rank."""
+    """The results of a high tier with each share of the pages, by rank."""
     order = np.lexsort((np.arange(corpus.count), -corpus.ranks))
     full = [corpus.best(query, k, rank_weight) for query in queries]
     rows = []

@@ -1,7 +1,7 @@
-"""The experiments that `lycosa lab run` knows: one module a paper, loaded when it is asked for.
+"""The experiments that `lycosa lab run` knows: one module per paper, loaded on demand.
 
 A module has `PAPER`, `CLAIM` and `run(web, told)`; one that draws streams of its own instead of crawling a web has
-`run_alone(urls, seed, told)`, and its web is a number of URLs. Where a policy of one's own can stand beside the
+`run_alone(urls, seed, told)`, and its web is a number of URLs. Where a user's own policy can be compared with the
 paper's, `policy` names the module whose `run_policy(web, policy, name, told)` does it.
 """
 

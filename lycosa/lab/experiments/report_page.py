@@ -1,4 +1,4 @@
-"""One page of results that were kept: claims, definitions, tables and figures in one HTML file; or in Markdown,
+"""One page of saved results: claims, definitions, tables and figures in one HTML file; or in Markdown,
 without the figures.
 """
 

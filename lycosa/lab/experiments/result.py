@@ -1,14 +1,14 @@
-"""What an experiment of a paper comes to: its claim, its definitions, numbers beside the paper's, and figures.
+"""The result of a paper's experiment: its claim, its definitions, numbers beside the paper's, and figures.
 
     result  := experiment, paper, claim, web, definitions, lines, figures
     line    := what, ours, the paper's, how the two compare
     figure  := curves over one axis, in the form that the paper has
 
-A *verdict* is in words, by fixed bounds. Of numbers, with d the difference and q the larger of the two over the
-smaller: `agrees` (q at most 1.1, and of shares d at most 5 points; of shares also if d is at most 2 points and both
-are above 10%, or at most 0.1 points), `close` (q at most 1.3), `same size` (q at most 2), else `differs`. Of
-statements: `holds` or `does not hold here`. A line of which the paper has no number is `ours alone`. Why something
-differs is the line's `why`, written by whoever knows; it never changes the verdict.
+A *verdict* is a word, by fixed bounds. For numbers, with d the difference and q the larger of the two over the
+smaller: `agrees` (q at most 1.1, and for shares d at most 5 points; for shares also if d is at most 2 points and
+both are above 10%, or at most 0.1 points), `close` (q at most 1.3), `same size` (q at most 2), else `differs`. For
+statements: `holds` or `does not hold here`. A line for which the paper has no number is `ours alone`. The reason
+for a difference is the line's `why`, written by its author; it never changes the verdict.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Line(NamedTuple):
         low, high = sorted((abs(self.ours), abs(float(self.paper))))
         share = self.unit == "share"
         near = share and high - low <= (0.02 if low >= 0.1 else 0.001)
-        # Of 80 and 87% what is missing differs by half: that is not the same.
+        # 80 and 87% are not the same: the missing parts differ by half.
         if near or (high <= 1.1 * low and not (share and high - low > 0.05)):
             return "agrees"
         if high <= 1.3 * low:
@@ -73,7 +73,7 @@ class Curve(NamedTuple):
     xs: Sequence[float]
     ys: Sequence[float]
     paper: bool = False
-    """Whether these are the paper's own numbers, as far as its text has them."""
+    """Whether these are the paper's own numbers, as far as its text gives them."""
 
 
 class Figure(NamedTuple):
@@ -87,7 +87,7 @@ class Figure(NamedTuple):
     log_x: bool = False
     log_y: bool = False
     dots: bool = False
-    """Points that no line joins: a distribution."""
+    """Whether points are not joined by a line: a distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ class Result:
     paper: str
     claim: str
     web: Mapping[str, Any]
-    """What it ran on: name, pages, links, and how the rest of it was come by."""
+    """What it ran on: name, pages, links, and the origin of its other properties."""
     definitions: Mapping[str, str]
-    """What the paper leaves open, and how it was read here: start set, queue, ties, seeds …"""
+    """What the paper leaves open, and how it was interpreted here: start set, queue, ties, seeds …"""
     lines: Sequence[Line]
     figures: Sequence[Figure] = field(default_factory=tuple)
 
@@ -131,7 +131,7 @@ class Result:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Result:
-        """What `as_json` wrote."""
+        """Reads what `as_json` wrote."""
         kept = json.loads(text)
         lines = [Line(*(line[name] for name in Line._fields)) for line in kept["lines"]]
         figures = [
@@ -148,12 +148,12 @@ class Result:
 
 
 def _rounded(value: float | bool) -> Any:
-    """Six digits: what a figure shows, and the same bytes from the same run."""
+    """Six digits: as much as a figure shows, and the same bytes from the same run."""
     return value if isinstance(value, bool) else float(f"{float(value):.6g}")
 
 
 def shown(value: float | bool | None, unit: Unit) -> str:
-    """A value as people read it."""
+    """A value formatted for people."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -187,7 +187,7 @@ def table(lines: Sequence[Line]) -> list[list[str]]:
 
 
 def thinned(ys: npt.ArrayLike, most: int = 240) -> tuple[list[float], list[float]]:
-    """At most so many points of a long curve: places from 0 to 1, and the values there."""
+    """At most `most` points of a long curve: places from 0 to 1, and the values there."""
     values = np.asarray(ys, np.float64)
     if not len(values):
         return [], []
@@ -196,7 +196,7 @@ def thinned(ys: npt.ArrayLike, most: int = 240) -> tuple[list[float], list[float
 
 
 def sizes_curve(name: str, counts: npt.ArrayLike) -> Curve:
-    """How many have each size, as a share, in boxes that grow by a fifth: a distribution for two log axes."""
+    """The share of items of each size, in bins that grow by a fifth: a distribution for two log axes."""
     values = np.asarray(counts, np.int64)
     values = values[values > 0]
     if not len(values):

@@ -1,12 +1,12 @@
-"""Castillo's scheduling experiments: which order finds important pages early, and what do connections buy?
+"""Castillo's scheduling experiments: which order finds important pages early, and what is the gain of connections?
 
 Chapter 6 of the thesis, over the simulation of `scheduling_sim`: Figures 6.3 and 6.5 to 6.13, Tables 6.1 and 6.2.
 
 What the text leaves open, and how it is read here: *speed-up* (Table 6.1) is the time for the first half of the
-pages with one connection and a link of 20 MB/s, over the time in question; over whole crawls no speed-up of 220 is
-possible, since the largest site, at 15 s a page, takes longer than that allows. A *day* of the crawl of §6.5 is an
-eighth of the simulated crawl. The *batch* of Figures 6.7 to 6.9 is the next N/35 pages that Length fetches behind
-the middle.
+pages with one connection and a link of 20 MB/s, divided by the time in question; over whole crawls no speed-up of
+220 is possible, since the largest site, at 15 s per page, takes longer than that allows. A *day* of the crawl of
+§6.5 is an eighth of the simulated crawl. The *batch* of Figures 6.7 to 6.9 is the next N/35 pages that Length
+fetches after the middle.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Bench:
-    """A web with its ranks, and the crawls of it that were made."""
+    """A web with its ranks, and the crawls of it made so far."""
 
     def __init__(self, web: Web, told: Told) -> None:
         told("ranking the pages")
@@ -69,13 +69,13 @@ class Bench:
         return np.cumsum(self.ranks[self.run(setting).pages])
 
     def earliness(self, setting: Setting) -> float:
-        """The area below that curve: 1 if all came at once, 0.5 if rank and time had nothing to do with each
-        other."""
+        """The area below that curve: 1 if all came at once, 0.5 if rank and time were
+        uncorrelated."""
         return float(self.found(setting).mean())
 
 
 def strategies(pages: int, r: int) -> dict[str, Setting]:
-    """All orders, with all K."""
+    """All orders, with all values of K."""
     made = {name.capitalize(): Setting(name, r=r) for name in ("optimal", "depth", "length")}
     for part in PARTS:
         made[f"Batch, N/{part}"] = Setting("batch", r=r, between=max(pages // part, 1))
@@ -84,7 +84,7 @@ def strategies(pages: int, r: int) -> dict[str, Setting]:
 
 
 def run(web: Web, told: Told) -> Result:
-    """Everything of chapter 6 that a simulation can say."""
+    """Everything of chapter 6 that a simulation can reproduce."""
     bench = Bench(web, told)
     lines: list[Line] = []
     figures = [_site_sizes(web)]
@@ -201,7 +201,7 @@ def _speedups(bench: Bench, lines: list[Line]) -> None:
     """Table 6.1."""
     base = bench.run(Setting("length", link=BANDWIDTHS[0]))
     mean = float(bench.web.sizes[base.pages].mean())
-    alone = len(base.pages) / 2 / _half(base)  # pages a second
+    alone = len(base.pages) / 2 / _half(base)  # pages per second
     by_sites = len(bench.web.homes) / Setting("length").w / alone
     for link in BANDWIDTHS:
         most = link / mean / alone
@@ -280,7 +280,7 @@ def _batch(bench: Bench, lines: list[Line], figures: list[Figure], told: Told) -
 
 
 def _slowed(web: Web, most: float) -> Web:
-    """The same web, with the median site at this bandwidth."""
+    """The same web, scaled so that the median site has this bandwidth."""
     return replace(web, bandwidth=web.bandwidth * (most / float(np.median(web.bandwidth))))
 
 
@@ -290,7 +290,7 @@ def _mean_active(made: Run) -> float:
 
 
 def _stopping(bench: Bench) -> list[Line]:
-    """§6.4: whole crawls by batches, each stopped when few connections are left in use, or not."""
+    """§6.4: whole crawls in batches, each stopped or not stopped when few connections are left in use."""
     whole = Setting("batch", r=64, between=max(bench.reached // PARTS[-1], 1))
     runs = {name: bench.run(whole._replace(stop=stop)) for name, stop in (("whole", 0.0), ("stopped", 0.25))}
     saved = 1 - float(runs["stopped"].times[-1] / runs["whole"].times[-1])
@@ -306,9 +306,9 @@ def _stopping(bench: Bench) -> list[Line]:
 
 
 def _adjusted(bench: Bench) -> list[Line]:
-    """§6.4: connections opened as the predicted bandwidths of their sites leave room on the link.
+    """§6.4: connections opened while the predicted bandwidths of their sites leave room on the link.
 
-    To twice what it carries: about half of the time a connection waits for an answer.
+    Up to twice what the link carries: about half of the time a connection waits for an answer.
     """
     lines = []
     for link in (2_000_000, 200_000):
@@ -454,7 +454,7 @@ def _days(bench: Bench, lines: list[Line], figures: list[Figure]) -> None:
 def _recorded(bench: Bench, lines: list[Line], figures: list[Figure]) -> None:
     """Figure 6.13: a recorded crawl beside its own simulation; nothing if there is no record.
 
-    Simulated twice: as the thesis crawled, and in the order, with the connections, pages a connection and waits of
+    Simulated twice: as the thesis crawled, and with the order, connections, pages per connection and waits of
     the crawl itself.
     """
     recorded = bench.web.recorded

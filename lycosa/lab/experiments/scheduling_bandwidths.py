@@ -12,10 +12,10 @@ from lycosa.lab.experiments.web import Web
 
 
 def predicted_bandwidths(sites: Sequence[int], speeds: Sequence[float]) -> dict[str, float]:
-    """How far off a site's bandwidth is predicted from what came before: the median factor, 1 if always right.
+    """How far off the prediction of a site's bandwidth from earlier pages is: the median factor, 1 if always right.
 
-    Pages in the order in which they came, each with its site and its bytes a second. Only pages count whose site
-    has had one before.
+    Pages come in the order of their arrival, each with its site and its bytes per second. Only pages whose site
+    has had one before count.
     """
     by_site: dict[int, list[float]] = {}
     every: list[float] = []

@@ -1,12 +1,12 @@
-"""The scheduling experiment with a frontier of the crawler's own, under an order of one's own.
+"""The scheduling experiment with one of the crawler's frontiers, under a user's own order.
 
     policy = order_of(load_named("mine.py:Mine", "--policy"), "mine.py:Mine")
     result = run_policy(web, policy, "Mine", told)
 
-The crawl is that of `scheduling_plain`, on a virtual clock; who chooses is `lycosa.frontier.PackedFrontier`, and
-what ranks URLs and hosts is the policy: an order (`lycosa.frontier.Order`: a class of one's own, most easily
-derived from `DepthOrder`), or a scorer (`score(url, depth, text, source)`, as `frontier.scorer` names one).
-Beside it stand the orders of the thesis. A graph has no anchor texts: `text` is empty.
+The crawl is that of `scheduling_plain`, on a virtual clock; `lycosa.frontier.PackedFrontier` chooses, and the
+policy ranks URLs and hosts: an order (`lycosa.frontier.Order`: a class, most easily derived from `DepthOrder`), or
+a scorer (`score(url, depth, text, source)`, as `frontier.scorer` names one). It is compared with the orders of the
+thesis. A graph has no anchor texts: `text` is empty.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _KEYER = Keyer(0)
 
 
 class FrontierScheduler:
-    """A frontier as `scheduling_plain.Scheduler`: pages and sites are numbers outside, URLs and hosts inside."""
+    """A frontier as a `scheduling_plain.Scheduler`: pages and sites are numbers outside, URLs and hosts inside."""
 
     def __init__(self, frontier: Frontier, order: Order, web: Web) -> None:
         self._frontier, self._order, self._web = frontier, order, web
         self._depth: dict[int, int] = {}
-        self._page: dict[int, int] = {}  # of a key
+        self._page: dict[int, int] = {}  # by key
         self._site: dict[str, int] = {}
         self._host: dict[int, str] = {}
 
@@ -81,11 +81,11 @@ class FrontierScheduler:
         return self._frontier.next_ready()
 
     def fetched(self, page: int, visits: int, now: float) -> None:
-        """A frontier needs not be told."""
+        """Does nothing: a frontier need not be told."""
 
 
 def order_of(policy: Any, name: str) -> Callable[[], Order]:
-    """What makes the order that a policy is: an order's class itself, or a scorer over breadth-first."""
+    """A factory for the policy's order: the order's class itself, or a scorer over breadth-first."""
     if not isinstance(policy, type):
         return lambda: scored(DepthOrder(), policy, ())
     try:
@@ -101,7 +101,7 @@ def order_of(policy: Any, name: str) -> Callable[[], Order]:
 
 
 def crawl(web: Web, order: Order, setting: Setting) -> Run:
-    """One crawl of the web: who is visited and what is taken is said by a frontier under this order."""
+    """One crawl of the web: a frontier under this order chooses the site to visit and the page to take."""
     frontier = PackedFrontier(ManualClock(), order)
     said: list[str] = []
     if isinstance(order, ScoredOrder):
@@ -126,7 +126,7 @@ def crawl(web: Web, order: Order, setting: Setting) -> Run:
 
 
 def run_policy(web: Web, policy: Any, name: str, told: Told) -> Result:
-    """An order of one's own beside those of the thesis: when does it find what?"""
+    """Compares a user's own order with those of the thesis: when does it find what?"""
     make = order_of(policy, name)
     name = f"{name} (yours)" if name.lower() in KINDS else name
     bench = Bench(web, told)

@@ -1,7 +1,7 @@
 """Kernels of the scheduling experiment: one crawl of a web on a virtual clock. `scheduling_sim` says what happens.
 
-The plain form is `lycosa.lab.experiments.scheduling_plain`; there the choice of the next site and page can be left
-to a production frontier too.
+The plain form is `lycosa.lab.experiments.scheduling_plain`; there the choice of the next site and page can also be
+left to a production frontier.
 
 Three kinds of heaps, all in arrays:
 
@@ -212,9 +212,9 @@ def crawl(  # type: ignore[no-untyped-def]
 ):
     """Crawl; fills `order` with pages as they came, with their times, and how many connections were open then.
 
-    `how`: which order, connections, pages a connection, seconds between visits, bytes a second of the link, pages
-    between two calculations of ranks, connections below which a batch is stopped, and the share of the link that is
-    to be filled by what open connections are predicted to bring (0: all connections are used).
+    `how`: which order, connections, pages per connection, seconds between visits, bytes per second of the link,
+    pages between two calculations of ranks, connections below which a batch is stopped, and the share of the link
+    that the predicted bandwidths of open connections are to fill (0: all connections are used).
     Returns how many pages came, and how often ranks were calculated.
     """
     kind, connections, per_visit, wait, link, between, halt, fill = how
@@ -251,10 +251,10 @@ def crawl(  # type: ignore[no-untyped-def]
     lined, waiting, answering, coming = 0, 0, 0, 0
     found, got, places, since, besides, calculated = 0, 0, 0, 0, 0, 0
     clock = 0.0  # of transfers
-    flow = 0.0  # bytes a second that the sites could send
-    measured = np.zeros(number, np.bool_)  # sites of which a page has come
+    flow = 0.0  # bytes per second that the sites could send
+    measured = np.zeros(number, np.bool_)  # sites from which a page has come
     speeds, those = 0.0, 0  # of them, summed up
-    expected = 0.0  # bytes a second that open connections are predicted to bring
+    expected = 0.0  # predicted bytes per second of open connections
     slot_expected = np.zeros(connections, np.float64)
     fresh = np.empty(len(sources), np.int64)
     for i in range(len(sources)):
@@ -338,7 +338,7 @@ def crawl(  # type: ignore[no-untyped-def]
                     places += 1
                     push(wait_times, wait_sites, waiting, ready[site], site)
                     waiting += 1
-        # Ranks anew: for a batch when the last one is over or stopped, for partial every so many pages.
+        # Recalculate ranks: for a batch when the last one is over or stopped, for partial every so many pages.
         over = kind == BATCH and besides > 0 and idle == connections and waiting == 0 and lined == 0
         if kind == BATCH and came and besides > 0 and connections - idle < halt and since >= between // 10:
             over = True

@@ -1,5 +1,5 @@
-"""The crawl of `scheduling_kernels`, as one would explain it: lists, and the best of them. The tests hold the two
-together; and, for the orders that a frontier has, let a production frontier choose instead of `PlainScheduler`.
+"""The crawl of `scheduling_kernels` in its simplest form: lists, and the best of them. The tests compare the two;
+and, for the orders that a frontier has, let a production frontier choose instead of `PlainScheduler`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lycosa.lab.experiments.scheduling_sim import Setting
 
 
 class Scheduler(Protocol):
-    """Who chooses. `begin` and `take` answer None if there is nothing."""
+    """What chooses sites and pages. `begin` and `take` return None if there is nothing."""
 
     def put(self, pages: Sequence[int], source: int | None, now: float) -> None: ...
 
@@ -25,7 +25,7 @@ class Scheduler(Protocol):
     def next_ready(self) -> float | None: ...
 
     def fetched(self, page: int, visits: int, now: float) -> None:
-        """A page came and its links were put; so many visits are under way."""
+        """A page was fetched and its links were put; `visits` visits are under way."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class _Connection:
     page: int | None = None
     answers: float = 0.0  # when
     work: float = 0.0  # seconds at the site's own bandwidth
-    expected: float = 0.0  # bytes a second that it is predicted to bring
+    expected: float = 0.0  # predicted bytes per second
 
 
 def crawl(
@@ -47,7 +47,7 @@ def crawl(
     setting: Setting,
     scheduler: Scheduler,
 ) -> list[tuple[int, float, int]]:
-    """(page, time, connections open) as pages come."""
+    """(page, time, connections open) in the order in which pages come."""
     now = 0.0
     open_: list[_Connection] = []
     came: list[tuple[int, float, int]] = []
@@ -55,7 +55,7 @@ def crawl(
     expected = 0.0
 
     def may_begin() -> bool:
-        """Whether there is a connection, and room on the link for what it is predicted to bring."""
+        """Whether there is a connection, and room on the link for its predicted bandwidth."""
         return len(open_) < setting.r and not 0 < setting.fill * setting.link <= expected
 
     scheduler.put(sources, None, now)
@@ -101,7 +101,7 @@ def crawl(
 
 
 class PlainScheduler:
-    """All five orders, by looking at everything."""
+    """All five orders, by scanning everything."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class PlainScheduler:
         oracle: Sequence[float],
         ranks: Callable[[list[int], list[int], dict[int, float]], dict[int, float]],
     ) -> None:
-        """`ranks(fetched, known, before)`: PageRank of what is known."""
+        """`ranks(fetched, known, before)`: PageRank of the known pages."""
         self._setting, self._links, self._sites, self._oracle, self._ranks = (
             setting,
             links,

@@ -2,27 +2,27 @@
 
     r    connections at a time, never two to one site
     w    seconds between two visits of a site
-    c    pages of a visit
-    B    bytes a second of the crawler's link
+    c    pages per visit
+    B    bytes per second of the crawler's link
 
-A visit of a site begins when a connection is free and the site has pages and has waited; of several such sites the
-order chooses. After the site's latency the visit takes the best page of the site, which comes at the site's
-bandwidth; while all connections together would take more than B, all are slowed down alike. Then the page's links
-are known. Up to c pages come over one connection, without another latency. Nothing fails, and computing takes no
-time.
+A visit of a site begins when a connection is free and the site has pages and has waited; among several such sites
+the order chooses. After the site's latency the visit takes the best page of the site, which is transferred at the
+site's bandwidth; while all connections together would exceed B, all are slowed down by the same factor. Then the
+page's links are known. Up to c pages come over one connection, without further latency. Nothing fails, and
+computing takes no time.
 
-The orders (§6.3), each with what ranks sites and what ranks a site's pages:
+The orders (§6.3), each with the rank of sites and the rank of a site's pages:
 
-    optimal   PageRank of the whole web, of the best page; the same
+    optimal   PageRank in the whole web, of the best page; the same
     depth     the depth at which the best page was found; the same, then first found
-    length    pages waiting; depth, then first found
-    batch     K pages at a time, those of the best PageRank of what is known; it is calculated after each batch,
+    length    number of pending pages; depth, then first found
+    batch     K pages at a time, those of the best PageRank in what is known; it is calculated after each batch,
               and nothing found meanwhile is fetched before. A batch may be stopped when few connections are
-              open: what it has left goes on beside the next K
-    partial   PageRank of what is known, calculated every K pages; a page found since has the sum of what the
-              pages that link to it give it
+              open: the rest of it is fetched along with the next K
+    partial   PageRank in what is known, calculated every K pages; a page found since has the sum of the shares
+              of the pages that link to it
 
-Ties of sites: ready for longer, then in line for longer. Start pages have the same rank, and are known from the
+Ties between sites: ready for longer, then queued for longer. Start pages have the same rank, and are known from the
 beginning.
 """
 
@@ -59,20 +59,20 @@ class Setting(NamedTuple):
     between: int = 1
     """K: pages between two calculations of ranks."""
     fill: float = 0.0
-    """Share of the link that visits are to fill: none begins while the open ones are predicted to bring that much,
-    by their sites' bandwidths once a page has come from there, and before by the mean of such sites (§6.4, after
-    Diligenti and others). 0: whatever they bring, r connections are used."""
+    """Share of the link that visits are to fill: none begins while the predicted bandwidths of the open ones reach
+    it. The prediction is the site's bandwidth once a page has come from there, and before that the mean of such
+    sites (§6.4, after Diligenti and others). 0: r connections are used, whatever they bring."""
     stop: float = 0.0
-    """Of a batch: it ends when less than this share of the connections is open, and K/10 pages have come (§6.4)."""
+    """A batch ends when less than this share of the connections is open, and K/10 pages have come (§6.4)."""
 
     @property
     def halt(self) -> int:
-        """Open connections below which a batch is stopped."""
+        """The number of open connections below which a batch is stopped."""
         return math.ceil(self.stop * self.r)
 
 
 class Run(NamedTuple):
-    """One crawl: pages as they came, when, and how many connections were open then."""
+    """One crawl: pages in order of arrival, when, and how many connections were open then."""
 
     pages: npt.NDArray[np.int32]
     times: npt.NDArray[np.float64]
@@ -87,7 +87,7 @@ def simulate(
     *,
     only: npt.NDArray[np.int64] | None = None,
 ) -> Run:
-    """Crawl the web; or fetch `only` these pages, whatever they link to."""
+    """Crawl the web; or fetch only the pages `only`, whatever they link to."""
     lists = web.lists if only is None else Lists(np.zeros(web.pages + 1, np.int64), np.empty(0, np.int32))
     sources = np.unique(web.start) if only is None else only
     sizes = np.bincount(web.sites, minlength=len(web.homes))

@@ -1,21 +1,21 @@
 """The Sydney strategy on a whole graph: how long do the queues get, and what does that cost?
 
-Castillo, Nelli and Panconesi, "Crawling the Web with Limited Memory", crawled graphs of 18 to 118 million pages on
-paper: no network, no time, only the two queues. This does the same with any BV graph, under the rules that the
-frontier has (`lycosa.frontier.sydney`) and under those that it has not, for comparison.
+Castillo, Nelli and Panconesi, "Crawling the Web with Limited Memory", simulated crawls of graphs of 18 to 118
+million pages: no network, no time, only the two queues. This does the same with any BV graph, under the rules that
+the frontier implements (`lycosa.frontier.sydney`) and, for comparison, under others.
 
 A crawl takes pages from P (the pending), first in first out. A page gives at most *t* of its new links, in the
-pseudo-random order that the frontier gives a record's links; if more are new it is left behind in S, at a cursor.
-When P has run empty the first page of S comes back: it gives at most *t* of what is new by then, and goes to the
-end of S if that was not all. `Rule` names all that may be otherwise.
+pseudo-random order that the frontier gives a record's links; if more are new it is left behind in S, with a cursor.
+When P is empty the first page of S comes back: it gives at most *t* of the links that are new by then, and goes to
+the end of S if that was not all. `Rule` lists all variations.
 
-Words: the *explored space* is what a breadth-first crawl reaches from the start pages, and the whole of every
-share here but that of BFS. A *return* is a page coming back once; the paper calls pages that come back re-visited.
+Words: the *explored space* is what a breadth-first crawl reaches from the start pages; all shares here are shares
+of it, except that of BFS. A *return* is a page coming back once; the paper calls pages that come back re-visited.
 
-Differences from the paper, on purpose. Its Figure 2 empties S into P and visits those pages again, which is rule
-`emptied`; many pages then come back at the same moment. A page's sample is not drawn afresh on each visit but goes
-on in one order, drawn once: that is what the frontier can do with a position and a cursor. A page whose new links
-all enter gives them in its own order.
+Deliberate differences from the paper: its Figure 2 empties S into P and visits those pages again, which is rule
+`emptied`; many pages then come back at the same moment. A page's sample is not drawn afresh on each visit but
+continues in one order, drawn once: that is what the frontier can do with a position and a cursor. A page whose new
+links all enter gives them in its own order.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from lycosa.url.key import Keys, mix, mix_array
 
 _KINDS = {"none": kernels.NONE, "fifo": kernels.FIFO, "lifo": kernels.LIFO, "emptied": kernels.EMPTIED}
 POINTS = 1024
-"""Of a curve."""
+"""Points of a curve."""
 _ENDLESS = 1 << 40
 _PATIENT = 1 << 10
-"""A frontier without a limit that is still low with so many URLs always is."""
+"""A frontier without a limit that is still low with so many URLs is assumed to be low always."""
 
 PAPER_PEAK = {ALL: 0.14, 64: 0.12, 32: 0.11, 16: 0.09, 8: 0.07}
 PAPER_RETURNED = {ALL: 0.0, 64: 0.001, 32: 0.004, 16: 0.010, 8: 0.022}
@@ -50,7 +50,7 @@ PAPER_RETURNED = {ALL: 0.0, 64: 0.001, 32: 0.004, 16: 0.010, 8: 0.022}
 PAPER_COVERAGE = {
     (8, 0.03): 0.938, (8, 0.05): 0.975, (8, 0.07): 0.999, (16, 0.03): 0.890, (16, 0.05): 0.948, (16, 0.07): 0.981,
 }  # fmt: skip
-"""Table 2: coverage by t and budget. (The figure it goes with is of IT, 41M pages, 2004.)"""
+"""Table 2: coverage by t and budget. (The figure that belongs to it is of IT, 41M pages, 2004.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +65,25 @@ class Rule:
     """Whether a sample is drawn from the page's pseudo-random order; else it is the first links of the page."""
     pending: Literal["fifo", "lifo"] = "fifo"
     left: Literal["fifo", "lifo", "emptied", "none"] = "fifo"
-    """What S is: a queue; a stack; a queue that is emptied into P when that is empty; nothing (§3.1)."""
+    """What S is: a queue; a stack; a queue that is emptied into P when P is empty; nothing (§3.1)."""
     budget: float = 0.0
-    """Most of |P|+|S|, as a share of the explored space; what does not fit is dropped (§3.3). 0: no limit."""
+    """Limit of |P|+|S|, as a share of the explored space; what does not fit is dropped (§3.3). 0: no limit."""
     whole: bool = False
-    """With a budget: a page that comes while it is not reached adds all that it may, and itself, beyond it if need
-    be, and one that comes when it is reached adds nothing. Else links get the places that are left, one by one, and
-    the page gets one after them."""
+    """With a budget: a page that is fetched while it is not reached adds all its links and itself, exceeding it if
+    need be, and one fetched when it is reached adds nothing. Otherwise links get the remaining places, one by one,
+    and the page gets one after them."""
     mode: Literal["", "adaptive", "sample", "fixed", "truncated"] = ""
     """Not the paper's rule but the frontier's, in that mode (`lycosa.frontier.options`), with `sample` t."""
     room: float = 0.0
     """In a mode of the frontier: how many URLs fill it, as a share of the explored space. 0: no limit."""
     shallow: int = 0
-    """Sample only pages less deep than this (§5.2); 0: all."""
+    """Sample only pages at a smaller depth than this (§5.2); 0: all."""
     quality: bool = False
-    """A page of more than t links and a rank in the lower half gives none at first (§5.2)."""
+    """A page with more than t links and a rank in the lower half gives none at first (§5.2)."""
 
 
 class Plan(NamedTuple):
-    """A rule, worked out for a graph: what the kernel and its plain twin go by."""
+    """A rule, worked out for a graph: the parameters of the kernel and its plain twin."""
 
     first: NDArray[np.int64]  # new links that each page gives when it is fetched; -1: all, if any may enter
     again: int  # new links that a page gives on a return
@@ -98,26 +98,26 @@ class Plan(NamedTuple):
     whole: bool = False
     table: NDArray[np.int64] = np.empty((0, 4), np.int64)
     """Unless empty, by |P|: most links that a page gives, URLs that fit, URLs that fit without hurry (a page whose
-    new links are no more, and no more than the most, gives them in its own order), whether pages are left behind.
+    new links are at most this, and at most the most, gives them in its own order), whether pages are left behind.
     The last row is that of a full frontier."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """A graph to crawl, and what is known of its pages."""
+    """A graph to crawl, and the properties of its pages."""
 
     lists: Lists
     sources: NDArray[np.int64]
     keys: Keys
-    """What stands for a page in its order: of URLs their keys, of mere numbers their mix."""
+    """What a page's order is computed from: keys of URLs, or for mere numbers their hash."""
     depths: NDArray[np.int32]
-    """Directories of the URL; of mere numbers the steps from the start, below 0 for pages out of reach."""
+    """Directories of the URL; for mere numbers the steps from the start, below 0 for unreachable pages."""
     ranks: NDArray[np.float64]
     worth: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    """What finding a page is worth, by the name of the measure."""
+    """The value of finding a page, by the name of the measure."""
 
     def is_low(self) -> NDArray[np.bool_]:
-        """Whose rank is in the lower half."""
+        """For each page whether its rank is in the lower half."""
         return self.ranks < (np.median(self.ranks) if len(self.ranks) else 0.0)
 
 
@@ -125,7 +125,7 @@ class Trace(NamedTuple):
     """One crawl."""
 
     order: NDArray[np.int32]  # pages as they were fetched
-    curve: NDArray[np.int32]  # |P| and |S| at the largest state of each stretch of `stride` pages
+    curve: NDArray[np.int32]  # |P| and |S| at the largest state of each interval of `stride` pages
     stride: int
     returned: int  # pages that came back at least once
     peak: int  # of |P|+|S|
@@ -134,13 +134,13 @@ class Trace(NamedTuple):
     peak_s: int
     left: int  # times that a page was left behind
     returns: int
-    barren: int  # returns that gave nothing: others had found the links meanwhile
+    barren: int  # returns that gave nothing: other pages had found the links meanwhile
     dropped: int  # links that did not fit the budget
     forgotten: int  # pages with new links that did not fit the budget
 
 
 class Row(NamedTuple):
-    """A crawl in numbers, as shares."""
+    """The results of a crawl, as shares."""
 
     rule: str
     coverage: float
@@ -164,21 +164,21 @@ def number_keys(count: int, seed: int) -> Keys:
 
 
 def reshuffled(subject: Subject, number: int) -> Subject:
-    """The same graph with other samples."""
+    """The same graph with other random samples."""
     return replace(subject, keys=mix_array(subject.keys ^ np.uint64(mix(number))))
 
 
 def reach(lists: Lists, sources: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Steps from the nearest source to each page; -1 where none leads."""
+    """Steps from the nearest source to each page; -1 if it cannot be reached."""
     steps = np.empty(lists.count, np.int32)
     walk_kernels.distances(lists.starts, lists.nodes, sources, steps, np.empty(lists.count, np.int32))
     return steps
 
 
 def best_start(lists: Lists, candidates: int = 64) -> int:
-    """Where to begin: of the pages with most links, and of those most linked to, the one that reaches most.
+    """The start page: among the pages with most links, and those most linked to, the one that reaches most.
 
-    Of several that reach as much the one from which it is the fewest steps to a page in the mean: a page with
+    Among several that reach as much, the one with the lowest mean number of steps to a page: a page with
     thousands of links to dead ends reaches everything too, by one long way.
     """
     if not lists.count:
@@ -234,13 +234,13 @@ def options_of(rule: Rule) -> FrontierOptions:
 
 
 def room_for(rule: Rule, explored: int) -> Room:
-    """A frontier's memory that so many URLs fill, each counted alike; without a limit if the rule has none."""
+    """A frontier's memory that is filled by so many URLs of equal size; without a limit if the rule has none."""
     urls = max(int(rule.room * explored), 1) if rule.room else _ENDLESS
     return Room(math.ceil(urls * PER_URL / FULL))
 
 
 def _frontier_plan(rule: Rule, subject: Subject, explored: int, base: int) -> Plan:
-    """What `lycosa.crawl.admission` does where every page is a host of its own and answers come at once."""
+    """The plan of `lycosa.crawl.admission` when every page is a host of its own and answers come at once."""
     sampler = Sampler(options_of(rule))
     room = room_for(rule, explored)
     rows: list[tuple[int, int, int, int]] = []
@@ -252,7 +252,7 @@ def _frontier_plan(rule: Rule, subject: Subject, explored: int, base: int) -> Pl
             low += 1
         rows.append((sampler.t(fill), room.urls_left(1.0), room.urls_left(0.5), int(sampler.keeps(fill))))
         if not rule.room and (low < len(rows) or low > _PATIENT):
-            break  # nothing changes from here on
+            break  # constant from here on
     return Plan(
         first=_first(rule, subject),
         again=min(rule.t, MOST_BACK),
@@ -301,13 +301,13 @@ _COUNTED = ("peak", "peak_at", "peak_p", "peak_s", "left", "returns", "barren", 
 
 
 def found(trace: Trace, worth: NDArray[np.float64], inside: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The share of all there is inside of the explored space, after each page."""
+    """After each page, the share found of the total worth inside the explored space."""
     total = float(worth[inside].sum())
     return np.cumsum(worth[trace.order]) / (total or 1.0)
 
 
 def row_of(rule: Rule, trace: Trace, subject: Subject, bfs: Trace) -> Row:
-    """A crawl in numbers."""
+    """The results of a crawl."""
     explored = len(bfs.order)
     whole = max(explored, 1)
     inside = np.zeros(subject.lists.count, np.bool_)
@@ -339,7 +339,7 @@ def row_of(rule: Rule, trace: Trace, subject: Subject, bfs: Trace) -> Row:
 
 
 def median_row(rows: Sequence[Row]) -> Row:
-    """Of several crawls under one rule, each number's median; of a worth that not all reached, None."""
+    """The median of each number over several crawls under one rule; None for a worth that not all reached."""
 
     def middle(values: Sequence[float | None]) -> float | None:
         known = [value for value in values if value is not None]
@@ -361,7 +361,7 @@ def rules(samples: Sequence[int], budgets: Sequence[float], shallow: int) -> lis
     made = [
         BFS,
         Rule("last in, first out", shuffled=False, pending="lifo"),
-        # One link at a time, and back to the page opened last: a walk that goes down before it goes on.
+        # One link at a time, and back to the page opened last: a depth-first walk.
         Rule("depth-first", t=1, shuffled=False, left="lifo"),
     ]
     made += [Rule(f"t={t}", t=t) for t in samples]
@@ -384,7 +384,7 @@ def rules(samples: Sequence[int], budgets: Sequence[float], shallow: int) -> lis
 def experiment(
     subject: Subject, chosen: Sequence[Rule], told: Callable[[Rule], None] | None = None
 ) -> Iterator[tuple[Rule, Trace, Row]]:
-    """Crawl under each rule. `told` hears of a rule before its crawl."""
+    """Crawl under each rule. `told` is called with each rule before its crawl."""
     bfs = crawl(subject, plan_of(BFS, subject, subject.lists.count))
     for rule in chosen:
         if told is not None:

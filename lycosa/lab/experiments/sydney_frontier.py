@@ -1,12 +1,12 @@
-"""The same crawl through the product: a real shard with its log, seen set, admission, frontier, left-behind files.
+"""The same crawl in production code: a real shard with log, seen set, admission, frontier, left-behind files.
 
-What `sydney_kernels` computes, this does: every page of the graph is a page on a host of its own, and its links
-come as a `Fetched` record. The tests hold the two together, page by page; on a whole graph it takes some hundred
-times as long as the kernel.
+It does what `sydney_kernels` computes: every page of the graph is a page on a host of its own, and its links come
+as a `Fetched` record. The tests compare the two, page by page; on a whole graph it takes some hundred times as
+long as the kernel.
 
-One thing is not the product's: how full the memory is. The frontier counts its bytes, and the shard says so after
-each record; here every pending URL counts alike, at the moment of asking, so that the kernel can know it too. And
-whether a page's rank is low is known from the start.
+One thing differs from production: how full the memory is. The frontier counts its bytes, and the shard reports them
+after each record; here every pending URL counts alike, at the time of the question, so that the kernel can compute
+it too. And whether a page's rank is low is known from the start.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COMMIT = 1_000
 
 
 def url_of(node: int, directories: int = 0) -> str:
-    """The address of a page: a host for each, so that hosts come in the order in which their pages were found."""
+    """The address of a page: each has its own host, so that hosts come in the order of their discovery."""
     return f"http://n{node}.test/{'d/' * max(directories, 0)}"
 
 
@@ -54,7 +54,7 @@ def keys_of(depths: NDArray[np.int32], seed: int) -> Keys:
 
 
 class Through(NamedTuple):
-    """A crawl through the product."""
+    """A crawl with the production code."""
 
     order: list[int]
     peak: int
@@ -66,7 +66,7 @@ class Through(NamedTuple):
 
 
 class _Watch:
-    """The longest that the queues were."""
+    """Records the maximum length of the queues."""
 
     def __init__(self) -> None:
         self.peak = self.peak_p = self.peak_s = 0
@@ -95,7 +95,7 @@ class _WatchedLeft(PackedLeftBehind):
 
 
 class _CountedRoom(Room):
-    """Every pending URL takes as much as any other, and is counted when it is asked for."""
+    """A room in which every pending URL takes the same space, counted when asked for."""
 
     def __init__(self, limit: int, watch: _Watch) -> None:
         self._watch = watch
@@ -107,17 +107,17 @@ class _CountedRoom(Room):
 
     @used.setter
     def used(self, used: int) -> None:
-        """It is counted."""
+        """Does nothing: URLs are counted when asked for."""
 
     def may_grow(self, shard: int) -> bool:
-        """URLs are what is bounded here, not bytes."""
+        """Always: URLs are bounded here, not bytes."""
         return True
 
 
 def _shard(
     files: Files, options: Options, room: Room, seed: int, low_rank: Callable[[int], bool], watch: _Watch
 ) -> Shard:
-    """A shard as `lycosa.crawl.agent` builds it, but for the watch and for what it is handed."""
+    """A shard as `lycosa.crawl.agent` builds it, except for the watch and its arguments."""
     clock = ManualClock()
     keyer = Keyer(seed)
     order = DepthOrder()

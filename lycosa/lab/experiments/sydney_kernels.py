@@ -1,4 +1,4 @@
-"""The kernel of `lycosa.lab.experiments.sydney`: one crawl of a graph, compiled. `sydney_plain` says the same.
+"""The kernel of `lycosa.lab.experiments.sydney`: one crawl of a graph, compiled. `sydney_plain` does the same.
 
 A page is in P (the pending) at most once at a time, and so in S (the left behind): both are rings of as many places
 as there are nodes, and a page's cursor is kept by its number. A sampled page's links are put into their order in

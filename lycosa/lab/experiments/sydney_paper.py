@@ -1,7 +1,7 @@
-"""The tables and figures of "Crawling the Web with Limited Memory", beside ours; `sydney` is the experiment itself.
+"""The tables and figures of "Crawling the Web with Limited Memory", beside ours; the experiment itself is `sydney`.
 
-Figures 1 and 3 to 9, Tables 1 and 2, and the claims in the text: truncated t=8 and t=16 (§3.1, §4), what fixed
-budgets lose at most (§4). `lycosa lab sydney` has the rules that the paper does not have, and the frontier's own.
+Figures 1 and 3 to 9, Tables 1 and 2, and the claims in the text: truncated t=8 and t=16 (§3.1, §4), the largest
+loss by fixed budgets (§4). `lycosa lab sydney` has the rules that the paper does not have, and the frontier's own.
 
 The rules are those of the paper's Figure 2: S is emptied into P when P is empty. The frontier takes pages out of S
 one at a time instead; those rows say so. A budget can be read in two ways (`Rule.whole`); both are run.
@@ -42,9 +42,9 @@ DFS = Rule("depth-first", t=1, shuffled=False, left="lifo")
 SAMPLES = (64, 32, 16, 8)
 BUDGETS = (0.03, 0.05, 0.07)
 LATER = 0.005
-"""What still counts as no later, in shares of all there is."""
+"""The difference that does not count as later, in shares of the total."""
 TRUNCATED = {8: (0.45, 0.81), 16: (0.75, 0.89)}
-"""§4: coverage and PageRank. §3.1 and Figure 6 have 55% for t=8."""
+"""§4: coverage and PageRank. §3.1 and Figure 6 say 55% for t=8."""
 _ANOTHER = (
     "another and smaller web, one sample of the links each; what in it makes the difference is not known"
 )
@@ -55,7 +55,7 @@ Made = dict[str, tuple[Trace, Row]]
 
 
 def subject_of(web: Web, told: Told) -> Subject:
-    """The web as the experiment takes it. Of numbers the start is the page that leads everywhere."""
+    """The web as a subject of the experiment. If pages are numbers, the start is the page that reaches most."""
     told("ranking the pages")
     ranks = pagerank(web.lists, tolerance=1e-8).values
     into = np.bincount(web.lists.nodes, minlength=web.pages).astype(np.float64)
@@ -69,7 +69,7 @@ def subject_of(web: Web, told: Told) -> Subject:
 
 
 def chosen_rules() -> list[Rule]:
-    """What the paper has."""
+    """The rules of the paper."""
     made = [BFS, DFS, *(Rule(f"t={t}", t=t, left="emptied") for t in SAMPLES)]
     made += [Rule(f"t={t}, truncated", t=t, left="none") for t in TRUNCATED]
     for t in (8, 16):
@@ -182,7 +182,7 @@ def _truncated(made: Made) -> list[Line]:
 
 
 def _table_2(made: Made) -> list[Line]:
-    """The two readings of a budget, and that of the frontier, side by side."""
+    """The two readings of a budget, and the frontier's, side by side."""
     readings = {"": "", f", {_WHOLE}": f" ({_WHOLE})", f", {_ONE}": f" ({_ONE})"}
     bfs = made["breadth-first"][1]
     lines = []
@@ -214,8 +214,8 @@ def _table_2(made: Made) -> list[Line]:
 
 
 def _ahead(row: Row, bfs: Row, measure: str) -> float:
-    """How much more it has found than breadth-first, on average where a quarter, a half and three quarters of the
-    explored pages are fetched; as far as it comes."""
+    """How much more it has found than breadth-first, averaged over the points where a quarter, a half and three
+    quarters of the explored pages are fetched, as far as it gets."""
     points = zip(row.worth[measure][:3], bfs.worth[measure][:3], strict=True)
     return float(np.mean([a - b for a, b in points if a is not None and b is not None] or [0.0]))
 

@@ -1,6 +1,6 @@
-"""The crawl of `sydney_kernels`, as one would explain it: sets, deques and lists. The tests hold the two together.
+"""The crawl of `sydney_kernels` in its simplest form: sets, deques and lists. The tests compare the two.
 
-What the kernel finds with a cursor is said here with lists: `_rest[v]` is what page v has not given yet, in its
+Where the kernel uses a cursor this uses lists: `_rest[v]` is what page v has not given yet, in its
 order.
 """
 
@@ -50,7 +50,7 @@ class PlainCrawl:
             self._note()
 
     def _now(self) -> list[int]:
-        """The row of the plan's table that holds now."""
+        """The current row of the plan's table."""
         table: list[list[int]] = self._plan.table.tolist()
         return table[min(len(self._pending), len(table) - 1)] if table else [ALL, ALL, ALL, 1]
 

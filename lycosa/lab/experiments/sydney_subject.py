@@ -1,8 +1,8 @@
 """What the Sydney experiment crawls: a BV graph of mere numbers, or the link graph of a crawl, with its URLs.
 
 With URLs the start pages are the crawl's seeds, keys are keys of URLs, a page's depth is that of its directory, and
-home pages are counted. Without them the start is the page that leads everywhere (`best_start`), and the distance
-from there stands in for a page's depth: the paper's idea of directories (§5.2) cannot be tried on numbers.
+home pages are counted. Without them the start is the page that reaches most (`best_start`), and the distance
+from it replaces a page's depth: the paper's idea of directories (§5.2) cannot be tried on numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A web at graph scale, from a seed: the shape of a real one, without its data.
+"""A web at graph scale, drawn from a seed: the shape of a real one, without its data.
 
 Pages lie on sites, numbered site by site; the first page of a site is its home page.
 
@@ -6,14 +6,14 @@ Pages lie on sites, numbered site by site; the first page of a site is its home 
   fiftieth of all, `per_site` on average (70 as there).
 - **Out-degrees** are double-Pareto (Mitzenmacher; the Sydney paper's Figure 4): x^(rise-1) below the knee,
   x^(-fall-1) above; a share of the pages has none. Repeats within a page are dropped, so lists come out shorter.
-- **A page's links**: first *children*, pages of its site that nothing led to before, so that every page can be
-  reached from its home page; then, with probability `copy`, stretches of the list of one of the pages just before
-  it (copied neighbourhoods), of 1 to `run` links; else new links. A new link leads abroad with probability
-  `remote`, to a site by popularity (number = sites · u^a), to its home page or deep into it; or to a page of its
-  own site by popularity (number = size · u^a). Numbers u^a have a power law of exponent 2 + 1/(a-1).
+- **A page's links**: first *children*, pages of its site that have no link yet, so that every page can be reached
+  from its home page; then, with probability `copy`, stretches of the list of one of the preceding pages (copied
+  neighbourhoods), of 1 to `run` links; else new links. A new link leads to another site with probability `remote`,
+  chosen by popularity (number = sites · u^a), to its home page or deep into it; or to a page of its own site,
+  chosen by popularity (number = size · u^a). Numbers u^a have a power law of exponent 2 + 1/(a-1).
 
-`synthetic_fit` finds the numbers for a web like a given one. Everything follows from the seed; `fit` says what came
-out. What it lacks: dates, languages, spam, and any reason why sites link to each other.
+`synthetic_fit` finds the parameters for a web like a given one. Everything follows from the seed; `fit` measures
+the result. What it lacks: dates, languages, spam, and any reason why sites link to each other.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from lycosa.lab.experiments import synthetic_kernels as kernels
 from lycosa.lab.faults import FaultyFiles
 
 STRETCH = 100_000
-"""Pages whose lists are compressed for the bits of a link."""
+"""Pages whose lists are compressed to measure the bits per link."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The numbers behind a web; the defaults come near to .it in the Sydney paper's Figure 5, and to 81% local."""
+    """The parameters of a web; the defaults approximate .it in the Sydney paper's Figure 5, and 81% local links."""
 
     knee: float = 12.0
     rise: float = 1.0
@@ -55,14 +55,14 @@ class Shape:
 
 
 class Drawn(NamedTuple):
-    """A web: its lists, and the first page of each site, with the number of pages at the end."""
+    """A web: its lists, and the first page of each site, followed by the number of pages."""
 
     lists: Lists
     bounds: npt.NDArray[np.int64]
 
 
 def site_bounds(pages: int, seed: int, shape: Shape) -> npt.NDArray[np.int64]:
-    """Cut so many pages into sites."""
+    """Cut the pages into sites."""
     dice = np.random.default_rng([seed, 1])
     count = max(int(pages / shape.per_site), 1)
     sizes = 1 + dice.pareto(1.1, count) * 8
@@ -72,7 +72,7 @@ def site_bounds(pages: int, seed: int, shape: Shape) -> npt.NDArray[np.int64]:
     whole = np.maximum(sizes, 1).astype(np.int64)
     bounds = np.concatenate([[0], np.cumsum(whole)])
     bounds = np.append(bounds[bounds < pages], pages)
-    # The rest, if sizes came out short, are sites of the same kind.
+    # The remaining pages, if sizes came out short, become sites of the same kind.
     tail = int(bounds[-1] - bounds[-2])
     if tail > most:
         cuts = np.arange(bounds[-2] + most, pages, most)
@@ -81,7 +81,7 @@ def site_bounds(pages: int, seed: int, shape: Shape) -> npt.NDArray[np.int64]:
 
 
 def draw(pages: int, seed: int, shape: Shape | None = None) -> Drawn:
-    """A web of so many pages."""
+    """Draw a web of that many pages."""
     shape = shape or Shape()
     bounds = site_bounds(pages, seed, shape)
     wanted = np.empty(pages, np.int32)
@@ -108,7 +108,7 @@ def sites_of(drawn: Drawn) -> npt.NDArray[np.int32]:
 
 
 def bits_a_link(lists: Lists) -> float:
-    """In WebGraph's format, by its default parameters; of a large web those of a stretch of pages in the middle."""
+    """Bits per link in WebGraph's format with default parameters; for a large web those of pages in its middle."""
     first = max((lists.count - STRETCH) // 2, 0)
     last = min(first + STRETCH, lists.count)
     writer = BVWriter(FaultyFiles(), "sample")
@@ -120,7 +120,7 @@ def bits_a_link(lists: Lists) -> float:
 
 
 def fit(lists: Lists, sites: npt.NDArray[np.int32]) -> dict[str, Any]:
-    """What a web is like: degrees, their exponents, locality, how well it is compressed."""
+    """The measures of a web: degrees, their exponents, locality, how well it is compressed."""
     out = np.diff(lists.starts)
     into = np.bincount(lists.nodes, minlength=lists.count)
     sizes = np.bincount(sites)
@@ -128,7 +128,7 @@ def fit(lists: Lists, sites: npt.NDArray[np.int32]) -> dict[str, Any]:
     step = 1 << 20
     for first in range(
         0, lists.count, step
-    ):  # in pieces: sources of all links at once would be as large as they
+    ):  # in pieces: an array of all links' sources would be as large as the links
         last = min(first + step, lists.count)
         nodes = lists.nodes[lists.starts[first] : lists.starts[last]]
         source = np.repeat(np.arange(first, last), out[first:last])

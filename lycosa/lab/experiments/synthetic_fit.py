@@ -1,9 +1,9 @@
-"""A synthetic web like a given graph: the numbers of `synthetic.Shape` that draw one with the graph's measures.
+"""A synthetic web like a given graph: finds the `synthetic.Shape` that draws one with the graph's measures.
 
-What the graph tells directly is taken from it: pages without links, most links, pages of a site, the largest site.
-The other numbers are searched for: each in turn is made larger and smaller, a small web is drawn, and what brings
-the measures nearer is kept; steps get smaller. *Nearer* is by the sum, over `MEASURES`, of the logarithm of measure
-over measure (of shares p: of p/(1-p)), squared. It follows from the seed.
+What the graph shows directly is taken from it: pages without links, most links, pages of a site, the largest site.
+The other parameters are searched for: each in turn is made larger and smaller, a small web is drawn, and what
+brings the measures nearer is kept; steps get smaller. *Nearer* is the sum, over `MEASURES`, of the squared
+logarithm of measure over measure (for shares p: of p/(1-p)). It follows from the seed.
 
 A site has at most a fiftieth of the pages, so the largest may be smaller than the graph's.
 """
@@ -33,7 +33,7 @@ MEASURES = (
     "neighbours that share a link",
     "bits a link",
 )
-"""Of `synthetic.fit`."""
+"""Measures of `synthetic.fit` that are compared."""
 _SHARES = frozenset(MEASURES[1:3] + MEASURES[4:6])
 _SEARCHED = {
     "knee": (1.0, 200.0),
@@ -47,11 +47,11 @@ _SEARCHED = {
     "children": (0.02, 0.9),
     "run": (1.0, 64.0),
 }
-"""The numbers that are searched for, each between two bounds."""
+"""The parameters that are searched for, each between two bounds."""
 
 
 def fitted(lists: Lists, sites: npt.NDArray[np.int32], seed: int, told: Told, sample: int = SAMPLE) -> Shape:
-    """The shape of webs like this one, by webs of `sample` pages."""
+    """The shape of webs like this one, found with webs of `sample` pages."""
     wanted = fit(lists, sites)
     sizes = np.bincount(sites)
     shape = replace(
@@ -77,7 +77,7 @@ def fitted(lists: Lists, sites: npt.NDArray[np.int32], seed: int, told: Told, sa
 
 
 def distance(shape: Shape, seed: int, wanted: Mapping[str, Any], sample: int) -> float:
-    """How far a web of this shape is from what is wanted."""
+    """The distance of a web of this shape from what is wanted."""
     drawn = draw(sample, seed, shape)
     found = fit(drawn.lists, sites_of(drawn))
     return sum((_place(name, found) - _place(name, wanted)) ** 2 for name in MEASURES)

@@ -1,8 +1,8 @@
 """Traps: how many fetches a crawl of an embedded web with every trap wastes, and what it misses.
 
-The web is answered in the process and time is virtual, so that the crawl is the product's own and takes as long as
-its CPU does. Wasted is every fetch of a URL of a trap beyond its entry (`Truth.wasted`); missed is what the truth
-says must be fetched and was not.
+The web is answered within the process and time is virtual, so the crawl is the production one and takes as long as
+its CPU time. Wasted is every fetch of a URL of a trap beyond its entry (`Truth.wasted`); missed is what according
+to the truth must be fetched and was not.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from lycosa.records import Fetched, Learned, Skipped, Why
 from lycosa.url.parts import host_of, path_of
 
 KINDS: Final = ("redirects", "statuses", "types", "charsets", "hrefs", "directives", "sitemaps", "copies")
-"""Oddities that a network without sockets can play."""
+"""Oddities that can be simulated without sockets."""
 
 
 class Outcome(msgspec.Struct):
-    """What a crawl did."""
+    """The results of a crawl."""
 
     end: End
     fetched: int
@@ -42,12 +42,12 @@ class Outcome(msgspec.Struct):
 
     @property
     def share(self) -> float:
-        """Of all fetches, those that were wasted."""
+        """The wasted share of all fetches."""
         return sum(self.wasted.values()) / max(self.fetched, 1)
 
 
 class _Names(ScriptedResolver):
-    """Names of a web, and those below the names of farms."""
+    """Resolves the names of a web, and those below the names of farms."""
 
     async def resolve(self, host: str) -> Resolution | DnsFailure:
         found = await super().resolve(host)
@@ -74,7 +74,7 @@ def crawl(files: Files, web: Web, options: Mapping[str, Any], shards: int = 4) -
         answer = web.respond(host, Asked(path=path_of(request.url), attempt=before))
         if not answer.status:
             return Failure(FailureKind.DISCONNECT, "the connection was reset")
-        # A date says nothing on virtual time.
+        # A date has no meaning on virtual time.
         headers = [row for row in answer.headers if row[0] != "Retry-After" or row[1].isdigit()]
         return Reply(answer.body, answer.status, tuple(headers))
 

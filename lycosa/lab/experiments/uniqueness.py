@@ -3,10 +3,10 @@
 The cost table by the formulas of `lycosa.seen.cost_model`, and the crawl simulation with the production stores
 (`uniqueness_cycles`): repositories of growing size, the time of a cycle for each.
 
-The slides have cycles of 1M URLs and repositories of 1M to 350M. Here the largest repository is what is asked for,
-and everything else follows in proportion: `--synthetic 35M` is a tenth of the slides, cycles of 100,000 URLs.
-Absolute seconds are of another machine, disk and language; what can be compared is how the two stores stand to
-each other, and how each grows with the repository.
+The slides have cycles of 1M URLs and repositories of 1M to 350M. Here the largest repository is a parameter, and
+everything else is scaled in proportion: `--synthetic 35M` is a tenth of the slides, cycles of 100,000 URLs.
+Absolute seconds are of another machine, disk and language; comparable are the ratio of the two stores, and how
+each grows with the repository.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _times(rows: dict[int, dict[str, dict[str, Any]]]) -> list[Line]:
 
 
 def _traffic(rows: dict[int, dict[str, dict[str, Any]]]) -> list[Line]:
-    """Bytes over the disk for a byte of URL, measured, beside the model with our own parameters."""
+    """Disk traffic in bytes per byte of URL, measured, beside the model with our own parameters."""
     last = rows[SIZES[-1]]
     return [
         Line("Cost model", f"{name}, largest repository: bytes moved a byte of URL, measured (paper: the model)",

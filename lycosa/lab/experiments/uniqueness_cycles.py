@@ -1,11 +1,11 @@
 """The crawl simulation of the VEUNIQ slides: cycles of 1M URLs against repositories of growing size.
 
 Both stores get the same cycles (see `uniqueness_stream`) on repositories that were preloaded with the same keys. A
-cycle is timed whole: 100,000 marks, 900,000 offers with payloads of about 60 bytes, the merge, and a snapshot with
-its syncs. VEUNIQ runs in the paper's mode (N equal ranges, by turns) and is timed for one whole rotation after one
-untimed rotation, so that what waits for other repositories is in its steady state. DRUM has as many buckets as
+cycle is timed as a whole: 100,000 marks, 900,000 offers with payloads of about 60 bytes, the merge, and a snapshot
+with its syncs. VEUNIQ runs in the paper's mode (N equal ranges, in turn) and is timed for one whole rotation after
+one untimed rotation, so that what waits for other repositories is in its steady state. DRUM has as many buckets as
 VEUNIQ has repositories, as in the slides, and merges all in every cycle, as the slides' measurement does; a second
-row lets it gather 16 cycles before it merges, which is what it is built for, and delays every answer as long.
+row lets it gather 16 cycles before it merges, which is its intended use, and delays every answer as long.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PAYLOADS = [b"https://www.example.org/some/path/to/a/page-%08d.html?q=1" % n for
 )
 URL_BYTES = len(PAYLOADS[0])
 TENTH = 10
-"""Of the URLs of a cycle one in ten is crawled, the others are extracted."""
+"""One in ten URLs of a cycle is crawled, the others are extracted."""
 PER_CYCLE = CRAWLED + EXTRACTED
 
 
 def preload(web: Web, files: DiskFiles, store: DiskSeen) -> int:
-    """Give a store, whose repositories are the web's ranges, the known keys, written straight into them; how
+    """Write the known keys directly into the repositories of a store, which are the web's ranges; how
     many."""
     total = 0
     for part in range(web.ranges):
@@ -72,12 +72,12 @@ def measure(
         nbytes = max(nbytes, store.nbytes)
         if (number + 1) % merge_every == 0:
             new += len(store.merge())
-            while whole and store.waiting:  # DRUM's pass is a merge a bucket
+            while whole and store.waiting:  # DRUM's pass is one merge per bucket
                 new += len(store.merge())
         for _piece in store.freeze():
             pass
         store.settle()
-        needless = named.difference(store.files())  # as whoever keeps the snapshots does
+        needless = named.difference(store.files())  # as the owner of the snapshots does
         named = set(store.files())
         for name in needless:
             files.remove(name)
@@ -144,10 +144,10 @@ def simulate(
 def modelled(
     row: dict[str, Any], store: DiskSeen, ranges: int, per_cycle: int = PER_CYCLE
 ) -> dict[str, float]:
-    """The measured overhead (bytes over the disk for a byte of URL) beside the model's, with our parameters.
+    """The measured overhead (disk bytes per byte of URL) beside the model's, with our parameters.
 
-    The model's last term, passes over the repository, is taken as it was in the cycle: the model has the
-    whole crawl's n, from an empty repository; here the repository is there.
+    The model's last term, passes over the repository, is taken as it was in the cycle: the model uses the
+    whole crawl's n, from an empty repository; here the repository is preloaded.
     """
     traffic = row["read_per_cycle"] + row["written_per_cycle"]
     share = row["new_per_cycle"] / per_cycle

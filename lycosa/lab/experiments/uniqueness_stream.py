@@ -1,6 +1,6 @@
-"""A stream of URLs like a crawl's, as keys: what uniqueness stores are fed with, in the lab and in benchmarks.
+"""A stream of URLs like a crawl's, as keys: input for uniqueness stores in the lab and in benchmarks.
 
-The generator, stated:
+The generator:
 
 - hosts have Pareto-distributed numbers of pages (shape 1.1, at least 5 pages), sized so that the *known* pages of
   all hosts add up to the number of stored URLs asked for; page p of host h has the key
@@ -12,7 +12,7 @@ The generator, stated:
   known pages (Broder, Najork, Wiener, 4.1: 81.5% of links were local);
 - a local link leads with probability 0.8 to a known page, by popularity (page number = known * u^3), else to one
   of the host's next pages, not known yet; a link abroad leads to a known page with probability 0.9;
-- pages discovered are known from the next cycle on that the host takes part in.
+- pages discovered count as known from the next cycle in which the host takes part.
 
 Everything follows from one seed.
 """
@@ -36,7 +36,7 @@ _HIGH_16 = np.uint64(0xFFFF << 48)
 
 @dataclass
 class Cycle:
-    """What one cycle hands to a store."""
+    """What one cycle gives to a store."""
 
     crawled: Keys
     extracted: Keys

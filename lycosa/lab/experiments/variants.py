@@ -1,20 +1,20 @@
-"""Variants of URLs: how many fetches the rules that a crawl learns save, and whether anything is lost by them.
+"""Variants of URLs: how many fetches are saved by the rules that a crawl learns, and whether anything is lost.
 
-A web in which most URLs lead to a page that another URL leads to as well, answered in the process on virtual time:
+A web in which most URLs lead to a page that other URLs lead to as well, answered in the process on virtual time:
 
     shop.test           /item/7?sid=...     session ids: every page links to all items, with an id of its own
     list.test           /list/?page=3&sort=price    three orders of the same page
     print.test          /print/a/7.html     the print view of /a/7.html: the same text, fewer links
     m.test, copy.test   the second is a mirror of the first
-    www.v.test, v.test  so is one with www
+    www.v.test, v.test  a mirror too: with and without www
 
-and some that look as if it were so:
+and some that only look like this:
 
     lang.test           /doc/7?lang=de      another text for each language
     wiki.test           /w/7?rev=2          the parameter matters from page 10 on, and not before
     blog.test           /p/7 and /print/p/7, which say different things
 
-A *wrong join* is a URL that was skipped for a rule, last of all, and whose text no page that was fetched has.
+A *wrong join* is a URL that was finally skipped because of a rule, and whose text is on no page that was fetched.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ TURNS: Final = 10
 
 
 class Outcome(msgspec.Struct):
-    """What a crawl did."""
+    """The results of a crawl."""
 
     end: End
     fetched: int
     skipped: int
-    """URLs whose last record is that they were skipped for a rule."""
+    """URLs whose last record says that they were skipped for a rule."""
     missed: list[str]
-    """Texts of the web that were not had."""
+    """Texts of the web that were not fetched."""
     wrong: list[str]
-    """Wrong joins that stayed."""
+    """Wrong joins that remained."""
     learned: list[Learned]
 
 
@@ -66,7 +66,7 @@ class _Web:
         self.size, self.sessions = size, sessions
 
     def text(self, url: str) -> str:
-        """What the page at a URL says: equal texts are one page."""
+        """The text of the page at a URL: equal texts are one page."""
         host, path = host_of(url), path_of(url)
         where, _, query = path.partition("?")
         given = {name: values[0] for name, values in parse_qs(query).items()}

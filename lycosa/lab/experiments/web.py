@@ -1,6 +1,6 @@
 """What experiments run on: pages, links, sites, and how fast each site answers.
 
-Three sources, and what of each is known or stands in:
+Three sources, and for each what is known and what is substituted:
 
 | | a BV graph | a crawl | synthetic |
 |---|---|---|---|
@@ -11,9 +11,9 @@ Three sources, and what of each is known or stands in:
 | domains | the sites | registered domains | drawn: some ten sites each |
 | sizes, latencies, bandwidths | drawn | of its log, where it has fetched; else drawn | drawn |
 
-**Guessed sites.** A graph in the order of URLs has a site's pages side by side. Between two neighbours that no
-link of at most 1,000 numbers' length passes over, a site ends. That is a stand-in: it finds directories of large
-sites as well, and joins small sites.
+**Guessed sites.** In a graph in the order of URLs the pages of a site are adjacent. A site ends between two
+neighbours that no link spanning at most 1,000 numbers passes over. This is an approximation: it finds directories
+of large sites as well, and joins small sites.
 
 **Drawn times.** Page sizes are log-normal with a mean of 24 kB (57 GB in 2.4M pages, Castillo's Table 6.2) and a
 median of 11.6. A site's bandwidth is log-normal with a median of 20 kB/s, its latency with a median of 0.5 s, so
@@ -42,7 +42,7 @@ SPAN = 1_000
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Measured = Mapping[str, tuple[int, float, float, int]]
-"""Of a crawl's log, by URL: bytes, seconds to the first byte and in all, and when it was first fetched."""
+"""From a crawl's log, by URL: bytes, seconds to the first byte and in total, and when it was first fetched."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,29 +58,29 @@ class Web:
     start: Ints
     sizes: Floats  # bytes of each page
     latency: Floats  # of each site, seconds
-    bandwidth: Floats  # of each site, bytes a second
+    bandwidth: Floats  # of each site, bytes per second
     seed: int
     come_by: Mapping[str, str]
-    """How what the source does not tell was come by."""
+    """The origin of what the source does not tell."""
     recorded: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    """Of a crawl, its pages as it fetched them."""
+    """For a crawl, its pages in the order in which it fetched them."""
     speeds: Floats = field(default_factory=lambda: np.empty(0))
-    """Of each of them the bytes a second at which it came; 0: it came at once."""
+    """For each of them the bytes per second of its transfer; 0: it came at once."""
     own: Mapping[str, Any] = field(default_factory=dict)
-    """Of a crawl, how it went about it: order, r, c, w and between of `scheduling_sim.Setting`."""
+    """For a crawl, its own parameters: order, r, c, w and between of `scheduling_sim.Setting`."""
     urls: Sequence[str] = ()
-    """Of a crawl, those of its pages."""
+    """For a crawl, the URLs of its pages."""
 
     @property
     def pages(self) -> int:
         return self.lists.count
 
     def url(self, page: int) -> str:
-        """The URL of a page: made up, where it has none."""
+        """The URL of a page; made up if it has none."""
         return self.urls[page] if self.urls else f"http://s{self.sites[page]}.test/{page}"
 
     def head(self) -> dict[str, Any]:
-        """What a result says of it."""
+        """The description of the web in a result."""
         return {
             "name": self.name,
             "pages": self.pages,
@@ -110,7 +110,7 @@ def from_graph(graph: BVGraph, name: str, seed: int, told: Told) -> Web:
 
 
 def from_synthetic(pages: int, seed: int, told: Told, like: Web | None = None) -> Web:
-    """A web drawn from a seed; of the shape of another, if that is given."""
+    """A web drawn from a seed; with the shape of another one, if given."""
     if pages < 100:
         raise ConfigError("a synthetic web has at least 100 pages")
     shape = None if like is None else fitted(like.lists, like.sites, seed, told)
@@ -159,7 +159,7 @@ def from_store(
 
 
 def _note(web: Web, urls: list[str], measured: Measured) -> tuple[Ints, Floats]:
-    """Put what was measured in place of what was drawn; the pages as they were fetched, and how fast."""
+    """Replace drawn values by measured ones; returns the pages in fetch order, and their speeds."""
     fetched: list[tuple[int, int, float]] = []
     waits: dict[int, list[float]] = {}
     speeds: dict[int, list[float]] = {}
@@ -224,7 +224,7 @@ def guessed_sites(lists: Lists) -> npt.NDArray[np.int32]:
     short = high - low <= SPAN
     over[: lists.count] += np.bincount(low[short], minlength=lists.count)
     over[: lists.count] -= np.bincount(high[short], minlength=lists.count)
-    passing = np.cumsum(over)[: lists.count]  # over the gap behind each page
+    passing = np.cumsum(over)[: lists.count]  # links over the gap after each page
     return np.concatenate([[0], np.cumsum(passing[:-1] == 0)]).astype(np.int32)
 
 

@@ -1,10 +1,10 @@
-"""Webs: a synthetic web from one seed, which knows the truth about itself.
+"""Webs: a synthetic web made from one seed, with the truth about itself.
 
 web = Web(preset("tiny"))              what it is: hosts, pages, oddities; pure
-web.truth(Policy())                    what a correct crawler makes of it
+web.truth(Policy())                    what a correct crawler fetches of it
 WebServer(web)                         serves it, in this event loop
 serving(options)                       serves it, in a process of its own
-violations(log, ...)                   whether the crawler was polite, seen from the server
+violations(log, ...)                   whether the crawler was polite, as seen by the server
 """
 
 from lycosa.lab.webs.accesses import Access, AccessLog, Politeness, violations

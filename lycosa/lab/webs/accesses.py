@@ -1,22 +1,22 @@
-"""What the server saw, and whether it was polite.
+"""The requests that the server saw, and whether they were polite.
 
-Politeness is a promise to servers, so it is checked where they stand: from the times at which
+Politeness is a promise to servers, so it is checked on their side: by the times at which
 requests arrived and their last byte was sent, on the server's monotonic clock. A crawler's own
-books cannot prove it.
+records cannot prove it.
 
-`violations` holds a crawl to these rules:
+`violations` checks these rules:
 
     overlap         a host was asked while it was still answering
     visit           more than `pages` pages in one visit; a visit ends with a pause of at least the wait
-    connection      within the wait, the host was asked over another connection: that is no visit
-    retry-after     the host was asked before the time it had asked for
+    connection      within the wait, the host was asked over another connection: not the same visit
+    retry-after     the host was asked before the end of its Retry-After
     connections     two connections to one host were open at once
     address         two hosts of one address were asked without the address's own wait between,
                     or at the same time
 
-robots.txt is no page of a visit, but keeps to everything else. Where a host has a Crawl-delay, that
-is its wait if it is longer, and a visit is one page. `tolerance` allows for clocks and scheduling:
-a server reads a little later than a client wrote, and not always equally late.
+robots.txt does not count as a page of a visit, but the other rules hold for it. Where a host has a Crawl-delay,
+that is its wait if it is longer, and a visit is one page. `tolerance` allows for clocks and scheduling:
+a server reads a little later than a client wrote, with a varying delay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import msgspec
 
 
 class Access(NamedTuple):
-    """One request. Times are the server's monotonic clock's, in seconds."""
+    """One request. Times are in seconds on the server's monotonic clock."""
 
     start: float
     end: float
@@ -41,7 +41,7 @@ class Access(NamedTuple):
     peer: str
     local: str
     wait: float = 0.0
-    """Seconds that the answer told the asker to stay away."""
+    """Seconds that the answer told the client to stay away (Retry-After)."""
     agent: str = ""
 
 
@@ -83,7 +83,7 @@ class AccessLog:
         return Counter((access.host, access.path) for access in self.accesses)
 
     def repeated(self) -> dict[tuple[str, str], int]:
-        """What was asked for more than once, although an earlier request had its answer.
+        """What was asked for more than once, although an earlier request was answered.
 
         Attempts that end with no answer, 429 or 5xx do not count as answered.
         """
@@ -98,7 +98,7 @@ class AccessLog:
         return again
 
     def lines(self) -> Iterator[bytes]:
-        """As JSON lines; `read` takes them."""
+        """As JSON lines; `read` parses them."""
         encode = msgspec.json.Encoder().encode
         for connection in self.connections.values():
             yield encode(["connection", *connection]) + b"\n"
@@ -107,7 +107,7 @@ class AccessLog:
 
     @staticmethod
     def read(lines: Iterable[bytes]) -> AccessLog:
-        """The log of those lines."""
+        """The log parsed from those lines."""
         log = AccessLog()
         for line in lines:
             kind, *fields = msgspec.json.decode(line)
@@ -119,7 +119,7 @@ class AccessLog:
 
 
 class Politeness(NamedTuple):
-    """What was promised."""
+    """The rules that the crawler promised to keep."""
 
     wait: float
     """Seconds between visits to a host."""

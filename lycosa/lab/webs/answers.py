@@ -1,8 +1,8 @@
-"""The values of a web: what is asked, what is answered, what is expected.
+"""The value types of a web: requests, answers, expectations.
 
 `Request` is all that an answer may depend on, so that an answer is a pure function of it. `Answer`
 says what to send *and how*: a page cut short or a connection reset is an answer too. `Expected` is
-what a correct crawler makes of one URL; `lycosa.lab.webs.truth` judges these under a policy.
+the correct result for one URL; `lycosa.lab.webs.truth` judges these under a policy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One request, after its host has been found."""
 
     path: str
-    """With the query, as the request line had it."""
+    """With the query, as in the request line."""
     at: float = 0.0
     """Wall time."""
     attempt: int = 0
@@ -34,22 +34,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Sending(StrEnum):
-    """How an answer travels."""
+    """How an answer is sent."""
 
-    WHOLE = "whole"  # with its length
+    WHOLE = "whole"  # with Content-Length
     CHUNKED = "chunked"
-    CLOSE = "close"  # no length; the end of the connection ends it, as in HTTP/1.0
+    CLOSE = "close"  # no length; closing the connection ends it, as in HTTP/1.0
     DRIBBLE = "dribble"  # whole, but in pieces with pauses between
-    CUT = "cut"  # the length promises all, half comes, then the connection ends
+    CUT = "cut"  # the length is that of the whole, half is sent, then the connection is closed
     CUT_CHUNKED = "cut-chunked"  # chunked, and no last chunk
     SPILL = "spill"  # more bytes than the length said, then the connection ends
     HANG_UP = "hang-up"  # the connection ends before a byte was sent
-    RESET = "reset"  # the same, rudely
+    RESET = "reset"  # the same, by a TCP reset
     GARBAGE = "garbage"  # bytes that are not HTTP
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """What the server sends. Headers do without length, connection and date: these belong to sending."""
+    """What the server sends. Headers without length, connection and date: these are added when sending."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -58,13 +58,13 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     delay: float = 0.0
     """Seconds before the first byte."""
     wait: float = 0.0
-    """Seconds that the answer tells the asker to stay away (Retry-After)."""
+    """Seconds that the answer tells the client to stay away (Retry-After)."""
     lasting: bool = False
     """Whether the answer depends on nothing but host, path and Accept-Encoding, hence may be cached."""
 
 
 Maker = Callable[[Request], Answer]
-"""Makes the answer for a path of which it knows everything else."""
+"""Makes the answers for a given path."""
 
 
 class Only(StrEnum):
@@ -72,8 +72,8 @@ class Only(StrEnum):
 
     ALL = ""
     ROBOTS = "robots"  # only those that ignore robots.txt
-    ROBOTS_OTHERS = "robots-others"  # forbidden to others than us; we may
-    ROBOTS_UNREACHABLE = "robots-unreachable"  # only those that fetch without having the rules
+    ROBOTS_OTHERS = "robots-others"  # forbidden to other agents, allowed to us
+    ROBOTS_UNREACHABLE = "robots-unreachable"  # only those that fetch without knowing the rules
     NOFOLLOW = "nofollow"  # only those that ignore nofollow
     NOFOLLOW_OURS = "nofollow-ours"  # ... or are not called lycosa
     SITEMAPS = "sitemaps"  # only those that read the sitemaps which robots.txt names
@@ -86,7 +86,7 @@ class Only(StrEnum):
 
 
 class Expected(msgspec.Struct, frozen=True, gc=False):
-    """What a correct crawler makes of one URL."""
+    """The result of a correct crawler for one URL."""
 
     url: str
     only: Only = Only.ALL
@@ -95,15 +95,15 @@ class Expected(msgspec.Struct, frozen=True, gc=False):
     location: str = ""
     """Where it redirects to, canonical."""
     hops: int = 0
-    """Redirects in a row that it takes, at the fewest, to get here."""
+    """The least number of successive redirects on the way here."""
     fails: int = 0
     """How many attempts fail first, here or on the only way here."""
     via: str = ""
-    """The site without which it would not be found, if that is another one than its own."""
+    """The site without which it would not be found, if that is not its own."""
     whole_site: Only = Only.ALL
-    """What holds besides, because it holds for every URL of the site."""
+    """A further condition, which holds for every URL of the site."""
     truncated: bool = False
-    """Whether what comes is less than what was promised."""
+    """Whether the received body is shorter than announced."""
 
 
 def html(body: str | bytes, *headers: tuple[str, str], status: int = 200) -> Answer:

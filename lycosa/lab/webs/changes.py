@@ -1,7 +1,7 @@
 """Pages that change at known rates: a Poisson process per page, as a pure function of time.
 
 Revisit policies are judged against the true times of change, so the web must know them without
-having lived through them. Time since `EPOCH` is cut into windows in which `PER_WINDOW` changes are
+having simulated the time before. Time since `EPOCH` is cut into windows in which `PER_WINDOW` changes are
 expected; how many happen in a window, and when, are rolls named by page and window. Counts that are
 Poisson and independent, with times uniform given the count, are a Poisson process. The version
 shown at a time is the last change before it, found by looking back a window or two; nothing is
@@ -17,7 +17,7 @@ from lycosa.lab.webs.dice import chance, roll, rolls, unit
 from lycosa.lab.webs.options import WebOptions
 
 EPOCH = 1_577_836_800.0
-"""2020-01-01, when every page was made."""
+"""2020-01-01, the date of the first version of every page."""
 
 PER_WINDOW = 4
 
@@ -34,7 +34,7 @@ _CUMULATED = _cumulated()
 
 
 class Version(NamedTuple):
-    """What a page shows at some time: the change that made it."""
+    """The version of a page at some time, named by the change that made it."""
 
     since: float
     tag: str
@@ -52,7 +52,7 @@ class Changes:
         self._rates = options.change_rates
 
     def rate(self, host: int, page: int) -> float:
-        """Changes a second; 0 for a page that never changes."""
+        """Changes per second; 0 for a page that never changes."""
         if not self._share or not self._rates:
             return 0.0
         number = roll(self._seed, "rate", host, page)
@@ -61,7 +61,7 @@ class Changes:
         return self._rates[number % len(self._rates)]
 
     def version(self, host: int, page: int, at: float) -> Version:
-        """What the page shows at that time."""
+        """The version of the page at that time."""
         rate = self.rate(host, page)
         if not rate or at <= EPOCH:
             return STILL

@@ -1,4 +1,4 @@
-"""Dice that always fall the same way: every random choice of a web is a pure function of names.
+"""Deterministic dice: every random choice of a web is a pure function of names.
 
 A roll is named by the web's seed and a few further parts (a host, a page, what is being chosen).
 The same name gives the same numbers in every process, on every machine and in every version of

@@ -1,4 +1,4 @@
-"""What kind of web to make: `WebOptions`, and a few ready-made ones in `PRESETS`.
+"""The parameters of a web: `WebOptions`, and a few ready-made ones in `PRESETS`.
 
 Two webs with equal options are equal byte for byte. Every oddity is a *kind* that can be left out,
 by name; the list below is complete, and the module that makes each kind says what it does.
@@ -55,7 +55,7 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True):
     scripts: bool = False
     """Pages whose text and links scripts make: for crawlers that render."""
     outside: bool = False
-    """A few links that leave this web, to names under .invalid."""
+    """Pages whose text and links are made by scripts: for crawlers that render."""
     scheme: Literal["http", "https"] = "http"
     addresses: Literal["many", "single"] = "many"
     """`many`: loopback addresses 127.0.x.y, some shared by several hosts; `single`: 127.0.0.1 for all
@@ -70,12 +70,12 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True):
     retry_after: int = 1
     """Seconds that 429 and 503 answers ask for."""
     failures: int = 2
-    """How often a passing failure happens before the answer comes: one less than three attempts."""
+    """How often a temporary failure happens before the answer comes: one less than three attempts."""
     change_share: float = 0.1
     change_rates: tuple[float, ...] = (1 / 60, 1 / 3600, 1 / 86400, 1 / 2592000)
-    """Changes a second of the pages that change at all."""
+    """Changes per second of the pages that change at all."""
     bomb_bytes: int = 0
-    """Decoded size of one compressed page that unpacks to far more than it weighs; 0: none."""
+    """Decoded size of one compressed page that unpacks to far more than its own size; 0: no such page."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.hosts <= 200_000:
@@ -115,9 +115,9 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True):
 PRESETS: dict[str, WebOptions] = {
     # Every kind at least once, and so small that a crawl of it takes seconds: for end-to-end tests.
     "tiny": WebOptions(hosts=40, pages=400, page_bytes=2500, slow_ms=30, crawl_delay=0.2, change_share=0.2),
-    # What a user sees first: lively, a few thousand pages.
+    # The first impression for users: a variety of pages, a few thousand.
     "demo": WebOptions(hosts=100, pages=3000),
-    # Many small hosts: politeness and the host tables are what it tries.
+    # Many small hosts: a test of politeness and the host tables.
     "broad": WebOptions(hosts=5000, pages=50_000, page_bytes=4000),
     # Many small pages with long lists of links, without oddities: seen set and frontier.
     "million": WebOptions(hosts=1000, pages=1_000_000, page_bytes=2000, links=60, kinds=(), change_share=0.0),

@@ -3,8 +3,7 @@
 Nothing is stored. Page *i* of a host is a function of the seed, the host and *i*, so that a web of
 a million pages costs no more memory than one of ten.
 
-Addresses have three styles, one per host, and can be read backwards: the page's number is in them,
-in hex.
+Addresses have three styles, one per host, and can be parsed: the page's number is in them, in hex.
 
     style 0     /word/1f3-word-word.html
     style 1     /word/1f3/word-word/
@@ -18,9 +17,9 @@ Links of page *i*, in a host of *n* pages:
 - copied: half of the rest is taken from its *prototype*, an earlier page of the host: *i* with its
   last non-zero hex digit set to zero. Chains of prototypes are therefore as short as the number has
   digits, and neighbours share theirs: the copying model of Kleinberg, Kumar, Raghavan, Rajagopalan
-  and Tomkins (1999), which gives neighbourhoods in common and in-degrees with a heavy tail, in a
+  and Tomkins (1999), which gives common neighbourhoods and in-degrees with a heavy tail, in a
   form that needs no history;
-- fresh: near by, or anywhere in the host with a liking for low numbers; across hosts by popularity
+- fresh: near by, or anywhere in the host with a preference for low numbers; across hosts by popularity
   (the host of rank r in proportion to 1/r), mostly to home pages.
 
 The number of links is log-normal around `options.links`, and every 64th page has a Pareto tail on
@@ -44,14 +43,14 @@ from lycosa.lab.webs.words import words_of
 FANOUT = 8
 MOST_LINKS = 3000
 ASSETS = ("/assets/style.css", "/assets/site.js", "/assets/logo.png")
-"""What ordinary pages embed."""
+"""Requisites that ordinary pages embed."""
 
 _MIX = 0x9E3779B97F4A7C15
 _PARETO = 1.6
 
 
 def _log_normal(median: float, sigma: float) -> list[int]:
-    """Quantiles, so that a draw is an index: no logarithm whose last bit differs between machines."""
+    """Quantiles, so that a draw is an index: no logarithm whose last bit could differ between machines."""
     normal = NormalDist()
     return [max(1, round(median * math.exp(sigma * normal.inv_cdf((k + 0.5) / 1024)))) for k in range(1024)]
 
@@ -77,7 +76,7 @@ class Pages:
     # addresses
 
     def path(self, host: Host, page: int) -> str:
-        """Where the page is."""
+        """The address of the page."""
         if page == 0:
             return "/"
         mixed = (page * _MIX + host.salt) % WHOLE
@@ -170,7 +169,7 @@ class Pages:
     # text
 
     def render(self, host: Host, page: int, version: Version, extra: tuple[str, ...] = ()) -> bytes:
-        """The page as HTML in UTF-8. `extra` are hrefs that stand on it besides its own links."""
+        """The page as HTML in UTF-8. `extra` are further hrefs on it, besides its own links."""
         content = self._hosts[host.content]
         seed, index = self._seed, content.number
         path = self.path(content, page)
@@ -213,7 +212,7 @@ class Pages:
         return "".join(parts).encode()
 
     def _anchor(self, host: Host, target: int, number: int, up: str, origin: str) -> str:
-        """A link within the host, spelled in one of the ways that mean the same."""
+        """A link within the host, spelled in one of several equivalent ways."""
         path = self.path(host, target)
         if host.style == 2:
             path = path.replace("&", "&amp;")
@@ -238,5 +237,5 @@ def _prototype(page: int) -> int:
 
 
 def _permutation(count: int, seed: int) -> list[int]:
-    """Hosts by popularity, which has nothing to do with size."""
+    """Hosts by popularity, which is independent of size."""
     return sorted(range(count), key=lambda k: roll(seed, "popularity", k))

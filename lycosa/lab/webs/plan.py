@@ -1,18 +1,18 @@
-"""The plan of a web: its hosts, how large each is, where it lives and how it behaves.
+"""The plan of a web: its hosts, how large each is, its address and its behaviour.
 
 Sizes follow a power law (the k-th host has about k**-skew of the first's pages) and add up to
 `options.pages`. Host 0, the largest, is the *root*: plain in every way, it lists all hosts, so that
 everything is found from its home page.
 
-A host has either a *role*, a way in which all of it behaves, or any number of *sections*,
-directories of oddities (`lycosa.lab.webs.sections`), or neither. Roles are dealt to the smallest
+A host has either a *role*, which determines the behaviour of all its pages, or any number of *sections*,
+directories of oddities (`lycosa.lab.webs.sections`), or neither. Roles are given to the smallest
 hosts, because several make a host slow to crawl or forbid it whole; at least a quarter of the hosts
 stay plain. With too few hosts for every role, the roles at the end of the list are left out;
 `Plan.left_out` names them. When there are many hosts, roles repeat until three in ten
 have one, and sections until one in ten has.
 
-Several hosts share a registered domain, and some share an address, as on real hosting: rules and
-waits per host, per domain and per address can be told apart.
+Several hosts share a registered domain, and some share an address, as on real hosting: so rules and
+waits per host, per domain and per address can be distinguished.
 """
 
 from __future__ import annotations
@@ -82,20 +82,20 @@ class Host(NamedTuple):
 
     @property
     def twin(self) -> bool:
-        """Whether it mirrors or is mirrored: its pages must not name their own host."""
+        """Whether it is a mirror or has one: its pages must not name their own host."""
         return self.role in ("mirror", "mirrored")
 
 
 class Plan(NamedTuple):
     hosts: tuple[Host, ...]
     addresses: tuple[str, ...]
-    """Where to listen."""
+    """The addresses to listen on."""
     left_out: tuple[str, ...]
     """Roles and sections for which there was no host."""
 
 
 def draw_plan(options: WebOptions) -> Plan:
-    """The plan of these options."""
+    """The plan for these options."""
     sizes = _sizes(options)
     roles, left_out = _roles(options)
     addresses = _addresses(options)
@@ -148,7 +148,7 @@ def _sizes(options: WebOptions) -> list[int]:
 
 
 def _settle_sizes(sizes: list[int], roles: list[str]) -> None:
-    """Give hosts with roles something to show, at the root's cost; the sum stays."""
+    """Give hosts with roles some pages, taken from the root; the sum stays."""
     for k, role in enumerate(roles):
         want = sizes[k]
         if role == "mirrored":
@@ -157,7 +157,7 @@ def _settle_sizes(sizes: list[int], roles: list[str]) -> None:
             want = sizes[k - 1]
         elif role:
             want = max(sizes[k], 4)
-        # The root keeps a page at least; a web that small has no room for more.
+        # The root keeps at least one page; a very small web has no more to give.
         change = min(want - sizes[k], sizes[0] - 1)
         if role == "mirror" and change < want - sizes[k]:
             roles[k] = roles[k - 1] = ""
@@ -187,12 +187,12 @@ def _roles(options: WebOptions) -> tuple[list[str], tuple[str, ...]]:
     least_plain = max(2, options.hosts // 4)
     length = sum(map(len, wanted))
     repeats = max(1, options.hosts * 3 // 10 // length) if length else 0
-    free = options.hosts  # hosts from here on have a role
+    free = options.hosts  # hosts from this index on have a role
     left: list[str] = []
     for number in range(repeats):
         for run in wanted:
             if number and run == ("dead",) and options.flat:
-                continue  # there is one dead address, hence one flat name for it
+                continue  # there is only one dead address, hence only one flat name for it
             if free - len(run) < least_plain:
                 if number == 0:
                     left += run
@@ -205,7 +205,7 @@ def _roles(options: WebOptions) -> tuple[list[str], tuple[str, ...]]:
 def _addresses(options: WebOptions) -> tuple[str, ...]:
     if options.addresses == "single":
         return ("127.0.0.1",)
-    # Four in five hosts have an address of their own, the others share.
+    # Four in five hosts have their own address, the others share.
     count = options.hosts if options.flat else max(1, options.hosts * 4 // 5)
     count = min(count, options.max_addresses)
     return tuple(f"127.0.{1 + k // 250}.{1 + k % 250}" for k in range(count))
@@ -220,7 +220,7 @@ def _names(options: WebOptions) -> list[str]:
         number = roll(options.seed, "name", k)
         if k == 0:
             name = "site0.test"
-        elif number % 4 == 0:  # a further host of the domain before
+        elif number % 4 == 0:  # a further host of the previous domain
             prefix = ("www", "blog", "shop", "docs", "a.b")[number >> 8 & 7 if number >> 8 & 7 < 5 else 0]
             name = f"{prefix}.{domain}.test"
         else:

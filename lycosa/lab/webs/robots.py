@@ -1,12 +1,12 @@
-"""robots.txt of every kind (RFC 9309), each with pages that tell whether a crawler understood it.
+"""robots.txt of every kind (RFC 9309), each with pages that show whether a crawler understood it.
 
-A variant is named by the host's role. Its rules speak of paths below /rules/ only (but for
+A variant is named by the host's role. Its rules concern paths below /rules/ only (except for
 `closed`), so that they never cut off ordinary pages; /rules/ pages are linked from the home page. A
-page that is forbidden links to one more that nothing else links to, which is forbidden too by being
-out of reach.
+forbidden page links to one more that nothing else links to: since it is unreachable, it must not be
+fetched either.
 
-What counts as right is the RFC: 4xx means no rules; 5xx means that nothing may be fetched until the
-file can be had; redirects are followed; groups of one agent are merged; the longest match wins and
+The RFC decides what is right: 4xx means no rules; 5xx means that nothing may be fetched until the
+file is available; redirects are followed; groups of one agent are merged; the longest match wins and
 Allow wins a tie; lines beyond the first 500 KiB do not count.
 """
 
@@ -31,7 +31,7 @@ def _text(body: str | bytes, status: int = 200) -> Answer:
 
 
 def _probe(sheet: Sheet, path: str, only: Only = Only.ALL) -> None:
-    """A page below /rules/ and, if it is forbidden, one behind it."""
+    """A page below /rules/ and, if it is forbidden, one linked only from it."""
     behind: tuple[str, ...] = ()
     if only is not Only.ALL:
         deep = "/rules/behind/" + str(len(sheet.makers)) + ".html"
@@ -59,7 +59,7 @@ def _empty(sheet: Sheet) -> Answer:
 
 
 def _plain(sheet: Sheet) -> Answer:
-    """The file of hosts without a role: everything is allowed, but for data of scripts."""
+    """The file of hosts without a role: everything is allowed, except the data of scripts."""
     closed = f" {scripts.CLOSED}" if "scripts" in sheet.place.host.sections else ""
     return _text(f"User-agent: *\nDisallow:{closed}\n")
 
@@ -100,7 +100,7 @@ def _wildcards(sheet: Sheet) -> Answer:
 
 
 def _agents(sheet: Sheet) -> Answer:
-    """A group of our own, and one for everybody else."""
+    """A group for our agent, and one for all others."""
     _probe(sheet, "/rules/a.html", Only.ROBOTS_OTHERS)
     _probe(sheet, "/rules/wolf/a.html", Only.ROBOTS)
     return _text(
@@ -169,7 +169,7 @@ def _forbidden(sheet: Sheet) -> Answer:
 
 
 def _html(sheet: Sheet) -> Answer:
-    """A page where the file should be, as many servers answer for anything: no line of it is a rule."""
+    """An HTML page instead of the file, as from servers that answer every address: no line of it is a rule."""
     _probes(sheet, ["/rules/a.html"], [])
     page = leaf("welcome", text="User-agent: *<br>Disallow: /<br>")
     return Answer(200, (("Content-Type", "text/html"),), page.encode(), lasting=True)
@@ -194,7 +194,7 @@ def _redirected(sheet: Sheet) -> Answer:
     sheet.makers["/robots/old.txt"] = lambda request: Answer(302, (("Location", "new.txt"),))
     rules = _text("User-agent: *\nDisallow: /rules/closed/\n")
     sheet.makers["/robots/new.txt"] = lambda request: rules
-    # Asked for as rules; that they are no pages of the site is for the truth to know.
+    # Requested as rules; the truth knows that they are not pages of the site.
     for name, status, location in (("old", 302, f"{origin}/robots/new.txt"), ("new", 200, "")):
         sheet.expected.append(Expected(f"{origin}/robots/{name}.txt", Only.EITHER_WAY, (status,), location))
     return Answer(301, (("Location", "/robots/old.txt"),), lasting=True)
@@ -211,7 +211,7 @@ def _broken(sheet: Sheet) -> Answer:
 
 
 def _busy(sheet: Sheet) -> Answer:
-    """503 a few times, then rules (see `write`)."""
+    """503 a few times, then the rules (see `write`)."""
     _probes(sheet, ["/rules/a.html"], ["/rules/closed/a.html"])
     return _text("User-agent: *\nDisallow: /rules/closed/\n")
 

@@ -4,12 +4,12 @@ HTTP/1.1 with keep-alive and pipelining, GET and HEAD, on asyncio protocols rath
 page that is in the cache costs one look-up and one write. Requests of one connection are answered
 in their order, one at a time.
 
-The server has what a `Web` has not: the time, and how often each URL was asked for (kept only where
+The server adds what a `Web` lacks: the time, and how often each URL was asked for (kept only where
 the answer depends on it). It keeps an access log, by which `accesses.violations` judges a crawler.
 
 Only loopback addresses are bound, one listening socket for each address of the web. Lasting answers
-are cached whole, up to `cache_bytes`; then the oldest leave. All limits here protect the machine it
-runs on, since anybody's crawler may be pointed at it.
+are cached whole, up to `cache_bytes`; then the oldest are evicted. All limits here protect the machine it
+runs on, since any crawler may be pointed at it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IDLE = 120.0
 BACKLOG = 1024
 PIECES = 5
 PAUSE = 0.02
-"""A dribbled body comes in so many pieces, with such a pause before each."""
+"""A dribbled body is sent in so many pieces, with this pause before each."""
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _NOT_HERE = Answer(404, (("Content-Type", "text/plain"),), b"no such host in this web\n")
@@ -52,7 +52,7 @@ _ENDS = {
     Sending.HANG_UP,
     Sending.RESET,
 }
-"""Ways of sending after which the connection is over."""
+"""Ways of sending after which the connection is closed."""
 
 
 def head_of(answer: Answer) -> bytes:
@@ -68,7 +68,7 @@ def head_of(answer: Answer) -> bytes:
 
 
 def body_of(answer: Answer) -> bytes:
-    """The body as it goes over the wire."""
+    """The body as it is sent."""
     body = answer.body
     if answer.sending is Sending.CUT:
         return body[: len(body) // 2]
@@ -127,7 +127,7 @@ class WebServer:
         return self.web.options.port
 
     async def start(self) -> None:
-        """Listen. Raises `ConfigError` if an address or the port cannot be had."""
+        """Listen. Raises `ConfigError` if an address or the port is not available."""
         sockets = bind(self.web.addresses, self.web.options.port)
         port = sockets[0].getsockname()[1]
         if port != self.web.options.port:
@@ -155,7 +155,7 @@ class WebServer:
         self._servers.clear()
 
     def prerender(self, accept: str = "", limit: int | None = None) -> int:
-        """Fill the cache with ordinary pages, as an asker with that Accept-Encoding gets them; how many."""
+        """Fill the cache with ordinary pages, as a client with that Accept-Encoding gets them; returns how many."""
         count = 0
         for host in self.web.hosts:
             name = self.web.origins[host.number].partition("://")[2].encode()
@@ -219,7 +219,7 @@ class WebServer:
         return self.web.host(text.rpartition(":")[0] or text)
 
     def _remember(self, key: tuple[bytes, bytes, bytes], answer: Answer) -> tuple[bytes, bytes, Answer]:
-        # The body is held once: what travels is the body itself, but for the odd ways of sending.
+        # The body is stored once: the cached head is followed by the body itself, except for odd ways of sending.
         body = body_of(answer)
         entry = (head_of(answer), body, Answer(answer.status, sending=answer.sending, delay=answer.delay))
         self._cache[key] = entry
@@ -250,7 +250,7 @@ def bind(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
                 sockets.append(sock)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 sock.bind((address, wanted))
-                sock.listen(BACKLOG)  # at once: until then others may take the port as well
+                sock.listen(BACKLOG)  # at once: before this others may take the port as well
                 wanted = sock.getsockname()[1]
             return sockets
         except OSError as error:
@@ -319,7 +319,7 @@ class _Connection(asyncio.Protocol):
     # the server's side
 
     def finish(self) -> None:
-        """Answer what is being answered, then close."""
+        """Finish the current answer, then close."""
         self._last = True
         if not self._busy:
             self._transport.close()
@@ -337,7 +337,7 @@ class _Connection(asyncio.Protocol):
     # requests
 
     def _next(self) -> None:
-        """Take requests from the buffer until one must wait or there is none whole."""
+        """Take requests from the buffer until one must wait or none is complete."""
         while not self._busy and not self._transport.is_closing():
             if self._skip:
                 dropped = min(self._skip, len(self._buffer))
@@ -457,8 +457,8 @@ class _Connection(asyncio.Protocol):
         self._next()
 
     def _ending(self, access: Access) -> Access:
-        """An answer whose last byte is written now. The clock is read before: once it is written the asker's wait
-        has begun, and the system may well let the asker run before we come to look."""
+        """The access of an answer whose last byte is written now. The clock is read before the write: after it the
+        client's wait has begun, and the system may let the client run before the server continues."""
         return access._replace(end=self._server.clock.monotonic())
 
     def _done(self, access: Access, keep: bool) -> None:

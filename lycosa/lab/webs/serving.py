@@ -1,11 +1,11 @@
-"""A web in a process of its own, so that server and crawler do not share an event loop or a core's
+"""A web in a process of its own, so that server and crawler share neither an event loop nor a core's
 time.
 
     with serving(preset("tiny")) as served:
         ... crawl served.web.seeds() with served.web.resolve() ...
     served.log()        what the server saw
 
-The child is `python -m lycosa.lab.webs OPTIONS LOG`. It says `ready PORT` on its standard output
+The child is `python -m lycosa.lab.webs OPTIONS LOG`. It writes `ready PORT` to its standard output
 once it listens, and ends when its standard input does (or on SIGTERM), so that it never outlives
 its parent; it then writes its access log to the file LOG.
 """
@@ -32,11 +32,11 @@ from lycosa.lab.webs.web import Web
 
 READY_SECONDS = 120.0
 STOP_SECONDS = 120.0
-"""For its end and for writing the log, which is lost if it is killed: on however busy a machine."""
+"""Time to end and write the log, which is lost if it is killed: generous for busy machines."""
 
 
 class Served:
-    """A web that another process serves."""
+    """A web served by another process."""
 
     def __init__(self, web: Web, process: subprocess.Popen[bytes], log_file: Path) -> None:
         self.web = web
@@ -49,7 +49,7 @@ class Served:
         return self._process.pid
 
     def stop(self) -> None:
-        """End the process and take over its log. May be called again."""
+        """End the process and read its log. May be called again."""
         if self._log is not None:
             return
         process = self._process
@@ -69,7 +69,7 @@ class Served:
             self._log = AccessLog()
 
     def log(self) -> AccessLog:
-        """What the server saw; stops it first."""
+        """The access log of the server; stops it first."""
         self.stop()
         assert self._log is not None
         return self._log

@@ -1,8 +1,8 @@
 """A sheet: everything odd about one host, as a table from path to answer and what to expect of it.
 
-Ordinary pages are computed; oddities are few and each is special, so a host's sections write them
-down in one `Sheet`. A section is a function that takes a sheet and adds to it. `Place` is what it
-may know of its surroundings.
+Ordinary pages are computed; oddities are few and each is special, so a host's sections list them in
+one `Sheet`. A section is a function that takes a sheet and adds to it. `Place` is what it may
+know about its surroundings.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Place:
         self.options = options
         self.host = host
         self.origin = origin
-        """The host's site without a final slash."""
+        """The URL of the host's site without a final slash."""
         self.root = root
-        """The root host's."""
+        """The same of the root host."""
 
 
 class Sheet:
@@ -33,11 +33,11 @@ class Sheet:
         self.place = place
         self.makers: dict[str, Maker] = {}
         self.folders: list[tuple[str, Maker]] = []
-        """For what cannot be listed: the maker of all paths with a prefix. Asked after `makers`."""
+        """For paths that cannot be listed: the maker for all paths with a prefix. Consulted after `makers`."""
         self.counted: set[str] = set()
         """Paths whose answer depends on how often they were asked for."""
         self.entries: list[str] = []
-        """Hrefs for the home page, as they shall stand in the HTML."""
+        """Hrefs for the home page, as they are to be written in the HTML."""
         self.expected: list[Expected] = []
 
     def put(
@@ -83,7 +83,7 @@ class Sheet:
         return path
 
     def unserved(self, url: str, only: Only) -> None:
-        """A URL that nobody answers here, and what to think of it."""
+        """A URL that is not served here, and how to judge requests for it."""
         self.expected.append(Expected(url=url, only=only, statuses=(404, 0)))
 
     def failing_first(

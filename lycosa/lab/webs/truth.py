@@ -1,6 +1,6 @@
-"""The truth about a web: what a correct crawler fetches, must not ask for, and may do either way.
+"""The truth about a web: what a correct crawler fetches, must not ask for, and may fetch or not.
 
-What *correct* assumes is a `Policy`. Under the default one, a crawler that starts at the web's
+The assumptions of *correct* are a `Policy`. Under the default one, a crawler that starts at the web's
 seeds
 
 - follows links to all hosts of the web, and to none outside it;
@@ -11,21 +11,21 @@ seeds
 - follows at most ten redirects in a row: a URL to which ten led is fetched, one to which eleven led
   is not;
 - makes three attempts where an attempt fails (no answer, 429, 503);
-- fetches each URL once otherwise, whatever its status, and keeps what came of a body cut short.
+- otherwise fetches each URL once, whatever its status, and keeps the received part of a body cut short.
 
 Every URL is then exactly one of
 
     must        fetched, to an answer (its status among `Expected.statuses`),
                 or three times in vain (status 0)
     must_not    never asked for
-    may         either is right; whatever is endless is here too
+    may         either is right; endless places are here too
 
 Limits make the outcome depend on the order, so the truth turns them into bounds. With `site_pages`,
-a site that holds more than that many URLs has all of its URLs in `may` and a `Bound` on their
-number. With `depth`, a crawler may come to a URL by a longer way than the shortest, so all but the
-seeds is in `may`; trap URLs that no path short enough reaches are in `must_not`.
+a site with more than that many URLs has all of its URLs in `may` and a `Bound` on their
+number. With `depth`, a crawler may reach a URL by a longer way than the shortest, so all except the
+seeds are in `may`; trap URLs that no path is short enough to reach are in `must_not`.
 
-/robots.txt is nowhere here: it is asked for as rules, not as a page.
+/robots.txt is not included: it is asked for as rules, not as a page.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Verdict(StrEnum):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What the crawler was told. The defaults are Lycosa's own, but for limits, of which there are none."""
+    """The crawler's settings. The defaults are Lycosa's own, but without limits."""
 
     agent: str = "lycosa"
     robots: bool = True
@@ -62,13 +62,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     redirects: int = 10
     attempts: int = 3
     site_pages: int = 0
-    """Pages of one site at most; 0: no limit."""
+    """Limit of pages per site; 0: no limit."""
     depth: int = 0
-    """Links from a seed at most; 0: no limit."""
+    """Limit of links from a seed; 0: no limit."""
 
 
 class TrapSite(NamedTuple):
-    """A site that has no end, and why."""
+    """A site that has no end, and the reason."""
 
     site: str
     role: str
@@ -83,7 +83,7 @@ class Bound(NamedTuple):
 
 
 def judge(expected: Expected, policy: Policy) -> Verdict:
-    """What a URL is under a policy, limits apart."""
+    """The verdict on a URL under a policy, apart from limits."""
     if _forbidden(expected.only, policy) or _forbidden(expected.whole_site, policy):
         return Verdict.MUST_NOT
     if expected.hops > policy.redirects:
@@ -117,7 +117,7 @@ def _forbidden(only: Only, policy: Policy) -> bool:
 
 
 def site_of(url: str) -> str:
-    """Scheme, host and port of a canonical URL: what stands before the path."""
+    """Scheme, host and port of a canonical URL: everything before the path."""
     return url[: url.index("/", url.index("://") + 3)]
 
 
@@ -137,7 +137,7 @@ class Truth:
         self.must: set[str] = set()
         self.must_not: set[str] = set()
         self.may: set[str] = set()
-        """URLs that can be listed; `allows` knows the endless ones too."""
+        """URLs that can be listed; `allows` also accepts the endless ones."""
         self.bounds: list[Bound] = []
         self._traps = dict(traps)
         sets = {Verdict.MUST: self.must, Verdict.MUST_NOT: self.must_not, Verdict.MAY: self.may}
@@ -146,7 +146,7 @@ class Truth:
             sets[judge(row, policy)].add(row.url)
         sizes = Counter(map(site_of, self.must))
         self.largest_site = max(sizes.values(), default=0)
-        """Its URLs that must be fetched: a `site_pages` somewhat above this limits traps only."""
+        """The most URLs of a site that must be fetched: a `site_pages` somewhat above this limits traps only."""
         if policy.site_pages:
             self._limit_sites(sizes, policy.site_pages)
         else:
@@ -166,9 +166,9 @@ class Truth:
             }
         )
         for site in sorted(cut):
-            # A trap's ordinary pages all stand near its home page, and a crawl that misses one filled
-            # the limit with the trap. Of another site only one page can be promised: a page that the
-            # limit keeps out may have been the only way to others.
+            # A trap's ordinary pages are all near its home page, and a crawl that misses one has filled the
+            # limit with the trap. For another site only one page is certain: a page excluded by the limit may
+            # have been the only way to others.
             least = min(most, sizes[site]) if site in self._traps else min(1, sizes[site])
             self.bounds.append(Bound(site, least, most))
 
@@ -191,7 +191,7 @@ class Truth:
         return Verdict.MAY if url in self.may else None
 
     def steps(self, url: str) -> int | None:
-        """How many links from the entry of a trap a URL of it is, at least; None if it is of no trap."""
+        """The least number of links from the entry of a trap to one of its URLs; None if it is of no trap."""
         site = site_of(url)
         role = self._traps.get(site)
         if role is not None:
@@ -201,7 +201,7 @@ class Truth:
         return 1 if self._traps.get(above) == "farm" and url == site + "/" else None
 
     def wasted(self, fetched: Iterable[str]) -> set[str]:
-        """Of URLs that were fetched, those that a crawler could do without: traps, beyond their entries."""
+        """The URLs among those fetched that were unnecessary: traps, beyond their entries."""
         return {url for url in fetched if self.steps(url)}
 
     def compare(self, fetched: Mapping[str, int] | Iterable[str]) -> list[str]:
@@ -221,7 +221,7 @@ class Truth:
     def _compare_sets(self, urls: set[str]) -> Iterator[str]:
         for url in sorted(self.must - urls):
             row = self.expected[url]
-            if row.statuses != (0,):  # nobody can tell that no answer came from not having asked
+            if row.statuses != (0,):  # no answer cannot be distinguished from not having asked
                 yield f"not fetched: {url}"
         for url in sorted(urls - self.must):
             verdict = self.verdict(url)

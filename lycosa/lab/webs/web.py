@@ -1,7 +1,7 @@
 """A web: hosts, pages and oddities together, as a pure function from request to answer.
 
-`Web.respond` is the whole of it: no state, no clock, no socket. The server adds these (it counts
-attempts and knows the time), a test or a simulation may call it directly.
+`Web.respond` is all of it: no state, no clock, no socket. The server adds these (it counts
+attempts and knows the time); a test or a simulation may call it directly.
 
 The root host, besides its ordinary pages, has a directory of all hosts (/directory/) and the
 landing pages of redirects from other hosts (/landing/).
@@ -62,7 +62,7 @@ _MISSING = html("<!DOCTYPE html><title>404</title><p>No such page.</p>", status=
 
 
 class Web:
-    """The web of these options."""
+    """The web made from these options."""
 
     def __init__(self, options: WebOptions) -> None:
         self.options = options
@@ -97,7 +97,7 @@ class Web:
         return self.origins[host.number] + self.pages.path(host, page)
 
     def seeds(self, everything: bool = False) -> list[str]:
-        """Where to begin: the root's home page, from which all is found; or every host's home page."""
+        """The start pages: the root's home page, from which all is found; or every host's home page."""
         hosts = self.hosts if everything else self.hosts[:1]
         return [self.url(host) for host in hosts]
 
@@ -195,7 +195,7 @@ class Web:
     # truth
 
     def expected(self) -> Iterator[Expected]:
-        """What to expect of every URL of this web, one after the other; traps by their entries."""
+        """The expectations for the URLs of this web, one by one; for traps those of their entries."""
         for host in self.hosts:
             yield from self._expected_of(host)
 
@@ -224,11 +224,11 @@ _WHOLE_SITE = {
     "broken": Only.ROBOTS_UNREACHABLE,
     "dead": Only.ROBOTS_UNREACHABLE,
 }
-"""Roles that decide about all URLs of a host."""
+"""Roles that determine the behaviour of all URLs of a host."""
 
 
 def _unchanged(request: Request, etag: str, since: int) -> bool:
-    """Whether the asker has this version (RFC 9110, 13.2.2: an entity tag goes before a date)."""
+    """Whether the client has this version (RFC 9110, 13.2.2: an entity tag takes precedence over a date)."""
     if request.etag:
         return any(tag.strip() in (etag, etag[2:], "*") for tag in request.etag.split(","))
     if request.since:

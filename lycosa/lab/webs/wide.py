@@ -1,8 +1,8 @@
 """A wide web: a million small pages with long lists of links, computed from their numbers.
 
 It is made to fill frontiers. The synthetic web of `lycosa.lab.webs.web` has every oddity and costs its server
-150 us a page; this one has none and costs 20, so that server and crawler can share two cores. No table of pages
-is held: page, links and truth are functions of the options, and a server of a million pages takes as much
+150 us per page; this one has none and costs 20, so that server and crawler can share two cores. There is no table
+of pages: page, links and truth are functions of the options, and a server of a million pages takes as much
 memory as one of a thousand.
 
     number      0 <= number < pages; host = number % hosts, place = number // hosts
@@ -48,7 +48,7 @@ CROSS = 6
 FOLDER = 64
 LEAST_LINKS = 2 + CHILDREN + RING + CROSS
 ADDRESSES = 500
-"""Loopback addresses at most; with more hosts some share one."""
+"""Limit of loopback addresses; with more hosts some share one."""
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _EXAMPLES = 5
 
@@ -69,7 +69,7 @@ class WideOptions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     port: int = 0
     single: bool = False
-    """All hosts at 127.0.0.1, as systems other than Linux need it."""
+    """All hosts at 127.0.0.1, as needed on systems other than Linux."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.pages < 1 << 32:
@@ -91,22 +91,22 @@ class WideOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(NamedTuple):
-    """What a crawl fetched, beside the truth."""
+    """What a crawl fetched, compared with the truth."""
 
     pages: int
-    """Of the web."""
+    """Pages of the web."""
     fetched: int
-    """Of them, how many were fetched at least once."""
+    """Pages that were fetched at least once."""
     repeated: int
     """Fetches of pages that had been fetched before."""
     foreign: int
-    """Fetches of what is no page of this web."""
+    """Fetches of URLs that are not pages of this web."""
     examples: list[str]
-    """A few URLs that are missing, or foreign."""
+    """A few of the missing or foreign URLs."""
 
     @property
     def exact(self) -> bool:
-        """Every page once, and nothing else."""
+        """Whether every page was fetched once, and nothing else."""
         return self.fetched == self.pages and not self.repeated and not self.foreign
 
 
@@ -126,7 +126,7 @@ class WideWeb:
         self._folder_numbers = {name: folder for folder, name in enumerate(self._folder_names)}
         file_names = [_base36(file) for file in range(FOLDER)]
         self._file_numbers = {name: file for file, name in enumerate(file_names)}
-        # The pieces that pages are put together from. A link's text is a word of its file's.
+        # The pieces from which pages are assembled. A link's text is a word of its file's.
         self._files = [f"{name}>{words.words[file]}</a>\n".encode() for file, name in enumerate(file_names)]
         self._relative = [b"<a href=" + file for file in self._files]
         self._rooted = [f"<a href=/{name}/".encode() for name in self._folder_names]
@@ -135,7 +135,7 @@ class WideWeb:
         self._encoded_names = [name.encode() for name in self.names]
         self._sentences = [sentence.encode() for sentence in words.sentences]
         self._home = b"<a href=/>home</a>\n"
-        # Two sentences, the random links of this host, a host and a place for each link across.
+        # Random numbers: two sentences, the random links of this host, a host and a place for each link across.
         self._random = options.links - LEAST_LINKS + CHILDREN
         self._unpack = struct.Struct(f"<{2 + self._random + 2 * CROSS}I").unpack
         self._salt = b"%d:" % options.seed
@@ -173,7 +173,7 @@ class WideWeb:
         return place if not root and slash and 0 < place < self.size(host) else -1
 
     def number(self, url: str) -> int:
-        """The number of a page by its URL, or -1 if it is none of this web."""
+        """The number of a page by its URL, or -1 if it is not a page of this web."""
         scheme, _, rest = url.partition("://")
         name, slash, path = rest.partition("/")
         host = self._by_name.get(name.partition(":")[0], -1)
@@ -279,7 +279,7 @@ class WideWeb:
         return map(self.url, range(self._count))
 
     def check(self, fetched: Iterable[str]) -> Coverage:
-        """Set the URLs that a crawl fetched, in any order, beside the truth; holds one byte a page."""
+        """Compare the URLs that a crawl fetched, in any order, with the truth; takes one byte per page."""
         seen = bytearray(self._count)
         repeated = foreign = 0
         examples: list[str] = []
@@ -330,7 +330,7 @@ def _base36(number: int) -> str:
 
 
 class WideServer:
-    """Serves a wide web in the running event loop; port 0 lets it choose one, and `web` is then on that."""
+    """Serves a wide web in the running event loop; with port 0 it chooses one, and `web` is then on that."""
 
     def __init__(self, web: WideWeb, *, clock: Clock | None = None) -> None:
         self.web = web
@@ -350,7 +350,7 @@ class WideServer:
         await self.close()
 
     async def start(self) -> None:
-        """Listen. Raises `ConfigError` if an address or the port cannot be had."""
+        """Listen. Raises `ConfigError` if an address or the port is not available."""
         sockets = bind(self.web.addresses, self.web.options.port)
         port = sockets[0].getsockname()[1]
         if port != self.web.options.port:

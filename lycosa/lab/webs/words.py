@@ -1,8 +1,8 @@
-"""The language of a web: words, sentences and addresses made of syllables, the same for one seed.
+"""The language of a web: words, sentences and addresses made of syllables, identical for equal seeds.
 
 Pages need text that is cheap to make, that differs from page to page (or every page would be a
-near-duplicate of every other), and that is nobody's. A vocabulary and a few thousand sentences are
-made once; a page picks some by its dice.
+near-duplicate of every other), and that is free of copyright. A vocabulary and a few thousand sentences
+are made once; a page picks some by its dice.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Charsets: documents in many encodings, declared in every way (the encoding standard says what
-holds).
+"""Charsets: documents in many encodings, declared in every way (the encoding standard defines which
+declaration holds).
 
-Everything lives below /letters/. Each document links to a page whose address is spelled in its own
-letters, not escaped, and that nothing else links to: a crawler that has it read the document
-rightly, because the address is the UTF-8 of those letters.
+Everything is below /letters/. Each document links to a page whose address is spelled in the document's
+own letters, not escaped, and that nothing else links to: a crawler that fetches it has decoded the document
+correctly, because the address is the UTF-8 of those letters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lycosa.lab.webs.sheet import Sheet
 
 
 class Letter(NamedTuple):
-    """One document: how it is encoded, what the header says, what the document says."""
+    """One document: its encoding, and the charsets that the header and the document declare."""
 
     name: str
     codec: str
@@ -51,7 +51,7 @@ LETTERS = (
     Letter("mark", "utf-8", "araignée", "windows-1252", "", b"\xef\xbb\xbf"),
     Letter("utf16le", "utf-16-le", "ragnatela-π", "", "", b"\xff\xfe"),
     Letter("utf16be", "utf-16-be", "pavučina", "utf-8", "", b"\xfe\xff"),
-    # What a document cannot be if the declaration could be read: UTF-8 is meant.
+    # If the declaration could be read the document cannot be UTF-16: UTF-8 is meant.
     Letter("meta-utf16", "utf-8", "Spinnwäbe", "", '<meta charset="utf-16">'),
     Letter("hebrew", "cp1255", "עכביש", "windows-1255"),
     Letter("thai", "cp874", "แมงมุม", "tis-620"),
@@ -69,7 +69,7 @@ def write(sheet: Sheet) -> None:
         answer = Answer(200, (("Content-Type", type_),), body, lasting=True)
         sheet.put(f"/letters/{letter.name}.html", answer, entry=True)
         assert quote(raw) == behind
-    # Says UTF-8 and is not: bytes that mean nothing become U+FFFD, and the plain links still hold.
+    # Declared as UTF-8 but is not: invalid bytes become U+FFFD, and the plain links are still valid.
     plain = sheet.child("/letters/behind-wrong.html")
     wrong = leaf("неверно", plain).encode("cp1251")
     typed = ("Content-Type", "text/html; charset=utf-8")

@@ -1,6 +1,6 @@
 """Copies: the same page under several addresses, and pages that differ in a few words.
 
-Everything lives below /copies/: `same-n` are equal byte for byte, `near-n` share all but a line.
+Everything is below /copies/: `same-n` are equal byte for byte, `near-n` differ in one line only.
 (Whole hosts that mirror another are a role; see `lycosa.lab.webs.plan`.)
 """
 

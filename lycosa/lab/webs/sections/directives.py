@@ -1,8 +1,8 @@
-"""Directives: what pages say to robots about themselves and their links.
+"""Directives: instructions of pages to robots about themselves and their links.
 
-Everything lives below /words/. A page that says nofollow, in any of the ways that speak to us,
-links to one that must not be fetched; a page whose nofollow speaks to somebody else, or that says
-only noindex, links to one that must.
+Everything is below /words/. A page that says nofollow, in any of the ways that apply to us, links
+to one that must not be fetched; a page whose nofollow is addressed to another agent, or that says
+only noindex, links to one that must be.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ META = {
     "meta-theirs": ('<meta name="otherbot" content="nofollow">', False),
     "meta-all": ('<meta name="robots" content="index,follow">', False),
 }
-"""name -> (what the head says, whether it forbids us to follow)."""
+"""name -> (content of the head, whether it forbids us to follow)."""
 
 HEADERS = {
     "header": ("nofollow", True),

@@ -1,8 +1,8 @@
 """Hrefs: links in every element and every spelling, and things that only look like links.
 
-Everything lives below /ways/. `ELEMENTS` are followed by a crawler that fetches no requisites;
+Everything is below /ways/. `ELEMENTS` are followed by a crawler that fetches no requisites;
 `REQUISITES` only by one that does; `NOT_LINKS` by none. `SPELLINGS` are hrefs on
-/ways/spellings.html with the address that each means by the URL standard. /ways/based.html has a
+/ways/spellings.html with the address that each denotes by the URL standard. /ways/based.html has a
 base element, against which its links resolve.
 """
 
@@ -37,7 +37,7 @@ EITHER_WAY = {
     "template": '<template><a href="{}">a</a></template>',
     "ping": '<a href="/" ping="{}">a</a>',
 }
-"""Crawlers differ, and no standard says."""
+"""Elements for which crawlers differ, and no standard decides."""
 
 REQUISITES = {
     "img.png": '<img src="{}" alt="">',

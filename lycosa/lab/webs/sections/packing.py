@@ -1,8 +1,8 @@
 """Packing: content codings, transfer codings, and bodies that end too early or too late.
 
-Everything lives below /packed/. A page in a coding that the crawler did not offer to take is sent
-as it is, as RFC 9110 asks, but for `unasked`, which is always gzip. Pages link to one page that
-nothing else links to, so a crawler that has it could unpack. What is broken beyond use links
+Everything is below /packed/. A page in a coding that the crawler did not offer is sent uncoded, as
+RFC 9110 requires, except for `unasked`, which is always gzip. Pages link to one page that
+nothing else links to, so a crawler that fetches it was able to unpack. Bodies broken beyond use link
 nowhere.
 """
 
@@ -56,7 +56,7 @@ def accepts(accept: str, coding: str) -> bool:
 
 
 def pack(answer: Answer, coding: str, accept: str) -> Answer:
-    """The answer in that coding, if the asker takes it and there is something to pack."""
+    """The answer in that coding, if the client accepts it and there is something to pack."""
     if coding == "chunked":
         return Answer(
             answer.status, answer.headers, answer.body, Sending.CHUNKED, answer.delay, lasting=answer.lasting
@@ -100,18 +100,18 @@ def write(sheet: Sheet) -> None:
     put("chunked", page("chunked"), Sending.CHUNKED)
     put("until-close", page("until-close"), Sending.CLOSE)
     put("dribble", page("dribble"), Sending.DRIBBLE)
-    # Half of it comes; the link is in that half.
+    # Half of it is sent; the link is in that half.
     early = sheet.child("/packed/behind-cut.html")
     cut = leaf("cut", early, text="x").encode() + b"<p>" + text.encode() * 4
     put("cut", cut, Sending.CUT, cut=True)
     early = sheet.child("/packed/behind-cut-chunked.html")
     cut = leaf("cut chunked", early, text="x").encode() + b"<p>" + text.encode() * 4
     put("cut-chunked", cut, Sending.CUT_CHUNKED, cut=True)
-    # The length says where the page ends; what follows belongs to nothing.
+    # The page ends where the length says; what follows is ignored.
     put("spill", page("spill"), Sending.SPILL)
     sheet.unserved(sheet.place.origin + "/spilled.html", Only.NOT_A_LINK)
-    # Packed streams that are no streams, or stop being one. An answer came; how much of it can be read is
-    # the crawler's affair, so nothing is behind them.
+    # Packed streams that are invalid, or become so. An answer came; how much of it can be read is up to
+    # the crawler, so no page is linked from them.
     whole = _gzip(page("broken", linked=False))
     put("broken-gzip", whole[: len(whole) // 2] + b"\x00\xff" * 40, Sending.WHOLE, "gzip")
     put("half-gzip", whole[: len(whole) // 2], Sending.WHOLE, "gzip")

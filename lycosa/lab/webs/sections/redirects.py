@@ -1,9 +1,9 @@
 """Redirects: every status, every spelling of Location, chains, loops, and one chain too long.
 
-Everything lives below /go/. Landing pages are linked from nowhere else, so a crawler that has them
-followed the redirect. The chain has `CHAIN` redirects: under a limit of ten in a row, the page
-behind the tenth is fetched and what it redirects to is not. One landing page is on the root host,
-below /landing/, which is the root's business to serve (`landing`).
+Everything is below /go/. Landing pages are linked from nowhere else, so a crawler that fetches them
+has followed the redirect. The chain has `CHAIN` redirects: under a limit of ten in a row, the page
+after the tenth is fetched and what it redirects to is not. One landing page is on the root host,
+below /landing/, and is served by the root (`landing`).
 """
 
 from __future__ import annotations

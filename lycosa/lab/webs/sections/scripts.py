@@ -1,7 +1,7 @@
-"""Scripts: pages whose text and links scripts make, in the ways in which sites do it.
+"""Scripts: pages whose text and links are made by scripts, in the ways that are usual on sites.
 
-Everything lives below /scripts/. Each page that the home page links to is nearly empty as it is sent; what stands
-behind it is found by crawlers that run its scripts, and by no others. One script is the root host's, for all.
+Everything is below /scripts/. Each page that the home page links to is nearly empty as sent; the pages linked
+from it are found only by crawlers that run its scripts. One script is on the root host, for all.
 
     inline      a script in the page writes the links
     external    a script file does, once for several pages
@@ -11,10 +11,10 @@ behind it is found by crawlers that run its scripts, and by no others. One scrip
     timer       they come after two seconds
     worker      a worker has fetched them
     frames      requestAnimationFrame, a hundred in a row
-    routes      one shell for many paths: what it shows depends on the path (client-side routing)
-    pushed      history.pushState changes the page's URL, and so what its links are relative to
-    moved       the script goes elsewhere
-    refused     data that robots.txt forbids: the page says with a link that it did not get them
+    routes      one shell for many paths: its content depends on the path (client-side routing)
+    pushed      history.pushState changes the page's URL, and so the base of its relative links
+    moved       the script navigates elsewhere
+    refused     data that robots.txt forbids: the page has a link that shows that it did not get them
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lycosa.lab.webs.sheet import Sheet
 ROUTES = 4
 SHARED = "/shared-script.js"
 CLOSED = "/scripts/closed/"
-"""What robots.txt forbids there."""
+"""The path that robots.txt forbids."""
 _BUILD = """
 function build(links) {
   const list = document.createElement("ul");
@@ -43,7 +43,7 @@ function build(links) {
 
 
 def _shell(title: str, script: str = "", head: str = "") -> Answer:
-    """A page as such sites send it."""
+    """A page as such sites send it, without its content."""
     inner = f"<script>{script}</script>" if script else ""
     return html(
         f'<!DOCTYPE html><html><head><title>{title}</title>{head}</head><body><div id="app"></div>'
@@ -60,7 +60,7 @@ def _data(text: str) -> Answer:
 
 
 def write_shared(sheet: Sheet) -> None:
-    """Add what the root host has for all others."""
+    """Add what the root host serves for all others."""
     sheet.put(
         SHARED,
         _code(f"{_BUILD}build([document.body.dataset.link || 'behind-shared.html']);"),

@@ -1,8 +1,8 @@
 """Sitemaps and feeds: pages that no page links to.
 
 robots.txt names /maps/index.xml, a sitemap index; it names an XML sitemap, a packed one and a text
-one, each of which alone knows some pages below /maps/only/. Feeds (RSS and Atom) are linked from
-the home page like pages, and alone know some pages too.
+one, each of which is the only source of some pages below /maps/only/. Feeds (RSS and Atom) are linked
+from the home page like pages, and are the only sources of some pages too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Statuses: errors for good, and errors that pass.
+"""Statuses: permanent errors, and temporary ones.
 
-Everything lives below /state/. Passing errors are counted by the server: the first
-`options.failures` requests of a URL get the error, later ones the page, so that a crawler with one
-attempt more succeeds. The page behind a passing error links to one that nothing else links to.
-Pages of lasting errors hold no links but to the home page: whether to follow links in error pages
-is nobody's rule.
+Everything is below /state/. Temporary errors are counted by the server: the first `options.failures`
+requests of a URL get the error, later ones the page, so that a crawler with one attempt more
+succeeds. The page after a temporary error links to one that nothing else links to. Pages of
+permanent errors have no links but to the home page: whether to follow links in error pages
+is defined nowhere.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from lycosa.lab.webs.answers import Answer, Request, html, leaf
 from lycosa.lab.webs.sheet import Sheet
 
 LASTING = (400, 401, 402, 403, 404, 405, 406, 410, 418, 451)
-"""Answers of the client's fault: asking again is useless."""
+"""Client errors: asking again is useless."""
 
 FAULTY = (500, 501, 502, 504, 599)
-"""Answers of the server's fault: some crawlers ask again, and the last answer counts."""
+"""Server errors: some crawlers ask again, and the last answer counts."""
 
 
 def write(sheet: Sheet) -> None:
@@ -48,5 +48,5 @@ def write(sheet: Sheet) -> None:
         then = html(leaf(f"after {name}", behind))
         maker = sheet.failing_first(path, options.failures, failure, then)
         sheet.put(path, maker, entry=True, fails=options.failures)
-    # Never ends: the last attempt's answer is what remains, or none.
+    # Never ends: what remains is the last attempt's answer, or none.
     sheet.put("/state/always-busy", busy, entry=True, statuses=(503, 0))

@@ -1,4 +1,4 @@
-"""Traps: places without an end, each a host of its own.
+"""Traps: endless places, each a host of its own.
 
     calendar    /calendar/2024-05/ links to the month before and the month after, for ever
     sessions    /shop/item-3.html?sid=... : every page hands out new session ids to the same few items
@@ -8,11 +8,11 @@
     repeated    /cart/?add=1&add=2&add=1 : every page adds a parameter to its own address
     anything    /help/qwertzui.html : an answer for every address, "nothing found", with more such links
     facets      /find/?color=red&size=2 : every choice and order of filters over the same items (real pages)
-    farm        h123.NAME/ : hosts without number, all alike, that link to each other
+    farm        h123.NAME/ : any number of hosts, all alike, that link to each other
 
-A crawler gets out by limits (pages per site, depth), by rules for session ids, or by seeing that nothing new
-comes, so the truth has bounds here, not sets. `steps` says how far from the entry an address is at least: a
-crawl of depth d can hold none with more than d - 1 steps, because the entry stands on the home page.
+A crawler gets out by limits (pages per site, depth), by rules for session ids, or by noticing that nothing new
+comes, so the truth has bounds here, not sets. `steps` is the least number of links from the entry to an address: a
+crawl of depth d can fetch none with more than d - 1 steps, because the entry is linked from the home page.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ENTRIES = {
 }
 ITEMS = 5
 FARMED = "farmed"
-"""The role of the hosts of a farm but for the first."""
+"""The role of all hosts of a farm but the first."""
 
 _MONTH = re.compile(r"/calendar/(\d{4,6})-(\d\d)/")
 _ITEM = re.compile(r"/shop/item-(\d)\.html\?sid=([0-9a-f]{3})[0-9a-f]{12}")
@@ -64,7 +64,7 @@ _GOODS = list(product(FACETS["color"], FACETS["size"], FACETS["brand"]))
 
 
 def steps(role: str, path: str) -> int | None:
-    """How many links from the entry, at least; None if the address is not of the trap."""
+    """The least number of links from the entry; None if the address is not part of the trap."""
     match role:
         case "calendar":
             if (month := _MONTH.fullmatch(path)) and 1 <= int(month[2]) <= 12:
@@ -93,7 +93,7 @@ def steps(role: str, path: str) -> int | None:
 
 
 def _chosen(path: str) -> dict[str, str] | None:
-    """The filters of an address of facets; None if it is none."""
+    """The filters in an address of facets; None if it is not one."""
     found = _FIND.fullmatch(path)
     if found is None:
         return None
@@ -153,7 +153,7 @@ def _praise(sheet: Sheet, number: int) -> str:
 
 
 def _found(path: str) -> list[tuple[str, str, str]]:
-    """The items that the filters of an address leave: the first six of them."""
+    """The items matching the filters of an address: the first six of them."""
     chosen = _chosen(path) or {}
     wanted = [chosen.get(name) for name in ("color", "size", "brand")]
     rows = [each for each in _GOODS if all(b in (None, a) for a, b in zip(each, wanted, strict=True))]
@@ -184,7 +184,7 @@ class _Links:
 
     def escaped(self, path: str, far: int) -> list[str]:
         page = path.partition("page=")[2].partition("&")[0]
-        # In HTML: what the address has as `&amp;` is written with both ampersands escaped.
+        # In HTML: each `&amp;` of the address is written with both ampersands escaped.
         more = "amp;" * far
         sorts = [f"/list/?page={page}&amp;{more}sort={each}" for each in "ab"]
         return sorts if far < 500 else []
@@ -215,13 +215,13 @@ class _Links:
 
 
 def farm_links(seed: int, origin: str, name: str) -> list[str]:
-    """Other hosts of a farm, as one of them links to them."""
+    """The other hosts of a farm that one of them links to."""
     scheme, _, rest = origin.partition("://")
     return [f"{scheme}://h{roll(seed, 'farm', name, number) % 10**9}.{rest}/" for number in range(4)]
 
 
 def farmed(seed: int, host: Host, origin: str, path: str) -> Answer:
-    """The page of a host of a farm; it has no other."""
+    """The page of a host of a farm; it has only this one."""
     if path != "/":
         return _MISSING
     text = "Cheap offers of every kind, the best of all prices, and many more of our pages to see."

@@ -1,7 +1,7 @@
-"""Types: content types that lie, and none at all (the MIME sniffing standard says what to believe).
+"""Types: false content types, and missing ones (the MIME sniffing standard defines what to believe).
 
-Everything lives below /types/. Pages that the standard takes for HTML link to a page that nothing
-else links to. Pages that look like HTML but by the standard are something else link to one that may
+Everything is below /types/. Pages that the standard treats as HTML link to a page that nothing
+else links to. Pages that look like HTML but are something else by the standard link to one that may
 be fetched or not: a crawler may well look for addresses in plain text.
 """
 
@@ -25,7 +25,7 @@ AS_HTML = {
     "unknown": "unknown/unknown",
     "nonsense": "html",
 }
-"""Taken for HTML: said so in an odd way, or not said and found by looking."""
+"""Treated as HTML: declared in an unusual way, or undeclared and detected."""
 
 AS_OTHER = {
     "plain": "text/plain; charset=utf-8",
@@ -33,7 +33,7 @@ AS_OTHER = {
     "picture": "image/png",
     "json": "application/json",
 }
-"""Not taken for HTML, whatever it looks like."""
+"""Not treated as HTML, whatever it looks like."""
 
 
 def write(sheet: Sheet) -> None:
