@@ -10,8 +10,9 @@ types its machine code is
 `keep` adds what came from Numba to the image, so that later processes need no compiler. After an edit of any
 kernel a new image is begun.
 
-Numba reports that it compiles something at the moment it finds no cached code. The logger `lycosa` logs that once per
-process (on standard error in a program that has not set up logging), with the reason if the code cannot be kept.
+Numba reports that it compiles something at the moment it finds no cached code. The logger `lycosa` logs that once
+per process (on standard error in a program that has not set up logging), with the reason if the code cannot be
+kept.
 
 Names of Numba in kernels (`carray`, intrinsics) are `Later`: they are looked up when something is compiled.
 """

@@ -26,12 +26,12 @@ class Figures(NamedTuple):
 
     at: int  # milliseconds since the epoch
     pages: int
-    fresh: float  # the share of pages that are as they were fetched, weighted by importance,
-    error: float  # give or take this
+    fresh: float  # the share of pages that are as they were fetched, weighted by importance
+    error: float  # of `fresh`, plus or minus
     plain: float  # the share, not weighted
-    age: float  # seconds for which the others have been out of date, over all pages
+    age: float  # seconds for which pages have been out of date, averaged over all pages
     price: float = 0.0
-    asked: float = 0.0  # fetches a second that this price asks for
+    asked: float = 0.0  # fetches per second that this price asks for
 
 
 class Pages(NamedTuple):

@@ -8,12 +8,13 @@ A hint indicates that a page has changed since it was fetched, or, by its absenc
 
 Hints may be wrong: dates of sitemaps are all equal, or those of the last build, or years old; lifetimes are server
 defaults. So a hint is weighted by its past accuracy. Each fetch of a known page shows whether the page had changed,
-how likely that was by its rate and the time passed, and which kinds of hint of its site were present. If pages with
-a hint have changed r times as often as expected (in odds), the hint multiplies the odds by r; likewise for pages
-without it. (The share of right hints alone would mislead: the longer ago a page was fetched, the likelier are both a
-change and a hint.) The difference is reduced by two standard errors, and `STRENGTH` fetches that went as expected
-are added, so without evidence a hint has no effect. A hint that is always there, never there, or there by chance has
-no effect either. Counts fade (they are halved at `FADE`), so that a site whose hints become wrong is noticed.
+how likely that was by its rate and the time passed, and which kinds of hint of its site were present. If pages
+with a hint have changed r times as often as expected (in odds), the hint multiplies the odds by r; likewise for
+pages without it. (The share of right hints alone would mislead: the longer ago a page was fetched, the likelier are
+both a change and a hint.) The difference is reduced by two standard errors, and `STRENGTH` fetches that went as
+expected are added, so without evidence a hint has no effect. A hint that is always there, never there, or there by
+chance has no effect either. Counts fade (they are halved at `FADE`), so that a site whose hints become wrong is
+noticed.
 
 Odds are converted to time: a page believed to be fresh with probability p is judged as if it had been fetched so
 long ago that its rate alone would give p (`effective`). This is the form in which noisy signals of change enter the
@@ -191,7 +192,7 @@ class Hubs:
             counts[:] = [count / 2 for count in counts]
 
     def brought(self, site: object, page: int, new: int, right: float = 0.0) -> None:
-        """Count what a fetch of a known page brought: `new` links to unknown pages, `right` (expected) right hints."""
+        """Count what a fetch of a known page brought: links to unknown pages, and right hints (expected)."""
         if new or right or page in self._brings:
             _make_room(self._brings, MOST_PAGES)
             good, tried = self._sites.get(site, (1.0, 2.0))

@@ -1,8 +1,8 @@
 """Estimating how often a page changes, from few, irregular and censored observations (looks).
 
 A page changes as a Poisson process of an unknown rate λ. A look shows whether the page is as it was at the look
-before, never how often it changed in between. So for `changes` intervals with a change, `moved` seconds long in all,
-and intervals without one, `still` seconds long in all, the likelihood is
+before, never how often it changed in between. So for `changes` intervals with a change, `moved` seconds in all,
+and intervals without one, `still` seconds in all, the likelihood is
 
     L(λ) = e^(−λ still) · (1 − e^(−λ moved / changes))^changes
 

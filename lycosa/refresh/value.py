@@ -12,8 +12,8 @@ Where λ is not known, V is its mean over the posterior of λ (`lycosa.refresh.r
 posterior, so a page has one due time. A page that changes far more often than it can be fetched is worth little: V
 never exceeds w/λ.
 
-So a page is due when its V reaches µ, and µ is adjusted to the number of fetches that can be made: `price` finds the
-µ at which the pages, or a sample of them, ask for so many fetches per second.
+So a page is due when its V reaches µ, and µ is adjusted to the fetches that can be made: `price` finds the µ at
+which the pages, or a sample of them, ask for so many fetches per second.
 
 There are two other policies, for comparison: `uniform` fetches every page after the same time, `proportional` as
 often as the page changes. Their prices are that time, and the changes expected between two fetches."""
