@@ -203,7 +203,7 @@ class Clusters:
             self.members.put(Member(key, best.key, place, best.similarity, best.distance))
 
     def _succeed(self, rest: list[Member]) -> None:
-        """The representative of these has left."""
+        """Place these pages anew, after their representative has left."""
         for row in rest:
             self.members.drop(row.key)
         first: tuple[Member, Sketch] | None = None

@@ -40,10 +40,10 @@ class Row(msgspec.Struct, array_like=True):
     held: int = 0
     tests: int = 0
     since: int = 0
-    """Held since the last test."""
+    """URLs held since the last test."""
     why: str = ""
     forms: list[int] = []
-    """Read and written only; in memory they are a set."""
+    """For reading and writing only; in memory they are a set."""
 
 
 class Joins:

@@ -26,10 +26,10 @@ from lycosa.content import change_kernels, news_kernels
 from lycosa.content.blocks import Blocks, octets
 
 SLOTS: Final = 1 << 17
-"""Blocks that are remembered for a shard, at most: 4 bytes each."""
+"""The most blocks that are remembered for a shard: 4 bytes each."""
 SHARE: Final = 0.2
 FEW: Final = 12
-"""Words below which nobody can tell whether a page says the same as another: it may be made by a script."""
+"""A page of fewer words cannot be judged: it may be made by a script."""
 _MEDIA = 4
 """Words that a picture counts as."""
 _NAMES = 256

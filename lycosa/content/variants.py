@@ -145,13 +145,13 @@ def mirror(one: str, other: str) -> Rule:
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What is kept of a page, to be compared with others."""
+    """What is kept of a page for comparisons."""
 
     url: str
     text: int
-    """Of its words, whatever the order of blocks, and its pictures."""
+    """A digest of its words, independent of the order of blocks, and of its pictures."""
     content: int
-    """Of what counts as content."""
+    """The digest of its content."""
     links: bytes
     """URLs, one a line."""
     more: int

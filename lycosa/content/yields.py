@@ -18,7 +18,7 @@ no longer count against the coarser ones.
 
     quarantine      a Learned record, with the evidence; from then on its URLs are skipped, with a record each
     test            after 4, 8, 16, 32 ... of them one is fetched after all
-    form            a URL whose form (the URL without ids of sessions or visits) was not fetched yet is fetched, too,
+    form            a URL whose form (itself without ids of sessions or visits) was not fetched yet is fetched, too,
                     until half the patience of these gave nothing new
     release         two tests in a row that gave something new: a Learned record; URLs that were skipped come back
 
