@@ -1,21 +1,20 @@
-"""Compiled functions: the one way to Numba, and around it.
+"""Compiled functions: the program's only access to Numba, which avoids loading it where possible.
 
-Every kernel of the program is made by the `njit` of this module, whoever imports it first: the command line, a
-program that uses the library, an agent's process, a test. To make one costs nothing. At the first call with
-arguments of some types its machine code is
+Every kernel of the program is made by the `njit` of this module, in every process: the command line, a program that
+uses the library, an agent's process, a test. Making one costs nothing. At the first call with arguments of some
+types its machine code is
 
 1. loaded from the image (`lycosa.compiled.image`), without the compiler; or else
-2. asked of Numba, which loads what it has kept (`lycosa.compiled.keeping`) or compiles it.
+2. requested from Numba, which loads cached code (`lycosa.compiled.keeping`) or compiles it.
 
-`keep` adds what came from Numba to the image: whoever has had to load the compiler is the last to do so. After an
-edit of any kernel the image begins anew.
+`keep` adds what came from Numba to the image, so that later processes need no compiler. After an edit of any
+kernel a new image is begun.
 
-That something is compiled is heard from Numba itself, at the moment it finds no code that was kept. It is said once
-in a process by the logger `lycosa`, which is on standard error in a program that has not set up logging; with the
-place, if what is made now will have to be made again.
+Numba reports that it compiles something at the moment it finds no cached code. The logger `lycosa` logs that once
+per process (on standard error in a program that has not set up logging), with the reason if the code cannot be
+kept.
 
-Things of Numba's that kernels name (`carray`, intrinsics) are `Later`: they are looked up when something is
-compiled.
+Names of Numba in kernels (`carray`, intrinsics) are `Later`: they are looked up when something is compiled.
 """
 
 from __future__ import annotations
@@ -36,24 +35,24 @@ from lycosa.compiled.keeping import Keeping
 _log = logging.getLogger("lycosa")
 _lock = threading.RLock()
 _numbering = threading.RLock()
-"""Held where types' numbers are made use of, and where they change."""
+"""Held while the numbers of types are used, and while they change."""
 _kernels: list[Kernel] = []
 keeping = Keeping()
 
 
 class _State:
-    """What is so in this process."""
+    """The state of this process."""
 
     ours = False
-    """Whether the dispatcher's numbers of types are ours, and not yet Numba's."""
+    """Whether the dispatcher's numbers of types are still ours, and not yet Numba's."""
     heard = False
-    """Whether Numba tells us of what it compiles."""
+    """Whether we listen to Numba's compile events."""
     image: Image | None = None
     sought = False
 
 
 def _numba_comes() -> None:
-    """Numba is about to be imported, and gives types other numbers: none that is known by ours may be found."""
+    """Numba is about to be imported, and will number types anew: forget all entry points found by our numbers."""
     with _numbering:  # not `_lock`: whoever holds that may be waiting for this very import
         _State.ours = False
         for kernel in _kernels:
@@ -63,11 +62,11 @@ def _numba_comes() -> None:
 _loaded, _State.ours = _parts.load(_numba_comes)
 _manager = _loaded.conversions.new_type_manager()
 _conversions = _loaded.conversions.get_pointer(_manager)
-"""The dispatcher wants to know which types can stand for others: none."""
+"""The type conversions that the dispatcher may use: none."""
 
 
 def _numba() -> Any:
-    """Numba, and we hear of what it compiles."""
+    """Import Numba, and listen to its compile events."""
     import numba
 
     if not _State.heard:
@@ -79,13 +78,13 @@ def _numba() -> Any:
 
 
 class Later:
-    """Something of another module that is needed only to compile."""
+    """A reference to an object of another module that is needed only for compiling."""
 
     def __init__(self, module: str, name: str = "") -> None:
         self._found = (module, name)
 
     def made(self) -> Any:
-        """The thing itself."""
+        """The object itself."""
         module, name = self._found
         found = importlib.import_module(module)
         return getattr(found, name) if name else found
@@ -108,7 +107,7 @@ class _Intrinsic(Later):
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
-    """`numba.extending.intrinsic`, made when it is needed."""
+    """As `numba.extending.intrinsic`, but created only when it is needed."""
     return _Intrinsic(function)
 
 
@@ -141,7 +140,7 @@ class Kernel(_Dispatcher):  # type: ignore[misc]  # an extension module has no t
         return list(self._ready)
 
     def typeof_pyval(self, value: Any) -> Any:
-        """The type of an argument. The dispatcher asks once for each type."""
+        """The type of an argument. The dispatcher calls this once for each type."""
         if _State.ours:
             return _parts.code_of(_parts.name_of(value))
         from numba.core.typing.typeof import Purpose, typeof
@@ -149,7 +148,7 @@ class Kernel(_Dispatcher):  # type: ignore[misc]  # an extension module has no t
         return typeof(value, Purpose.argument)  # type: ignore[no-untyped-call]
 
     def _compile_for_args(self, *args: Any) -> Any:
-        """The entry point for those arguments; the dispatcher asks where it knows none, and calls it."""
+        """The entry point for these arguments, which the dispatcher then calls; called if it knows none."""
         with _lock:
             found = tuple(map(_parts.name_of, args))
             entry = self._ready.get(found)
@@ -160,13 +159,13 @@ class Kernel(_Dispatcher):  # type: ignore[misc]  # an extension module has no t
                 wanted = tuple(map(self.typeof_pyval, args))  # by now they are Numba's
                 entry = self.real().compile(wanted)
                 self._from_numba[found] = wanted
-            self._ready[found] = entry  # which keeps it: the dispatcher does not
+            self._ready[found] = entry  # a reference that keeps it alive: the dispatcher holds none
             with _numbering:
                 self._insert([self.typeof_pyval(value)._code for value in args], entry)
             return entry
 
     def real(self) -> Any:
-        """Numba's own dispatcher, for compiling; of what the function names, it sees Numba's own too."""
+        """Numba's own dispatcher, for compiling; it sees Numba's objects in place of ours (`Later`)."""
         if self._made is None:
             function = self.py_func
             seen = dict(function.__globals__)
@@ -199,7 +198,7 @@ class Kernel(_Dispatcher):  # type: ignore[misc]  # an extension module has no t
 
 
 def njit(**options: Any) -> Callable[[Any], Any]:
-    """`numba.njit` at the first call, and only if it must be; always with parentheses, without a signature."""
+    """As `numba.njit`, applied at the first call and only if necessary; with parentheses, without a signature."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
@@ -210,7 +209,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
 
 
 def _jit(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Numba's dispatcher, whose code is kept where that is possible."""
+    """Numba's dispatcher, which caches its code where possible."""
     numba = _numba()
     wanted = dict(options)
     if keeping.chosen and keeping.path is None:
@@ -240,19 +239,19 @@ def _kept(kernel: Kernel, names: tuple[str, ...]) -> Any | None:
     if (image := _image()) is not None:
         try:
             return image.load((kernel.__module__, kernel.__name__), names)
-        except (RuntimeError, LookupError) as error:  # it was proved, and yet: without it, then
+        except (RuntimeError, LookupError) as error:  # although it was proved: go on without the image
             _log.debug("%s of the image: %s", kernel.__name__, error)
             _State.image = None
     return None
 
 
 def keep() -> None:
-    """Add what Numba was asked for to the image, for the processes to come."""
+    """Add the code that came from Numba to the image, for later processes."""
     with _lock:
         try:
             _keep()
         except Exception:
-            # It has looked into Numba, where another version may have something else: a loss of time, no more.
+            # It uses Numba's internals, which may differ in another version: that costs time, no more.
             _log.debug("no image of the kernels can be made", exc_info=True)
 
 
@@ -281,7 +280,7 @@ def _announcer() -> Any:
     from numba.core import event
 
     class Announcer(event.Listener):
-        """Says once that kernels are being compiled."""
+        """Logs once that kernels are being compiled."""
 
         said = False
 
@@ -294,6 +293,6 @@ def _announcer() -> Any:
                 )
 
         def on_end(self, event: Any) -> None:
-            """Nothing is said of single kernels."""
+            """Single kernels are not logged."""
 
     return Announcer()

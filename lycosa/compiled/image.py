@@ -1,4 +1,4 @@
-"""The image: the machine code of all kernels that were needed so far, in one file, loaded without the compiler.
+"""The image: one file with the machine code of all kernels used so far, which is loaded without the compiler.
 
     image   = MAGIC length(u64, little-endian) index object*
     index   = pickle of {"cpu": str, "size": of all objects,
@@ -6,13 +6,13 @@
     entry   = (offset, size, symbol, {environment: pickle of its constants})    offset: from the end of the index
     object  = an object file as LLVM made it for Numba, with everything that the kernel calls inside
 
-An object is put into memory (`lycosa.compiled.objects`, or else by LLVM: `llvmlite.binding`, 55 MB), where the
+An object is loaded into memory (by `lycosa.compiled.objects`, or else by LLVM: `llvmlite.binding`, 55 MB); its
 symbol is the entry point that Numba has made for calls from Python. Only the kernels that are called are loaded.
 
-An image is good for one Python, Numba, llvmlite and NumPy, one state of the kernels' sources and of Numba's
-settings (a digest of these is in its name), and one kind of processor (in the index). It is written whole beside
-its place and renamed. Before that, another process loads all of it and calls a kernel through it
-(`lycosa.compiled.proof`): an image that would bring a process down is not put into place.
+An image is valid for one version each of Python, Numba, llvmlite and NumPy, one state of the kernels' sources and
+of Numba's settings (a digest of these is in its name), and one kind of processor (in the index). It is written to a
+temporary name and renamed. Before that, another process loads all of it and calls a kernel through it
+(`lycosa.compiled.proof`): an image that would crash a process is not put into place.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from lycosa.compiled.parts import Parts, directory_of
 
 MAGIC = b"lycosa kernels 1\n"
 DRAFT = "LYCOSA_KERNELS_DRAFT"
-"""Names the image that a process is to use, whatever else there is: one that has to be proved."""
+"""An environment variable that names the one image a process must use: one that is to be proved."""
 _PACKAGE = Path(__file__).parent.parent
 _PROCESSOR = (
     *("vendor_id", "cpu family", "model", "stepping", "flags"),
@@ -48,7 +48,7 @@ _PROCESSOR = (
 _OF_NO_MATTER = ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES", "NUMBA_NUM_THREADS")
 
 Kernel = tuple[str, str]
-"""A module and a name in it."""
+"""A kernel's module, and its name in it."""
 Types = tuple[str, ...]
 
 
@@ -78,9 +78,9 @@ def name_of_image() -> str:
 
 
 def processor() -> str:
-    """What code is compiled for here. LLVM would say so too, once it is loaded."""
+    """The processor that code is compiled for here, found without loading LLVM."""
     with suppress(OSError, ValueError), Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
-        first = list(iter(lambda: lines.readline().strip(), ""))  # as all the others
+        first = list(iter(lambda: lines.readline().strip(), ""))  # the first core: the others are the same
         found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
         if known := [found[name] for name in _PROCESSOR if name in found]:
             return "; ".join(known)
@@ -90,7 +90,7 @@ def processor() -> str:
 
 
 class Image:
-    """An image that was kept, and the machine code that was loaded from it."""
+    """An image in a file, and the machine code that was loaded from it."""
 
     def __init__(self, data: mmap.mmap | bytes, parts: Parts) -> None:
         length = int.from_bytes(data[len(MAGIC) : len(MAGIC) + 8], "little")
@@ -127,13 +127,13 @@ class Image:
 
     @property
     def fits(self) -> bool:
-        """Whether it was made for such a processor."""
+        """Whether the image was made for this kind of processor."""
         if self._fits is None:
             self._fits = self._index["cpu"] == processor()
         return self._fits
 
     def entries(self) -> list[tuple[Kernel, Types]]:
-        """What there is code for."""
+        """The kernels and types for which there is code."""
         return [(kernel, types) for kernel, found in self._index["entries"].items() for types in found]
 
     def code(self, kernel: Kernel, types: Types) -> Code | None:
@@ -154,7 +154,7 @@ class Image:
 
 
 class _Loader:
-    """Makes functions of machine code."""
+    """Makes functions from machine code."""
 
     def __init__(self, parts: Parts) -> None:
         self._dynfunc = parts.dynfunc
@@ -177,7 +177,7 @@ class _Loader:
             environment = self._dynfunc.Environment(vars(sys.modules[module]))
             environment.consts[:] = pickle.loads(constants)
             if address := find(symbol):
-                # Machine code holds the address and no reference: the environment is never to go.
+                # Machine code holds the address but no reference: the environment must never be freed.
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(environment))
                 ctypes.c_void_p.from_address(address).value = id(environment)
         address = find(code.symbol)
@@ -186,7 +186,7 @@ class _Loader:
         return self._dynfunc.make_function(sys.modules[module], name, "", address, environment, (keep,))
 
     def _placed(self, code: Code) -> tuple[Callable[[str], int | None], Any]:
-        """How to find the addresses of an object's symbols, now that it is in memory, and what keeps it there."""
+        """Load an object into memory; a function from symbols to addresses, and what keeps the object loaded."""
         if objects.loadable_here():
             with suppress(objects.Unfit):
                 loaded = objects.Loaded(code.object, self._helpers)
@@ -211,14 +211,14 @@ class _Engine:
         self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
 
     def add(self, data: bytes) -> Callable[[str], int | None]:
-        """Put an object into memory; gives addresses by name, of functions and of other symbols."""
+        """Load an object into memory; a function from names of functions and other symbols to addresses."""
         self._engine.add_object_file(self._binding.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
         return lambda name: self._engine.get_global_value_address(name) or None
 
 
 def write(codes: Mapping[Kernel, Mapping[Types, Code]], keeping: Keeping) -> Path | None:
-    """Keep an image with that code, once it has been proved; None if there is no place, or it is not sound."""
+    """Prove and write an image with that code; None if there is no place for it, or it is not sound."""
     name = name_of_image()
     data = _pack(codes)
     for place in _writable(keeping):
@@ -240,7 +240,7 @@ def write(codes: Mapping[Kernel, Mapping[Types, Code]], keeping: Keeping) -> Pat
 
 
 def _writable(keeping: Keeping) -> Iterable[Path]:
-    """Where Numba keeps code, if it had to be told; otherwise the usual places."""
+    """The place chosen for Numba's code, if one was; otherwise the usual places."""
     return [keeping.path] if keeping.path is not None else keeping.places()
 
 

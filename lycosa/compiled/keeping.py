@@ -1,19 +1,19 @@
-"""Where compiled code is kept: both that of single kernels, which Numba reads back, and their image.
+"""Where compiled code is kept: both Numba's cache of single kernels, and their image.
 
 Numba keeps compiled kernels in the first of these places that can be written:
 
 1. `$NUMBA_CACHE_DIR`; beside the sources (`__pycache__`); the user's cache directory. Numba looks there by itself,
-   and raises if none of them will do.
+   and raises if it can use none of them.
 2. `$CACHE_DIRECTORY` and `$STATE_DIRECTORY`, which systemd gives to a unit that may write nowhere else.
-3. A temporary directory of this user's that nobody else can write, the same for all of the user's processes.
+3. A temporary directory that only this user can write, the same for all of the user's processes.
 4. Nowhere: every process compiles for itself.
 
 A crawl's directory is never used: to load compiled code is to run it, and a crawl may come from somebody else.
-What was compiled beside the sources while they could be written (in an image for containers, say) is copied to the
-place first: Numba uses no directory that it cannot write.
+Code that was compiled beside the sources while they were writable (when a container image was built, say) is copied
+to the place first: Numba uses no directory that it cannot write.
 
-An image (`lycosa.compiled.image`) is read from the first of the same places that has it, and that may be one that
-cannot be written.
+An image (`lycosa.compiled.image`) is read from the first of the same places that has one, also from a read-only
+place.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _advice = "set NUMBA_CACHE_DIR to a directory of your own to do it only once"
 
 
 class Keeping:
-    """Where compiled code goes when Numba knows no place for it."""
+    """The choice of a place for compiled code when Numba finds none by itself."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class Keeping:
         self._writable = writable
         self._package = package
         self.chosen = False
-        """Whether Numba had to be told a place."""
+        """Whether a place was chosen for Numba."""
         self.path: Path | None = None
         self.lasting = False
-        """Whether it can be expected to be there at the next start."""
+        """Whether the place should still exist at the next start."""
 
     def choose(self) -> None:
         """Find a place, and bring there what was compiled before; `path` is None if there is none."""
@@ -69,12 +69,12 @@ class Keeping:
         with suppress(OSError):  # also: no temporary directory at all
             if self._may_have(Path(self._temporary(), f"{_NAME}-{os.geteuid()}")):
                 return
-            # Somebody else has that name. Processes that this one starts share what it makes.
+            # Somebody else owns a directory of that name: make another, which child processes share.
             self.path = Path(tempfile.mkdtemp(prefix=f"{_NAME}-", dir=self._temporary()))
             atexit.register(shutil.rmtree, self.path, ignore_errors=True)
 
     def _may_have(self, path: Path) -> bool:
-        """Make the directory, if need be; whether we, and nobody else, can write it."""
+        """Create the directory if need be; returns whether only we can write it."""
         with suppress(OSError):
             path.mkdir(mode=0o700, exist_ok=True)
             found = path.lstat()
@@ -85,7 +85,7 @@ class Keeping:
         return False
 
     def _bring(self, kept: Path, place: Path) -> None:
-        """Copy compiled code to where Numba looks for it: all of a directory's, or none."""
+        """Copy compiled code to where Numba looks for it: a directory is copied whole or not at all."""
         from numba.core import caching
 
         found = [path for path in kept.iterdir() if path.suffix in (".nbi", ".nbc")]
@@ -102,7 +102,7 @@ class Keeping:
             shutil.rmtree(part, ignore_errors=True)
 
     def places(self) -> Iterator[Path]:
-        """The directories in which there may be an image, made or not, best first."""
+        """The directories that may have an image, whether they exist or not, best first."""
         if own := self._environ.get("NUMBA_CACHE_DIR"):
             yield Path(own)
         yield self._package / "__pycache__"
@@ -114,9 +114,9 @@ class Keeping:
             yield Path(self._temporary(), f"{_NAME}-{os.geteuid()}")
 
     def trusted(self, path: Path) -> bool:
-        """Whether nobody but we, and root, could have put something into the directory, or they run code anyway.
+        """Whether only we and root, or those who can run code here anyway, can write to the directory.
 
-        Who can write to the package can change the program; from `$NUMBA_CACHE_DIR` Numba takes code, too.
+        Whoever can write to the package can change the program; from `$NUMBA_CACHE_DIR` Numba loads code, too.
         """
         own = self._environ.get("NUMBA_CACHE_DIR")
         if path == self._package / "__pycache__" or (own and path == Path(own)):
@@ -129,7 +129,7 @@ class Keeping:
 
     @property
     def warning(self) -> str:
-        """What is to be said of the place; "" of one that stays."""
+        """A warning about the place; "" for one that stays."""
         if not self.chosen or self.lasting:
             return ""
         if self.path is None:

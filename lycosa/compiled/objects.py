@@ -1,14 +1,14 @@
-"""Object files put into memory without LLVM: those of ELF for x86-64, as Numba has them made.
+"""A loader of object files without LLVM: for ELF on x86-64, as Numba's compiler makes them.
 
-Numba compiles for a code model in which whatever code refers to may be anywhere: each reference is an address of
-64 bits that is filled in when the code is loaded (R_X86_64_64), in code and in constants. To load such a file is to
-copy its sections, to fill in the addresses, and to make the pages of code executable; no page can be both written
-and executed. What an object does not define is looked up among Numba's helpers and the interpreter's own symbols.
+Numba compiles for a code model in which referenced symbols may be anywhere: each reference is an address of 64 bits
+that is filled in when the code is loaded (R_X86_64_64), in code and in constants. Loading such a file means copying
+its sections, filling in the addresses, and making the pages of code executable; no page is both writable and
+executable. Undefined symbols are looked up among Numba's helpers and the interpreter's own symbols.
 
-An object stands by itself: it has its own copies of the kernels that its kernel calls, and its own place for each
-environment. Tables for unwinding are left out: nothing is thrown through a kernel.
+An object is self-contained: it has its own copies of the kernels that its kernel calls, and its own place for each
+environment. Unwinding tables are left out: nothing is thrown through a kernel.
 
-`Unfit` says that an object has something else inside; LLVM loads it then.
+`Unfit` is raised if an object contains anything else; LLVM loads it then.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class _Section(NamedTuple):
 
 
 def loadable_here() -> bool:
-    """Whether objects of this machine are of the one kind."""
+    """Whether objects of this machine are of the kind that can be loaded here."""
     return sys.platform == "linux" and platform.machine() == "x86_64" and sys.maxsize > 1 << 32
 
 
 class Loaded:
-    """An object in memory; it stays there."""
+    """An object that was loaded into memory; it is never removed."""
 
     def __init__(self, data: bytes, helpers: Mapping[str, int]) -> None:
         if len(data) < _HEADER.size:
@@ -87,7 +87,7 @@ class Loaded:
         return self._strings[at : self._strings.index(b"\0", at)].decode()
 
     def _defined(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Symbols of the object that have a name and a place."""
+        """The symbols of the object that have a name and a place."""
         return [
             (n, symbol)
             for n, symbol in enumerate(self._symbols)
@@ -95,7 +95,7 @@ class Loaded:
         ]
 
     def _lay_out(self) -> None:
-        """A place for each section and each common symbol: first what is read or executed, then what is written."""
+        """Assign a place to each section and common symbol: first read-only and code, then writable ones."""
         end = 0
         for written in (0, _WRITTEN):
             end = -(-end // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -1,13 +1,13 @@
-"""The parts of Numba that run compiled code, without those that make it.
+"""The parts of Numba that run compiled code, without the compiler.
 
-`import numba` brings the compiler: 0.4 s and 70 MB, and 80 MB more with the first kernel. What is needed to call
-machine code are five small extension modules of Numba's: the dispatcher, which finds the entry point for the types
-of a call's arguments, and what entry points themselves call (to take arrays apart, to count references, to raise).
-They are loaded here by their files, so that the package around them is not.
+`import numba` loads the compiler: 0.4 s and 70 MB, and 80 MB more with the first kernel. To call machine code only
+five small extension modules of Numba are needed: the dispatcher, which finds the entry point for the types of a
+call's arguments, and the modules that entry points call (to take arrays apart, to count references, to raise). They
+are loaded here from their files, without the package around them.
 
-The dispatcher knows types by numbers. Which ones, is for whoever initialises it to say: Numba does so when it is
-imported. Until then the numbers are ours (`code_of`), of names that tell types apart at least as finely as Numba
-does (`name_of`). `on_numba` is called before Numba is imported, by whomever: from then on they are Numba's.
+The dispatcher identifies types by numbers, which are given by whoever initialises it: Numba does so when it is
+imported. Until then the numbers are ours (`code_of`), for names that distinguish types at least as finely as Numba
+does (`name_of`). `on_numba` is called before any import of Numba: from then on the numbers are Numba's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Parts(NamedTuple):
 
 
 class Type:
-    """What the dispatcher is told of a value's type."""
+    """A value's type as the dispatcher sees it."""
 
     __slots__ = ("_code",)
 
@@ -110,11 +110,11 @@ def _extension(root: Path, name: str) -> types.ModuleType:
 
 
 class _Omitted:
-    """An argument that takes its default: kernels have none."""
+    """Stands for Numba's type of an argument that takes its default: kernels have none."""
 
 
 class _Watch:
-    """Hears of Numba's import before it happens."""
+    """An import hook that is called before Numba is imported."""
 
     def __init__(self, heard: Callable[[], None]) -> None:
         self._heard = heard
@@ -122,7 +122,7 @@ class _Watch:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """What others find; but whoever runs it runs us first. (To look for a package is not to import it.)"""
+        """The spec that others find, with a loader that calls us first. (Finding a spec does not import yet.)"""
         if name != "numba":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)

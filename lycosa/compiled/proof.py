@@ -1,7 +1,7 @@
 """Proves an image (`python -m lycosa.compiled.proof`, the image named by `$LYCOSA_KERNELS_DRAFT`).
 
-Everything of it is loaded, and one kernel called, without Numba. Ends with 0 if all went well, and otherwise with
-another code or by the signal that an unsound image brings.
+Loads everything in the image and calls one kernel, without Numba. Exits with 0 if all went well, otherwise with
+another code, or by the signal that an unsound image causes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 
 def prove() -> None:
-    """As the module says."""
+    """Prove the image; see the module's docstring."""
     from lycosa import compiled
     from lycosa.compiled import proof_kernels
 

@@ -1,6 +1,6 @@
-"""A kernel that is in every image, with some of everything that kernels take, allocate and raise.
+"""A kernel that is in every image; it takes, allocates and raises some of everything that kernels do.
 
-None of ours returns an array: for that, as for raising, Numba imports all of itself in the midst of a call.
+No kernel returns an array: for that, as for raising, Numba imports all of itself during the call.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _ROWS = np.array([(1, 2.0), (5, 3.0)], [("weight", np.uint32), ("other", np.floa
 
 
 def prove() -> None:
-    """Call the kernel; AssertionError if it gives what it should not."""
+    """Call the kernel; AssertionError if its result is wrong."""
     assert weigh(_ROWS, b"ab", 0.5, np.uint64(3)) == (100.5, 2)
 
 
 def prove_raising() -> None:
-    """The same for its exception, for which Numba is imported in the midst of the call."""
+    """As `prove`, for its exception: Numba is imported during the call."""
     try:
         weigh(_ROWS, b"", 0.5, np.uint64(30))
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""What a page says: its main text, its language, what it is like, and whether it has changed."""
+"""The content of pages: main text, language, near duplicates, changes, variants and traps."""

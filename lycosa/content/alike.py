@@ -1,24 +1,25 @@
-"""Which earlier pages are like this one, and how much? An index of sketches with a memory limit.
+"""An index of sketches, with a memory limit, that finds earlier pages similar to a given one.
 
-Each page is a *row*: its key, its place (any 64 bits of its owner's, for instance where its record is), its simhash
-and its 128 bins (152 bytes, in the file `rows`, in the order of coming). Rows are found by *entries*, 64 bits each:
-a 32-bit hash above, the number of the row below. A page has one entry for each of its 42 bands (see `sketches`), by
-which pages that are like it find it, and one for its key. A page that is added *hidden* has only the last: it is
-kept, and `find` does not give it. So of many pages that are alike one can stand for all (see `clusters`).
+Each page is a *row*: its key, its place (any 64 bits chosen by the owner, for instance where its record is), its
+simhash and its 128 bins (152 bytes, in the file `rows`, in the order of adding). Rows are found by *entries* of 64
+bits: a 32-bit hash above, the number of the row below. A page has one entry for each of its 42 bands (see
+`sketches`), by which similar pages find it, and one for its key. A page that is added *hidden* has only the last:
+it is kept, but `find` does not return it. So one of many similar pages can represent them all (see `clusters`).
 
 Entries are first kept in memory, in a hash table; when that has used up the limit, they are sorted into a *run*:
 
     run     = entry:u64 *          ascending
     fences  = hash:u32 *           in memory: the hash of every 512th entry
 
-so that a band is looked up with one read of 4 KB in each run. Four runs of about a size become one.
+so that a band is looked up with one read of 4 KB in each run. Four runs of about the same size are merged into one.
 
-A page that is removed, or added again, loses its bit among the *live* rows; its entries go when runs are merged. An
-answer is checked against the rows, so that a wrong join of hashes costs a read and is never in an answer.
+A page that is removed, or added again, loses its bit among the *live* rows; its entries are dropped when runs are
+merged. Candidates are checked against the rows, so that a collision of hashes costs a read but is never in an
+answer.
 
-`save` makes everything durable and gives it a name: `manifest.json`, the last file written. An index that is
-opened is what it was when it was last saved; whoever adds from a log adds from there on, and has a `note` in the
-manifest for how far that was. Cost: 500 bytes a page on disk, 160 for a hidden one.
+`save` makes everything durable; `manifest.json`, the last file written, names it. An index is opened as it was last
+saved; a caller that adds pages from a log continues from there, and keeps its position in the manifest's `note`.
+Cost: 500 bytes per page on disk, 160 for a hidden one.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _SLICE = 1 << 19
 
 
 class Alike(msgspec.Struct, frozen=True, gc=False):
-    """A page that is like the one that was asked for."""
+    """A page similar to the one that was looked up."""
 
     key: int
     similarity: float
@@ -53,7 +54,7 @@ class Alike(msgspec.Struct, frozen=True, gc=False):
     distance: int
     """Bits in which their simhashes differ."""
     place: int = 0
-    """What its owner has given with it."""
+    """The place that the owner gave with the page."""
 
 
 class _Run:
@@ -79,7 +80,7 @@ class _Run:
     def rows_of(self, hashes: Any) -> Any:
         """The numbers of rows that have an entry of one of these hashes."""
         firsts = np.maximum(np.searchsorted(self.fences, hashes, "left") - 1, 0)
-        # A hash that fills whole blocks belongs to a page that is everywhere: a few blocks of it are enough.
+        # A hash that fills whole blocks belongs to a very common page: a few blocks of it are enough.
         lasts = np.minimum(np.searchsorted(self.fences, hashes, "right"), firsts + 4)
         parts = [
             self.files.read_at(self.name, 8 * FENCE * first, 8 * FENCE * (last - first))
@@ -102,7 +103,7 @@ class AlikeIndex:
         self._live = np.zeros(1024, np.bool_)
         self._made = 0
         self.note: Any = None
-        """What was saved with it last, of plain values."""
+        """The note saved last with the index, of plain values."""
         self._clear()
         if files.exists("manifest.json"):
             said = msgspec.json.decode(files.read("manifest.json"))
@@ -127,7 +128,7 @@ class AlikeIndex:
         self._count = self._used = 0
 
     def __len__(self) -> int:
-        """Pages that are in it."""
+        """Pages in the index."""
         return int(np.count_nonzero(self._live[: self._sealed + self._count]))
 
     @property
@@ -138,8 +139,7 @@ class AlikeIndex:
         return fences + sum(part.nbytes for part in parts)
 
     def add(self, key: int, sketch: Sketch, place: int = 0, *, hidden: bool = False) -> None:
-        """Add a page, or what it is now. A page without words is not in the index. `hidden`: it is not found by
-        others that are like it."""
+        """Add a page, or replace it. A page without words is not added. `hidden`: similar pages do not find it."""
         self.remove(key)
         if not sketch.least:
             return
@@ -168,7 +168,7 @@ class AlikeIndex:
         return None
 
     def remove(self, key: int) -> bool:
-        """Forget a page; whether it was there."""
+        """Remove a page; returns whether it was there."""
         numbers = self._candidates(np.array([_key_hash(key)], np.uint64))
         rows = self._rows(numbers)
         mine = numbers[rows["key"] == np.uint64(key)]
@@ -176,7 +176,7 @@ class AlikeIndex:
         return len(mine) > 0
 
     def find(self, sketch: Sketch, least: float = 0.8, most: int = 20) -> list[Alike]:
-        """Up to `most` pages whose similarity is estimated at `least` or more, the most alike first."""
+        """Up to `most` pages with an estimated similarity of `least` or more, the most similar first."""
         if not sketch.least:
             return []
         numbers = self._candidates(_hashes(sketch))
@@ -214,7 +214,7 @@ class AlikeIndex:
     # -- files
 
     def _seal(self) -> None:
-        """What is in memory becomes a run."""
+        """Write the entries in memory as a run."""
         if self._count == 0:
             return
         entries = np.sort(self._entries[: self._used])
@@ -241,7 +241,7 @@ class AlikeIndex:
         return _Run(self._files, name, count)
 
     def _merge(self, runs: list[_Run]) -> None:
-        """Several runs become one, a range of hashes after the other."""
+        """Merge several runs into one, a range of hashes at a time."""
         pieces = max(1, -(-sum(run.count for run in runs) // _SLICE))
         edges = [(piece << 32) // pieces for piece in range(pieces + 1)]
 
@@ -260,7 +260,7 @@ class AlikeIndex:
         self._runs = [run for run in self._runs if run not in runs] + [whole]
 
     def save(self, note: Any = None) -> None:
-        """Make all that was added durable, and the note with it."""
+        """Make all additions durable, together with the note."""
         self.note = note
         self._seal()
         before = self._files.read("manifest.json") if self._files.exists("manifest.json") else b""

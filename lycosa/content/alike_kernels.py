@@ -29,7 +29,7 @@ def put(entries: Any, nexts: Any, heads: Any, count: int, fresh: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def get(entries: Any, nexts: Any, heads: Any, wanted: Any, out: Any) -> int:
-    """The numbers in all entries whose upper half is that of one that is wanted, as many as there is room for."""
+    """Collect the row numbers of all entries with one of the wanted hashes, as many as there is room for."""
     found = 0
     for n in range(wanted.size):
         at = heads[_slot(wanted[n], heads.size)]

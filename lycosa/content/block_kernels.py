@@ -1,4 +1,4 @@
-"""One pass over the bytes of a page that cuts its text into blocks, and notes what is known of each.
+"""One pass over the bytes of a page that cuts its text into blocks, and notes the properties of each.
 
 A *block* is a run of text that no block-level element interrupts: a paragraph, a heading, a list item's own text, a
 cell. The kernel follows the tokenizer of the HTML standard (tags, attributes, comments, raw text); of the tree it
@@ -11,9 +11,9 @@ tr, td, th. Two line breaks in a row end a block as well.
     elements   a row for each block-level element, in the order of start tags: `PARENT` and following. Row 0 is
     the page.
 
-Bounds: the page is read once. Deeper than `DEEP` elements nothing is pushed; above as many rows as the caller made,
-elements are no rows of their own and text goes on in the last block. The search for an open element looks at
-`REACH` of them. What is left out up to its end tag is searched once for each name where there is none. So time
+Bounds: the page is read once. Elements deeper than `DEEP` are not pushed; when the caller's rows are used up,
+further elements get no rows and text is added to the last block. The search for an open element looks at
+`REACH` of them. A missing end tag of an element that is left out is searched for once per name. So time
 is linear in the page.
 """
 

@@ -1,7 +1,7 @@
-"""The blocks of a page: what `block_kernels.cut` finds, with room for it, from bytes or text.
+"""The blocks of a page: the arrays of `block_kernels.cut`, made from bytes or text.
 
-Room is made for as many rows as a page of its size can need, up to `MOST`: 200,000 elements and as many blocks.
-Pages with more keep their text; the rest of it counts as one block.
+The arrays have as many rows as a page of its size can need, up to `MOST`: 200,000 elements and as many blocks.
+Larger pages keep their text, but the rest of it counts as one block.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def decode(data: bytes, charset: str) -> str:
 
 
 def octets(page: str | bytes, charset: str = "utf-8") -> bytes:
-    """A page as UTF-8, which is what the kernels read."""
+    """A page as UTF-8, the encoding that the kernels read."""
     if isinstance(page, bytes):
         if charset.strip().lower() in ("utf-8", "us-ascii", ""):
             return page[:BODY].removeprefix(b"\xef\xbb\xbf")

@@ -1,29 +1,30 @@
-"""What is a change? The digest of a page's content, and how alike two versions are.
+"""Detecting changes: the digest of a page's content, and the similarity of two versions.
 
-Bytes are no signal: nearly every byte change of a real page is a date, a counter, a nonce or another advertisement.
-`content_digest` is a 64-bit number that is the same for two versions of a page that say the same:
+Bytes are not a useful signal: nearly every byte change of a real page is a date, a counter, a nonce or another
+advertisement. `content_digest` is a 64-bit number that is the same for two versions of a page with the same
+content:
 
 - Only *main blocks* count: not navigation, headers and footers of the site, sidebars, shares, advertisements,
   banners for consent, forms, and blocks that are mostly links. A page that has next to nothing else is a list,
   and its links count.
-- Of a block its *normal form*: words in lower case, without markup and punctuation, without words of dates and
-  times, counters (numbers beside words such as `views`, `comments`, `minutes`), numbers in blocks of less than
-  eight words, dates and times in figures, and ids (twelve or more letters and digits mixed). Numbers in prose
+- Of each block the *normal form* counts: words in lower case, without markup and punctuation, without words of
+  dates and times, counters (numbers beside words such as `views`, `comments`, `minutes`), numbers in blocks of less
+  than eight words, dates and times in figures, and ids (twelve or more letters and digits mixed). Numbers in prose
   count, and so do prices, percentages and versions (`$12`, `3.5 %`, `2.1`) anywhere.
-- The digest is the sum of the hashes of the blocks, so that the same blocks in another order are no change: lists
+- The digest is the sum of the hashes of the blocks, so that another order of the same blocks is not a change: lists
   rotate.
 
-A digest of 0 says that there is no content. Digests have no seed and can be compared between crawls.
-`content_words` is what it is a digest of, in plain Python: two versions are the same if their blocks have the same
-words, in whatever order the blocks stand.
+A digest of 0 means that there is no content. Digests have no seed and can be compared between crawls.
+`content_words` gives, in plain Python, the words of which the digest is made: two versions are the same if their
+blocks have the same words, in any order of the blocks.
 
-The text that is indexed and shown (`main_text`) is another thing, and a comparison of it word by word would give
-other answers: a model chooses its blocks by what stands around them, so that a change in one place takes a block
-elsewhere in or out, and it keeps dates, counters and ids. A change must not depend on either.
+The text that is indexed and shown (`main_text`) is different, and comparing it word by word would give
+other answers: a model chooses its blocks by their surroundings, so that a change in one place may add or remove a
+block elsewhere, and it keeps dates, counters and ids. A change must not depend on either.
 
-Links are a signal of their own (`links_digest`): a page whose text stays and whose links change is a hub that
-leads to new pages. How much has changed (`version_of`, `Version.like`) is told by sketches of the main text, for
-whoever can afford to have it; the digest is made without (about 100 µs for 22 KB).
+Links are a separate signal (`links_digest`): a page whose text stays and whose links change is a hub that
+leads to new pages. How much has changed (`version_of`, `Version.like`) is estimated from sketches of the main text,
+which cost more; the digest does not need them (about 100 µs for 22 KB).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _LETTERS_C2 = frozenset((0xA2, 0xA3, 0xA5, 0xAA, 0xB2, 0xB3, 0xB9, 0xBA))
 
 
 def content_digest(page: str | bytes, charset: str = "utf-8") -> int:
-    """The 64-bit digest of what a page says; of HTML, or of plain text. 0 if it says nothing."""
+    """The 64-bit digest of the content of HTML or plain text; 0 if there is none."""
     blocks = Blocks(octets(page, charset))
     chosen = np.empty(len(blocks), np.bool_)
     kernels.choose(blocks.rows, blocks.elements, chosen)
@@ -53,7 +54,7 @@ def content_digest(page: str | bytes, charset: str = "utf-8") -> int:
 
 
 def content_words(page: str | bytes, charset: str = "utf-8") -> list[list[str]]:
-    """Of each block that counts, the words of its normal form; blocks of which nothing is left are left out."""
+    """The words of the normal form of each block that counts, without blocks that have none."""
     blocks = Blocks(octets(page, charset))
     chosen = np.empty(len(blocks), np.bool_)
     kernels.choose(blocks.rows, blocks.elements, chosen)
@@ -100,7 +101,7 @@ def _tokens(text: bytes, prose: bool) -> Iterator[tuple[str, str]]:
 
 
 def _token(text: bytes, at: int) -> tuple[str, int, int, int, int, int, int]:
-    """The next token, what it is made of, and where it ends."""
+    """The next token, counts of its kinds of characters, and where it ends."""
     word = bytearray()
     letters = figures = points = parts = signs = 0
     while at < len(text):
@@ -152,14 +153,14 @@ def links_digest(urls: Iterable[str]) -> int:
 
 
 class Version(msgspec.Struct, frozen=True):
-    """What a page said at a fetch."""
+    """The content of a page at a fetch."""
 
     digest: int
     links: int
     sketch: Sketch
 
     def same(self, other: Version) -> bool:
-        """Whether both say the same."""
+        """Whether both have the same content."""
         return self.digest == other.digest
 
     def like(self, other: Version) -> float:

@@ -44,7 +44,7 @@ _UNITS = (
     "reactions retweets posts results items sold left available total page ms queries rating ratings reviews stars "
     "stunden minuten sekunden tage aufrufe kommentare mal vues commentaires heures jours minutos horas visitas"
 )
-"""Words beside which a number is a counter or a span of time; after a number they do not count either."""
+"""Words beside which a number is a counter or a span of time; after a number they are ignored as well."""
 
 
 def _set(words: str) -> Any:
@@ -78,9 +78,9 @@ _SOFT = _mask("form unseen filters")
 _DATED = _mask("dated")
 
 FEW = 8
-"""Words below which a block is a label more than prose: numbers in it are counters, dates, positions."""
+"""A block of fewer words is a label rather than prose: numbers in it are counters, dates, positions."""
 LONG = 12
-"""Letters and digits mixed, from so many on, are a nonce or an id."""
+"""So many letters and digits mixed, or more, are a nonce or an id."""
 
 _NOTHING, _WORD, _NUMBER, _TIME, _UNIT, _KEPT = range(6)
 
@@ -97,11 +97,11 @@ def _has(keys: Any, value: Any) -> bool:
 
 @njit(cache=True, nogil=True)
 def choose(blocks: Any, elements: Any, chosen: Any) -> int:
-    """Mark the blocks that count; gives how many words they have.
+    """Mark the blocks that count; returns how many words they have.
 
-    First those that stand in no part that is on every page of a site, and are mostly not links; if they have
+    First blocks outside of the parts that are on every page of a site, if they are mostly not links; if they have
     next to no words, links too (a page that is a list), then sidebars; if there is still nothing, every block.
-    A sidebar is the last resort: on a page of a few words ("there are no events") what rotates there would count.
+    Sidebars come late, since on a page of a few words ("there are no events") their rotating content would count.
     """
     for level in range(4):
         words = 0
@@ -129,7 +129,8 @@ def choose(blocks: Any, elements: Any, chosen: Any) -> int:
 
 @njit(cache=True, nogil=True)
 def _token(text: Any, at: int, end: int) -> Any:
-    """The hash of the next token, what it is made of, where to go on; without letters and figures it is none."""
+    """The hash of the next token, counts of its kinds of characters, and where it ends; without letters and
+    figures there is no token."""
     value = _FNV
     letters = figures = points = seps = signs = 0
     while at < end:
@@ -185,7 +186,7 @@ def _token(text: Any, at: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def tokens(text: Any, table: Any) -> int:
-    """Note the tokens of a short text in a table, which is never more than half full; how many there are."""
+    """Enter the tokens of a short text in a table, which is never more than half full; returns how many."""
     slots = np.uint64(table.size - 1)
     count = 0
     at = 0
@@ -203,8 +204,8 @@ def tokens(text: Any, table: Any) -> int:
 
 @njit(cache=True, nogil=True)
 def normal(text: Any, start: int, end: int, words: int, names: Any, without: bool) -> Any:
-    """The hash of a block's normal form, 0 if nothing is left of it; and how many of its tokens are in the table
-    `names`, which are left out if `without`. A table of no size has none."""
+    """The hash of a block's normal form, 0 if it is empty; and how many of its tokens are in the table `names`,
+    which are left out if `without`. The table may be empty."""
     total = _FNV
     left = met = 0
     prose = words >= FEW

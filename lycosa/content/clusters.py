@@ -1,21 +1,21 @@
-"""Clusters of near duplicates: pages that say nearly the same, with one of them to stand for all.
+"""Clusters of near duplicates: pages with nearly the same text, one of which represents the others.
 
-Two pages are near duplicates if both sketches say so: the MinHash estimate of their similarity is at least `LIKE`,
+Two pages are near duplicates if both sketches agree: the MinHash estimate of their similarity is at least `LIKE`,
 and their simhashes differ in at most `WITHIN` bits, or `ACROSS` if they are of two hosts. Each page of a cluster is
-a near duplicate of its *representative*, the page that was there first; so clusters do not chain from page to page
-into what is no longer alike. A page that is like several representatives joins the one that is most alike.
+a near duplicate of its *representative*, the first page of the cluster; so clusters do not chain from page to page
+until the ends are no longer similar. A page similar to several representatives joins the most similar one.
 
-    put         a page, or what it says now: it leaves its cluster if that has changed, and joins another
-    remove      a page that is no more
+    put         add or update a page: if its text has changed it leaves its cluster, and may join another
+    remove      remove a page
 
-When a representative leaves, the one that was there longest of the others takes its place; those that are not near
-duplicates of it find clusters of their own.
+When a representative leaves, the page that has been in the cluster longest takes its place; pages that are not near
+duplicates of it are placed anew.
 
-Only representatives, and pages that are alone, are found in the index of sketches (`alike`); the others are hidden
-there. So to place a page costs as much in a cluster of a million pages as in one of two.
+Only representatives, and pages without a cluster, are found in the index of sketches (`alike`); the others are
+hidden there. So placing a page costs as much in a cluster of a million pages as in one of two.
 
-`Members` is the table of who is in which cluster, in memory: 26 bytes for each page that is not alone, and 8 more
-when members are asked for. In a file it is:
+`Members` is the table of the clusters' pages, in memory: 26 bytes for each page in a cluster, and 8 more once
+members are listed. In a file it is:
 
     members := row *              ascending by key
     row     := key:u64 leader:u64 place:u64 like:u8 distance:u8        like: the similarity in 255ths
@@ -35,10 +35,10 @@ from lycosa.content.sketches import Sketch
 LIKE: Final = 0.9
 WITHIN: Final = 16
 ACROSS: Final = 9
-"""Bits in which the simhashes of near duplicates differ at most, on one host and on two. Across hosts, where fewer
-pages are alike, that rejects most of what the other sketch takes for alike by mistake."""
+"""The most bits in which the simhashes of near duplicates differ, on one host and on two. Across hosts, where fewer
+pages are similar, that rejects most false positives of the other sketch."""
 FEW: Final = 12
-"""Words below which a text is no evidence: it may be a message, or be made by a script."""
+"""A text of fewer words is not evidence: it may be a message, or be made by a script."""
 
 MEMBER: Final = np.dtype(
     [("key", "<u8"), ("leader", "<u8"), ("place", "<u8"), ("like", "u1"), ("distance", "u1")]
@@ -63,7 +63,7 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 
 
 class Members:
-    """Which cluster each page is in that is not alone."""
+    """The cluster of each page that is in one."""
 
     def __init__(self, data: bytes = b"") -> None:
         self._rows = np.frombuffer(data, MEMBER)
@@ -71,10 +71,10 @@ class Members:
         """The rows by leader."""
         self._changes: dict[int, Member | None] = {}
         self._joined: dict[int, set[int]] = {}
-        """By leader: keys that joined since the rows were read; some may have left."""
+        """Keys that joined since the rows were read, by leader; some may have left again."""
 
     def find(self, key: int) -> Member | None:
-        """The page's row; None if it is alone."""
+        """The page's row; None if it is in no cluster."""
         if key in self._changes:
             return self._changes[key]
         at = int(np.searchsorted(self._rows["key"], np.uint64(key)))
@@ -150,18 +150,18 @@ def _member(row: Any) -> Member:
 
 
 class Clusters:
-    """Keeps clusters as pages come, change and go."""
+    """Maintains clusters while pages are added, changed and removed."""
 
     def __init__(
         self, index: AlikeIndex, members: Members, sketch_of: Callable[[int], Sketch | None]
     ) -> None:
-        """`sketch_of` a place: what the page there says, read once more; None if that is gone."""
+        """`sketch_of(place)`: the sketch of the page at a place, made again from its text; None if that is gone."""
         self._index = index
         self.members = members
         self._sketch_of = sketch_of
 
     def put(self, key: int, sketch: Sketch, place: int) -> bool:
-        """A page was fetched; whether it is new or says something else than before."""
+        """Add or update a page that was fetched; returns whether it is new or has changed."""
         had = self._index.get(key)
         if had is not None:
             if had[0].simhash == sketch.simhash and had[0].least == sketch.least:
@@ -171,7 +171,7 @@ class Clusters:
         return True
 
     def remove(self, key: int) -> bool:
-        """A page is no more; whether it was there."""
+        """Remove a page; returns whether it was there."""
         if not self._index.remove(key):
             return False
         row = self.members.find(key)
@@ -191,7 +191,7 @@ class Clusters:
         return None if had is None else had[1]
 
     def _settle(self, key: int, sketch: Sketch, place: int) -> None:
-        """Find the cluster of a page that is in none."""
+        """Find a cluster for a page that is in none."""
         found = [
             row for row in self._index.find(sketch, LIKE) if near(key, row.key, row.similarity, row.distance)
         ]
@@ -203,7 +203,7 @@ class Clusters:
             self.members.put(Member(key, best.key, place, best.similarity, best.distance))
 
     def _succeed(self, rest: list[Member]) -> None:
-        """The representative of these has left."""
+        """Place these pages anew, after their representative has left."""
         for row in rest:
             self.members.drop(row.key)
         first: tuple[Member, Sketch] | None = None

@@ -14,7 +14,7 @@
                                                 listed
     anything else                               no text
 
-Never raises. Whatever does not look like what it says it is has no text.
+Never raises. A body that is not of its declared type has no text.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OFFICE = {
     f"{_OPEN_DOCUMENT}spreadsheet": _TEXT,
 }
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""What Office files are packed by; of others `zipfile` unpacks without a limit."""
+"""The compression methods of Office files; with others `zipfile` would unpack without a limit."""
 _CHILD = Path(__file__).with_name("pdf_child.py")
 _TITLE = re.compile(r"<dc:title\b[^<>]*+>([^<]*+)</dc:title>")
 _NUMBER_CELL = re.compile(r"<v>[^<]*+</v>|<f\b[^<>]*+>[^<]*+</f>")
@@ -94,7 +94,7 @@ LIMITS: Final = Limits()
 
 
 def is_office(media: str) -> bool:
-    """Whether that is a type of Office files whose text is read; their bytes only say that they are zip files."""
+    """Whether that is a type of Office files whose text is read (by their bytes they are just zip files)."""
     return media in _OFFICE
 
 
@@ -123,7 +123,7 @@ def text_of(body: bytes, media: str, charset: str = "utf-8", limits: Limits = LI
 
 
 def _plain(title: str, text: str) -> MainText:
-    """Paragraphs are blocks."""
+    """A plain text, whose paragraphs are its blocks."""
     parts = (clean(part) for part in re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n").replace("\r", "\n")))
     return MainText(clean(title), [part for part in parts if part])
 
@@ -196,7 +196,7 @@ def _office(body: bytes, media: str, limits: Limits) -> MainText:
                 if left <= 0:
                     break
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError):
-        pass  # what was read before counts
+        pass  # the text read before that counts
     return _plain(title, "\n\n".join(parts)[: limits.text])
 
 

@@ -1,4 +1,4 @@
-"""What is measured of a block, for the scorer of the main text: one row of numbers for each block.
+"""The features of blocks, for the scorer of the main text: one row of numbers for each block.
 
 Columns, in order:
 
@@ -15,9 +15,8 @@ Columns, in order:
     page         what kind of page it is: words, links, blocks, articles, share of words in p, li, td
     marks        for each mark: 2 if it is set on the block or the two elements around it, 1 if further up, 0 if not
 
-The second scorer also sees (`widen`) what the first one said of the block, its neighbours, its containers, its
-shape and the page. Time is linear in blocks and elements, but for a constant: containers are sought at most
-`CLIMB` elements up.
+The second scorer also sees (`widen`) the first one's scores of the block, its neighbours, its containers, its
+shape and the page. Time is linear in blocks and elements: containers are searched for at most `CLIMB` elements up.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ OF_OWN, OF_NEAR, OF_SHAPE, OF_PLACE, OF_CORE, OF_PAGE = 14, 10, 3, 8, 7, 14
 FIRST_MARK = OF_OWN + OF_NEAR + LEVELS * OF_LEVEL + OF_SHAPE + OF_PLACE + OF_CORE + OF_PAGE
 FEATURES = FIRST_MARK + len(MARKS)
 WIDER = 8 + LEVELS + 3
-"""Columns that the second scorer sees besides."""
+"""Columns that only the second scorer sees."""
 _MARKS = len(MARKS)
 _H1, _H2, _H3 = (np.int64(1 << MARKS.index(name)) for name in ("h1", "h2", "h3"))
 _P, _LI, _TD, _MAIN, _ARTICLE = (
@@ -296,7 +295,7 @@ def describe(text: Any, blocks: Any, elements: Any, out: Any, levels: Any, group
 
 @njit(cache=True, nogil=True)
 def widen(blocks: Any, kinds: int, levels: Any, groups: Any, elements: Any, said: Any, out: Any) -> None:
-    """What the first scorer said around each block, into the columns from `FEATURES` on."""
+    """Write the first scorer's scores around each block into the columns from `FEATURES` on."""
     count, rows = blocks.shape[0], elements.shape[0]
     weights = np.zeros(rows, np.float64)
     sums = np.zeros(rows, np.float64)

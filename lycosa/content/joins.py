@@ -1,17 +1,17 @@
-"""Joins: what a crawl does with rules about variants of URLs (`variants`) that it has learned. A fold over the log.
+"""Joins: how a crawl applies the rules about variants of URLs (`variants`) that it has learned. A fold over the
+log.
 
-    applied     a Learned record, with the evidence. From then on a URL is held if another URL of its form was
-    fetched
-                well since, or the form itself is a page; each with a record that names the rule
-    test        after 4, 8, 16 and then each 32 of them one is fetched after all, and compared
-    withdrawn   one comparison that disagrees: a Learned record; what was held comes back. It is not learned again
+    applied     a Learned record, with the evidence. From then on a URL is held (skipped) if another URL of its form
+                was fetched successfully since, or the form itself is a page; each with a record that names the rule
+    test        after 4, 8, 16 and then every 32 held URLs one is fetched after all, and compared
+    withdrawn   after one comparison that disagrees: a Learned record; held URLs come back. The rule is not learned
+                again
 
-A URL that is its own form is never held, so that the page itself is had and not one of its variants alone. What is
-held leads, by the rule, to a page that *was* fetched: if there is none, the URL is fetched.
+A URL that is its own form is never held, so that the page itself is fetched and not only one of its variants. For a
+held URL there is always a page with the same form that *was* fetched: if there is none, the URL is fetched.
 
-The forms that were fetched are kept by 64 bits each, at most `FORMS` of them; forms beyond are not known, so that
-their URLs are fetched: the error that loses nothing. A rule's subject has no blanks, so the detail of a Skipped
-begins with it.
+Of each fetched form 64 bits are kept, at most `FORMS` of them; further forms are not known, so that their URLs are
+fetched, which loses nothing. A rule's subject has no blanks, so the detail of a Skipped begins with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lycosa.url.parts import site_of
 FORMS: Final = 1 << 16
 """Forms that a shard keeps."""
 SELDOM: Final = 32
-"""URLs held between two tests, at most: so many wrong ones are not noticed in a third of all cases."""
+"""The most URLs held between two tests: so many wrong ones are not noticed in a third of all cases."""
 _PIECE = 4_000
 
 
@@ -40,10 +40,10 @@ class Row(msgspec.Struct, array_like=True):
     held: int = 0
     tests: int = 0
     since: int = 0
-    """Held since the last test."""
+    """URLs held since the last test."""
     why: str = ""
     forms: list[int] = []
-    """Read and written only; in memory they are a set."""
+    """For reading and writing only; in memory they are a set."""
 
 
 class Joins:
@@ -56,33 +56,34 @@ class Joins:
         self._options = VariantOptions()
         self._count = 0
         self.returning = 0
-        """URLs that were held before this position and are not any more are to come back; 0: none are."""
+        """URLs held before this position by rules that no longer hold must come back; 0: none."""
 
     @property
     def is_on(self) -> bool:
-        """Whether the operator wants rules applied."""
+        """Whether the options have rules applied."""
         return self._options.apply
 
     @property
     def is_active(self) -> bool:
-        """Whether any rule is."""
+        """Whether any rule is applied."""
         return bool(self._forms) and self._options.apply
 
     def row(self, rule: str) -> Row | None:
         return self._rows.get(rule)
 
     def knows(self, rule: str) -> bool:
-        """Whether a rule was learned before, however that went."""
+        """Whether a rule was learned before, even if it was withdrawn."""
         return rule in self._rows
 
     def of(self, url: str) -> list[str]:
-        """The rules that hold on the site of a URL."""
+        """The rules that apply to the site of a URL."""
         return self._by_site.get(site_of(url), [])
 
     # -- questions
 
     def holds(self, url: str, is_page: Callable[[str], bool]) -> tuple[str, str] | None:
-        """The rule and the form for which a URL is not fetched. `is_page`: whether a URL was fetched well."""
+        """The rule and the form for which a URL is not fetched. `is_page`: whether a URL was fetched
+        successfully."""
         if not self.is_active:
             return None
         for text in self.of(url):
@@ -94,20 +95,20 @@ class Joins:
         return None
 
     def tests(self, rule: str) -> bool:
-        """Whether the next URL that a rule holds is to be fetched all the same."""
+        """Whether the next URL that a rule holds should be fetched as a test."""
         row = self._rows[rule]
         return row.since >= min(4 << min(row.tests, 8), SELDOM)
 
     # -- records
 
     def configure(self, options: VariantOptions, position: int) -> None:
-        """The operator's word, as the Configured at a position has it."""
+        """Set the options, as in the Configured at a position."""
         before, self._options = self._options, options
         if before.apply and not options.apply and position:
             self.returning = position
 
     def note_fetch(self, url: str, status: int, is_first: bool, is_page: Callable[[str], bool]) -> None:
-        """A page was fetched; `is_first`: and never before."""
+        """Note that a page was fetched; `is_first`: for the first time."""
         for text in self.of(url) if 200 <= status < 300 else ():
             form = form_of(parse(text), url)
             if form is None:
@@ -121,13 +122,13 @@ class Joins:
                 self._count += 1
 
     def note_held(self, rule: str) -> None:
-        """A URL was skipped for a rule."""
+        """Note that a URL was skipped for a rule."""
         row = self._rows.get(rule)
         if row is not None:
             row.held, row.since = row.held + 1, row.since + 1
 
     def note_learned(self, rule: str, holds: bool, why: str, position: int) -> None:
-        """A rule was learned, or withdrawn."""
+        """Note that a rule was learned, or withdrawn."""
         row = self._rows.setdefault(rule, Row(holds))
         row.holds, row.why = holds, why
         if holds:
@@ -162,7 +163,7 @@ class Joins:
         return []
 
     def settle(self) -> None:
-        """Nothing of it lies in files of its own."""
+        """Nothing to do: there are no files."""
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:

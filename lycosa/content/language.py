@@ -1,16 +1,16 @@
 """The language of a text: a two-letter code (ISO 639-1), or three letters where there is no such; empty if unknown.
 
-What the page says of itself (`lang` of the root element) is right except where a template says it: nearly always
-`en`. So a declared language other than English is believed, without a look at the text, unless the text is in a
-script that the language is never written in. Otherwise the text is asked, by py3langid (naive Bayes over byte
-n-grams, 97 languages, a model of 4.5 MB in its wheel, nothing is ever downloaded), if it has at least `SHORT`
-letters; below that detectors guess. English that was declared gives way only to an answer that is sure, or, where
-the text has more of other languages' little words than of English ones, likely.
+The declared language (`lang` of the root element) is right except where it comes from a template, and is then
+nearly always `en`. So a declared language other than English is accepted without a look at the text, unless the
+text is in a script that the language is never written in. Otherwise py3langid (naive Bayes over byte n-grams, 97
+languages, a model of 4.5 MB in its wheel, nothing is ever downloaded) decides by the text, if it has at least
+`SHORT` letters; with fewer, detectors guess. Declared English is overruled only by a result that is sure, or, if
+the text has more function words of other languages than English ones, likely.
 
-Plain English is told without the detector, at a twentieth of its cost: of the words of the sample at least
-`PLAIN` are among the few that English is full of and other languages do not have, and "the" is one of them. If the
-page says that it is English, `DECLARED` will do, if they are more than twice those of other languages, and nearly
-all letters are plain. (How often that is wrong: docs/benchmarks/search.md.)
+Plain English is recognised without the detector, at a twentieth of its cost: at least the share `PLAIN` of the
+sample's words are function words that are frequent in English and missing in other languages, "the" among them. If
+the page declares English, the share `DECLARED` is enough, if they are more than twice those of other languages, and
+nearly all letters are ASCII. (How often that is wrong: docs/benchmarks/search.md.)
 
 The first `READ` characters decide: more of them change few answers and cost time in proportion.
 """
@@ -39,10 +39,10 @@ _LITTLE_OTHERS = """
     ku ah u ke ka ho ba wo mo
 """
 _OTHERS = frozenset(_LITTLE_OTHERS.split())
-"""The same of languages that are written with plain letters, without those that programs are full of."""
+"""Function words of other languages written in Latin letters, without those that are frequent in programs."""
 _BEYOND = re.compile(r"[^\x00-\x7f]")
 _FOREIGN = 0.005
-"""Letters beyond ASCII that English has at most."""
+"""The largest share of letters beyond ASCII in English."""
 _FEW_WORDS = 20
 
 _CODE = re.compile(r"\s*([A-Za-z]{2,3})(?:[-_].*)?\s*\Z", re.DOTALL)
@@ -145,7 +145,7 @@ def _is_english(sample: str, least: float) -> bool:
 
 
 def _little_words(sample: str) -> tuple[float, float]:
-    """Which shares of the words are among the little ones of English, and of others."""
+    """The shares of the words that are function words of English, and of other languages."""
     words = sample.lower().split() or [""]
     english, others = (sum(map(known.__contains__, words)) for known in (_ENGLISH, _OTHERS))
     return english / len(words), others / len(words)
@@ -184,7 +184,7 @@ def _script(text: str) -> str:
 
 
 def _many(text: str) -> bool:
-    """Whether a text without spaces, of few characters, still is a sentence."""
+    """Whether a text of few characters without spaces is still long enough for a sentence."""
     return _script(text) in ("CJK", "HIRAGANA", "HANGUL", "THAI") and len(text) >= SHORT // 4
 
 

@@ -1,10 +1,10 @@
-"""The main text of a page: what a reader came for, without what is on every page of its site.
+"""The main text of a page: its proper content, without the parts that are on every page of its site.
 
-A page is cut into blocks (`blocks`); every block is measured (`feature_kernels`), and two small sets of decision
-trees say how likely it belongs to the main text: the first by what is measured, the second also by what the
-first said of its neighbours, of the parts of the page around it, and of blocks of the same shape. Blocks above
-`LIMIT` are the main text. If those are next to nothing, the limit is lowered; a page all of whose text is
-doubtful keeps what is not navigation.
+A page is cut into blocks (`blocks`); features of every block are measured (`feature_kernels`), and two small sets
+of decision trees estimate how likely it belongs to the main text: the first by these features, the second also by
+the first one's scores of its neighbours, of the parts of the page around it, and of blocks of the same shape.
+Blocks above `LIMIT` are the main text. If those are next to nothing, the limit is lowered; a page all of whose text
+is doubtful keeps everything that is not navigation.
 
 The trees are fitted to the development part of WCXB (articles, forums, lists, products, documentation, collections,
 services) by `benchmarks/main_text_fit.py`, and lie in `main_text.model`:
@@ -39,9 +39,9 @@ from lycosa.content.name_kernels import MARKS, TAGS
 
 MAGIC: Final = b"lytx"
 LIMIT: Final = 0.35
-"""What F1 gains below it (.002 at .3) leaks a fifth more boilerplate."""
+"""The least score of main text. A lower one gains little F1 (.002 at .3) but leaks a fifth more boilerplate."""
 FEW: Final = 12
-"""Words below which a main text is doubtful."""
+"""A main text of fewer words is doubtful."""
 
 _MODEL = Path(__file__).with_name("main_text.model")
 _H1 = TAGS["h1"]
@@ -57,11 +57,11 @@ class Block(msgspec.Struct, frozen=True, gc=False):
 
     text: str
     level: int = 0
-    """1 to 6: it is a heading; 0: it is not."""
+    """The level of a heading, 1 to 6; 0: it is not a heading."""
 
 
 class MainText(msgspec.Struct, frozen=True):
-    """What a page says."""
+    """The title, main text and headings of a page."""
 
     title: str
     """The title element's text."""
@@ -70,7 +70,7 @@ class MainText(msgspec.Struct, frozen=True):
     """Its blocks."""
 
     levels: list[int] = []
-    """Of each block the level of the heading that it is; 0: it is none. Empty: there are no headings."""
+    """The heading level of each block, 0 if it is not a heading. Empty: there are no headings."""
 
     language: str = ""
     """The root element's language, as given."""
@@ -95,7 +95,7 @@ class MainText(msgspec.Struct, frozen=True):
 
 
 class Trees:
-    """One scorer, as it lies in the model."""
+    """One scorer, as it is in the model."""
 
     def __init__(self, columns: Any, limits: Any, leaves: Any, base: float) -> None:
         self.columns, self.limits, self.leaves, self.base = columns, limits, leaves, base
@@ -202,7 +202,7 @@ def _first_heading(blocks: Blocks, tags: Any) -> str:
 
 
 def _without_mark(text: str) -> str:
-    """Without the sign that documentation puts after headings to link to them."""
+    """The text without the sign that documentation puts after headings to link to them."""
     return text[:-1].rstrip() if text.endswith("¶") else text
 
 

@@ -1,15 +1,15 @@
-"""The names that tell what a block of a page is for: elements, and words of class, id and role.
+"""The names that indicate the purpose of a block: elements, and words of class, id and role.
 
 Every element of a page has a set of *marks*, a 64-bit mask: one mark for its name (`nav`, `article`, `li`, ...),
 and one for each group of words that its `class`, `id` or `role` holds. `side-bar`, `leftSidebar` and
 `widget-area` all are marks of the group `side`. Words are runs of letters, cut where a capital follows a small
 letter, in lower case.
 
-Names and words are known by their 64-bit FNV-1a hash. A stray word of the same hash would set a mark that means
-nothing there, which is what many real words do.
+Names and words are identified by their 64-bit FNV-1a hash. Another word with the same hash would set a wrong mark,
+which is harmless: many real words mislead as well.
 
-There is no kernel here, but tables that are compiled into kernels; the name of the module says so to whoever
-must compile anew after an edit.
+There is no kernel here, but tables that are compiled into kernels; the module is named as kernels are so that they
+are compiled anew after an edit.
 """
 
 from __future__ import annotations

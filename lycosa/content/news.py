@@ -1,16 +1,16 @@
-"""News: whether a page says anything that its site, or its domain, has not said before.
+"""News: whether a page has text that was not on its site, or on its domain, before.
 
 A page is cut into blocks, as for the digest of its content (`change`): those in the main part, in their normal
 form, without dates, counters and ids. A block is known if a page of the site had it before. A page that echoes its
-own address ("/no/such/page was not found") would be new each time, so a block is also known if it is so without the
-words of the page's URL. Pictures and other media count as blocks, by their URLs. Of what is no text, the bytes are
-the one block.
+own address ("/no/such/page was not found") would be new each time, so a block is also known if it is known without
+the words of the page's URL. Pictures and other media count as blocks, by their URLs. A body that is not text is a
+single block of its bytes.
 
-A page is *news* if the known blocks leave at least `SHARE` of its words.
+A page is *news* if at least the share `SHARE` of its words is in unknown blocks.
 
-Blocks are remembered by 32 bits each in a table of fixed size; a new one takes the place of an old one, so what was
-not met for long is forgotten, and counts as news again: the error that loses nothing. The table is a cache, in no
-snapshot: after a restart it is empty.
+Of each block 32 bits are kept in a table of fixed size; a new one replaces an old one, so blocks not met for long
+are forgotten, and count as news again, which loses nothing. The table is a cache and in no snapshot: after a
+restart it is empty.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from lycosa.content import change_kernels, news_kernels
 from lycosa.content.blocks import Blocks, octets
 
 SLOTS: Final = 1 << 17
-"""Blocks that are remembered for a shard, at most: 4 bytes each."""
+"""The most blocks that are remembered for a shard: 4 bytes each."""
 SHARE: Final = 0.2
 FEW: Final = 12
-"""Words below which nobody can tell whether a page says the same as another: it may be made by a script."""
+"""A page of fewer words cannot be judged: it may be made by a script."""
 _MEDIA = 4
-"""Words that a picture is worth."""
+"""Words that a picture counts as."""
 _NAMES = 256
 """Slots of the table of a URL's tokens: half of them can be taken."""
 _PATH = 2_000
 
 
 class Said:
-    """What a page says: a row for each block, whole and without the words of its URL."""
+    """The blocks of a page: a row for each, hashed whole and without the words of the page's URL."""
 
     def __init__(self, whole: Any, bare: Any, words: Any) -> None:
         self.whole, self.bare, self.words = whole, bare, words
 
     @staticmethod
     def by_text(page: bytes, charset: str, url: str, media: Sequence[str]) -> Said:
-        """Of HTML or plain text, with the URLs of its media."""
+        """The blocks of HTML or plain text, with the URLs of its media."""
         blocks = Blocks(octets(page, charset))
         chosen = np.empty(len(blocks), np.bool_)
         change_kernels.choose(blocks.rows, blocks.elements, chosen)
@@ -64,12 +64,12 @@ class Said:
 
     @property
     def is_telling(self) -> bool:
-        """Whether there is enough of it to go by."""
+        """Whether there is enough text to judge by."""
         return bool(self.words.sum() >= FEW)
 
     @staticmethod
     def by_digest(digest: int) -> Said:
-        """Of anything else."""
+        """The single block of any other body."""
         one = np.array([digest], np.uint64)
         return Said(one, one, np.full(1, FEW, np.int64))
 
@@ -85,13 +85,14 @@ def names_of(url: str) -> Any:
 
 
 class Memory:
-    """Which blocks were met, of one shard's sites and domains."""
+    """The blocks met so far on one shard's sites and domains."""
 
     def __init__(self) -> None:
         self._table = np.zeros(SLOTS, np.uint32)
 
     def meet(self, said: Said, place: str) -> float:
-        """The share of a page's words that is new in a place (a site or a domain), which knows them from now on."""
+        """The share of a page's words that is new in a place (a site or a domain); from now on they are known
+        there."""
         salt = np.uint64(xxh3_64_intdigest(place.encode("utf-8", "surrogatepass")))
         words, fresh = news_kernels.meet(self._table, salt, said.whole, said.bare, said.words)
         return fresh / words if words else 0.0

@@ -17,8 +17,8 @@ _MET = np.uint32(1 << 31)
 
 @njit(cache=True, nogil=True)
 def hashes(text: Any, blocks: Any, chosen: Any, names: Any, whole: Any, bare: Any, words: Any) -> int:
-    """Of every chosen block the hash of its normal form, whole and without the tokens in `names`, and its words;
-    how many blocks there are. A block of which nothing is left has none of it."""
+    """Write for every chosen block the hash of its normal form, whole and without the tokens in `names`, and its
+    words; returns how many blocks there are. A block with an empty normal form is left out."""
     count = 0
     for n in range(blocks.shape[0]):
         if not chosen[n]:
@@ -35,8 +35,8 @@ def hashes(text: Any, blocks: Any, chosen: Any, names: Any, whole: Any, bare: An
 
 @njit(cache=True, nogil=True)
 def meet(table: Any, salt: Any, whole: Any, bare: Any, words: Any) -> Any:
-    """How many words there are, and how many of them in blocks that are in the table by neither hash; from now on
-    all are. What a block has twice within a page is as new as once: nothing is noted before all were looked up."""
+    """How many words there are, and how many of them are in blocks that the table has by neither hash; then all are
+    entered. A block that occurs twice within a page is new both times: all are looked up before any is entered."""
     slots = np.uint64(table.size - 1)
     total = fresh = 0
     for n in range(whole.size):

@@ -1,4 +1,4 @@
-"""What the operator may say about what is learned from contents."""
+"""Options for what a crawl learns from contents: variants, near duplicates, traps."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import msgspec
 
 
 class VariantOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules about URLs that lead to the same page: whether those that are sure are gone by."""
+    """Rules about URLs that lead to the same page: whether sure ones are applied."""
 
     apply: bool = False
 
 
 class DuplicateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Pages that say nearly what another page says: whether their links are followed."""
+    """Near duplicates of other pages: whether their links are followed."""
 
     alike: Literal["expand", "leaf"] = "expand"
 
 
 class TrapOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Patterns of URLs that keep giving nothing new: whether they are quarantined, and which never are."""
+    """Patterns of URLs whose pages give nothing new: whether they are quarantined, and which never are."""
 
     quarantine: bool = False
     patience: int = (

@@ -1,4 +1,4 @@
-"""Patterns: the shapes of a URL, from fine to coarse, under which what its pages yield is counted.
+"""Patterns: the shapes of a URL, from fine to coarse, by which the yield of its pages is counted.
 
     http://a.test/shop/item-0.html?color,sid        fine: numbers are 0, ids are *, of the query the names
     http://a.test/shop/*.html?color,sid             folder: any name in the folder
@@ -6,7 +6,7 @@
     http://a.test/**?*                              site: everything of the site, with or without a query
     *.a.test                                        hosts: sites of the domain from which nothing was fetched yet
 
-A shape that no other URL can have (no number, no id, no query) is no pattern: it would be counted once.
+A shape that no other URL can have (no number, no id, no query) is not a pattern: it would be counted once.
 
 A path is written with at most `SEGMENTS` segments; the rest is `**`. Names of months are numbers, and of several
 numbers in a row two are written: /2026/november/19/ and /2026/11/ are /0/0/. Words joined by `+` or `,` are
@@ -20,7 +20,7 @@ of a shape, so that it is counted apart from the ordinary pages around it:
     ~amp        a name in the query begins with `amp;`, which was escaped once too often
     ~again      a name occurs twice in the query
 
-`suspicion` says how much a shape looks like a trap by itself: less evidence is asked for then. It is never enough.
+`suspicion` says how much a shape looks like a trap by itself: then less evidence is needed, but always some.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _VISIT = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9a-zA-Z_-]{6,}")
 
 
 class Level(IntEnum):
-    """How much a pattern takes in."""
+    """How coarse a pattern is."""
 
     FINE = 0
     FOLDER = 1
@@ -104,7 +104,7 @@ def _segment(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def patterns_of(url: str) -> tuple[Pattern, ...]:
-    """The patterns of a URL within its site, the finest first, each once; none that only this URL can have."""
+    """The patterns of a URL within its site, finest first, each once, without any that only this URL can have."""
     cut = url.rindex("/") + 1
     name = url[cut:]
     if _ODD.search(name) is None and not name.startswith("www."):
@@ -116,7 +116,7 @@ def patterns_of(url: str) -> tuple[Pattern, ...]:
 
 
 class _Below(NamedTuple):
-    """The pages of a folder whose names say nothing."""
+    """The pages of a folder whose names are not part of their patterns."""
 
     words: frozenset[str]
     """Its segments; a page of such a name repeats one."""
@@ -135,7 +135,7 @@ def _below(folder: str, ending: str) -> _Below | None:
 
 
 def patterns_plain(url: str) -> tuple[Pattern, ...]:
-    """The same, whatever is odd about the URL."""
+    """The patterns of any URL, however odd."""
     start = url.find("/", url.find("://") + 3)
     site, rest = url[:start], url[start:]
     path, mark, query = rest.partition("?")

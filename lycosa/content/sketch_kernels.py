@@ -27,7 +27,7 @@ _BYTE = np.uint64(0xFF)
 
 @njit(cache=True, nogil=True)
 def mixed(value: Any) -> Any:
-    """All bits of a hash depend on all others."""
+    """Mix a hash, so that all bits depend on all others."""
     value ^= value >> np.uint64(30)
     value *= _MIX_1
     value ^= value >> np.uint64(27)
@@ -148,7 +148,7 @@ def fill(least: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def finish(least: Any, octets: Any, bands: Any) -> None:
-    """What is kept: the lowest byte of each bin, and 32 bits for each group of bins."""
+    """Write what is kept: the lowest byte of each bin, and 32 bits for each group of bins."""
     for place in range(BINS):
         octets[place] = np.uint8(least[place] & _BYTE)
     for band in range(BANDS):

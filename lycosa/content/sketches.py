@@ -1,4 +1,4 @@
-"""Sketches of texts: how alike two pages are, from a few bytes of each.
+"""Sketches of texts: estimating the similarity of two pages from a few bytes of each.
 
 A text is its set of *shingles*: three words in a row. Words are runs of letters and digits in lower case; a
 character of a script without spaces is a word. A text of one or two words is one shingle. Two sketches come out
@@ -14,7 +14,7 @@ in which two texts agree estimates the Jaccard similarity of their sets of shing
 √(J(1-J)/128), at most .045. Of each value one byte is kept: 128 bytes a page; what agrees by chance (1 of 256)
 is taken off the estimate.
 
-`plain_sketch` is the same in plain Python, and what the kernel is tested against.
+`plain_sketch` is the same in plain Python; the kernel is tested against it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from lycosa.content import sketch_kernels as kernels
 from lycosa.content.sketch_kernels import BANDS, BINS, MOST_WORDS, ROWS, SHINGLE
 
 NEAR: Final = 3
-"""The distance up to which two simhashes are taken for near duplicates by themselves, in a crawl of billions."""
+"""The distance up to which simhashes alone indicate near duplicates, in a crawl of billions of pages."""
 
 
 class Sketch(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a text."""
+    """The sketch of a text."""
 
     simhash: int
     least: bytes

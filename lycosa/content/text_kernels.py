@@ -1,7 +1,7 @@
 """The kernel that copies the text of chosen blocks, cleaned: see `main_text`.
 
-What is left to plain Python is *odd*: character references other than the common ones, white space and control
-characters beyond ASCII. Such blocks are few, and only named here.
+Blocks with rare character references, or with white space or control characters beyond ASCII, are *odd*: they are
+few, are only listed here, and are left to plain Python.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A tree of depth d is complete: 2^d - 1 questions ("is column `columns[t, i]` above `limits[t, i]`?", the children
 of i are 2i + 1, if not, and 2i + 2), and 2^d leaves, whose values are added up over all trees.
 
-Some rows, which fit into the first cache, are shown to all trees, and four of them to a tree at a time: each
-answer says which question is next, so one row alone would wait for memory at every step.
+The rows are processed in groups that fit into the first cache, and four rows go through a tree at a time: each
+answer determines the next question, so a single row would wait for memory at every step.
 """
 
 from __future__ import annotations

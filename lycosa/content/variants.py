@@ -1,4 +1,4 @@
-"""Variants: rules that say which URLs of a site lead to the same page, and the evidence for them.
+"""Variants: rules about which URLs of a site lead to the same page, and the evidence for them.
 
 A rule is text without blanks, `KIND[:VALUE]@PLACE`, with the VALUE percent-encoded:
 
@@ -11,23 +11,21 @@ A rule is text without blanks, `KIND[:VALUE]@PLACE`, with the VALUE percent-enco
     site:http://a.test@http://www.a.test    every page of the second site is that of the first: a mirror, with or
                                         without www, http or https
 
-`form_of` a rule and a URL is what the rule makes of it; URLs of one form lead to the same page, if the rule is
-right.
+`form_of(rule, url)` is the URL rewritten by the rule; URLs of one form lead to the same page, if the rule is right.
 
 **Evidence.** Each page that is fetched is compared with one that was fetched before and has the same form by some
 rule. They *agree* if their main texts are the same word by word (a word of letters and digits, twelve or more of
 them, that stands in the page's own URL is left out: session ids are echoed), the URLs of their pictures are, and
 all links of one of them, in their forms, are links of the other. They *disagree* if even their content digests
-differ, which do not see dates, counters and the order of blocks. What is neither says nothing. Pages of less than
-`FEW` words say nothing.
+differ, which ignore dates, counters and the order of blocks. Anything else is no evidence, and neither are pages of
+less than `FEW` words.
 
 A rule is *sure* after `SUPPORT` agreements, of which one form gives at most `EACH`, and no disagreement. It is
 worth a *proposal* from `PROPOSED` agreements and a confidence of `CONFIDENT` on; the confidence is (agreements + 1)
 / (agreements + disagreements + 2).
 
-The memory of pages is bounded and no part of the log: a page that it has forgotten gives no evidence, which loses
-nothing. `plain` tables, no I/O; the crawl's side is `lycosa.crawl.content_seen`, and what it does with a rule is
-`lycosa.content.joins`.
+The memory of pages is bounded and not in the log: a forgotten page gives no evidence, which loses nothing. Plain
+tables, no I/O; the crawl's side is `lycosa.crawl.content_seen`, and rules are applied by `lycosa.content.joins`.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ FEW: Final = 12
 LINKS: Final = 100
 """Links of a page that are compared; a page with more gives no evidence unless its links are the same."""
 _NAMES = 6
-"""Parameters, and segments, of a URL for which rules are looked for."""
+"""The most parameters, and the most segments, of a URL for which rules are tried."""
 _FORMS = 64
 _MIRRORS = 4
 _EXAMPLES = 2
@@ -87,7 +85,7 @@ def parse(text: str) -> Rule:
 
 
 def form_of(rule: Rule, url: str) -> str | None:
-    """What a rule makes of a URL; None if it does not concern it."""
+    """A URL rewritten by a rule; None if the rule does not apply to it."""
     kind, value, place = rule
     if kind in ("param", "query"):
         path, mark, query = url.partition("?")
@@ -139,7 +137,7 @@ def candidates(url: str) -> Iterator[Rule]:
 
 
 def mirror(one: str, other: str) -> Rule:
-    """The rule that two sites are the same: https before http, then the shorter name, stands for both."""
+    """The rule that two sites are the same; the https one, then the one with the shorter name, stands for both."""
     first, second = sorted(
         (one, other), key=lambda site: (not site.startswith("https:"), len(host_of(site + "/")), site)
     )
@@ -147,17 +145,17 @@ def mirror(one: str, other: str) -> Rule:
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What is kept of a page, to be compared with others."""
+    """What is kept of a page for comparisons."""
 
     url: str
     text: int
-    """Of its words, whatever the order of blocks, and its pictures."""
+    """A digest of its words, independent of the order of blocks, and of its pictures."""
     content: int
-    """Of what counts as content."""
+    """The digest of its content."""
     links: bytes
     """URLs, one a line."""
     more: int
-    """Of the links that were too many, a digest."""
+    """A digest of the links beyond the limit."""
     words: int
 
 
@@ -207,7 +205,7 @@ def _forms(rule: Rule, page: Page) -> set[str]:
 
 
 def _bare(url: str, own: str, rule: Rule) -> str:
-    """A link as its page means it: of a parameter that does not matter, links elsewhere may carry it along."""
+    """A link for the comparison: a page may pass a parameter that does not matter on to its links."""
     if rule.kind == "param" and "?" in url and url.startswith(own + "/"):
         path, _, query = url.partition("?")
         kept = [each for each in query.split("&") if each.partition("=")[0] != rule.value]
@@ -237,7 +235,7 @@ class Support(msgspec.Struct):
         return self.agreed >= PROPOSED and self.confidence >= CONFIDENT
 
     def note(self, form: str, agreed: bool, examples: list[str]) -> bool:
-        """Add a comparison; whether it counts."""
+        """Add a comparison; returns whether it counts."""
         if not agreed:
             self.disagreed += 1
             self.examples = examples
@@ -252,7 +250,7 @@ class Support(msgspec.Struct):
 
 
 class Verdict(NamedTuple):
-    """Two pages of one form were compared."""
+    """The result of comparing two pages of one form."""
 
     rule: str
     agreed: bool
@@ -269,7 +267,7 @@ class Evidence:
         self._mirrors: dict[str, list[str]] = {}
 
     def meet(self, page: Page, active: Iterable[str] = ()) -> list[Verdict]:
-        """A page was fetched: what it says about rules, and about those `active` that concern it."""
+        """Compare a fetched page: the verdicts about rules, and about the `active` ones that concern it."""
         if page.words < FEW:
             return []
         url, site = page.url, site_of(page.url)
@@ -297,7 +295,7 @@ class Evidence:
         return found
 
     def _look_elsewhere(self, page: Page, site: str, seen: set[str], found: list[Verdict]) -> None:
-        """Another site that has the same page at the same path."""
+        """Look for another site that has the same page at the same path."""
         rest = page.url[len(site) :]
         same = f"{page.text:x} {rest}"
         other = self._pages.get(same)
@@ -336,10 +334,10 @@ class Evidence:
                 self._pages.popitem(last=False)
 
     def compared(self) -> list[tuple[str, Support]]:
-        """Rules for which some pages agreed, wrong ones too, those with the most support first."""
+        """Rules with some agreeing pages, also wrong rules, those with the most support first."""
         rows = [(text, row) for text, row in self.rules.items() if row.agreed]
         return sorted(rows, key=lambda row: (-row[1].agreed, row[0]))
 
     def proposals(self) -> list[tuple[str, Support]]:
-        """Rules that are worth telling, those with the most support first."""
+        """Rules that are worth proposing, those with the most support first."""
         return [(text, row) for text, row in self.compared() if row.is_worth_telling]

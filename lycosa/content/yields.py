@@ -1,45 +1,46 @@
-"""Traps by yield: which patterns of URLs keep giving nothing new. A fold over the log, with a limit of memory.
+"""Traps by yield: finding patterns of URLs whose pages give nothing new. A fold over the log, with a memory limit.
 
-A trap has no end, and gives nothing new: each of its pages leads to more of them. Many real pages give nothing new
+A trap is endless, and gives nothing new: each of its pages leads to more of them. Many real pages give nothing new
 either (a manual of a thousand functions that differ in a name), but they have an end: some index leads to them, and
-they lead back. So a page is *barren* for a pattern if it said nothing new and linked to a URL of that pattern which
-had not been met before. One that said nothing new and led nowhere has *ended*.
+they lead back. So a page is *barren* for a pattern if it had nothing new and linked to a URL of that pattern which
+had not been met before. A page that had nothing new and led nowhere has *ended*.
 
 Every fetch counts in the patterns of its URL (`patterns`) as new, barren or ended: the `gain` of its record says
-which, or that nobody looked. A pattern is to be quarantined after `patience` looks that were barren, with none
-between them that gave something new, and no more than as many that ended; half as many are enough for a pattern
-with a query or a date, a third for one that looks like a trap by itself, and a whole site takes twice as many. Of a
-calendar most pages are days, which lead nowhere; a month leads to thirty. So a pattern that looks like a trap is
-also to be quarantined if twice `patience` looks in a row found nothing, barren or ended, a few of them barren
+which, or that the page was not examined (no *look*). A pattern is quarantined after `patience` barren looks without
+any that gave something new between them, and at most as many that ended; half as many are enough for a pattern
+with a query or a date, a third for one that looks like a trap by itself, and a whole site takes twice as many. Most
+pages of a calendar are days, which lead nowhere; a month leads to thirty. So a pattern that looks like a trap is
+also quarantined if twice `patience` looks in a row found nothing, barren or ended, a few of them barren
 (one for `FEW_LEAD` of the patience), and these led to as many URLs of the pattern as there were looks: it grows
-faster than it is fetched. A
-pattern that gave something new before is given two looks more for each time it did (`EARNED`, up to `CREDIT`). Of
-the patterns of a URL the finest goes first, and what it explains does not count against the coarser ones any more.
+faster than it is fetched. A pattern that gave something new before is given two more looks for each time it did
+(`EARNED`, up to `CREDIT`). Of the patterns of a URL the finest is quarantined first, and the pages that it explains
+no longer count against the coarser ones.
 
     quarantine      a Learned record, with the evidence; from then on its URLs are skipped, with a record each
     test            after 4, 8, 16, 32 ... of them one is fetched after all
-    form            a URL that without its ids (of a session, of a visit) was not fetched yet is fetched, too, until
-                    half the patience of these gave nothing new
+    form            a URL whose form (itself without ids of sessions or visits) was not fetched yet is fetched, too,
+                    until half the patience of these gave nothing new
     release         two tests in a row that gave something new: a Learned record; URLs that were skipped come back
 
 The hosts of a domain are a pattern, too (`*.a.test`): only the first page of a site counts there, as new if it is
 new in the domain, and only sites of which nothing was fetched are skipped. That is what stops a farm of hosts.
 
-**Who is looked at.** To look costs as much as to read the page, and a page that leads to no unknown URL of its site
-is no trap's, so nearly always only those that lead on are looked at: of a pattern the third page and the next ones
-(from the sixth on, if nothing about it looks like a trap) until `LOOKS` were, then one in `SAMPLE`. The first of
-them is looked at wherever it leads, so that it is known whether the pattern gives anything. Of an ordinary pattern
-nobody goes on looking once it has `YOUNG` pages, but for one in `SAMPLE`, and in twice as many for each `OFTEN`
-times that it gave something new, up to `RARELY` times. Once a look was barren, all that lead on are looked at, and
-one that does not counts as ended, whatever it says. From half the patience on every page is looked at, and of what
-looks like a trap from the first barren one on: nothing new is overlooked just before a quarantine.
+**Which pages are examined.** A look costs as much as reading the page, and a page that leads to no unknown URL of
+its site does not belong to a trap, so nearly always only pages that lead on are examined: of a pattern the third
+page and the next ones (from the sixth on, if nothing about it looks like a trap) until there were `LOOKS`, then one
+in `SAMPLE`. The first of them is examined wherever it leads, so that it is known whether the pattern gives
+anything. An ordinary pattern is no longer examined once it has `YOUNG` pages, except for one page in `SAMPLE`, and
+in twice as many for each `OFTEN` times that it gave something new, up to `RARELY` times. Once a look was barren,
+all pages that lead on are examined, and one that does not counts as ended, whatever its text. From half the
+patience on every page is examined, and in a pattern that looks like a trap from the first barren one on: nothing
+new is overlooked just before a quarantine.
 
-**Leading to news.** A page that says nothing new and leads to unknown URLs of another pattern that gives new things
-(`proves`) is no barren one: the results of a search lead to what was searched. That pattern must say new things
-itself, on one in `PROVING` of its pages: two forms that lead to each other prove nothing.
+**Leading to news.** A page that has nothing new and leads to unknown URLs of another pattern that gives new things
+(`proves`) is not barren: the results of a search lead to the pages that were searched. That pattern must have new
+content itself, on one in `PROVING` of its pages: two forms that lead to each other prove nothing.
 
-The table has at most `rows` patterns; those not met for longest go first. An operator may release patterns for good
-(`TrapOptions.release`): their URLs are never held, and count in no pattern.
+The table has at most `rows` patterns; those not met for longest are dropped first. An operator may release patterns
+for good (`TrapOptions.release`): their URLs are never held, and count in no pattern.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ YOUNG: Final = 24
 EARNED: Final = 2
 CREDIT: Final = 200
 PAYS: Final = 2
-"""Tests in a row that must give something new: after a restart the first may only look new."""
+"""Tests in a row that must give something new for a release: after a restart the first may only look new."""
 _EXAMPLES = 3
 _PIECE = 2_000
 
@@ -81,19 +82,19 @@ _PIECE = 2_000
     LED,
     SILENT,
 ) = range(10)
-"""The gain of a fetch: nobody looked; nothing new on its site; new there, but not in its domain; new. `NOTHING` is
-of a page that led to unknown URLs of its finest pattern, the others that say so to some of a coarser one; `ENDED`:
-to none; `LED`: to some of another pattern, which gives new things. `SILENT`: it says too little to tell. From the
-fifth bit on stands, of a barren page, to how many unknown URLs it led."""
+"""The gain of a fetch: not examined; nothing new on its site; new there, but not in its domain; new. `NOTHING`: the
+page led to unknown URLs of its finest pattern, and the similar ones to some of a coarser pattern; `ENDED`: to none;
+`LED`: to some of another pattern, which gives new things. `SILENT`: it has too little text to tell. For a barren
+page, the bits from the fifth on are the number of unknown URLs to which it led."""
 KINDS: Final = 16
 FEW_LEAD: Final = 4
-"""A pattern that grows is given up when one in so many looks of its patience was barren."""
+"""A growing pattern is quarantined when one in so many looks of its patience was barren."""
 FORMS: Final = 1 << 16
 """URLs without ids that a shard remembers, of all patterns."""
 FEW_FORMS: Final = 2
-"""More forms than these are the pages behind ids, and no chance."""
+"""More forms than this are real pages behind ids, and not a coincidence."""
 PROVING: Final = 4
-"""A pattern gives new things if one in so many of its pages that were looked at said something new."""
+"""A pattern gives new things if one in so many of its examined pages had new content."""
 _BARREN = {
     NOTHING: Level.FINE,
     NOTHING_IN_FOLDER: Level.FOLDER,
@@ -103,7 +104,7 @@ _BARREN = {
 
 
 def nothing_new(url: str, unknown: Iterable[str]) -> int:
-    """The gain of a page that said nothing new and links to these URLs, which were not met before."""
+    """The gain of a page that had nothing new and links to these URLs, which were not met before."""
     own = [pattern.text for pattern in patterns_of(url)]
     levels = [pattern.level for pattern in patterns_of(url)]
     shared = [
@@ -117,7 +118,7 @@ def nothing_new(url: str, unknown: Iterable[str]) -> int:
 
 
 class Look(IntEnum):
-    """Whether somebody wants to know what a page gave."""
+    """Whether a page should be examined."""
 
     NO = 0
     IF_IT_LEADS_ON = 1  # only if it links to URLs of its site that were not met before
@@ -155,7 +156,7 @@ def _is_sampled(pattern: Pattern, row: Row, key: int) -> bool:
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What is to be logged of a pattern."""
+    """A quarantine or release of a pattern that is to be logged."""
 
     pattern: str
     holds: bool
@@ -175,10 +176,10 @@ class Yields:
         self._quarantined: set[str] = set()
         self._forms = 0
         self._due: dict[str, bool] = {}
-        """Patterns of which a record is due, and whether they are to be quarantined."""
+        """Patterns for which a record is due, and whether they are to be quarantined."""
         self.returning = 0
-        """URLs of patterns that are not quarantined any more, and were skipped before this position, are to come
-        back; 0: none are."""
+        """URLs of patterns that are no longer quarantined, which were skipped before this position, must come back;
+        0: none."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -189,7 +190,7 @@ class Yields:
 
     @property
     def is_on(self) -> bool:
-        """Whether the operator wants traps found."""
+        """Whether the options have traps detected."""
         return self._options.quarantine
 
     @property
@@ -203,7 +204,7 @@ class Yields:
     # -- questions
 
     def wants(self, url: str, key: int, domain: str, is_first: bool) -> Look:
-        """Whether what a fetch gave should be looked at. `is_first`: it is the first page of its site."""
+        """Whether the yield of a fetch should be examined. `is_first`: it is the first page of its site."""
         if not self._options.quarantine:
             return Look.NO
         found = Look.NO
@@ -241,7 +242,7 @@ class Yields:
         return None
 
     def tests(self, pattern: str, url: str) -> bool:
-        """Whether a URL of a quarantined pattern is to be fetched all the same."""
+        """Whether a URL of a quarantined pattern should be fetched as a test."""
         row = self._rows[pattern]
         if row.paid > 0 or row.held >= 4 << min(row.tests, 40):
             return True
@@ -274,7 +275,7 @@ class Yields:
     # -- records
 
     def configure(self, options: TrapOptions, position: int) -> None:
-        """The operator's word, as the Configured at a position has it."""
+        """Set the options, as in the Configured at a position."""
         before = self._options
         self._options, self._released = options, frozenset(options.release)
         for text in self._quarantined & self._released:
@@ -286,7 +287,7 @@ class Yields:
             self.returning = position
 
     def note_fetch(self, url: str, gain: int, domain: str, is_first: bool) -> None:
-        """A page was fetched for the first time."""
+        """Note that a page was fetched for the first time."""
         for pattern in self._patterns(url, domain, is_first):
             row = self._touch(pattern)
             row.pages += 1
@@ -329,7 +330,7 @@ class Yields:
             self._due[pattern.text] = True
 
     def _note_form(self, row: Row, url: str) -> bool:
-        """Whether a URL is one with an id, and the first of its form."""
+        """Note a URL's form; returns whether the URL has an id and is the first of its form."""
         form = without_ids(url)
         if form == url or self._forms >= FORMS or (value := _hash(form)) in row.forms:
             return False
@@ -338,7 +339,7 @@ class Yields:
         return True
 
     def _is_spent(self, pattern: Pattern, row: Row) -> bool:
-        """Whether a pattern is to be quarantined."""
+        """Whether a pattern should be quarantined."""
         patience, looks = self._patience(pattern, row), row.barren + row.ended
         if row.barren >= patience and row.barren >= row.ended:
             return True
@@ -352,17 +353,17 @@ class Yields:
             patience //= 2
         else:
             patience = patience // (pattern.suspicion + 1) * (2 if pattern.level is Level.SITE else 1)
-        # Where new forms are fetched all the same, nothing is lost by giving up soon.
+        # Where new forms are fetched anyway, nothing is lost by an early quarantine.
         return patience if len(row.forms) > FEW_FORMS else patience + min(EARNED * row.gains, CREDIT)
 
     def note_held(self, pattern: str) -> None:
-        """A URL of a quarantined pattern was skipped."""
+        """Note that a URL of a quarantined pattern was skipped."""
         row = self._rows.get(pattern)
         if row is not None:
             row.held += 1
 
     def note_learned(self, pattern: str, holds: bool, why: str, examples: list[str], position: int) -> None:
-        """A pattern was quarantined, or released."""
+        """Note that a pattern was quarantined, or released."""
         self._due.pop(pattern, None)
         level = Level.HOSTS if pattern.startswith("*.") else _level(pattern, examples)
         row = self._touch(Pattern(level, pattern))
@@ -413,7 +414,7 @@ class Yields:
     # -- what is due
 
     def due(self) -> list[Verdict]:
-        """What is to be logged now: of the patterns of one URL the finest, the others may be explained by it."""
+        """What is to be logged now: of the patterns of a URL only the finest, since it may explain the others."""
         if not self._due or not self._options.quarantine:
             return []
         verdicts = []
@@ -441,7 +442,7 @@ class Yields:
         return []
 
     def settle(self) -> None:
-        """Nothing of it lies in files of its own."""
+        """Nothing to do: there are no files."""
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:

@@ -1,1 +1,1 @@
-"""Fetch: how does one exchange with a site go, and may it happen at all?"""
+"""Fetch: one exchange with a site, and whether it may happen at all."""

@@ -1,4 +1,4 @@
-"""Cookies: those that the operator hands to the crawl in a file of Netscape's format, and those of a session.
+"""Cookies: those the operator gives the crawl in a file in Netscape's format, and those of a session.
 
     file    = *line
     line    = domain TAB subdomains TAB path TAB secure TAB expires TAB name TAB value
@@ -6,14 +6,14 @@
             | "#" anything | empty
 
 `subdomains` and `secure` are TRUE or FALSE, `expires` is in seconds since the epoch, 0 for never. A domain
-that starts with a dot means its subdomains too. A cookie is sent where RFC 6265 §5.4 would send it: domain
-and path match, secure ones over https only, expired ones nowhere; longer paths first. Lines that are none of
-the above, or whose name or value could not stand in a header, are counted in `ignored` and left out; the number
-of the first of them is `first_ignored`.
+that starts with a dot includes its subdomains. A cookie is sent where RFC 6265 §5.4 would send it: domain
+and path match, secure ones over https only, expired ones nowhere; longer paths first. Lines that do not match
+this grammar, or whose name or value is not allowed in a header, are counted in `ignored` and left out;
+`first_ignored` is the line number of the first of them.
 
-A crawl keeps what a site sets only where the operator wishes so (`[site]`, `cookies`); else each page is fetched
-as by a first-time visitor. `HostCookies` are those of one host: they are taken and sent as RFC 6265 §5.3 and §5.4
-say, but for one thing: a cookie for a whole domain is kept for the host that set it alone.
+A crawl keeps the cookies that a site sets only if the operator says so (`[site]`, `cookies`); otherwise each page
+is fetched as by a first-time visitor. `HostCookies` are the cookies of one host, accepted and sent as in RFC 6265
+§5.3 and §5.4, with one exception: a cookie for a whole domain is kept only for the host that set it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CookieJar:
             cookies.sort(key=lambda cookie: -len(cookie.path))
 
     def _add(self, fields: list[str]) -> bool:
-        """Take the cookie of a line; False if it is none."""
+        """Add the cookie on a line; False if the line holds no cookie."""
         if len(fields) == 6:  # an empty value whose tab an editor has stripped
             fields.append("")
         if len(fields) != 7:
@@ -105,7 +105,7 @@ class HostCookies:
         self._host = host
         self._cookies: dict[tuple[str, str], Cookie] = {}  # by path and name
         self.changed = False
-        """There is something that was not dumped."""
+        """Whether anything has changed since the last `dump`."""
         for cookie in CookieJar(data).of(host):
             self._cookies[cookie.path, cookie.pair.partition("=")[0]] = cookie
 
@@ -117,7 +117,7 @@ class HostCookies:
         self._cookies.clear()
 
     def take(self, line: str, path: str, secure: bool, now: float) -> None:
-        """Heed a Set-Cookie line of an answer to a request for `path`; what is none is passed over."""
+        """Process a Set-Cookie line of an answer to a request for `path`; invalid ones are ignored."""
         first, *rest = line.split(";")
         name, equals, value = first.partition("=")
         pair = f"{name.strip()}={value.strip()}"
@@ -164,7 +164,7 @@ class HostCookies:
 
 
 def hidden(head: bytes) -> bytes:
-    """A head whose Set-Cookie lines are without the values."""
+    """The head with the values removed from its Set-Cookie lines."""
     lines = head.split(b"\n")
     for at, line in enumerate(lines):
         name, colon, value = line.partition(b":")
@@ -175,7 +175,7 @@ def hidden(head: bytes) -> bytes:
 
 
 def _expiry(given: dict[str, str], now: float) -> float:
-    """When a cookie ends; 0: with the session."""
+    """When a cookie expires; 0: with the session."""
     age = given.get("max-age", "")
     if age.isascii() and age.removeprefix("-").isdigit():
         seconds = float(age[:12])
@@ -189,7 +189,7 @@ def _expiry(given: dict[str, str], now: float) -> float:
 
 
 def _sent(found: list[Cookie], path: str, secure: bool, now: float) -> str:
-    """Of the cookies of a host those that go with a request."""
+    """The Cookie header's value for a request, from the cookies of a host."""
     fit = [
         cookie
         for cookie in found

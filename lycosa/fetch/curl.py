@@ -1,38 +1,38 @@
 """libcurl's multi interface on the asyncio loop: many transfers, a pool of handles, one future each.
 
-A `Transfer` is an easy handle that is set up once and used again: what never changes (limits, TLS, callbacks)
-is set when it is made, and a request sets its URL, its address, and its header lines if they differ from
-those of the last. `Transfers` drives them: libcurl asks for sockets and a timer (`socket_action`), a
-`Poller` and the loop provide them.
+A `Transfer` is a reusable easy handle: settings that never change (limits, TLS, callbacks) are made once, when it
+is created; each request sets its URL, its address, and its header lines if they differ from the last ones.
+`Transfers` drives them: libcurl asks for sockets and a timer (`socket_action`), which a `Poller` and the loop
+provide.
 
-The address. `CONNECT_TO` names it as the place to connect to. It is part of a connection's identity in
-libcurl, so a kept connection to one address is never used for a request pinned to another, and, being an
-address, it goes through no name cache. Beside that, a socket is opened only to the pinned address and only if
-the guard lets it pass (`OPENSOCKETFUNCTION`), and an answer counts only if it came from there.
+The address. `CONNECT_TO` names the address to connect to. It is part of a connection's identity in libcurl, so a
+kept connection to one address is never used for a request pinned to another, and, being an address, it bypasses
+the name cache. In addition, a socket is opened only to the pinned address and only if the guard permits it
+(`OPENSOCKETFUNCTION`), and an answer counts only if it came from there.
 
-One request is sent once. libcurl would repeat it, at once and on a new connection, when a kept connection turns
-out to be dead; whoever fetches politely decides that for himself, so the second socket is refused ("stale"). So is
-the first one of a request that is to go over the connection of the request before it (`reuse`).
+A request is sent once. libcurl would repeat it, at once and on a new connection, when a kept connection turns out
+to be dead; whether to repeat it is for the caller to decide (politeness), so the second socket is refused
+("stale"). So is the first socket of a request that must use the connection of the request before it (`reuse`).
 
-What is called, and how often, is what a transfer costs beside libcurl's own work. So the lines of heads are
-collected by a function in C and read once, at the end (libcurl bounds them, trailers included: 300 KB and 5,000
-lines), and for requests over a kept connection, which it sends at once, libcurl asks nothing
-(`PREREQFUNCTION`): whether they may be sent is asked before it is called.
+Besides libcurl's own work, callbacks are the cost of a transfer. So header lines are collected by a function in C
+and read once, at the end (libcurl bounds them, trailers included: 300 KB and 5,000 lines). For a request over a
+kept connection, which libcurl sends at once, `PREREQFUNCTION` is not set: whether it may be sent is asked before
+libcurl is called.
 
 Connections. `Outcome.kept` says whether libcurl still has the connection after the answer, whatever the reason
-(HTTP/1.0, `Connection: close` in any spelling, HTTP/2's farewell). A kept one stays until `let_go` ends it. libcurl
-has no call for that, so the socket is shut down beneath it. libcurl looks for dead connections once a second;
-before that it would take the ended one, whose request reaches nobody: `was_ended` says that a stale one is of that
-kind.
+(HTTP/1.0, `Connection: close` in any spelling, HTTP/2's GOAWAY). A kept connection stays until `let_go` ends it.
+libcurl has no call for that, so its socket is shut down. libcurl looks for dead connections once a second; until
+then it may choose the ended one, and the request reaches nobody: `was_ended` says whether a stale connection may be
+of that kind.
 
-Shortage. A socket that this machine cannot open or connect, for want of descriptors, memory or ports, ends its
-transfer as "shortage": see `lycosa.fetch.shortage`.
+Shortage. If this machine cannot open or connect a socket for lack of descriptors, memory or ports, the transfer
+ends as "shortage": see `lycosa.fetch.shortage`.
 
-Time. libcurl's own timers limit the connection and the whole; the first byte has none there. Transfers are kept in
-the order of their starts (every transfer has the same limit, hence of their deadlines), and one timer looks at the
-first.
+Time. libcurl's own timers limit connecting and the whole transfer; it has none for the first byte. Transfers are
+kept in the order of their starts (hence of their deadlines: every transfer has the same limit), and one timer
+watches the first.
 
-Nothing here knows about HTTP's meaning: an `Outcome` is a head, pieces of body and an error code.
+Nothing here interprets HTTP: an `Outcome` is a head, pieces of body and an error code.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ from lycosa.records import Timing
 from lycosa.url.parts import host_of
 
 _BATCH = 64  # sockets served before the loop gets its turn: some 5 ms
-_SMALL = 2048  # pieces of body below this are joined as they come: each would cost more than its bytes
+_SMALL = 2048  # pieces of body below this are joined as they come: the object costs more than its bytes
 _REMEMBERED = 10_000
 _OK = 0
 _NO_CONNECTION = 7
 _OPERATION_TIMEDOUT = 28
 _MAY_BE_OURS = frozenset((5, 6, _NO_CONNECTION, 35, 77))
-"""libcurl's codes (no name, connection, handshake, certificates) that a machine short of descriptors gets."""
+"""libcurl's codes (name, connection, handshake, certificates) that a lack of descriptors can cause, too."""
 
 
 class Outcome(NamedTuple):
-    """How a transfer ended: libcurl's code, and what came until then."""
+    """How a transfer ended: libcurl's code, and what was received until then."""
 
     code: int
     message: str
@@ -76,14 +76,15 @@ class Outcome(NamedTuple):
     parts: list[bytes | bytearray]
     size: int
     stopped: str
-    """Why *we* ended it: "", "head", "body", "first-byte", "address", "shortage", "stale", "late", "closed"."""
+    """Why *we* ended it, "" if we did not: "head", "body", "first-byte", "address", "shortage", "stale", "late",
+    "closed"."""
     timing: Timing
     address: str
     kept: bool  # the connection is still there
 
 
 class Transfer:
-    """One easy handle with what its current transfer has received."""
+    """One easy handle, and what its current transfer has received."""
 
     __slots__ = (
         "_guard",
@@ -124,7 +125,7 @@ class Transfer:
         self._spend = spend
         self._pin = ""
         self._posted = False
-        self.asks = True  # libcurl asks before it sends
+        self.asks = True  # libcurl calls back before it sends
         self.reuse = False
         self._may_send: Callable[[], bool] | None = None
         self._lines_set: list[bytes] | None = None
@@ -149,7 +150,7 @@ class Transfer:
         self.stopped = ""
         self.message = ""
         self.handed = 0  # sockets that were made for libcurl
-        self.opened: list[int] = []  # the descriptors that it has of them
+        self.opened: list[int] = []  # libcurl's descriptors of these sockets
         self.sent = False
 
     def prepare(
@@ -163,8 +164,8 @@ class Transfer:
         may_send: Callable[[], bool] | None = None,
         form: bytes | None = None,
     ) -> None:
-        """Set up the next transfer. `reuse`: over a kept connection or not at all. `may_send` has the last word.
-        `form`: is posted."""
+        """Set up the next transfer. `reuse`: only over a kept connection. `may_send`: asked right before sending.
+        `form`: the body of a POST."""
         self.body_limit = body_limit
         self.reuse = reuse
         self._may_send = may_send
@@ -195,7 +196,7 @@ class Transfer:
             self._posted = False
 
     def release(self) -> None:
-        """Let go of what was received; the handle stays."""
+        """Free what was received; the handle stays."""
         self.future = self._may_send = None
         self._clear()
 
@@ -231,7 +232,7 @@ class Transfer:
         return int(pycurl.PREREQFUNC_OK)
 
     def is_late(self) -> bool:
-        """Whether the request may not be sent any more; then it is stopped."""
+        """Whether the request may no longer be sent; if so, stop it."""
         if self._may_send is None or self._may_send():
             return False
         self.stopped = "late"
@@ -268,7 +269,7 @@ class Transfer:
         return refused
 
     def _on_opened(self, fd: int, purpose: int) -> int:
-        """pycurl duplicates the socket that it is handed, and the copy would be inherited by child processes."""
+        """Make the copy that pycurl makes of each socket it is given not inheritable by child processes."""
         self.opened.append(fd)
         try:
             os.set_inheritable(fd, False)
@@ -277,7 +278,7 @@ class Transfer:
         return int(pycurl.SOCKOPT_OK)
 
     def _shortage(self, code: int) -> str:
-        """What this machine lacked, if that is why libcurl failed; else empty."""
+        """What this machine lacked, if libcurl failed for that reason; else empty."""
         if code not in _MAY_BE_OURS:
             return ""
         number = int(self.curl.getinfo(pycurl.OS_ERRNO))
@@ -288,7 +289,7 @@ class Transfer:
         return os.strerror(errno.EMFILE) if not descriptors_left(2) else ""
 
     def outcome(self, code: int, message: str, loop: asyncio.AbstractEventLoop) -> Outcome:
-        """What the ended transfer has to show."""
+        """The outcome of the ended transfer."""
         info = self.curl.getinfo
         connect, total = 0, info(pycurl.TOTAL_TIME_T)
         if not self.reuse:
@@ -314,13 +315,13 @@ class Transfer:
 
 
 def final_head(lines: list[bytes]) -> tuple[bytes, int]:
-    """The last head among the lines that came, and its status, 0 if it is not whole. Those of status 1xx are none,
-    and what follows is trailers."""
+    """The final head among the lines received, and its status (0 if the head is incomplete). Heads of status 1xx
+    are skipped; lines after the final head are trailers."""
     head = b"".join(lines)
     if head.find(b"\n\r\n") == len(head) - 3 and head.startswith(b"HTTP/1.1 ") and b"\n\n" not in head:
         code = head[9:12]
         if code.isdigit() and code >= b"200":
-            return head, int(code)  # one head, as nearly always
+            return head, int(code)  # a single head: the usual case
     found: list[bytes] = []
     for line in lines:
         found.append(line)
@@ -362,7 +363,7 @@ class Transfers:
         self._idle: list[Transfer] = []
         self._active: dict[pycurl.Curl, Transfer] = {}
         self._begun: list[Transfer] = []
-        """Those that libcurl will not ask about before it sends: it is asked here, before libcurl does anything."""
+        """Transfers without `PREREQFUNCTION`: whether they may be sent is asked here, before libcurl is called."""
         self._queue: deque[asyncio.Future[None]] = deque()  # starts that wait for a free slot
         self._watch_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -373,9 +374,9 @@ class Transfers:
         self._closed = False
         self._running = 0
         self._kept: dict[str, dict[int, tuple[str, int]]] = {}
-        """By host the connections that transfers left behind: descriptor and the other end."""
+        """Kept connections by host: their descriptor and the other end."""
         self._ended: dict[str, None] = {}
-        """Hosts of which libcurl may still have a connection that `let_go` ended; the last `_REMEMBERED`."""
+        """Hosts (the last `_REMEMBERED`) for which libcurl may still have a connection that `let_go` ended."""
         self.opened = 0
 
     @property
@@ -410,7 +411,7 @@ class Transfers:
             future = transfer.future = loop.create_future()
             try:
                 self._multi.add_handle(transfer.curl)
-            except pycurl.error as error:  # its numbers are not those of an easy handle
+            except pycurl.error as error:  # a multi handle's code, not an easy handle's
                 raise MemoryError(f"libcurl cannot begin: {error}") from error
         except BaseException:
             transfer.curl.close()
@@ -452,7 +453,7 @@ class Transfers:
             self._poller.watch(fd, what & 3)
 
     def _on_timer(self, ms: int) -> None:
-        """libcurl wants `socket_action(SOCKET_TIMEOUT)` in `ms`; -1: no longer. Not to be called in here."""
+        """libcurl wants `socket_action(SOCKET_TIMEOUT)` in `ms`; -1: no longer. It must not be called from here."""
         loop = self._loop
         assert loop is not None
         if ms > 0:
@@ -466,7 +467,7 @@ class Transfers:
             loop.call_soon(self._on_due)
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the timer run at `_due`. One that runs earlier stays: it will look and set itself again."""
+        """Set the timer to `_due`. A timer that is set to an earlier time stays: it will set itself again."""
         if self._due is None:
             return
         if self._alarm <= self._due:
@@ -493,7 +494,7 @@ class Transfers:
         self._due = None
         self._act(pycurl.SOCKET_TIMEOUT, 0)
         if self._due is None and not self._kicked and self._active:
-            # Should the timer have run a hair early, libcurl has nothing new to say: ask.
+            # If the timer ran slightly early, libcurl has not set a new one: ask for its timeout.
             ms = self._multi.timeout()
             if ms >= 0:
                 self._on_timer(max(1, ms))
@@ -530,7 +531,7 @@ class Transfers:
             return
         assert self._loop is not None
         outcome = transfer.outcome(code, message, self._loop)
-        if outcome.kept and not transfer.reuse and not transfer.proxied:  # what is kept is the proxy's else
+        if outcome.kept and not transfer.reuse and not transfer.proxied:  # else it is the proxy's
             self._note_socket(curl)
         future = transfer.future
         self._retire(transfer)
@@ -557,7 +558,7 @@ class Transfers:
             self._kept.setdefault(host_of(str(curl.getinfo(pycurl.EFFECTIVE_URL))), {})[fd] = end
 
     def let_go(self, host: str) -> int:
-        """End the connections that are kept for a host, of which no transfer is under way; how many."""
+        """End the kept connections of a host that no transfer is using; returns how many."""
         kept = self._kept.pop(host, {})
         if not kept:
             return 0
@@ -571,7 +572,7 @@ class Transfers:
         return count
 
     def was_ended(self, host: str) -> bool:
-        """Whether a stale connection to the host may be one that `let_go` ended; asked once for each."""
+        """Whether a stale connection to the host may be one that `let_go` ended; asking clears the mark."""
         return self._ended.pop(host, False) is None
 
     async def _wait_for_slot(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -586,7 +587,7 @@ class Transfers:
         self._open()  # the slot may be that of a closed fetcher
 
     def _free_slot(self) -> None:
-        """Hand the slot to whoever waits longest, so that no newcomer takes it; or keep it free."""
+        """Pass the slot to the start that has waited longest, so that no newcomer takes it; or leave it free."""
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():
@@ -636,7 +637,7 @@ class Transfers:
 
 
 def _shut_down(fd: int, end: tuple[str, int]) -> bool:
-    """Shut a connection down, if it is the one to that end: the number may be another socket's by now."""
+    """Shut a connection down if it still leads to that end: the descriptor may be another socket's by now."""
     try:
         sock = socket.socket(fileno=fd)
     except OSError:

@@ -8,14 +8,14 @@
                      | identity
 
 Decoding never raises and never holds more than the limit, one step of output (about `STEP`) and the body: a
-bomb costs what the limit costs. A stream that breaks gives everything before the break; the problem word says
-what happened (see `lycosa.fetch.protocol`).
+bomb costs no more than the limit. A broken stream gives everything before the break; `problem` says what
+happened (see `lycosa.fetch.protocol`).
 
-Work is cut in steps so that whoever decodes decides where: `Decoding.advance` does a bounded piece and
-returns, and the native libraries release the interpreter while they inflate, so a large body can go on in a
-thread. `decode` does it all at once. A step counts what it cost: input, output, and a share for what gives none,
-since a stream can be made of such things alone. At most `MEMBERS` gzip members or zstd frames are decoded: each
-costs far more than its bytes.
+Work is cut into steps so that the caller chooses the thread: `Decoding.advance` does a bounded piece and returns;
+the native libraries release the interpreter lock while they inflate, so a large body can be decoded in a thread.
+`decode` does it all at once. A step's cost counts input, output, and a share for elements without output, since a
+stream may consist of these alone. At most `MEMBERS` gzip members or zstd frames are decoded: each costs far more
+than its bytes.
 
 Inflating is ISA-L's (about three times zlib's speed on pages). Its errors, like zlib's, take the output of
 the failing call with them, so a broken stream is decoded again up to the failing slice of input and from
@@ -35,7 +35,7 @@ from isal import isal_zlib
 STEP = 256 * 1024  # bytes of output per piece
 _SLICE = 64 * 1024  # bytes of input per call
 _FIRST_SLICE = 1024  # ... of the second and later members: what is fed beyond a member's end is copied
-_IDLE = 2048  # what a piece without output counts
+_IDLE = 2048  # the cost counted for a piece without output
 MEMBERS = 8192  # gzip members or zstd frames, skippable ones included, that are decoded
 _CODINGS = 3
 _WINDOW = 8 * 1024 * 1024
@@ -66,7 +66,7 @@ def codings(value: str) -> list[str]:
 
 
 class Decoding:
-    """One body on its way to being decoded."""
+    """The decoding of one body."""
 
     def __init__(self, body: bytes, encoding: str, limit: int) -> None:
         self.data = body
@@ -115,8 +115,8 @@ class Decoding:
                 yield max(len(part), _IDLE)
         except _BrokenError as broken:
             if not size and broken.problem == "corrupt":
-                # Nothing of it decodes: not this coding at all. Pages labelled gzip and sent plain are
-                # common enough that every browser's parser would be shown something here.
+                # Nothing of it decodes: it is not in this coding. Pages labelled gzip but sent plain are
+                # common, so the bytes are taken as they are.
                 self.problem = "mislabelled"
                 return
             self.problem = self.problem or broken.problem
@@ -131,13 +131,13 @@ def decode(body: bytes, encoding: str, limit: int) -> Decoded:
     return Decoded(decoding.data, decoding.problem)
 
 
-# A layer yields pieces of output, empty ones for work that gave none. Its second argument says from where on
-# to feed the input byte by byte.
+# A layer yields pieces of output, empty ones for work without output. Its second argument is the offset from which
+# the input is fed byte by byte.
 _Layer = Callable[[bytes, int], Iterator[bytes]]
 
 
 def _salvaging(layer: _Layer, body: bytes) -> Iterator[bytes]:
-    """A layer's output; if it breaks, with what the failing call took with it."""
+    """A layer's output; if the stream breaks, including the output that the failing call lost."""
     done = 0
     try:
         for part in layer(body, len(body)):
@@ -239,7 +239,7 @@ def _brotli(body: bytes, fine: int) -> Iterator[bytes]:
             yield out
             if stream.is_finished():
                 return
-            # It takes more input while it still holds output; at the end of the input that must be drained.
+            # The decoder accepts input while it still holds output; at the end of the input it must be drained.
             if stream.can_accept_more_data() and (at < len(body) or not out):
                 break
             data = b""
@@ -249,7 +249,7 @@ def _brotli(body: bytes, fine: int) -> Iterator[bytes]:
 def _zstd(body: bytes, fine: int) -> Iterator[bytes]:
     if not body:
         return
-    # A read that fails takes its output with it; blocks are at most 128 KiB, so small reads lose none.
+    # A read that fails loses its output; blocks are at most 128 KiB, so small reads lose none.
     step = STEP if fine >= len(body) else 1024
     frames = _Frames()
     yield from frames.walk(body)
@@ -270,17 +270,17 @@ def _zstd(body: bytes, fine: int) -> Iterator[bytes]:
 
 class _Frames:
     """How far a body's frames may be decoded (RFC 8878 §3.1): the library would decode any number of them, and its
-    reader ends in silence whether the last one is whole or not."""
+    reader does not say whether the last one is complete."""
 
     def __init__(self) -> None:
         self.end = 0
-        """Up to there, frame after frame."""
+        """Where the frames that may be decoded end."""
         self.vast = False
-        """A frame of very many blocks starts at the end: it is decoded alone."""
+        """A frame with very many blocks starts at `end`: it is decoded separately."""
         self.problem = ""
 
     def walk(self, body: bytes) -> Iterator[bytes]:
-        """Look at the frames; an empty piece now and then."""
+        """Scan the frames; yields an empty piece now and then."""
         at = looked = blocks = 0
         size = len(body)
         for _ in range(MEMBERS):

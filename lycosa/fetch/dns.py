@@ -5,22 +5,22 @@ that does not exist, or could not be asked for, is kept for a fixed time too, so
 to a dead host costs one lookup. Lookups of one name that is already on its way join it; lookups of different
 names all run at once.
 
-Patience follows Mercator (Manning, Raghavan and Schütze, §20.2.2): five attempts, the first given a second,
-the last ninety, the waits growing by the same factor. An attempt that is *answered* badly (SERVFAIL, REFUSED)
-is followed by the next only when its time has passed, and an answer to an earlier attempt that arrives during
+Timeouts follow Mercator (Manning, Raghavan and Schütze, §20.2.2): five attempts, the first of one second, the
+last of ninety, each longer than the one before by the same factor. After an error answer (SERVFAIL, REFUSED) the
+next attempt begins only when the time of this one has passed; an answer to an earlier attempt that arrives during
 a later one counts. An answer that a name does not exist is final at once. Within an attempt c-ares resends by
 its own measure of the server's speed (from 0.25 s on, doubling); it has TCP fallback, random ports and the
 system's list of servers.
 
-Names are absolute: no search domains, no hosts file (`OverridingResolver` is for private webs). Addresses
-answer for themselves. `localhost` and names below it are loopback (RFC 6761 §6.3); `invalid` and `onion`
-are never asked (RFC 6761 §6.4, RFC 7686).
+Names are absolute: no search domains, no hosts file (`OverridingResolver` is for private webs). An IP address
+resolves to itself. `localhost` and names below it are loopback (RFC 6761 §6.3); `invalid` and `onion`
+are never looked up (RFC 6761 §6.4, RFC 7686).
 
-Whether an address may be asked is not judged here but by the guard, on every use, cached or not.
+Whether an address may be contacted is decided by the guard on every use, cached or not, and not here.
 
-A machine that has no descriptor left for a question (`DnsKind.LOCAL`) has learnt nothing of the name: that is
-said at once and never cached. c-ares does not tell (it gives up, or lets the time pass), so descriptors are
-looked for before each question and after one that failed.
+If the machine has no descriptor left for a query, nothing was learnt about the name: the failure (`DnsKind.LOCAL`)
+is returned at once and never cached. c-ares does not report this (it gives up, or times out), so the module checks
+for free descriptors before each query and after one that failed.
 """
 
 from __future__ import annotations
@@ -103,13 +103,13 @@ class DnsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 _FINAL = {DnsKind.NXDOMAIN, DnsKind.NODATA}
 _RECORD = {"A": 1, "AAAA": 28}
 _QUESTION, _CHANNEL = 2, 12
-"""Descriptors that a question takes, and a channel with its thread."""
+"""Descriptors needed for a query, and for a channel with its thread."""
 _SHORTEST = 0.25  # the shortest time that c-ares gives a server, by its own measure
 
 
 @cache
 def _kinds() -> dict[int, DnsKind]:
-    """What c-ares' codes mean; every other is a server's failure."""
+    """The kinds of c-ares' codes; every other code is a server failure."""
     from aiodns import error
 
     return {
@@ -123,7 +123,7 @@ def _kinds() -> dict[int, DnsKind]:
 
 
 def waits(attempts: int, first: float, last: float) -> list[float]:
-    """How long each attempt is given: from `first` to `last`, each the same factor longer."""
+    """The time limit of each attempt: from `first` to `last`, in geometric progression."""
     if attempts <= 1:
         return [first]
     factor = (last / first) ** (1 / (attempts - 1))
@@ -131,7 +131,7 @@ def waits(attempts: int, first: float, last: float) -> list[float]:
 
 
 def literal(host: str) -> str | None:
-    """The address that a host is, if it is one."""
+    """The host as an address, if it is one."""
     text = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not text or (text[-1].isalpha() and ":" not in text):
         return None
@@ -160,7 +160,7 @@ class AresResolver:
         left: Callable[[int], bool] = descriptors_left,
         silent: bool = False,
     ) -> None:
-        """`left`: whether so many descriptors can be had. `silent`: no name server is to be asked."""
+        """`left`: whether that many descriptors are free. `silent`: no name server is asked."""
         if options.attempts < 1 or not 0 < options.first_wait <= options.last_wait:
             raise ConfigError("dns: attempts must be at least 1 and 0 < first_wait <= last_wait")
         for server in options.nameservers:
@@ -239,7 +239,7 @@ class AresResolver:
                 self._failures.add()
             self._cache.pop(host, None)
             while len(self._cache) >= self._options.cache:
-                del self._cache[next(iter(self._cache))]  # the one that came in first
+                del self._cache[next(iter(self._cache))]  # the oldest
             self._cache[host] = result
             return result
         finally:
@@ -331,7 +331,7 @@ class AresResolver:
         return Resolution(tuple(dict.fromkeys(addresses)), now + max(ttl, self._options.ttl_floor))
 
     def _channel(self, attempt: int) -> aiodns.DNSResolver:
-        """c-ares for the attempt: with as many resends as keep it asking for that attempt's time.
+        """The c-ares channel for an attempt, with enough resends to fill the attempt's time.
 
         One channel per attempt, made when first needed: most crawls never need the later ones.
         """

@@ -9,9 +9,9 @@ A file answers as a plain web server would answer for it, so that nothing behind
     missing                404
     not readable, not below the root, or neither file nor directory (devices, pipes, sockets)   403
 
-Links on the file system are followed, but what they lead to must be below `file_root`, if one is set. A URL
-with a host other than `localhost` is nobody's file here: a `Failure`. Nothing is sent anywhere, so
-`request_head` is empty. Reading happens in a thread: a file may be on a slow disk.
+Symbolic links are followed, but their targets must be below `file_root`, if one is set. A URL with a host other
+than `localhost` is a `Failure`. Nothing is sent anywhere, so `request_head` is empty. Files are read in a thread:
+the disk may be slow.
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
 """The address guard: which addresses a crawl must not ask.
 
-A crawler fetches what strangers' pages tell it to. Without a guard a link, a redirect or a name server makes
-it ask the machine it runs on, its neighbours, or the cloud's metadata service, and put the answer in an
-archive. So an address is checked after every lookup and immediately before it is connected to, and only an
-address that is globally reachable (by the IANA special-purpose registries, RFC 6890 and its updates) passes:
+A crawler fetches what strangers' pages tell it to. Without a guard a link, a redirect or a name server could make
+it contact the machine it runs on, its neighbours, or the cloud's metadata service, and archive the answer. So an
+address is checked after every lookup and immediately before it is connected to, and only a globally reachable
+address (by the IANA special-purpose registries, RFC 6890 and its updates) passes:
 
 - IPv4: everything but the ranges in `_V4`;
-- IPv6: only 2000::/3, without the ranges in `_V6`; every other prefix is named in the answer if we know it;
+- IPv6: only 2000::/3, without the ranges in `_V6`; a refusal names the prefix, if it is a known one;
 - an IPv6 address that carries an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo, ISATAP) is refused
   if what it carries is: a translator on the way would bring it there;
 - anything that is not the text of one address is refused, so the many spellings that other parsers accept
   (127.1, 0x7f.1, 2130706433, zone suffixes) never count as public.
 
-What the operator allows is allowed whatever range it is in. The word `private` stands for what people mean by
-it: loopback, RFC 1918, CGNAT and IPv6's unique local addresses, but *not* link-local, where metadata services
-live, nor these services' addresses elsewhere.
+What the operator allows is allowed whatever range it is in. The word `private` stands for loopback, RFC 1918,
+CGNAT and IPv6's unique local addresses, but *not* link-local, where metadata services live, nor these services'
+addresses elsewhere.
 
 A crawl may also be confined to networks (`only`): every address outside of them is refused, that of a proxy
-included. That narrows, and opens nothing: a private network must be allowed besides.
+included. This only restricts: a private network must also be allowed.
 
 A network-specific NAT64 prefix (RFC 6052) cannot be told from any other global prefix: a network that has one
 must be guarded by its own firewall.
@@ -111,8 +111,8 @@ _MEMO = 65_536
 
 
 class AddressGuard:
-    """Says which addresses must not be asked; `allow` has networks, addresses, or the word `private`, `only` has
-    networks and addresses."""
+    """Decides which addresses must not be contacted; `allow` has networks, addresses, or the word `private`, `only`
+    has networks and addresses."""
 
     def __init__(self, allow: Sequence[str] = (), only: Sequence[str] = ()) -> None:
         self._private: list[Network] = []
@@ -194,7 +194,7 @@ class AddressGuard:
 
 
 def _network(text: str, words: str = "") -> Network:
-    """A network from the operator's text; `words`: what else could stand there."""
+    """Parse the operator's text as a network; `words`: what else is allowed there, for the message."""
     try:
         return ip_network(text.strip().strip("[]"), strict=False)
     except ValueError:
@@ -202,7 +202,7 @@ def _network(text: str, words: str = "") -> Network:
 
 
 def _carried(address: IPv6Address) -> tuple[str, list[IPv4Address]] | None:
-    """The form and the IPv4 addresses that an IPv6 address carries, if it is of a form that does."""
+    """The name of the form and the IPv4 addresses of an IPv6 address that carries any; else None."""
     number = int(address)
     low = IPv4Address(number & 0xFFFFFFFF)
     if address in _MAPPED:

@@ -1,15 +1,15 @@
-"""Heads of requests and answers: what is sent, written out; what came, read.
+"""Heads of requests and answers: composing the former, reading the latter.
 
-A request is composed here, whole, so that the bytes in the archive are the bytes on the wire: libcurl is
-given every line but the first two (request line and Host), which it derives from the URL in a way that
-`split` follows. The tests hold the two against each other.
+A request's whole head is composed here, so that the bytes in the archive are the bytes on the wire: libcurl is
+given every line but the first two (request line and Host), which it derives from the URL; `split` derives them
+in the same way. The tests compare the two.
 
     request  = "GET" SP target SP version CRLF "Host:" SP host CRLF *( line CRLF ) CRLF
     lines    = User-Agent, Accept, Accept-Language, Accept-Encoding, the operator's, Authorization, Cookie,
                If-None-Match, If-Modified-Since, the request's own
 
-A line of the operator replaces ours of the same name. No line can hold a control character: what could inject
-a line is refused (from the operator, with a `ConfigError`) or left out (validators, which came from a site).
+A line of the operator replaces ours of the same name. No line can hold a control character: a value that could
+inject a line is refused (from the operator, with a `ConfigError`) or left out (validators, which came from a site).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def sendable(text: str) -> bool:
 
 
 def valid_line(name: str, value: str) -> bool:
-    """Whether `name: value` is one header line, and one that is ours to send."""
+    """Whether `name: value` is one valid header line that an operator may set."""
     return bool(_NAME.fullmatch(name)) and name.lower() not in _OURS and sendable(value)
 
 
@@ -107,7 +107,7 @@ def basic(credentials: str) -> str:
 
 
 def as_text(lines: list[tuple[str, str]]) -> str:
-    """Lines as they stand in a head, each with its end."""
+    """The lines as text of a head, each with its line end."""
     return "".join(f"{name}: {value}\r\n" if value else f"{name}:\r\n" for name, value in lines)
 
 

@@ -1,8 +1,8 @@
 """`http:` and `https:` by libcurl: requests composed, answers judged.
 
-A `Request` becomes a transfer of `lycosa.fetch.curl`; what comes back is judged by one rule: *a complete head
-is an answer*. Whatever ends the transfer later (our limits, the site, the network) leaves a `Response` with
-what came and a word in `truncated`; whatever ends it before is a `Failure`. Content codings are undone by
+A `Request` becomes a transfer of `lycosa.fetch.curl`; its outcome is judged by one rule: *a complete head is an
+answer*. If the transfer ends early after the head (our limits, the site, the network), the result is a `Response`
+with what was received and the reason in `truncated`; if before, a `Failure`. Content codings are undone by
 `lycosa.fetch.decode`, small bodies at once, large ones in a thread.
 
 Deliberate differences from a browser: no redirects, no cookies but those of the request and the operator's, no
@@ -50,8 +50,8 @@ from lycosa.url.canonical import canonicalise
 from lycosa.url.parts import host_of, site_of
 
 _DECODERS = 2  # threads for large bodies
-_SUPPRESS_CONNECT_HEADERS = 265  # libcurl's number, of which pycurl has no name
-_INLINE = 1 << 20  # decoded bytes that the event loop makes itself: some 2 ms
+_SUPPRESS_CONNECT_HEADERS = 265  # libcurl's number; pycurl has no name for it
+_INLINE = 1 << 20  # up to so many bytes are decoded on the event loop: some 2 ms
 
 # Where systems keep their certificates, when Python's own ssl does not say.
 _CA_FILES = (
@@ -144,7 +144,7 @@ class HttpFetcher:
         def make() -> Transfer:
             return Transfer(options.max_header_bytes, guard, bool(options.proxy), spend, curl_options)
 
-        make().curl.close()  # an option that libcurl refuses is the operator's to hear of now
+        make().curl.close()  # report an option that libcurl refuses now, not at the first request
         self._transfers = Transfers(make, options.connections, options.first_byte_timeout, poller)
         self._requests = meters.counter("http.requests")
         self._bytes = meters.counter("http.bytes")
@@ -228,7 +228,7 @@ class HttpFetcher:
     # The request.
 
     def _proxy_of(self, host: str) -> str:
-        """Of several proxies the one that a host is always asked through."""
+        """The proxy for a host: if there are several, always the same one."""
         return self._proxies[crc32(_without_port(host).lower().encode()) % len(self._proxies)]
 
     def _for_curl(self, lines: list[tuple[str, str]]) -> list[bytes]:
@@ -267,7 +267,7 @@ class HttpFetcher:
         return lines
 
     def _shown(self, request: Request, lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The lines without secrets, which are for the site alone and not for an archive."""
+        """The lines with secrets masked, for the archive."""
         if not request.cookie and not self._secret:
             return lines
         hidden = "cookie" if request.cookie else ""
@@ -364,9 +364,9 @@ class HttpFetcher:
 
 
 def _ends_by_closing(outcome: Outcome, head: bytes) -> bool:
-    """Whether a body that ends with the connection ended well enough: without TLS's own farewell.
+    """Whether a body without a length ended with the connection, though without TLS's close_notify.
 
-    Many servers of bodies without a length leave it out; every browser takes such a body for whole.
+    Many servers leave close_notify out; every browser takes such a body as complete.
     """
     return (
         outcome.code == 56
@@ -387,7 +387,7 @@ def _without_port(host: str) -> str:
 
 
 def password_site(text: str) -> str:
-    """The site that a password is for: `host` and `host:port` mean https; plain http must be said, `http://host`."""
+    """The site that a password is for: `host` and `host:port` mean https; plain http needs `http://host`."""
     scheme, mark, authority = text.strip().rpartition("://")
     url = canonicalise(f"{scheme.lower() if mark else 'https'}://{authority}/")
     if url is None or not url.startswith(("http://", "https://")) or set(authority) & set("/?#@\\"):
@@ -425,7 +425,7 @@ def _cookie_jar(path: str) -> CookieJar:
 
 
 def _curl_options(options: FetchOptions) -> list[tuple[int, Any]]:
-    """What every handle is set to once."""
+    """The options that are set once on every handle."""
     chosen: list[tuple[int, Any]] = [
         (pycurl.NOSIGNAL, 1),
         (
@@ -437,7 +437,7 @@ def _curl_options(options: FetchOptions) -> list[tuple[int, Any]]:
         (pycurl.HTTP09_ALLOWED, 0),
         (pycurl.HTTP_CONTENT_DECODING, 0),
         (pycurl.PATH_AS_IS, 1),
-        (_SUPPRESS_CONNECT_HEADERS, 1),  # a proxy's own answer is none
+        (_SUPPRESS_CONNECT_HEADERS, 1),  # a proxy's own answer is not the site's
         (pycurl.BUFFERSIZE, 64 * 1024),
         (pycurl.CONNECTTIMEOUT_MS, max(1, int(options.connect_timeout * 1000))),
         (pycurl.TIMEOUT_MS, max(1, int(options.total_timeout * 1000))),

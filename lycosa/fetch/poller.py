@@ -5,10 +5,10 @@ transfer. Handing each change to asyncio costs some 6 µs (a handle and a select
 the sockets are kept in a selector of our own whose one descriptor the loop watches for reading: a change is
 one system call, and one wake-up of the loop serves many sockets. epoll and kqueue can be nested this way.
 
-`EpollPoller` is the fast path on Linux, and leaves a socket that is no longer waited for where it is, since most
-are waited for again with the next request: one system call a request instead of two. Should such a socket have
-news (its other end closed it), it is taken out. `SelectorPoller` does it all with the standard library's selector
-and runs everywhere.
+`EpollPoller` is the fast path on Linux. It leaves a socket that is no longer waited for in epoll, since most are
+waited for again with the next request: one system call per request instead of two. If such a socket has an event
+(its other end closed it), it is taken out. `SelectorPoller` uses the standard library's selector and runs
+everywhere.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ READ, WRITE, ERROR = 1, 2, 4  # libcurl's CSELECT_IN, CSELECT_OUT, CSELECT_ERR
 
 
 class Poller(Protocol):
-    """Sockets with what is waited for on each."""
+    """The sockets being waited for, and what each is waited for."""
 
     def fileno(self) -> int:
-        """Readable whenever `ready` would answer."""
+        """A descriptor that is readable whenever `ready` would return sockets."""
         ...
 
     def watch(self, fd: int, what: int) -> None:
@@ -39,7 +39,7 @@ class Poller(Protocol):
         ...
 
     def ready(self, most: int) -> list[tuple[int, int]]:
-        """Up to `most` sockets that are ready, with what for. Level-triggered; does not block."""
+        """Up to `most` ready sockets, each with what it is ready for. Level-triggered; does not block."""
         ...
 
     def close(self) -> None: ...
@@ -99,7 +99,7 @@ if sys.platform == "linux":
         def __init__(self) -> None:
             self._epoll = select.epoll()
             self._known: set[int] = set()
-            self._parked: set[int] = set()  # of the known: those that are not waited for
+            self._parked: set[int] = set()  # known sockets that are not waited for now
 
         def fileno(self) -> int:
             return self._epoll.fileno()

@@ -1,31 +1,31 @@
-"""The seam between a crawl and whatever fetches: one request in, one answer or one failure out.
+"""The interface between a crawl and its fetchers: one request in, one answer or one failure out.
 
 A `Fetcher` turns a `Request` into a `Response` or a `Failure`. Nothing that a remote side does (or does not
 do) raises: an answer of any status is a `Response`, everything else is a `Failure` whose kind says what went
 wrong and whose `transient` says whether asking again later may help. Only a closed fetcher and a cancelled
 task raise.
 
-The address. A fetcher with `needs_address` is handed the address to speak to: the caller resolved the name
+The address. A fetcher with `needs_address` is given the address to connect to: the caller resolved the name
 and had the address checked by the guard, and the connection goes to that address and to no other, kept
-connections included. Redirects are not followed: `Response.location` is a link like any other, and takes the
-whole way (scope, DNS, guard, robots) again.
+connections included. Redirects are not followed: `Response.location` is a link like any other, and passes
+all checks (scope, DNS, guard, robots) again.
 
 The connection. `Response.closed` says that the connection did not outlive the answer. A request with `reuse`
 goes over the connection that the answer before it left, or fails as `stale`; no other is opened for it. A fetcher
 that keeps connections has `let_go(host)`, which ends those of a host.
 
-The right to ask may end while a request waits for its connection (a lease runs out, the process was stopped for a
-while). `Request.may_send` is therefore asked before a connection is opened, and once more when it stands and
-nothing has been sent; if it says no, nothing is, and the failure is `late`.
+Permission to fetch may end while a request waits for its connection (a lease runs out, the process was stopped for
+a while). `Request.may_send` is therefore called before a connection is opened, and once more when it is open and
+nothing has been sent; if it returns False, nothing is sent, and the failure is `late`.
 
-Whose fault. `FailureKind.LOCAL` is this machine's: short of descriptors, memory or ports. It says nothing of the
-site.
+Whose fault. `FailureKind.LOCAL` is this machine's: it lacks descriptors, memory or ports. It says nothing about
+the site.
 
 The bytes. `Response.body` is what the site sent with the transfer coding undone (chunks joined, frames
 stripped) and the content coding kept, because the archive keeps what was sent; `decoded` is what parsers
 read. `head` is the status line and the header block as received, up to and with the empty line; a head of
 HTTP/2, which has no such text, is written in HTTP/1 form with `HTTP/2` in its status line. A head that says
-`Transfer-Encoding: chunked` therefore comes with a body that is not: whoever stores both must say so.
+`Transfer-Encoding: chunked` therefore comes with a body that is not chunked: an archive must correct that.
 
     truncated   ""            the body is whole
                 "length"      cut at our limit on the body
@@ -112,8 +112,8 @@ class FailureKind(StrEnum):
     """Why there is no answer."""
 
     TIMEOUT = "timeout"  # no connection, first byte or complete head in time
-    CONNECT = "connect"  # the address refused, or the network did
-    TLS = "tls"  # no handshake, or a certificate that does not hold
+    CONNECT = "connect"  # the address or the network refused the connection
+    TLS = "tls"  # the handshake failed, or the certificate is not valid
     EMPTY = "empty"  # the connection closed without an answer
     DISCONNECT = "disconnect"  # ... or in the middle of the head
     STALE = "stale"  # a kept connection turned out to have ended: asking again opens a new one
@@ -213,7 +213,7 @@ def find_header(head: bytes, name: str) -> str | None:
 
 @lru_cache(4)
 def _lowered(head: bytes) -> bytes:
-    """A page's head is asked for some eight headers, one after the other."""
+    """The head in lower case, cached: some eight headers are looked up per page, one after the other."""
     return head.lower()
 
 

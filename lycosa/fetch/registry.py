@@ -1,4 +1,4 @@
-"""Fetchers by scheme: those that come with us, and those that other packages bring.
+"""Fetchers by scheme: the built-in ones, and those of other packages.
 
 A package adds a scheme by an entry point of the group `lycosa.fetchers`, whose name is the scheme and whose
 value is a factory:
@@ -8,9 +8,9 @@ value is a factory:
 
     def GeminiFetcher(context: FetchContext) -> Fetcher: ...
 
-An entry point may replace a scheme of ours. Factories run, and their modules are imported, only when a URL of
-the scheme turns up; one that cannot be loaded is the operator's to hear of, by name. Schemes that share a
-factory share the fetcher it made.
+An entry point may replace a built-in scheme. Factories run, and their modules are imported, only at the first URL
+of the scheme; one that cannot be loaded is reported to the operator by name. Schemes that share a factory share
+the fetcher it made.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GROUP = "lycosa.fetchers"
 
 
 class FetchContext(NamedTuple):
-    """What a fetcher is made from."""
+    """What a factory is given to make a fetcher."""
 
     options: FetchOptions
     clock: Clock
@@ -60,15 +60,15 @@ BUILT_IN: dict[str, Factory] = {"http": _http, "https": _http, "file": _file}
 
 
 def known_schemes() -> frozenset[str]:
-    """Every scheme that has a fetcher on this machine, ours and those that other packages bring."""
+    """Every scheme that has a fetcher on this machine, built in or from another package."""
     return frozenset(BUILT_IN) | {plugin.name.lower() for plugin in entry_points(group=GROUP)}
 
 
 def make_resolver(options: DnsOptions, guard: AddressGuard, clock: Clock, meters: Meters) -> Resolver:
-    """Names to addresses, by the operator's table and by DNS.
+    """A resolver that uses the operator's table, then DNS.
 
-    A crawl that is confined to this machine asks no name server but one that the operator names: the system's would
-    carry the names elsewhere.
+    A crawl confined to this machine asks only name servers that the operator names: the system's would pass the
+    names on.
     """
     silent = guard.stays_here and not options.nameservers
     return OverridingResolver(AresResolver(options, clock, meters, silent=silent), options.resolve)

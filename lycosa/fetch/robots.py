@@ -36,8 +36,8 @@ matcher but not in Protego; a final "$" is never a literal, and a pattern that s
 matches nothing (as in Google's matcher; Protego differs). "foo*bot" names foo, as in Google's matcher; Protego
 takes it for a pattern.
 
-Time and memory grow with the file and with nothing else, whatever is in it: a Crawl-delay is kept once for all
-agents that it is given to, as the longest.
+Time and memory are linear in the size of the file, whatever is in it: of several Crawl-delays for a group's agents
+only the longest is kept, once for all of them.
 
 How rules are compared and found fast is in `robots_match`.
 """
@@ -56,12 +56,12 @@ LIMIT = 500 * 1024
 LINE_LIMIT = 2083 * 8 - 1
 """Bytes of a line that count."""
 MAX_CRAWL_DELAY = 86_400.0
-"""Seconds; a longer Crawl-delay is taken for this."""
+"""Seconds; a longer Crawl-delay counts as this long."""
 _AGENTS_KEPT = 16
 """Compiled rule sets kept per file; a crawl asks for one agent."""
 
 _RULE, _LINE = 500, 300
-"""Bytes that a rule and a user-agent line take, besides those of their text."""
+"""Bytes of memory that a rule and a user-agent line take, besides their text."""
 
 _TOKEN = re.compile(r"[A-Za-z_-]+")
 _COMPATIBLE = re.compile(r"\(\s*compatible;\s*([^\s/;,()]+)", re.I)
@@ -109,13 +109,13 @@ class RobotsRules:
 
     @staticmethod
     def parse(body: bytes) -> RobotsRules:
-        """The rules of any bytes at all."""
+        """Parse a body; any bytes are accepted."""
         agents: list[_Agent] = []
         sitemaps: dict[str, None] = {}
         rules: list[Rule] = []
         naming = False  # no rule since the last user-agent line: another one joins its group
-        delayed = False  # a Crawl-delay since then: another one is not meant by it
-        delays: list[float] = []  # of the agents that are meant by a Crawl-delay now
+        delayed = False  # a Crawl-delay since then: it is not for further user-agent lines
+        delays: list[float] = []  # shared by the agents to which a Crawl-delay now applies
         for number, line in enumerate(_lines(body), 1):
             if b"#" in line:
                 line = line[: line.index(b"#")]
@@ -156,7 +156,7 @@ class RobotsRules:
     def crawl_delay(self, agent: str) -> float | None:
         """Seconds to wait between fetches, at most `MAX_CRAWL_DELAY`; None if the site does not say.
 
-        If it says so more than once for the same agent, the longest.
+        If there are several for the same agent, the longest.
         """
         delays = [delay for line in self._lines_for(agent) for delay in line.delay]
         return max(delays, default=None)
@@ -198,7 +198,7 @@ class RobotsRules:
 
 
 def _merged(lines: list[_Agent]) -> list[Rule]:
-    """The rules of several lines; those of one group share one list, which is taken once."""
+    """The rules of several lines; lines of one group share one list, which counts once."""
     rules = {id(line.rules): line.rules for line in lines}
     return [rule for part in rules.values() for rule in part]
 

@@ -1,4 +1,4 @@
-"""What a page asks of robots: X-Robots-Tag headers and robots meta elements. Pure functions on strings.
+"""Robots directives of a page: X-Robots-Tag headers and robots meta elements. Pure functions on strings.
 
     value     = item *("," item)
     item      = directive / name ":" argument / agent ":" item
@@ -15,8 +15,8 @@
 - `none` is noindex and nofollow; `nocache` is noarchive. Merging keeps every restriction: of general
   and special directives, of header and meta, the most restrictive combination holds.
 
-Anything at all may be passed in; nothing raises. Of all values together 64 KiB count, and of their dates 32: time
-grows with what is passed in, and not beyond that.
+Any string may be passed in; nothing raises. Only the first 64 KiB of all values together and their first 32 dates
+count, so time is linear in the input, and bounded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FLAGS = {
 
 
 class Directives(NamedTuple):
-    """What is asked; every field is a restriction, and the default is none."""
+    """The restrictions that a page asks for; the default is none."""
 
     noindex: bool = False
     nofollow: bool = False
@@ -60,7 +60,7 @@ class Directives(NamedTuple):
     unavailable_after: int | None = None  # milliseconds since the epoch
 
     def at(self, now: int) -> Directives:
-        """The same at a time: past unavailable_after, a page is not to be indexed."""
+        """The directives at a given time: after unavailable_after, a page is not to be indexed."""
         if self.unavailable_after is not None and now >= self.unavailable_after:
             return self._replace(noindex=True)
         return self

@@ -1,4 +1,4 @@
-"""Robots rules compared with a path: one form for both sides, and the longest match found fast.
+"""Matching a path against robots rules: one normal form for both sides, and a fast search for the longest match.
 
 The form (RFC 9309 §2.2.2): escapes of unreserved characters are undone, octets that are neither
 unreserved nor reserved (RFC 3986 §2) are escaped, escapes are upper case, and a "%" that starts no escape
@@ -9,11 +9,11 @@ The priority of a rule is the number of octets of its pattern in that form, spec
 
 Finding. A pattern without "*" is a prefix, or with "$" a whole path: a dictionary holds them, and the path's
 prefixes of the lengths that occur are looked up, longest first. A 500 KiB file has at most a thousand
-different lengths. A pattern with "*" is filed under the prefix before its first "*"; of one prefix they are
+different lengths. A pattern with "*" is filed under the prefix before its first "*"; the patterns of one prefix are
 tried by falling priority, until one is too short to beat the best so far. Where many share one prefix (a
-long list of "/*something"), each is filed under a trigram of its own and only those whose trigram
-the path holds are tried. A pattern is a sequence of segments that are found leftmost one after the other: the
-leftmost place is always the best one, so nothing is ever tried twice.
+long list of "/*something"), each is filed under one of its trigrams, and only those whose trigram is in
+the path are tried. A pattern is a sequence of segments; each is searched for leftmost, after the one before. The
+leftmost place is always the best one, so there is no backtracking.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _GRAMMED = 24
-"""From so many patterns of one prefix on, they are found by trigram."""
+"""With this many patterns or more, those of one prefix are found by trigram."""
 
 _PLAIN = r"A-Za-z0-9\-._~!#&'()+,/:;=?@\[\]"
 _SAFE = re.compile(f"[{_PLAIN}]*")
@@ -88,7 +88,8 @@ def pattern_of(written: bytes) -> str:
 
 
 def _matches(segments: list[str], ends: bool, text: str) -> bool:
-    """Segments with anything between them, the first at the start; with `ends`, the last at the end."""
+    """Whether the text is the segments with anything between them, the first at the start; with `ends`, the last at
+    the end."""
     if not text.startswith(segments[0]):
         return False
     at = len(segments[0])
@@ -111,7 +112,7 @@ class _Wild(NamedTuple):
 
     octets: int
     allow: bool
-    order: int  # minus the line: of equals, the first is named
+    order: int  # minus the line number: of equal rules, the first is named
     segments: list[str]
     ends: bool
     rule: Rule

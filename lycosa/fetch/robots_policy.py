@@ -10,13 +10,13 @@
     no answer, or a body that broke off       DENY     retry
     ... for 30 days in a row                  ALLOW    expiry (§2.3.1.4 takes 30 days for an example)
 
-- 429 is a 4xx, which RFC 9309 would let us take for permission. It says "too many requests", so we do as
-  Google's crawlers do and take it for a server that cannot answer now.
+- 429 is a 4xx, which RFC 9309 would let us treat as permission. It says "too many requests", so, as Google's
+  crawlers do, we treat it as a server that cannot answer now.
 - A body cut by our own limit on size is parsed: only its first 500 KiB count anyhow. One that broke off
-  (time, disconnect) may lack the very rule that matters, and is taken for no answer.
+  (time, disconnect) may lack the very rule that matters, and counts as no answer.
 - Expiry is 24 hours (§2.4 asks for no more); a `Cache-Control: max-age` shortens it, to one hour at least.
 - Retries come after 1, 2, 4 ... minutes, at most every 6 hours, never before a Retry-After (which is believed
-  up to one day). `since` is when the row of failures began: the caller keeps it, and the number of attempts.
+  up to one day). `since` is when the series of failures began: the caller keeps it, and the number of attempts.
 - A copy read before is not used while its renewal fails: "unreachable" denies, as §2.3.1.4 has it.
 
 All times are whole milliseconds since the epoch, as in records.
@@ -46,7 +46,7 @@ class RobotsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     first_retry: float = 60.0  # after the first failure; doubled after each further one
     longest_retry: float = 21_600.0
     longest_retry_after: float = 86_400.0  # how much of a Retry-After is believed
-    give_up: float = 30 * 86_400.0  # unreachable for so long: taken for unavailable
+    give_up: float = 30 * 86_400.0  # unreachable for this long counts as unavailable
     redirects: int = 5
 
 
@@ -83,7 +83,7 @@ _DEFAULT = RobotsOptions()
 
 
 def outcome_of(answer: Response | Failure, url: str, hops: int) -> Outcome:
-    """How asking for `url` ended. A Location that is not on the web is none."""
+    """The outcome of requesting `url`. A Location that is not http(s) counts as none."""
     if isinstance(answer, Failure):
         return Outcome(hops=hops, failure=f"{answer.kind}: {answer.detail}")
     location = canonicalise(answer.location, url, NO_RULES, WEB) if answer.location else None
@@ -106,7 +106,7 @@ def decide(
     since: int | None = None,
     options: RobotsOptions = _DEFAULT,
 ) -> Decision:
-    """Decide. `attempt` failures in a row went before, the first of them at `since`."""
+    """Decide what to do. There were `attempt` failures in a row before, the first of them at `since`."""
     status = outcome.status
     expires = now + expiry(outcome.cache_control, options)
     if status and not outcome.failure:
@@ -132,7 +132,7 @@ def decide(
 
 
 def expiry(cache_control: str, options: RobotsOptions = _DEFAULT) -> int:
-    """For how many milliseconds rules hold that came with this Cache-Control ("" for none)."""
+    """How many milliseconds rules received with this Cache-Control ("" for none) are valid."""
     seconds = options.expiry
     if cache_control:
         if _NOT_KEPT.search(cache_control):

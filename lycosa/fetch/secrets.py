@@ -1,11 +1,11 @@
-"""Secrets: what an operator names in options, and keeps elsewhere.
+"""Secrets: values that options only refer to, by the place where the operator keeps them.
 
     place  = "env:" name      a variable of this process, whose name begins with LYCOSA_SECRET_
            | "file:" name     a file in the directory $LYCOSA_SECRETS, or else in systemd's $CREDENTIALS_DIRECTORY
 
-Options are in the crawl's log and are shown; a place says nothing. A secret is read when it is used. Only what was
-meant for this can be named: the options of a directory that somebody gave you must not have the crawl send other
-variables or files of yours anywhere.
+Options are in the crawl's log and are displayed; a place reveals nothing. A secret is read when it is used. Only
+variables and files meant as secrets can be named: options in a crawl directory from somebody else must not make the
+crawl send other variables or files of yours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LARGEST = 64 << 10
 
 
 def is_place(text: str) -> bool:
-    """Whether a value says where a secret is."""
+    """Whether a value is the place of a secret."""
     return text.startswith(("env:", "file:"))
 
 
@@ -39,7 +39,7 @@ def checked(text: str, what: str) -> str:
 
 
 def revealed(text: str, what: str) -> str:
-    """The secret of a place; any other text is itself."""
+    """The secret at a place; any other text is returned as it is."""
     if not is_place(text):
         return text
     kind, _, name = checked(text, what).partition(":")

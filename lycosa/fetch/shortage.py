@@ -1,15 +1,15 @@
-"""What this machine is short of: failures that are ours, and never a site's.
+"""Shortages of this machine: failures that are ours and not a site's.
 
-A crawler that runs out of descriptors, memory or ports cannot open a connection. The site has done nothing, so the
-failure must not count against it: whoever fetches says `FailureKind.LOCAL` (or `DnsKind.LOCAL`), and the visit puts
-its URL back.
+A crawler that runs out of descriptors, memory or ports cannot open a connection. The site is not to blame, so the
+failure must not count against it: a fetcher returns `FailureKind.LOCAL` (a resolver `DnsKind.LOCAL`), and the visit
+puts its URL back.
 
-The system says what is short by a number, where we see it: at our own calls, and in libcurl's `OS_ERRNO`. Where a
-library only says that something failed (c-ares, libcurl's own name lookups), a look helps: `descriptors_left` tries
-whether there are any just now.
+`errno` says what is short, where we can see it: at our own calls, and in libcurl's `OS_ERRNO`. Where a library only
+says that something failed (c-ares, libcurl's own name lookups), `descriptors_left` tries whether descriptors can be
+opened now.
 
-`EADDRNOTAVAIL` of a connection means that no port is left, but only for IPv4: a machine without IPv6 answers the
-same to any IPv6 address, and that does not pass.
+`EADDRNOTAVAIL` of a connection means that no port is left, but only for IPv4: a machine without IPv6 returns the
+same for any IPv6 address, and that is not temporary.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS))
 
 
 def is_shortage(number: int | None) -> bool:
-    """Whether the system's number for an error says that this machine lacks something for the moment."""
+    """Whether an `errno` says that this machine lacks something for the moment."""
     return number in _SHORT
 
 
 def is_connect_shortage(number: int, address: str) -> bool:
-    """The same for an attempt to connect to an address: ports may be lacking, too."""
+    """As `is_shortage`, for an attempt to connect to an address: ports may be lacking, too."""
     return number in _SHORT or (number == errno.EADDRNOTAVAIL and ":" not in address)
 
 

@@ -1,10 +1,10 @@
 """The bandwidth cap: a token bucket that may go into debt.
 
-Bytes are spent as they arrive, when it is too late to refuse them, so the bucket goes below zero and new
+Bytes are counted as they arrive, when it is too late to refuse them, so the bucket goes below zero and new
 transfers wait until it is out of debt. Over any span the bytes of transfers started in it stay below
-`rate * span + burst` plus what the transfers in flight at its beginning still owe; a single transfer is held
-to the rate by the fetcher itself. Waiters are let in one after the other, in order, each after a look at the
-bucket, so a paid-off debt does not release them all at once.
+`rate * span + burst` plus what the transfers in flight at its beginning still owe; the fetcher itself holds a
+single transfer to the rate. Waiting transfers are admitted one after the other, in order, each after a look at
+the bucket, so a paid-off debt does not release them all at once.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Throttle:
         self._turn = asyncio.Lock()
 
     def spend(self, size: int) -> None:
-        """So many bytes have come in."""
+        """Count bytes that were received."""
         self._level -= size
 
     def wait(self) -> float:
-        """How long, from now, until a start is admitted; 0 if at once."""
+        """Seconds until a start is admitted; 0 if it is now."""
         now = self._clock.monotonic()
         self._level = min(self._level + (now - self._at) * self._rate, float(self._burst))
         self._at = now

@@ -1,18 +1,18 @@
-"""Frontier: what next, and when?
+"""Frontier: which URL is fetched next, and when.
 
-`protocol.py` is the contract of a frontier, `plain.py` the readable one that the tests go by. Four parts:
+`protocol.py` is the contract of a frontier, `plain.py` the reference implementation for the tests. Four parts:
 
     orders    which URL of a host first, and which host     levels, ranks, the operator's scores
-    packed    `PackedFrontier`, the one that crawls         flat arrays, changed in place by kernels
+    packed    `PackedFrontier`, used by crawls              flat arrays, changed in place by kernels
     sydney    how many of a page's new links enter          fill of the memory, what was left behind
     waits     how long hosts, addresses and URLs wait       politeness, retries, the calendar
 
 `fields.py` and `checking.py` are for stores of packed arrays: names for the numbers that kernels share with Python,
-and a mode in which every operation is followed by a look at all that must hold.
+and a mode in which the invariants of a store are checked after its operations.
 
-Imports go one way: `packed` and `plain` know `orders`; `sydney` and `waits` know none of the others. What a crawl
-is put together from is imported from here, by name; each name is loaded when it is first asked for, so that
-whoever wants the options alone does not load the kernels. Constants and kernels are imported from their module.
+Imports go one way: `packed` and `plain` know `orders`; `sydney` and `waits` know none of the others. The parts of a
+crawl are imported from here, by name; each name is loaded at its first use, so that importing the options alone
+does not load the kernels. Constants and kernels are imported from their module.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The checking mode: a store of packed arrays looks after its operations whether all that must hold does hold.
+"""The checking mode: stores of packed arrays check their invariants after their operations.
 
     LYCOSA_CHECK=1      in the environment, when the program (or a run of its tests) starts
 
-What must hold is said where it is looked at, in the `check` of each store; one that does not hold raises
-`BrokenError`, which names it. A check reads everything, so a store is checked after one operation in `EVERY`, and
-one of many elements after one in `size / SHARE`: the mode costs a bounded time per operation. The tests run in it.
+The invariants are stated in the `check` of each store; a violated one raises `BrokenError`, which names it. A check
+reads everything, so a store is checked after one operation in `EVERY`, and a large one after one in `size / SHARE`:
+the mode costs a bounded time per operation. The tests run in it.
 
-Lists. Arrays of `next` numbers hold many lists at once: rows of a bucket, blocks of a queue, what is free. `lists`
-looks whether every element is in exactly one of them: each is pointed at once, by a head or by another, and from
-each one comes to an end (by doubling: after n rounds one has gone 2^n on).
+Lists. Arrays of `next` numbers hold many lists at once: rows of a bucket, blocks of a queue, free elements. `lists`
+checks that every element is in exactly one of them: each is pointed at once, by a head or by another element, and
+following the links from each comes to an end (by doubling: after n rounds one has followed 2^n links).
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from lycosa.errors import LocalError
 
 CHECKING = os.environ.get("LYCOSA_CHECK", "0") not in ("", "0")
 SHARE = 32
-"""Elements for which a check after every operation is not too dear; and"""
+"""Elements per operation between two checks: a store of n elements is checked after n / SHARE operations, or"""
 EVERY = 50
-"""operations from one check to the next at least: after each one, crawls in tests took twice as long."""
+"""after this many, if that is more: with a check after each operation, crawls in tests took twice as long."""
 
 Numbers = NDArray[np.int64]
 
 
 class BrokenError(LocalError):
-    """Something that must hold of a store does not."""
+    """An invariant of a store does not hold."""
 
 
 def demand(holds: Any, what: str, where: Any = None) -> None:
-    """Raise `BrokenError` unless it holds, for all elements if it is an array (then with the first where not)."""
+    """Raise `BrokenError` unless `holds`; an array must hold for all elements (the error names the first that does
+    not)."""
     if isinstance(holds, np.ndarray):
         if holds.all():
             return
@@ -49,14 +50,14 @@ def demand(holds: Any, what: str, where: Any = None) -> None:
 
 
 class Lists(NamedTuple):
-    """Of each element: the last of its list, and how many come after it."""
+    """For each element: the last of its list, and how many come after it."""
 
     last: Numbers
     after: Numbers
 
 
 def lists(what: str, heads: Any, links: Any) -> Lists:
-    """Every element is in exactly one list; `heads` and `links` have -1 for none."""
+    """Check that every element is in exactly one list; `heads` and `links` have -1 for none."""
     n = len(links)
     heads = np.asarray(heads, np.int64)
     links = np.asarray(links, np.int64)
@@ -76,7 +77,7 @@ def lists(what: str, heads: Any, links: Any) -> Lists:
 
 
 def checked(size: Callable[[Any], int], *operations: str) -> Callable[[type], type]:
-    """Of a class with a method `check`: have it called after these operations, in the checking mode."""
+    """A class decorator: in the checking mode, call the class's `check` after these operations."""
 
     def decorate(cls: type) -> type:
         if CHECKING:

@@ -1,4 +1,4 @@
-"""The named fields of `fields.py`, and arrays by their addresses, for kernels."""
+"""For kernels: access to the named fields of `fields.py`, and to arrays by their addresses."""
 
 from __future__ import annotations
 

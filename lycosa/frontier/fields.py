@@ -1,9 +1,9 @@
 """Named fields: numbers that kernels and Python share, in one array of int64.
 
-A kernel is handed the array: to hand over an array of records takes Numba nearly twice as long, and a record 14
-times (`docs/decisions.md`). The fields have their names from a subclass of `Fields`, which annotates them in their
-order. Python reads and writes them as attributes. A kernel makes a record of the array (`field_kernels.start`),
-which costs nothing once compiled; a kernel that uses a name that is not there does not compile.
+A kernel is passed the array: passing an array of records takes Numba nearly twice as long, and a record 14 times
+(`docs/decisions.md`). A subclass of `Fields` names the fields by annotating them in their order. Python reads and
+writes them as attributes. A kernel views the array as a record (`field_kernels.start`), which costs nothing once
+compiled; a kernel that uses an unknown name does not compile.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class FrontierOptions(msgspec.Struct, frozen=True, kw_only=True):
     quality: bool = False
     """A page of many links and a low rank is left behind first (seed 000, §5.2). Ranks need an order by rank."""
     back_queues: int = 0
-    """Hosts in play at a time in the whole crawl, as Mercator's back queues (seed 003, §20.2.3), shared out evenly
+    """Hosts in play at a time in the whole crawl, as Mercator's back queues (seed 003, §20.2.3), divided evenly
     among the shards, at least one each; 0: three times the visits."""
     front_queues: int = 16
     """*F* of the biased order."""
@@ -55,7 +55,7 @@ class FrontierOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A function of the operator's own, as module:function or file.py:function."""
     boosts: tuple[Boost, ...] = ()
     host_budget: int = 0
-    """Pages of a host after which hosts within their budgets go first, again and again; 0: none."""
+    """After each so many pages of a host, hosts that have used up fewer budgets go first; 0: no budget."""
     domain_budget: int = 0
     """The same for a registered domain; it grows with the number of other domains that link to it."""
 

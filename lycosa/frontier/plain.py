@@ -1,21 +1,21 @@
-"""`PlainFrontier`: the frontier as one would explain it, and the oracle of every other one.
+"""`PlainFrontier`: the simplest frontier, and the reference for every other one.
 
 A dictionary of hosts; each has a deque of URLs per level, the time from which it may be asked again, and its
-place. Nothing is packed and everything is looked for: some 500 bytes a URL, and a `begin` takes as long as
-there are hosts. So it serves tests and small crawls.
+place. Nothing is packed and everything is searched for: some 500 bytes per URL, and the time of `begin` grows with
+the number of hosts. So it is for tests and small crawls.
 
 What the protocol leaves open is decided here, and binds the others:
 
 - The *place* is a number that grows; a host gets one whenever it starts to wait: at the first put, at the end of
-  its visit, when a URL is put back to a host without.
-- A host starts to wait no earlier than the latest time that the frontier was told. So a host that was idle for
+  its visit, when a URL is put back to a host without URLs.
+- A host starts to wait no earlier than the latest time that the frontier was given. So a host that was idle for
   long goes behind the hosts that already wait, and one that has neither URLs nor a wait is forgotten.
-- `put_back` puts first in the queue of the URL's level; of two, the one put back last comes first.
+- `put_back` puts a URL first in the queue of its level; of two, the one put back last comes first.
 - URLs in flight are frozen at the head of their queues in the order in which they were taken, and a host
-  whose visit is under way as if it had not begun.
-- `withdraw` acts on what is pending at the call: a URL that is put afterwards comes out.
-- `relevel` does one host after the other. What is put meanwhile to the host at hand comes before those of its
-  URLs that still wait aside; URLs put back come first in their new levels, too.
+  whose visit is under way as if the visit had not begun.
+- `withdraw` acts on the URLs pending at the call: a URL that is put afterwards comes out.
+- `relevel` processes one host after the other. URLs put meanwhile to the host at hand come before those of its
+  URLs that are still set aside; URLs put back come first in their new levels, too.
 - Calls out of turn (`take` or `end` of a host that has not begun, `put_back` of a URL that is not in flight)
   are bugs of the caller and raise `LocalError`. `done` of a URL not in flight is ignored: after a withdrawal
   nothing is left to do.
@@ -63,7 +63,7 @@ class _HostPiece(msgspec.Struct, array_like=True):
 
 
 class _Host:
-    """What is known of a host: its queues, its time, its place, its class, and whether it is in play or visited."""
+    """A host: its queues, its time, its place, its class, and whether it is in play or visited."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -87,12 +87,12 @@ class _Host:
 
 
 class PlainFrontier:
-    """The readable frontier; see the module's docstring and `lycosa.frontier.protocol`."""
+    """The reference frontier; see the module's docstring and `lycosa.frontier.protocol`."""
 
     def __init__(
         self, clock: Clock, order: Order | None = None, *, back_queues: int = 0, seed: int = 0
     ) -> None:
-        """`seed` is that of the keys; only a relevelling by host asks for it."""
+        """`seed` is that of the keys; only a relevelling by host needs it."""
         self._clock = clock
         self._seed = seed
         self._order: Order = order or DepthOrder()
@@ -248,7 +248,7 @@ class PlainFrontier:
             self._levels = None
 
     def _to_relevel(self) -> Iterator[_Host]:
-        """The hosts, one after the other; those that are gone when their turn comes are left out."""
+        """The hosts, one after the other, without those that are forgotten before their turn."""
         for name in list(self._hosts):
             if name in self._hosts:
                 yield self._hosts[name]
@@ -261,7 +261,7 @@ class PlainFrontier:
         return self._levels.get(key, old if self._other < 0 else self._other)
 
     def _detach(self, host: _Host) -> int:
-        """Set a host's queues aside, and give what is outside them new levels; how many were put back."""
+        """Set a host's queues aside, and give URLs outside them new levels; returns how many were put back."""
         host.flying = [(waiting, self._level(waiting, level)) for waiting, level in host.flying]
         back = [(level, waiting) for level, queue in sorted(host.back.items()) for waiting in queue]
         host.back = {}
@@ -273,7 +273,7 @@ class PlainFrontier:
         return len(back)
 
     def _move(self, limit: int) -> int:
-        """Give URLs of the host at hand their new levels; how many."""
+        """Give up to `limit` URLs of the host at hand their new levels; returns how many."""
         host = self._at_hand
         if host is None:
             return 0
@@ -287,7 +287,7 @@ class PlainFrontier:
         return moved
 
     def _finish(self, host: _Host | None) -> None:
-        """If this host is at hand, be done with it."""
+        """If this host is at hand, move the rest of its URLs."""
         if host is not None and host is self._at_hand:
             self._move(len(host.aside))
 
@@ -326,7 +326,7 @@ class PlainFrontier:
 
     @property
     def nbytes(self) -> int:
-        """An estimate; this frontier is not for those who count bytes."""
+        """A rough estimate of the bytes held."""
         return 500 * self.pending + 1000 * len(self._hosts)
 
     @property
@@ -356,7 +356,7 @@ class PlainFrontier:
         return []
 
     def settle(self) -> None:
-        """No files, nothing to settle."""
+        """Nothing to do: there are no files."""
 
     def reads(self, first: bytes) -> bool:
         try:
@@ -403,13 +403,13 @@ class PlainFrontier:
         return host
 
     def _pass_to(self, now: float) -> None:
-        """Time goes on: hosts that have nothing but a wait, and that is over, are forgotten."""
+        """Advance the time, and forget hosts that had only a wait when it is over."""
         self._now = max(self._now, now)
         for host in list(self._hosts.values()):
             self._settle(host)
 
     def _settle(self, host: _Host) -> None:
-        """A host was changed: it starts to wait, or stops, or is forgotten."""
+        """Update a changed host: it starts to wait, or stops, or is forgotten."""
         if host.begun:
             return
         if host.queued:
@@ -424,7 +424,7 @@ class PlainFrontier:
             del self._hosts[host.name]
 
     def _land(self, key: int, waiting: Waiting | None) -> tuple[_Host, int] | None:
-        """Take one URL of that key (that very one, if given) out of flight; its host and level."""
+        """Remove one URL of that key (`waiting` itself, if given) from those in flight; its host and level."""
         for host in self._flying.get(key, ()):
             for index, (flown, level) in enumerate(host.flying):
                 if flown.key == key and (waiting is None or flown == waiting):

@@ -12,8 +12,8 @@ earliest times, the URLs of a host in FIFO queues by level. A *visit* is one sta
 Guarantees:
 
 - a URL that was put comes out of `take` exactly once, unless it was withdrawn;
-- between `begin` and `end` a host is nobody else's, and never begins before its `ready` time;
-- within a host, lower levels first (or as chance has it, if the order is biased), then in the order they were put;
+- between `begin` and `end` a host is given to nobody else, and a visit never begins before the host's `ready` time;
+- within a host, lower levels first (or at random, if the order is biased), then in the order they were put;
 - URLs in flight count as pending, and a snapshot holds them as if they had never been taken: what a crash
   interrupts is taken again.
 
@@ -65,7 +65,7 @@ class Levels(NamedTuple):
 
 
 class HostLine(NamedTuple):
-    """A host as people are shown it."""
+    """A host as it is shown to people."""
 
     host: str
     queued: int
@@ -86,7 +86,7 @@ class Frontier(Durable, Protocol):
         ...
 
     def claim(self, host: str, now: float) -> bool:
-        """Begin this very host, with or without URLs; False if it is begun already or not ready.
+        """Begin a visit of this host, with or without URLs; False if it is begun already or not ready.
 
         For a request that another host's visit must make (a robots.txt that redirects there).
         """
@@ -97,15 +97,15 @@ class Frontier(Durable, Protocol):
         ...
 
     def done(self, key: int) -> None:
-        """A taken URL has its record in the log (Fetched, Skipped or Deferred)."""
+        """Remove a taken URL: its record is in the log (Fetched, Skipped or Deferred)."""
         ...
 
     def put_back(self, waiting: Waiting) -> None:
-        """A taken URL was not asked for after all: it is first in its queue again."""
+        """Put a taken URL that was not asked for first in its queue again."""
         ...
 
     def end(self, host: str, ready: float) -> None:
-        """The visit is over; the host is not to begin before `ready`."""
+        """End the visit; the next one does not begin before `ready`."""
         ...
 
     def hold(self, host: str, ready: float) -> None:
@@ -117,11 +117,11 @@ class Frontier(Durable, Protocol):
         ...
 
     def withdraw(self, url: str, key: int) -> None:
-        """Replay found this URL done: if it is pending it never comes out. May be settled lazily."""
+        """Drop a URL that replay found done: if it is pending it never comes out. May be settled lazily."""
         ...
 
     def settle_withdrawn(self) -> None:
-        """The end of replay: forget withdrawals of URLs that are not here."""
+        """End the replay: forget withdrawals of URLs that are not here."""
         ...
 
     def queued(self, host: str) -> int:
@@ -133,15 +133,15 @@ class Frontier(Durable, Protocol):
         ...
 
     def demote(self, host: str, to: int) -> bool:
-        """Give a host its class, 0 (best) to 255; nothing if the host is not known. Forgotten with the host: when
+        """Give a host its class, 0 (best) to 255; no effect if the host is not known. Forgotten with the host: when
         it has no URLs, no visit and no wait. True if the class is higher than it was."""
         ...
 
     def relevel(self, levels: Levels) -> Iterator[int]:
-        """Give every pending URL its level anew. Each step moves some 1,000 URLs and says how many; other calls
-        may come between steps (`freeze` may not, nor a second `relevel`; nor may a relevelling begin while
-        a freeze is under way). Within a level, those that were in it before keep their order. URLs that are put
-        before their host's turn get levels anew with the others. A relevelling that is dropped half way
+        """Give every pending URL a new level. Each step moves some 1,000 URLs and yields how many; other calls
+        may come between steps (but not `freeze` or a second `relevel`; nor may a relevelling begin while
+        a freeze is under way). Within a level, URLs that were in it before keep their order. URLs that are put
+        before their host's turn get new levels with the others. A relevelling that is dropped half way
         leaves every URL pending."""
         ...
 
@@ -170,5 +170,5 @@ class Frontier(Durable, Protocol):
 
     @property
     def used(self) -> int:
-        """Of these, the bytes in use: what is held but free for further URLs not counted. Cheap to ask."""
+        """Of these, the bytes in use, without what is free for further URLs. Cheap to call."""
         ...

@@ -1,17 +1,17 @@
-"""Bit codes for the machine: the same codes as `lycosa.graph.bits`, compiled.
+"""Bit codes, compiled: the same codes as in `lycosa.graph.bits`.
 
 A stream is read from bytes with `PADDING` bytes of zeros behind their end (`padded`). Readers take the
-address of its first byte (`data.ctypes.data`, which whoever holds the array hands in): arrays handed from
+address of its first byte (`data.ctypes.data`, given by the owner of the array): arrays passed from
 kernel to kernel cost an atomic count up and down at each call, which was measured at three times the work of
 reading a code. They return the value and the position after it; the value is −1 if the stream ends too early
-or the value has more than 56 bits. A position handed in must be at most `end`; every reader checks the
-position that it hands out, so that the padding is never left.
+or the value has more than 56 bits. A given position must be at most `end`; every reader checks the
+position that it returns, so that it never goes beyond the padding.
 
 The usual codes (γ and ζ, of values of up to some twenty bits) take one unaligned look at 57 bits, a count of
 leading zeros and two shifts; everything else goes through `read_any`.
 
-(Numba's cache watches only the file that a kernel is in: whoever changes this one removes
-`__pycache__/*.nb?` beside it, or kernels elsewhere go on with the old code inside them.)
+(Numba's cache watches only the file that a kernel is in: after a change of this file, remove
+`__pycache__/*.nb?` beside it, or kernels elsewhere will keep the old code inlined.)
 
 A stream is written to an array of 64-bit words in the machine's own order, bit 0 being the most significant
 bit of word 0; `bytes_of` makes bytes of it.

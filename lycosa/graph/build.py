@@ -3,9 +3,10 @@
     build(files, entries, options, domain_of, reached) -> Manifest
 
 `entries` are (shard, position, record) in the order of each shard's log. A first build takes all; a later
-one wants those from `Manifest.positions` on (earlier ones are passed over) and merges them with what was
-built before. `reached` says, once they are read, where their reader has come to: that may be beyond the last
-entry. A fetch that is taken back (`Lost`) after a build had it keeps its links until the page is fetched again.
+one needs those from `Manifest.positions` on (earlier ones are skipped) and merges them with what was
+built before. `reached` tells, after they are read, the position that the reader has reached, which may be beyond
+the last entry. A fetch that is taken back (`Lost`) after it was built in keeps its links until the page is fetched
+again.
 
 1. *Gather*: entries become runs of sorted URLs and links by rank (`gather`).
 2. *Number*: the URLs of the build before and of all runs are merged into one sorted table. Old numbers and
@@ -13,12 +14,12 @@ entry. A fetch that is taken back (`Lost`) after a build had it keeps its links 
 3. *Choose*: of each page the last answer counts; an array tells which run has it.
 4. *Sort*: links in new numbers are sorted (`sorting`) and compressed as the pages hold them.
 5. *Resolve*: a link to a URL that redirects becomes a link to where the redirects end, and with the option
-   `canonical` a page's canonical link counts as a redirect of its. Such an alias has one link itself, to
-   where it ends; links that it holds beside belong to its end. Redirects that run in a circle are not
+   `canonical` a page's canonical link counts as a redirect. Such an alias has a single link, to
+   its end; its other links belong to the end. Redirects that run in a circle are not
    resolved. Sorted again, that gives the graph of out-links, its transpose, and those of hosts and domains.
 
-Memory: `options.memory` for gathering and for sorting, one after the other; beside it the finished URL table
-(some 15 bytes a URL) and three arrays of 4 bytes a URL.
+Memory: `options.memory` for gathering and for sorting, one after the other; in addition the finished URL table
+(some 15 bytes per URL) and three arrays of 4 bytes per URL.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ def build(
     domain_of: Callable[[str], str] = lambda host: host,
     reached: Callable[[], Mapping[int, int]] = dict,
 ) -> Manifest:
-    """Bring the graph in `files` up to the entries; returns the manifest that now holds."""
+    """Update the graph in `files` with the entries; returns the new manifest."""
     options = options or Options()
-    preset(options.preset)  # an unknown name is told before the work
+    preset(options.preset)  # an unknown name fails before the work
     scratch = _empty(files.within("scratch"))
     before = read_manifest(files)
     if before and (before.requisites, before.nofollow) != (options.requisites, options.nofollow):
@@ -115,7 +116,7 @@ def _finish(
     domain_of: Callable[[str], str],
     replace: bool = True,
 ) -> Manifest:
-    """From runs to a published graph: steps 2 to 5."""
+    """Steps 2 to 5: make a published graph from runs."""
     generation = before.generation + 1 if before else 1
     store = GraphStore(files, before) if before else None
     merged = _number(files, scratch, store, gatherer.runs, f"urls-{generation}")
@@ -283,7 +284,7 @@ def _resolved(
 
 
 class _Hosts:
-    """Where each host's URLs begin, and which domain it is of. Writes the tables of names of both."""
+    """Where each host's URLs begin, and the domain of each host. Writes the tables of names of both."""
 
     def __init__(
         self, files: Files, table: UrlTable, domain_of: Callable[[str], str], generation: int

@@ -1,4 +1,4 @@
-"""Reading a BV graph: who are the successors of x, from three bits a link.
+"""Reading a BV graph, which takes some three bits per link: the successors of any node.
 
 `BVGraph.open(files, name)` reads the three files (`bv_format` tells their layout) into memory, the lists as
 they are and the offsets as an Elias-Fano sequence; without an offsets file they are found by a scan. Then:
@@ -8,9 +8,9 @@ they are and the offsets as an Elias-Fano sequence; without an offsets file they
     graph.scan(...)            all lists in order, in pieces of bounded size
     graph.csr()                the whole graph, decoded
 
-Files of anybody can be read, damaged and hostile ones too: every operation either answers or raises a
+Files of any origin can be read, damaged and hostile ones too: every operation either answers or raises a
 `StorageError` that names the file. A scan checks each list, the number of arcs and that the stream ends
-where the last list does; an access in between checks what it reads.
+where the last list does; random access checks what it reads.
 
 Work is bounded by what the file declares: a list of d successors takes O(d), and a chain of references
 longer than its `maxrefcount` is an error. (With `maxrefcount` unlimited, Exercise 20.5 of Manning et al. holds: a
@@ -62,7 +62,7 @@ class Piece(NamedTuple):
 
 
 def how_of(p: Parameters) -> tuple[int, ...]:
-    """The parameters as the kernels take them."""
+    """The parameters in the form that kernels take."""
     codes = (p.outdegrees, p.blocks, p.residuals, p.references, p.block_count)
     return (*map(int, codes), p.k, p.window, p.interval, p.chain)
 
@@ -228,7 +228,7 @@ class BVGraph:
             yield piece
 
     def count(self) -> Counts:
-        """Scan the whole graph and tell what its bits are spent on."""
+        """Scan the whole graph and count what its bits are spent on."""
         counts = Counts()
         for _ in self.scan(0, counts):
             pass

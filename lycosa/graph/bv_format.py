@@ -1,4 +1,4 @@
-"""The BV format: what its three files say, and the parameters of its code.
+"""The BV format: the content of its three files, and the parameters of its codes.
 
 A graph `name` of n nodes, numbered from 0, is three files:
 
@@ -19,7 +19,7 @@ A graph `name` of n nodes, numbered from 0, is three files:
     offsets := gap*          n+1 differences of bit positions; the first is 0, the last position is the end
 
 The successors are the sorted union of what is copied, the intervals and the residuals. The code of each part
-is told by the property `compressionflags`; unsaid, outdegrees, blocks, block counts and offsets are γ,
+is given by the property `compressionflags`; by default, outdegrees, blocks, block counts and offsets are γ,
 references unary, residuals ζₖ. `maxrefcount` bounds the chain of references from a node down to one without.
 
 The format is that of WebGraph (Boldi and Vigna 2004), in which the table of links of Manning et al. §20.4 has its
@@ -75,7 +75,7 @@ class Parameters:
     block_count: Code = Code.GAMMA
     offsets: Code = Code.GAMMA
     thorough: bool = field(default=False, compare=False)
-    """Choose references for many lists together (`bv_plan_kernels`); of no matter to readers."""
+    """Choose references for many lists together (`bv_plan_kernels`); irrelevant to readers."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.window <= MOST_WINDOW:

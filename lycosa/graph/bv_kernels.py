@@ -1,6 +1,6 @@
 """Reading BV graphs, compiled: a scan of consecutive lists, and lists in any order.
 
-Both are tested equal to `bv_plain`. Nothing read from the bits is believed: degrees, references, blocks,
+Both are tested equal to `bv_plain`. Nothing read from the bits is trusted: degrees, references, blocks,
 intervals and residuals are checked against the graph before they are used as an index, so that a hostile
 file ends in a status (`bv.StorageError`), never in a write outside an array.
 

@@ -1,4 +1,4 @@
-"""The connectivity server: which URLs link to this one, and where does this one link?
+"""The connectivity server: the links from a URL and to a URL.
 
     server = Connectivity.open(files)                 the last build
     server = Connectivity.open(files, tail=records)   and what was logged since
@@ -10,12 +10,12 @@
 
 Numbers are those of the build's URL table; URLs of the tail that it does not have are numbered behind.
 
-**The tail** is laid over the build: a page that the tail has answers with the tail's links, and its old links
-are taken out of what it linked to; redirects of the tail are followed. That is what the next build will say,
-but for what the build has already resolved, which must wait for it: links that were resolved through a
-redirect still lead to where it led, if it has become something else since, or is now part of a circle. (With
-canonical links resolved, a page's row also holds the links of pages that name it as canonical; a tail that has
-the page anew hides those too, until the next build.)
+**The tail** overrides the build: for a page in the tail the tail's links count, and its old links are removed from
+the pages that it linked to; redirects of the tail are followed. The next build will give the same answers, except
+for links that the build has already resolved: those resolved through a redirect still lead to its old target, even
+if it has become something else since, or is now part of a circle, until the next build. (With canonical links
+resolved, a page's row also holds the links of pages that name it as canonical; if the page is in the tail, those
+are hidden too, until the next build.)
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Tail:
             pages[page] = [urls[target] for target in answer.targets]
             if answer.alias is not None and (answer.kind == REDIRECTED or manifest.canonical):
                 self.alias[page] = urls[answer.alias]
-        # Every page of the tail has an entry, if only an empty one: it hides the build's links.
+        # Every page of the tail has an entry, even an empty one: it hides the build's links.
         self.out: dict[int, set[int]] = {page: set() for page in pages}
         self.moved: dict[int, set[int]] = {}  # links that aliases of the tail hand to their ends
         self.into: dict[int, set[int]] = {}
@@ -232,7 +232,7 @@ class Connectivity:
         return numbers
 
     def path(self, source: str, target: str) -> list[str] | None:
-        """A shortest way along links, both ends included; None if there is none."""
+        """A shortest path along links, both ends included; None if there is none."""
         a, b = self._known([source, target]).tolist()
         found = self._path(a, b)
         return None if found is None else self.urls(found)
@@ -254,7 +254,7 @@ class Connectivity:
 
 
 class _Side:
-    """One side of a search for a path: nodes met, by depth and by the node they were met from."""
+    """One side of a search for a path: nodes met, by depth and by predecessor."""
 
     def __init__(self, server: Connectivity, start: int, direction: Direction) -> None:
         self._server, self._direction = server, direction
@@ -275,7 +275,7 @@ class _Side:
         self.edge = np.unique(nodes).astype(np.int64)
 
     def way(self, node: int) -> list[int]:
-        """From a node back to where this side began."""
+        """The path from a node back to where this side began."""
         way = [node]
         while self._from[way[-1]] >= 0:
             way.append(int(self._from[way[-1]]))

@@ -1,8 +1,8 @@
-"""Exchange with the world: edge lists, Parquet, WebGraph, SciPy, NetworkX.
+"""Import and export: edge lists, Parquet, WebGraph, SciPy, NetworkX.
 
 Edge lists are lines of a source and a target, separated by a tab or blanks; a line that begins with `#` is a
 comment. Two kinds: numbers (as in the collections of SNAP and LAW), which make a BV graph, and URLs, which
-make a whole graph directory with its table of URLs. Lines that are neither end in a `ConfigError` that tells
+make a whole graph directory with its table of URLs. A line that is neither raises a `ConfigError` that names
 the line.
 
 BV graphs are taken in by decoding and encoding anew, which checks every list on the way.
@@ -144,7 +144,7 @@ def transpose(
 
 
 def parse_edges(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """The pairs of an edge list; `ConfigError` for a line that is none."""
+    """The pairs of an edge list; `ConfigError` for an invalid line."""
     for number, line in enumerate(lines, 1):
         if line.startswith(b"#"):
             continue

@@ -1,4 +1,4 @@
-"""Who matters: PageRank, and harmonic centrality.
+"""PageRank and harmonic centrality.
 
 PageRank is the stationary distribution of a surfer who at each step follows one of the page's links with
 probability d (the damping), and else, or on a page without links, jumps to a page drawn from the *teleport*

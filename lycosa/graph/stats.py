@@ -1,7 +1,7 @@
-"""What a graph is like: size, degrees, components, locality, reach.
+"""Statistics of a graph: size, degrees, components, locality, reach.
 
 `measure` scans the compressed graph; strongly connected components and reach need random access to all
-lists, for which the graph is decoded (4 bytes an arc, 12 a node) unless `deep` is off.
+lists, for which the graph is decoded (4 bytes per arc, 12 per node) unless `deep` is off.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Components(msgspec.Struct, frozen=True):
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """What can be reached from the seeds by links."""
+    """How much can be reached from the seeds by links."""
 
     seeds: int
     nodes: int

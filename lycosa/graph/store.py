@@ -1,4 +1,4 @@
-"""What a built graph is on disk: one directory, a manifest that names the files of its generation.
+"""A built graph on disk: one directory, with a manifest that names the files of its generation.
 
     graph.json          the manifest, swapped atomically once all files of generation g are durable
     urls-g              the URLs (`urls`)
@@ -44,7 +44,7 @@ _FILE = re.compile(r"(?:urls|nodes|hosts|domains|links|out|in|(?:host|domain)-(?
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """Which generation holds, and what it was built from."""
+    """The current generation, and what it was built from."""
 
     generation: int
     nodes: int
@@ -126,7 +126,7 @@ class Names:
 
 
 class GraphStore:
-    """A built graph; its parts are read when first asked for."""
+    """A built graph; its parts are read at their first use."""
 
     def __init__(self, files: Files, manifest: Manifest) -> None:
         self._files = files
@@ -206,7 +206,7 @@ def read_manifest(files: Files) -> Manifest | None:
 
 
 def publish(files: Files, manifest: Manifest) -> None:
-    """Let the manifest's generation hold, and drop what two generations back left."""
+    """Make the manifest's generation the current one, and remove files from two generations back."""
     files.sync_dir("")
     write_whole(files, MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
     for name in files.list(""):

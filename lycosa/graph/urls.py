@@ -1,7 +1,7 @@
 """URLs by number: sorted by reversed host and then path, front-coded in blocks.
 
-The number of a URL is its place in the order of *keys*. Keys put what belongs together side by side, which is
-what makes the graph's lists short (Manning et al. §20.4):
+The number of a URL is its place in the order of *keys*. Keys put related URLs side by side, which makes the
+graph's lists short (Manning et al. §20.4):
 
     url  := ("http" | "https") "://" host [":" port] path        path begins with "/"
     key  := reversed-host " " ("h" | "s") port? path
@@ -26,7 +26,7 @@ which would take most of the room. Ordinary URLs are left as they are, some 13 b
 a compressed block costs its decompression.
 
 Opening a table checks the CRC and then every key, so that the kernels that search it can trust it. A search
-goes by halves over the blocks' first keys, then through one block, comparing no byte twice.
+is a binary search over the blocks' first keys, then a scan of one block, comparing no byte twice.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ class UrlTable:
         urls_kernels.search(
             self._data, self._offsets, self._packed, self.count, self.block, data, starts, out
         )
-        # Keys that belong in compressed blocks are told by the block, from −2 down.
+        # Keys that belong in compressed blocks are given as the block's number, from −2 down.
         later = np.flatnonzero(out <= -2)
         if len(later):
             blocks = -2 - out[later]

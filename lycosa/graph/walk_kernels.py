@@ -9,7 +9,7 @@ from lycosa.compiled import njit
 
 @njit(cache=True, nogil=True)
 def push(first, starts, nodes, rank, out):  # type: ignore[no-untyped-def]
-    """The nodes first … hand their rank to their successors in equal parts; returns what none could take."""
+    """The nodes from `first` on pass their rank to their successors in equal parts; returns the dangling rank."""
     kept = 0.0
     for i in range(len(starts) - 1):
         a, b = starts[i], starts[i + 1]

@@ -1,1 +1,1 @@
-"""Page: what do these bytes say, and where do they point?"""
+"""Page: reading bodies: their type, their encoding, their links and what their heads declare."""

@@ -1,4 +1,4 @@
-"""Which encoding is this text in?
+"""Determining the encoding of a text.
 
 The order is that of WHATWG HTML §13.2.3.2, with our fallback at the end:
 
@@ -17,7 +17,7 @@ A declaration of UTF-16 inside text that was readable as ASCII is a lie and mean
 x-user-defined in a meta element means windows-1252 (both as in the standard).
 
 The prescan is the standard's algorithm exactly, with regular expressions in place of its byte loops.
-They are possessive throughout, so that no input makes them go back and try again.
+They are possessive throughout, so that no input makes them backtrack.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _meta(head: bytes, at: int) -> tuple[str | None, int]:
                 if charset is not None:
                     needs_pragma = True
         elif name == b"charset":
-            # An unknown label is a failure and not silence: a later content does not mend it.
+            # An unknown label fails; a later content attribute does not replace it.
             charset = encoding_of(value.decode("latin-1")) or ""
             needs_pragma = False
     if needs_pragma is None or (needs_pragma and not pragma) or not charset:
@@ -198,7 +198,7 @@ def xml_encoding(head: bytes) -> str | None:
 
 
 def _in_band(name: str) -> str:
-    """What a declaration means that was read byte by byte from the text it declares."""
+    """The encoding that a declaration means if it could be read byte by byte from the text itself."""
     if name in ("utf-16le", "utf-16be"):
         return UTF_8
     if name == "x-user-defined":

@@ -1,4 +1,4 @@
-"""The columns of links while a page is read, and what keeps an href out of them.
+"""The columns of links while a page is read, and the hrefs that are left out of them.
 
 An href is kept as the author wrote it, without the white space around it. These are left out early,
 because no fetcher could use them and they are common enough to be worth not resolving:
@@ -64,7 +64,7 @@ class Collected:
         self.dropped = 0
 
     def wants(self, href: str) -> bool:
-        """Whether that href, white space removed, is one to keep; counts it as dropped if a limit says no."""
+        """Whether to keep an href (white space removed); counts it as dropped if a limit excludes it."""
         if not href:
             return False
         if href[0] == "#":
@@ -78,7 +78,7 @@ class Collected:
         return True
 
     def add(self, href: str | None, kind: int, text: str = "") -> None:
-        """One more link, if it is one; `text` is folded already."""
+        """Add a link, if the href is one to keep; `text` is folded already."""
         if href is None:
             return
         href = href.strip(WHITE)
@@ -88,7 +88,7 @@ class Collected:
             self.texts.append(text)
 
     def page(self, media: str, charset: str, language: str, cut: bool, marks: Any = None) -> Page:
-        """The page that the columns are of."""
+        """The page with these columns."""
         return Page(
             type=media,
             charset=charset,

@@ -1,8 +1,8 @@
-"""Links of style sheets: what `url(…)` and `@import` name.
+"""Links of style sheets: the URLs in `url(…)` and `@import`.
 
-A sheet holds requisites only: imported sheets, images, fonts. Fonts and images are told apart by nothing
-that is cheap to see, so all that is not imported counts as an image. Found by a scan for the two words and
-not by a CSS parser: a URL inside a comment is found too, which costs one needless fetch at worst.
+A sheet holds requisites only: imported sheets, images, fonts. Fonts and images cannot be distinguished cheaply, so
+everything that is not imported counts as an image. Links are found by a scan for the two words and not by a CSS
+parser: a URL inside a comment is found too, which costs one needless fetch at worst.
 
 The scan is of bytes: CSS knows white space and letters of either case in ASCII only, and a search for plain bytes
 is ten times as fast as a pattern that may begin anywhere.
@@ -46,7 +46,7 @@ def collect_sheet(text: str, into: Collected) -> None:
 
 
 def _links(sheet: bytes) -> Iterator[re.Match[bytes]]:
-    """What `_LINK.finditer` finds, looked for only where one of the two words stands."""
+    """The matches of `_LINK.finditer`, searched for only where one of the two words occurs."""
     lower = sheet.lower()
     url, imported = lower.find(b"url("), lower.find(b"@import")
     while url >= 0 or imported >= 0:

@@ -103,6 +103,6 @@ _DETECTION = turbohtml.detect.Detection(threshold=0.4)  # below that it guesses:
 
 
 def detected(data: bytes) -> str | None:
-    """What the bytes look like, by frequency of characters, when nobody says what they are."""
+    """The encoding guessed from the frequency of characters, for a text that declares none."""
     found = turbohtml.detect.detect(data, _DETECTION)
     return LABELS.get(found.encoding.lower()) if found.encoding else None

@@ -1,8 +1,8 @@
-"""The exact digest of content. What tells near duplicates is in `lycosa.content.sketches`.
+"""The exact digest of content. (Near duplicates are found by `lycosa.content.sketches`.)
 
 64 bits of XXH3 over the decoded body. Two pages with one digest are the same page; it is never zero
 for a body that is not empty, since zero says "empty" in the log. It has no seed: digests of different crawls can be
-compared. XXH3 is no cryptographic hash: a site can craft two bodies of one digest. All that it gains is that one of
+compared. XXH3 is not a cryptographic hash: a site can craft two bodies with one digest. It gains only that one of
 its pages counts as a duplicate of the other. A duplicate is read and its links are followed as those of any page.
 """
 

@@ -1,12 +1,12 @@
-"""Forms that log in: found in a page, filled in, and looked for in an answer.
+"""Login forms: finding one in a page, filling it in, and recognising it in an answer.
 
-    form = filled(body, charset, url, selector, values, secret_names)   a `Filled`, or why there is none, in words
-    asks_again(body, charset, secret_names)                             the answer has such a form once more
+    form = filled(body, charset, url, selector, values, secret_names)   a `Filled`, or the reason why there is none
+    asks_again(body, charset, secret_names)                             whether the answer has such a form again
 
-Of a page's forms it is the one that `selector` (CSS) names, else the only one with a password field. What the
-form holds (hidden fields, above all tokens against forged requests) is sent as it stands, the operator's values
-in place of its own, and its first named button. Only what is safe to send is filled in: by POST, to the page's
-own host, and not from https to http; a password goes into a field of that type, and comes from a secret.
+The form is the one that `selector` (CSS) names, else the only one with a password field. Its own fields (hidden
+ones, above all tokens against forged requests) are sent as they are, with the operator's values in place of its
+own, and its first named button. A form is only filled in if it is safe to send: by POST, to the page's own host,
+and not from https to http; a password goes into a field of that type, and comes from a secret.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def filled(
 
 
 def asks_again(body: bytes, charset: str, secret: Collection[str]) -> bool:
-    """Whether a page has a form with those of the fields that are passwords: whoever sees it is not logged in."""
+    """Whether a page has a form with these password fields, hence is a page for those not logged in."""
     for field in tree_of(body, charset).select("form input[type=password i]"):
         if field.attr("name") in secret:
             return True

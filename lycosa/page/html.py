@@ -1,4 +1,4 @@
-"""Links of HTML and XHTML, with their texts, and what the head says.
+"""Links of HTML and XHTML, with their texts, and the declarations in the head.
 
 One parse by turbohtml (WHATWG tree construction, native), then one pass in document order over the elements
 that can hold a link; no other element becomes a Python object.
@@ -172,7 +172,7 @@ def _area(element: Element, into: Collected) -> None:
 
 
 def link_of(element: Element) -> tuple[str, int, str] | None:
-    """What a link element says by itself: href, kind, text."""
+    """The link of a `link` element: href, kind, text."""
     href = element.attr("href")
     if not href:
         return None
@@ -197,7 +197,7 @@ def link_of(element: Element) -> tuple[str, int, str] | None:
 
 
 def add_link(said: tuple[str, int, str] | None, into: Collected) -> None:
-    """Add what a link element says."""
+    """Add the link of a `link` element."""
     if said is None:
         return
     href, kind, text = said
@@ -217,7 +217,7 @@ def _base(element: Element, into: Collected) -> None:
 
 
 def meta_of(element: Element) -> tuple[str | None, str] | None:
-    """What a meta element says by itself: (name, directives for robots), or (None, target of a refresh)."""
+    """The content of a meta element: (name, directives for robots), or (None, target of a refresh)."""
     content = element.attr("content")
     if not content:
         return None
@@ -232,7 +232,7 @@ def meta_of(element: Element) -> tuple[str | None, str] | None:
 
 
 def add_meta(said: tuple[str | None, str] | None, into: Collected) -> None:
-    """Add what a meta element says."""
+    """Add the content of a meta element."""
     if said is None:
         return
     name, content = said
@@ -307,7 +307,7 @@ def _input(element: Element, into: Collected) -> None:
 
 
 def _own_text(element: Element) -> str:
-    """The text of an element without that of the elements in it: over a page, every text once."""
+    """The text of an element without that of its child elements: over a page, every text is read once."""
     return " ".join(child.data for child in element.children if type(child) is Text)
 
 
@@ -402,7 +402,7 @@ class HtmlParser:
                 else:
                     HANDLERS[tag](element, into)
                 continue
-            # Anchors are nine of ten links: their handler is written out here.
+            # Nine of ten links are anchors: their handler is inlined here.
             href = element.attr("href")
             if href is None:
                 href = element.attr("xlink:href")

@@ -1,15 +1,15 @@
-"""Kernels between the scanner's tape and a record's links: hrefs are looked up and packed where they lie.
+"""Kernels between the scanner's tape and a record's links: hrefs are looked up and packed in place.
 
-`choose` goes over the tape and makes a row of each link that one attribute of one element gives:
+`choose` goes over the tape and makes a row for each link that is given by one attribute of one element:
 
     row = kind entry text-start text-end text-bits tape
 
-`entry` is the memo's (`lycosa.url.memo_kernels`), pending where the href was never met; elements whose links
-need more than that (`meta`, a `link` that its rel alone does not explain, srcset, lazy images, style, whatever of
-SVG) are left to the handlers in Python, by their places on the tape. Texts are finished where they lie, unless that
-takes what only Python has (other encodings than UTF-8, rare references). `pack` writes the columns of
-`records.Links`: each URL once, under the kind that is most worth following, with the first text that says anything;
-the same rules as `lycosa.crawl.harvest.pack_links`. With them it gives the keys and host hashes of the URLs.
+`entry` is the memo's (`lycosa.url.memo_kernels`), pending if the href is new; elements whose links need more than
+that (`meta`, a `link` whose kind its rel alone does not determine, srcset, lazy images, style, elements of SVG) are
+left to the handlers in Python, by their places on the tape. Texts are finished in place, unless that needs Python
+(other encodings than UTF-8, rare references). `pack` writes the columns of `records.Links`: each URL once, under
+the kind that is most worth following, with the first text that is not empty; the same rules as
+`lycosa.crawl.harvest.pack_links`. It also gives the keys and host hashes of the URLs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The links of a scanned page as a record has them, without a Python object per link.
 
-Four kernel calls per page at most: `enter` looks up the hrefs that handlers gave, `choose` finds the links on the
-tape and looks theirs up, `resolve` answers those that the memo did not know, `pack` writes the columns. Hrefs that
-are not plain (see `lycosa.url.resolve_kernels`) are parsed by the URL library, all of a page at once. What no memo
-is good for (a query alone, letters outside ASCII) goes through the plain memo and is packed behind the rest. The
-keys and host hashes of the URLs are the memo's: whoever scans them next (`lycosa.url.key`) finds them done.
+There are at most four kernel calls per page: `enter` looks up the hrefs that handlers gave, `choose` finds the
+links on the tape and looks theirs up, `resolve` resolves those that the memo did not know, `pack` writes the
+columns. Hrefs that are not plain (see `lycosa.url.resolve_kernels`) are parsed by the URL library, all of a page at
+once. Hrefs that the memo cannot keep (a query alone, letters outside ASCII) go through the plain memo and are
+packed behind the rest. The keys and host hashes of the URLs come from the memo, and are cached for the next scan
+(`lycosa.url.key`).
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ class Linker:
         self._hosts = np.empty(limits.links, np.uint64)
 
     def links(self, page: Page, base: str) -> tuple[Links, int] | None:
-        """The links of a page that a scanner deferred, and how many limits left out.
+        """The links of a page that a scanner deferred, and how many were left out by limits.
 
-        None: the memo cannot hold them, or does not serve such a base; `undeferred` then gives the page whole.
+        None: the memo cannot hold them, or cannot be used for such a base; use `undeferred` then.
         """
         if not base.startswith(("http://", "https://")):
             return None
@@ -146,13 +147,13 @@ class Linker:
         return self._packed(count, others, texts), dropped
 
     def _rest(self, page: Page) -> Collected:
-        """Where links of a page are gathered that the kernels pass over."""
+        """Collects the links of a page that the kernels pass over."""
         into = Collected(self._limits, self._limits.links)
         into.base = page.base
         return into
 
     def _answered(self, first: int, base: str, above: Base) -> int | None:
-        """Say what the hrefs that the memo has met now stand for; how many they were, None if there is no room."""
+        """Resolve the new entries of the memo; returns how many they were, None if there is no room."""
         memo = self._memo
         count = len(memo) - first
         if not count:
@@ -177,7 +178,7 @@ class Linker:
         return canonicalise(href, base, self._rules, schemes_from(base, self._schemes))
 
     def _finish(self, marks: Marks, start: int, stop: int, late: _Late) -> None:
-        """Texts that a kernel cannot finish: with references, or with bytes above 0x7F."""
+        """Finish the texts that a kernel cannot: with references, or with bytes above 0x7F."""
         rows, limit = self._rows, self._limits.text
         for row in (np.flatnonzero(rows[start:stop, 4] & UNREADY) + start).tolist():
             element = Scanned(marks, int(rows[row, 5]))
@@ -188,7 +189,7 @@ class Linker:
             rows[row, 2:5] = (*late.add(text), READY)
 
     def _add(self, base: str, into: Collected, count: int, late: _Late) -> tuple[int, _Others]:
-        """Rows behind `count` for links that the kernels passed over; returns where they end, and the URLs."""
+        """Add rows behind `count` for links that the kernels passed over; returns where they end, and the URLs."""
         rows = self._rows
         urls = self._plain.resolve(base, into.hrefs)[: len(rows) - count]
         places = np.full((len(urls), 2), -1, np.int32)
@@ -247,7 +248,7 @@ class Linker:
 
 
 class _Others(NamedTuple):
-    """URLs that are in no memo: joined, where each lies and how long it is (-1: it has none), keys, host hashes."""
+    """URLs that are not in the memo: joined; place and length of each (-1: no URL); keys; host hashes."""
 
     text: Any
     places: Any
@@ -286,7 +287,7 @@ class _Late:
 
 @lru_cache(1 << 12)  # the heads of a site's pages have the same links
 def _is_ready(href: str) -> bool:
-    """Whether an href that a handler gave is as it would stand in the page, and is one for a memo."""
+    """Whether an href that a handler gave is as it would stand in the page, and can be kept in the memo."""
     return (
         href.isascii()
         and href.isprintable()

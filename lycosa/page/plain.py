@@ -46,7 +46,7 @@ class PlainParser:
             return self._xml.parse(body, url, "text/xml", charset)
         into = Collected(limits, limits.listed)
         named = named_sitemap(url)
-        # Where the first line that counts is no URL, nearly every text is done with.
+        # For nearly every text the first line that counts is not a URL, which decides.
         most = limits.listing if named or _starts_with_url(head) else 0
         text = decode(body[:most], charset)
         for found in _LINE.finditer(text):

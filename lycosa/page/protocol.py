@@ -1,9 +1,9 @@
-"""What a page gives to the crawl, and the seam behind which parsers of content types sit.
+"""The result of reading a page, and the interface of the parsers of content types.
 
-A `Page` is what one body says, before any URL is resolved: links are the hrefs as the author wrote them
-(white space around them removed), in document order, repeats kept (but see `Limits.repeats`). Resolving is the
-crawl's business, because some 80% of raw hrefs repeat and a memo in front of the URL parser answers those; a
-parser that resolved would pay for each of them.
+A `Page` is the content of one body, before any URL is resolved: links are the hrefs as the author wrote them
+(white space around them removed), in document order, repeats kept (but see `Limits.repeats`). The crawl resolves
+them, because some 80% of raw hrefs repeat and a cache in front of the URL parser answers those; a parser that
+resolved would resolve each of them again.
 
 The three columns `hrefs`, `kinds`, `texts` are parallel: entry *i* of each belongs to link *i*.
 
@@ -13,7 +13,7 @@ The three columns `hrefs`, `kinds`, `texts` are parallel: entry *i* of each belo
     texts   white space folded to single spaces, no newline, at most `Limits.text` characters
 
 Limits are part of the contract: no page, however hostile, yields more than `Limits.links` links or costs
-more than a time linear in `Limits.body`. What was lost to a limit is told by `dropped` and `cut`.
+more than a time linear in `Limits.body`. `dropped` and `cut` tell what was lost to a limit.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ LIMITS = Limits()
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
-    """What one body says. See the module for the meaning of the columns."""
+    """The content of one body. See the module's docstring for the meaning of the columns."""
 
     type: str
-    """The effective media type, lower case, without parameters; sniffed if the site was silent or lied."""
+    """The effective media type, lower case, without parameters; sniffed if the site gave none or a wrong one."""
 
     charset: str = ""
     """The WHATWG name of the encoding in lower case; empty for what is not text."""

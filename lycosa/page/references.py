@@ -11,7 +11,7 @@ import re
 from html.entities import html5
 
 LONGEST = 12
-"""Characters that stand for one at most, leading zeros aside: `&#1114111;`, and a few for good measure."""
+"""The most characters of a reference, leading zeros aside: `&#1114111;`, with some margin."""
 
 _LONGEST_NAME = max(map(len, html5))
 _REFERENCE = re.compile(r"&(?:#(?:[xX]([0-9a-fA-F]++)|([0-9]++));?|([a-zA-Z][a-zA-Z0-9]{1,31}+;?))")

@@ -1,15 +1,15 @@
-"""Parsers by content type, and the one way from bytes to a page.
+"""Parsers by content type, and the function that reads any body.
 
-`Parsers.read` finds out what a body is (`sniff`), in which encoding (`charset`), and hands it to the parser
-of its type. It never raises: a parser that fails, which a plug-in may, yields a page without links, and
+`Parsers.read` determines the type of a body (`sniff`) and its encoding (`charset`), and passes it to the parser
+of its type. It never raises: if a parser fails, as a plug-in's may, the result is a page without links, and
 `failed` counts it.
 
 A type is looked up exactly, then as XML if it ends in `+xml`. Types without a parser yield a page that has
 a type and nothing else.
 
-Gzip. Transfer encodings are undone before a body gets here; what still is gzip is a file, and matters only
+Gzip. Content codings are undone before a body gets here; a body that is still gzip is a file, and matters only
 if it is a sitemap (`sitemap.xml.gz`). Its first bytes are unpacked, and only if they are XML or a text
-sitemap is the rest, up to the limit on listings. The page then bears the type of what was inside.
+sitemap is the rest, up to the limit on listings. The page then has the type of the content.
 
 Plug-ins are entry points of the group `lycosa.parsers`: the name is a media type, the object a callable that
 is given `Limits` and returns a `Parser`. They come before the built-in parsers.
@@ -39,7 +39,7 @@ _MAGIC = b"\x1f\x8b"
 _SLICE = 1024
 """Bytes of a gzip file that are unpacked at a time."""
 _MEMBERS = 8192
-"""Members of a gzip file that are read: an empty one costs as much as one of some size."""
+"""The most members of a gzip file that are read: even an empty one has a cost."""
 
 
 class Parsers:
@@ -76,7 +76,7 @@ class Parsers:
         return parsers
 
     def register(self, media: str, parser: Parser) -> None:
-        """Have `parser` read bodies of that media type from now on."""
+        """Use `parser` for bodies of that media type from now on."""
         self._by_type[media.lower()] = parser
 
     def find(self, media: str) -> Parser | None:

@@ -1,4 +1,4 @@
-"""What the rel of a `link` element says of its kind; see `lycosa.page.html`."""
+"""The kinds of `link` elements by their rel; see `lycosa.page.html`."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ RELATIONS: dict[str, int | None] = {
 }
 """The first of them that a rel names decides; None: it names no document."""
 PRELOADS = frozenset(("preload", "modulepreload"))
-"""Of the others: what is loaded is told by `as`."""
+"""Other rels whose kind is given by the attribute `as`."""

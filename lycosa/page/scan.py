@@ -1,8 +1,8 @@
-"""HTML without a tree: what the scanner's tape tells of a page (see `scan_kernels`).
+"""HTML without a tree: reading a page from the scanner's tape (see `scan_kernels`).
 
-The table of elements, attributes and kinds is that of `lycosa.page.html`: an element of the tape has the face
-of one of the tree, and the same handlers read it. Values are cut out of the page and decoded only if they are
-asked for, and only those that hold references or bytes above 0x7F cost more than a slice.
+The table of elements, attributes and kinds is that of `lycosa.page.html`: an element of the tape has the interface
+of an element of the tree, and the same handlers read it. Values are cut out of the page and decoded only when they
+are needed, and only those with references or bytes above 0x7F cost more than a slice.
 
 Encodings in which a byte below 0x80 may be part of another character (UTF-16, ISO-2022-JP, replacement) are
 decoded first; all others agree with ASCII on every byte that the scanner looks at, also within multi-byte
@@ -49,7 +49,7 @@ _IDS = {name: number for number, name in enumerate(ATTRIBUTES)}
 _NOT_ASCII = frozenset({"utf-16le", "utf-16be", "iso-2022-jp", "replacement"})
 _TAPE = 1 << 19
 TEXT_BYTES = 16
-"""Bytes of a page that are read for each character of a text, so that references do not make it short."""
+"""Bytes of a page that are read per character of a text, so that references do not shorten it."""
 _KEPT = 1 << 20
 """Bytes of a text buffer that is kept for the next page."""
 _HEADS = 4096
@@ -59,11 +59,11 @@ _HEAD_BYTES = 512
 
 
 Heads = dict[tuple[bytes, bytes, str], tuple[Callable[[Any, Collected], None], Any]]
-"""What elements of heads say, and who adds it, by all that they are read from."""
+"""A cache of the contents of head elements with the functions that add them, by the bytes they are read from."""
 
 
 class _Buffers(threading.local):
-    """What a scan writes to; one of each per thread, since a parser serves several."""
+    """The buffers of a scan; one set per thread, since a parser serves several."""
 
     def __init__(self) -> None:
         self.tape = np.empty(_TAPE, np.int32)
@@ -85,7 +85,7 @@ class Marks:
         self.body = body
         self.data = data
         self.charset = charset
-        """In which values are decoded: the page's, or UTF-8 if the page had to be decoded first."""
+        """The encoding of values: the page's, or UTF-8 if the page had to be decoded first."""
         self.tape = tape
         self.text_data = text_data
         self.text_end = text_end
@@ -99,7 +99,7 @@ class Marks:
             at += HEAD + 3 * int(self.tape[at + 6])
 
     def value(self, word: int, start: int, stop: int) -> str:
-        """The value of an attribute, by what the tape says of it."""
+        """The value of an attribute, from its words on the tape."""
         raw, flags = self.body[start:stop], word >> 8 & (AMP | HIGH | NUL)
         if not flags:
             return raw.decode("ascii")
@@ -109,7 +109,7 @@ class Marks:
         return references.in_value(text) if flags & AMP else text
 
     def text(self, tag: int, bits: int, start: int, stop: int) -> str:
-        """The text of an anchor, a title or a style, by what the tape says of it."""
+        """The text of an anchor, a title or a style, from its words on the tape."""
         if bits & IN_PAGE:
             text = self._decoded(self.body[start:stop])
             return references.in_text(text) if tag == _TITLE or bits & FOREIGN else text
@@ -123,7 +123,7 @@ class Marks:
 
 
 class Scanned:
-    """One element of the tape; what the handlers of `lycosa.page.html` ask of an element."""
+    """One element of the tape, with the interface that the handlers of `lycosa.page.html` need."""
 
     __slots__ = ("_marks", "_words", "namespace", "tag")
 
@@ -158,7 +158,7 @@ class Scanned:
 
 
 def collect(marks: Marks, places: Iterable[int], into: Collected) -> str:
-    """Have the handlers read the elements at some places; returns the language that the root element says."""
+    """Read the elements at some places with the handlers; returns the language that the root element gives."""
     language = ""
     for at in places:
         element = Scanned(marks, at)
@@ -175,7 +175,7 @@ def collect(marks: Marks, places: Iterable[int], into: Collected) -> str:
 
 
 def _collect_sorted(marks: Marks, rows: list[list[int]], likes: bytes, into: Collected, heads: Heads) -> str:
-    """The same for the rows of `sort_out`; `heads` remembers, from page to page, what `link` and `meta` say."""
+    """The same for the rows of `sort_out`; `heads` caches the contents of `link` and `meta` from page to page."""
     language = ""
     body, charset = marks.body, marks.charset
     for at, first, last, start, stop in rows:
@@ -216,8 +216,8 @@ def _anchor(element: Scanned, into: Collected) -> None:
 class ScanParser:
     """Reads text/html and application/xhtml+xml.
 
-    With `deferred`, links that one attribute gives are left on the tape (`Page.marks`), for a `Linker` to pack; the
-    columns then hold only what the handlers made of the other elements.
+    With `deferred`, links given by a single attribute are left on the tape (`Page.marks`), for a `Linker` to pack;
+    the columns then hold only the links that handlers made from the other elements.
     """
 
     def __init__(self, limits: Limits = LIMITS, deferred: bool = False) -> None:
@@ -254,7 +254,7 @@ class ScanParser:
         end, text_end, full = scan(
             data, len(data), media == XHTML, TEXT_BYTES * limits.text, buffers.tape, texts, buffers.stack
         )
-        # Behind the texts there is room for what attributes say: that of an image is also the text of its anchor.
+        # Behind the texts there is room for attribute values: an image's alt is also the text of its anchor.
         kept = np.empty(text_end + 2 * len(body) + 8 if self._deferred else text_end, np.uint8)
         kept[:text_end] = texts[:text_end]
         return Marks(body, data, read_as, buffers.tape[:end].copy(), kept, text_end, cut or bool(full))

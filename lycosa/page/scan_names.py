@@ -1,7 +1,7 @@
 """The names that the scanner knows: elements, attributes, and what it does with each.
 
-A name of up to sixteen letters is two 64-bit words, its lower-case bytes from the lowest byte on; longer names are
-none of ours. `TABLE_*` are open-addressing hash tables from those words to ids, so that a name is known after one
+A name of up to sixteen letters is two 64-bit words, its lower-case bytes from the lowest byte on; no known name is
+longer. `TABLE_*` are open-addressing hash tables from those words to ids, so that a name is identified with one
 multiplication and, nearly always, one comparison, and never by a hash alone.
 """
 
@@ -35,7 +35,7 @@ ATTRIBUTES = (
     "type",
     "as",
 )
-"""Attributes that are ever read, by id."""
+"""The attributes that are read, by id."""
 
 ELEMENTS: dict[str, str] = {
     # element -> the attributes that are read of it

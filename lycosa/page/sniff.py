@@ -1,4 +1,4 @@
-"""Which media type is this, whatever the header says?
+"""Determining the effective media type of a body, by its header and its bytes.
 
 The part of WHATWG MIME Sniffing that decides what a crawler does with a body:
 
@@ -34,7 +34,7 @@ ATOM = "application/atom+xml"
 
 
 class Declared(NamedTuple):
-    """A Content-Type header, read. Empty strings for what it does not say."""
+    """A parsed Content-Type header. Parts that it does not have are empty strings."""
 
     type: str
     charset: str
@@ -58,7 +58,7 @@ def declared(content_type: str | None) -> Declared:
     for parameter in _PARAMETER.finditer(content_type, found.end(1)):
         if parameter[1].lower() == "charset":
             value = parameter[3] if parameter[2] is None else parameter[2]
-            # Single quotes are no quotes in the standard, but servers think so.
+            # Single quotes do not quote in the standard, but servers use them.
             return Declared(found[1].lower(), value.strip("\t\n\r '\"").lower())
     return Declared(found[1].lower(), "")
 
@@ -81,7 +81,7 @@ def sniff(body: bytes, media: str) -> str:
         start = body[:1]
         if start in _SIGNED:
             return _signature(body) or HTML
-        # Nearly every page starts with its doctype or its root: no feed does.
+        # Nearly every page starts with a doctype or its root element, and no feed does.
         if _PLAINLY_HTML.match(body) is not None:
             return HTML
         return _feed_or_html(body[:HEADER])
@@ -146,7 +146,7 @@ def _signature(head: bytes) -> str | None:
     if head[4:8] == b"ftyp":
         return "video/mp4"
     if head[:2] == b"BM" and _BINARY_BYTE.search(head[2:64]):
-        # Two letters alone would make a bitmap of many an honest text.
+        # The two letters "BM" alone would turn many ordinary texts into bitmaps.
         return "image/bmp"
     return None
 

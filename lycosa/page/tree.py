@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def tree_of(body: bytes, charset: str = "utf-8") -> Document:
-    """The tree of some bytes; whatever they are, there is one."""
+    """The tree of some bytes; any bytes have one."""
     from turbohtml import parse
 
     return parse(decode(body, charset), positions=False)

@@ -51,7 +51,7 @@ _MEDIA = int(LinkKind.MEDIA)
 _NAME = r"[A-Za-z_][\w.\-]*+"
 _ATTRIBUTES = r"""(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+"""
 _ROOT = re.compile(rf"<({_NAME}:)?({_NAME})({_ATTRIBUTES})>")
-# Most tags of a feed are none of ours, and are passed over without a match for each.
+# Most tags of a feed are not read here, and are skipped without a match for each.
 _FEED_TAG = re.compile(
     rf"<(/?)((?:{_NAME}:)?(?:item|entry|title|link|guid|enclosure)(?![\w.\-:]))({_ATTRIBUTES})>([^<]*+)"
 )
@@ -158,13 +158,13 @@ def _sitemap(text: str, prefix: str, kind: int, into: Collected) -> None:
 
 
 def _plain_href(text: str, into: Collected) -> str:
-    """An href that is an element's text; one that no reference can make short enough stays as it is."""
+    """The href in an element's text; one that is too long even after decoding references stays as it is."""
     text = text.strip()
     return in_text(text) if "&" in text and len(text) <= LONGEST * into.limits.href else text
 
 
 class _Feed:
-    """A feed on its way through the scan: one entry at a time."""
+    """The state of the scan of a feed: one entry at a time."""
 
     def __init__(self, into: Collected) -> None:
         self._into = into
@@ -198,7 +198,7 @@ class _Feed:
         self._inside = self._title = self._guid = ""
 
     def title(self, closing: str, name: str, given: str, after: str) -> None:
-        if closing or ":" in name:  # media:title and its like are about something else
+        if closing or ":" in name:  # media:title and the like do not describe the entry
             return
         most = self._into.limits.title
         # Twice escaped, as feeds are, a letter may be a reference of references: "&amp;#60;".
@@ -249,7 +249,7 @@ class XmlParser:
         self._html = HtmlParser(limits)
 
     def parse(self, body: bytes, url: str, media: str, charset: str) -> Page:
-        """What the document lists."""
+        """The links of the document."""
         limits = self._limits
         cut = len(body) > limits.listing
         text = plain(decode(body[: limits.listing] if cut else body, charset))

@@ -1,1 +1,1 @@
-"""The page table: what a shard has of each page it fetched."""
+"""The page table: a summary of the fetches of each page that a shard fetched."""

@@ -4,13 +4,13 @@
     sealed      runs of rows in RAM, each at least twice as long as the next younger one
     runs        the same on disk (`lycosa.pages.runs`)
 
-Noting a page touches the dictionary alone. When that is full it becomes a run; when the runs in RAM take more than
-`memory` they become a file. Nothing is looked up on the way: a page that is fetched again has a row in several
-runs, and these are joined, the older with the younger, whenever runs are merged or a page is asked for. So a
-lookup reads one block of 4,096 bytes of each file, and there are few: two neighbours are merged, the smallest
-first, until each file is at least twice as long as the next younger one. That happens in `settle`, in the thread
-that makes a snapshot durable; snapshots are taken every so many records. A page is thus written about log2(pages /
-pages in RAM) times in all, in sequential passes.
+Noting a page changes only the dictionary. When that is full it becomes a run; when the runs in RAM take more than
+`memory` they become a file. Nothing is looked up meanwhile: a page that is fetched again has rows in several runs,
+and these are joined, the older with the younger, when runs are merged or a page is looked up. So a lookup reads one
+block of 4,096 bytes of each file, and there are few files: two neighbours are merged, the smallest first, until
+each file is at least twice as long as the next younger one. That happens in `settle`, in the thread that makes a
+snapshot durable; snapshots are taken every so many records. A page is thus written about log2(pages / pages in RAM)
+times in all, in sequential passes.
 
 Runs never change, so a freeze is a list of them:
 
@@ -18,8 +18,7 @@ Runs never change, so a freeze is a list of them:
     head     = [version, [[file, rows]*]]       MessagePack, the oldest file first
     piece    = row*                             what is in RAM, the oldest first
 
-After a thaw writing goes on with files of new names. When a file goes that was
-merged away, `lycosa.lifetimes` says.
+After a thaw, new files get new names. `lycosa.lifetimes` decides when a file that was merged away is removed.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _RECENT_BYTES = 500
 
 
 class PackedPages:
-    """The table; see the module. All but `settle` belongs to one thread."""
+    """The page table; see the module's docstring. All methods but `settle` belong to one thread."""
 
     def __init__(self, files: Files, *, memory: int = 1 << 20, recent: int = RECENT) -> None:
         """`memory`: bytes of rows in RAM; `recent`: pages in the dictionary before them."""
@@ -61,7 +60,7 @@ class PackedPages:
         self._held = FileSet(files)
         self._merged: list[str] = []  # files that were merged away, and may still be read at this moment
         self._lock = threading.Lock()
-        """Of the runs, the numbers, the set of files and what was merged, which `settle` changes in its thread."""
+        """Guards the runs, numbers, files and merged names, which `settle` changes in its thread."""
         self._merging = threading.Lock()
 
     # -- the contract
@@ -113,7 +112,7 @@ class PackedPages:
     # -- from RAM to disk
 
     def _seal(self) -> None:
-        """What is recent becomes a run; and if RAM has too many rows, they become a file."""
+        """Turn the recent pages into a run; if RAM has too many rows, turn them into a file."""
         if not self._recent:
             return
         sealed = [*self._sealed, fold(pack(self._recent.items()))]
@@ -147,7 +146,7 @@ class PackedPages:
             older, newer = min(pairs, key=lambda pair: pair[0].rows + pair[1].rows)
             new = write(self._files, self._next_name(), merged(older.read(), newer.read()))
             with self._lock:
-                at = self._runs.index(older)  # meanwhile younger ones may have come
+                at = self._runs.index(older)  # younger ones may have been added meanwhile
                 self._held.use(new.name)
                 self._runs = [*self._runs[:at], new, *self._runs[at + 2 :]]
                 self._merged += (older.name, newer.name)

@@ -1,4 +1,4 @@
-"""The page table as a dictionary: the oracle of the packed one, and a table for tests and small tools."""
+"""The page table as a dictionary: the reference for the packed one, and a table for tests and small tools."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PlainPages:
         return []
 
     def settle(self) -> None:
-        """Nothing of it lies in files."""
+        """Nothing to do: there are no files."""
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:

@@ -17,14 +17,14 @@ from lycosa.state import Filed
 
 
 class PageTable(Filed, Protocol):
-    """What a shard has of each page, by the key of its URL."""
+    """The summaries of a shard's pages, by the keys of their URLs."""
 
     def note(self, key: int, summary: Summary) -> None:
-        """The page was fetched, or its bytes were lost. Reads nothing from disk."""
+        """Add the summary of a fetch, or of a loss of the page's bytes. Reads nothing from disk."""
         ...
 
     def find(self, key: int) -> Summary | None:
-        """All that is known of a page; None: it has not been fetched."""
+        """The summary of all fetches of a page; None if it has not been fetched."""
         ...
 
     def items(self) -> Iterator[tuple[int, Summary]]:

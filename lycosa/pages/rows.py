@@ -1,13 +1,13 @@
-"""Summaries in columns: packed rows of 44 bytes, and joining them by the thousand.
+"""Summaries as packed rows of 44 bytes, and joining them as columns, thousands at a time.
 
     row = key:u64 position:u40 status:u8 flags:u8 failures:u8 fetches:u16 changes:u16
           began:u32 content:u32 first:u32 last:u32 changed:u32 still:u32            (little endian)
 
 The low three bits of `status` are the summary's status, the other five its weight.
 
-`join` does to columns what `lycosa.pages.summary.joined` does to two summaries; the tests hold one against the
-other. A *run* of rows is in ascending order of keys and has each key once. Runs are merged in the order of their
-age, since of two summaries of a page the older is the first part.
+`join` does to columns what `lycosa.pages.summary.joined` does to two summaries; the tests compare the two. A *run*
+of rows is in ascending order of keys and has each key once. Runs are merged in the order of their age, since the
+older of two summaries of a page must be the first part.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Rows = NDArray[np.void]
 NO_ROWS: Rows = np.empty(0, ROW)
 _STATUS = 3
 _STATUSES = (1 << _STATUS) - 1
-"""The low bits of `status` are that, the others the weight."""
+"""The mask of the bits of `status` that are the status; the others are the weight."""
 _OBSERVED = ("fetches", "changes", "began", "content", "first", "last", "changed", "still")
 
 
@@ -66,7 +66,7 @@ def unpack(row: np.void) -> tuple[int, Summary]:
 
 
 def join(a: Rows, b: Rows) -> Rows:
-    """Row by row, the summary of the fetches of `a` and then those of `b`."""
+    """Row by row, the summary of the fetches of `a` followed by those of `b`."""
     out = b.copy()
     placed = (b["position"] != 0) | (b["high"] != 0)
     for name in ("position", "high", "flags"):
@@ -101,7 +101,7 @@ def join(a: Rows, b: Rows) -> Rows:
 
 
 def fold(rows: Rows) -> Rows:
-    """A run of these rows; of rows with one key, those that come first are the older."""
+    """A run made from these rows; of rows with the same key, the earlier are the older."""
     rows = rows[np.argsort(rows["key"], kind="stable")]
     while len(rows) > 1:
         starts = np.concatenate(([True], rows["key"][1:] != rows["key"][:-1]))

@@ -1,10 +1,10 @@
-"""What the fetches of a page came to: a value that is joined, never read and changed.
+"""Summaries of the fetches of a page: immutable values that are joined.
 
 A **fetch** is an event, a **page** is a URL that has been fetched, a **version** is a distinct content of a page. A
-`Summary` tells of any number of fetches of one page that follow each other in the log. One fetch has a summary
-(`of_fetch`), and the summary of a longer stretch is that of its first part joined with that of its second
-(`joined`), wherever the stretch is cut: joining is associative. So a table need not look up a page to count a fetch
-of it. It keeps summaries as they come, and joins those of one page when it next goes over them.
+`Summary` covers any number of successive fetches of one page in the log. One fetch has a summary (`of_fetch`), and
+the summary of a longer stretch is that of its first part joined with that of its second (`joined`), wherever the
+stretch is cut: joining is associative. So a table need not look up a page to count a fetch of it: it keeps
+summaries as they come, and joins those of one page later.
 
 What a fetch tells:
 
@@ -14,13 +14,13 @@ What a fetch tells:
     400 to 499          it is not there for us: the status is its content, whatever the body says
     408, 425, 429, 5xx  nothing: a *failure* of the site; the page may be as it was
 
-Two fetches in a row that tell the same saw no change between them; else the page has changed at least once. How
-often a page changes is estimated from `fetches`, `changes`, the time observed (`last - first`) and the part of it
-in which nothing changed (`still`). What such an estimate is good for is another room's business.
+If two fetches in a row tell the same, there was no change between them; otherwise the page has changed at least
+once. How often a page changes is estimated (`lycosa.refresh`) from `fetches`, `changes`, the time observed
+(`last - first`) and the part of it in which nothing changed (`still`).
 
 Main texts are compared in a continuous crawl, whose fetches have a weight (`Fetched.weight`), bodies in any
-other. The two say nothing of each other, so where a page has fetches of both kinds, those of bodies do not count
-as observed.
+other. The two digests cannot be compared with each other, so if a page has fetches of both kinds, those of bodies
+do not count as observed.
 
 The record itself (its ETag, its links, where its bytes are) is in the log at `position`.
 """
@@ -33,7 +33,7 @@ from typing import NamedTuple
 from lycosa.records import Before, Fetched, LinkKind, Lost
 
 ETAG, MODIFIED, DUPLICATE = 1, 2, 4
-"""Flags: the record at `position` has an ETag, a Last-Modified; its content was had from another URL before."""
+"""Flags: the record at `position` has an ETag, a Last-Modified; its content was found at another URL before."""
 MOST_COUNT = (1 << 16) - 1
 MOST_FAILURES = (1 << 8) - 1
 MOST_SECONDS = (1 << 32) - 1
@@ -44,7 +44,7 @@ _REDIRECT = int(LinkKind.REDIRECT)
 
 
 class Summary(NamedTuple):
-    """Fetches of one page in a row. Times are whole seconds since the epoch."""
+    """The summary of successive fetches of one page. Times are whole seconds since the epoch."""
 
     position: int
     """Of the last Fetched that has a content (no 304, no failure), or of the Lost that took it back; 0: none."""
@@ -57,7 +57,7 @@ class Summary(NamedTuple):
     fetches: int
     """Those that told something, 65,535 at most: the numbers below are of these."""
     changes: int
-    """How often one told something else than the one before it, 65,535 at most."""
+    """How many of them told something else than the one before, 65,535 at most."""
     began: int
     """What the first told: 32 bits of it."""
     content: int
@@ -67,9 +67,9 @@ class Summary(NamedTuple):
     last: int
     """When the last was."""
     changed: int
-    """When what the last told was told first."""
+    """When the content that the last told was first told."""
     still: int
-    """Seconds between fetches that told the same, added up."""
+    """The sum of the seconds between successive fetches that told the same."""
     weight: int = 0
     """How important the page is, 1 to 31, if main texts were compared; 0: bodies were."""
 
@@ -80,7 +80,7 @@ def is_failure(status: int) -> bool:
 
 
 def content_of(record: Fetched) -> int:
-    """32 bits that say what a fetch found at its URL."""
+    """32 bits that identify what a fetch found at its URL."""
     status = record.status
     if status < 300 or status == 304:
         digest = (record.content if record.weight else 0) or record.digest
@@ -110,12 +110,12 @@ def of_fetch(record: Fetched, position: int) -> Summary:
 
 
 def of_loss(record: Lost, position: int) -> Summary:
-    """The bytes of the page's last content are gone; what it told is still known."""
+    """The summary of a loss: the bytes of the page's last content are gone; what it told is still known."""
     return Summary(position, 0, DUPLICATE if record.duplicate else 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def joined(a: Summary, b: Summary) -> Summary:
-    """The summary of the fetches of `a` and then those of `b`."""
+    """The summary of the fetches of `a` followed by those of `b`."""
     position, flags = (b.position, b.flags) if b.position else (a.position, a.flags)
     status = b.status or a.status
     if not b.fetches:

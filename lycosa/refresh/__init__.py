@@ -1,1 +1,1 @@
-"""When to come back to a page: change rates, the value of a fetch, due times. Decisions only, without I/O."""
+"""When to fetch a page again: change rates, the value of a fetch, due times. Decisions only, without I/O."""

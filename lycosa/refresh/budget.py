@@ -1,16 +1,16 @@
-"""The budget of a continuous crawl: how many fetches there are, of new URLs and of known pages.
+"""The budget of a continuous crawl: how many fetches of new URLs and of known pages may be made.
 
-With `fetches` a day there are two buckets, one for new URLs and one for known pages; what overflows one goes into
-the other. Half is for either at first (or `share` for the known ones); then by yield: the share of new URLs that
-were pages worth keeping against the share of known pages that had changed, a tenth for either at least. Without
-`fetches` new URLs are not held back, and known pages have `per_page` fetches a day each.
+With `fetches` per day there are two token buckets, one for new URLs and one for known pages; what overflows one
+goes into the other. At first each gets half (or the known pages `share`); then they are divided by yield: the share
+of new URLs that were pages worth keeping against the share of known pages that had changed, at least a tenth each.
+Without `fetches` new URLs are not limited, and known pages have `per_page` fetches per day each.
 
-`bytes` a day is a third bucket, for the bodies of known pages. It is debited when a body has come, so it may be
-overdrawn by what is under way, and that is paid back.
+`bytes` per day is a third bucket, for the bodies of known pages. It is debited when a body has arrived, so fetches
+under way may overdraw it, and that is paid back.
 
-`per_host` fetches a day of one host's known pages are spaced out evenly.
+`per_host` fetches per day of one host's known pages are spaced out evenly.
 
-A bucket holds a minute's worth, or `AT_LEAST`: what is not used for longer is gone. Times are seconds of the
+A bucket holds at most a minute's worth, or `AT_LEAST`; unused tokens beyond that are lost. Times are seconds of the
 monotonic clock; those of hosts are milliseconds since the epoch, as due times are."""
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lycosa.refresh.rates import DAY
 
 AT_LEAST = 4.0
 _ENOUGH = 200
-"""Fetches of either kind before yields count."""
+"""Fetches of each kind before yields count."""
 _HOSTS = 10_000
 _AGAIN = 600.0
 NEW, KNOWN = 0, 1
 
 
 class Budget:
-    """Of one agent; `size` agents share what the options give."""
+    """The budget of one agent; `size` agents share what the options give."""
 
     def __init__(self, options: RefreshOptions, now: float, size: int = 1) -> None:
         self._options = options
@@ -44,7 +44,7 @@ class Budget:
     # -- what was had
 
     def note(self, known: bool, gained: bool, size: int) -> None:
-        """A fetch of a known page, or of a new URL; whether it was worth it; the bytes of its body."""
+        """Count a fetch: of a known page or a new URL; whether it gained something; the bytes of its body."""
         self._tried[known] += 1
         self._gained[known] += gained
         self._found += not known
@@ -53,12 +53,12 @@ class Budget:
             self._bytes -= size
 
     def surveyed(self, now: float) -> None:
-        """What is new is counted from now on."""
+        """Note a survey: fetches of new URLs are counted from now on."""
         self._surveyed, self._found = now, 0
 
     @property
     def share(self) -> float:
-        """Of the fetches, for known pages."""
+        """The share of the fetches that is for known pages."""
         if self._options.share:
             return self._options.share
         if min(self._tried) < _ENOUGH:
@@ -67,7 +67,7 @@ class Budget:
         return min(max(changed / max(found + changed, 1e-9), 0.1), 0.9)
 
     def rate(self, pages: int, now: float) -> float:
-        """Fetches of known pages a second, of a collection of so many."""
+        """Fetches of known pages per second, for a collection of `pages` pages."""
         if not self._options.fetches:
             rate = self._options.per_page * pages / DAY
         else:
@@ -79,7 +79,7 @@ class Budget:
     # -- what may be had
 
     def fill(self, pages: int, now: float) -> None:
-        """Time has passed."""
+        """Add tokens for the time that has passed."""
         passed, self._filled = now - self._filled, now
         self._bytes = min(self._bytes + passed * self._bytes_rate, max(60 * self._bytes_rate, 1.0))
         if not self._options.fetches:
@@ -96,7 +96,7 @@ class Budget:
                 self._tokens[1 - kind] = min(self._tokens[1 - kind] + over, most)
 
     def take_new(self, pages: int, now: float) -> bool:
-        """Whether a new URL may be fetched now; it counts as fetched then."""
+        """Whether a new URL may be fetched now; if so, it counts as fetched."""
         if not self._options.fetches:
             return True
         self.fill(pages, now)
@@ -114,11 +114,11 @@ class Budget:
         return 0 if self._bytes <= 0 else min(most, int(self._bytes / max(self._mean_bytes, 1.0)) + 1)
 
     def take_known(self) -> None:
-        """A known page is fetched."""
+        """Count a fetch of a known page."""
         self._tokens[KNOWN] -= 1
 
     def patience(self, kind: int, pages: int, now: float) -> float:
-        """Seconds until another fetch of a kind may be made; one at least."""
+        """Seconds until another fetch of a kind may be made; at least one second."""
         if kind == KNOWN and self._bytes_rate and self._bytes <= 0:
             return max(-self._bytes / self._bytes_rate, 1.0)
         if self._tokens[kind] >= 1:
@@ -129,7 +129,7 @@ class Budget:
     # -- hosts
 
     def host_waits(self, host: str, now: int) -> int | None:
-        """Until when no known page of a host is fetched; None: one may be, and counts as fetched."""
+        """The time until which no known page of a host may be fetched; None: one may be, and counts as fetched."""
         if not self._options.per_host:
             return None
         until = self._next_of.get(host, 0)

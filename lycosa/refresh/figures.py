@@ -1,8 +1,8 @@
-"""How fresh a collection is, as far as can be known, and what its pages ask for.
+"""Estimates of how fresh a collection is, and how many fetches its pages ask for.
 
 The share of pages that are still as they were fetched is the mean of their posterior e^(−λτ), weighted by
 importance. A page is either fresh or not, independently of others given its rate, so the variance of the sum is
-that of the coins: the error is two standard deviations of it."""
+that of independent coin tosses: the error is two of its standard deviations."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from lycosa.refresh.rates import Column, Looks, Weights, believed, likelihood
 from lycosa.refresh.value import age, freshness, intervals, price
 
 GONE = 4
-"""The status, in hundreds, of pages that are not there."""
+"""The status, in hundreds, of pages that do not exist."""
 
 
 class Figures(NamedTuple):
-    """Of a collection, or of a site."""
+    """The figures of a collection, or of a site."""
 
     at: int  # milliseconds since the epoch
     pages: int
-    fresh: float  # the share of pages that are as they were fetched, weighted by importance,
-    error: float  # give or take this
+    fresh: float  # the share of pages that are as they were fetched, weighted by importance
+    error: float  # of `fresh`, plus or minus
     plain: float  # the share, not weighted
-    age: float  # seconds for which the others have been out of date, over all pages
+    age: float  # seconds for which pages have been out of date, averaged over all pages
     price: float = 0.0
-    asked: float = 0.0  # fetches a second that this price asks for
+    asked: float = 0.0  # fetches per second that this price asks for
 
 
 class Pages(NamedTuple):
@@ -45,7 +45,7 @@ class Pages(NamedTuple):
 
 
 def columns(rows: NDArray[np.void]) -> Pages:
-    """From packed rows, whose keys begin with 16 bits of the host."""
+    """The columns of packed rows, whose keys begin with 16 bits of the host."""
     still = rows["still"].astype(np.float64)
     moved = np.maximum(rows["last"].astype(np.float64) - rows["first"] - still, 0.0)
     return Pages(
@@ -58,7 +58,7 @@ def columns(rows: NDArray[np.void]) -> Pages:
 
 
 def figures(belief: Weights, weights: Column, last: Column, now: int, pages: int = 0) -> Figures:
-    """Of pages with these beliefs, or of so many of which these are a sample."""
+    """The figures of pages with these beliefs, or of `pages` pages of which these are a sample."""
     since = np.maximum(now / 1000 - last, 0.0)
     fresh, whole = freshness(belief, since), weights.sum()
     return Figures(
@@ -74,7 +74,7 @@ def figures(belief: Weights, weights: Column, last: Column, now: int, pages: int
 def judged(
     given: Pages, pages: int, fetches: float, now: int, options: RefreshOptions
 ) -> tuple[Priors, Weights, Figures]:
-    """Priors, beliefs, figures and the price of a collection of so many pages; those given are all, or a sample."""
+    """Priors, beliefs, figures and price of a collection of so many pages; the given pages are all, or a sample."""
     priors = survey(given.sites, given.looks)
     belief = believed(likelihood(given.looks), priors.of(given.sites))
     there = given.statuses != GONE

@@ -1,31 +1,30 @@
-"""Hints: what others say of a page between two fetches of it, and what that is worth, by site.
+"""Hints: signals about a page between two fetches of it, and what they are worth, by site.
 
-A hint says that a page has changed since it was fetched, or, by its silence, that it has not:
+A hint indicates that a page has changed since it was fetched, or, by its absence, that it has not:
 
     lastmod     the sitemap gives a date of change that is later than the fetch
     linked      a page (a hub, a feed) that was fetched again links it, and did not before
     lifetime    the time for which the answer said that it would hold (Cache-Control, Expires) is over
 
-Sites lie: dates of sitemaps are all equal, or those of the last build, or years old; lifetimes are what the server
-came with. So a hint counts for what it has been worth. At each fetch of a known page one sees whether it had
-changed, how likely that was by its rate and the time passed, and whether each kind of hint of its site had spoken.
-If the pages of which it was said have changed r times as often as expected (in odds), what is said multiplies the
-odds by r; in the same way for those of which it was not said. (The share of right hints alone would mislead: the
-longer ago a page was fetched, the likelier it is both that it changed and that somebody said so.) Of what differs,
-two standard errors are left out, and `STRENGTH` fetches that went as expected are added: without evidence a hint
-tells nothing. A hint that is always there, never there, or there by chance moves nothing. Counts fade (they are
-halved at `FADE`): a site that begins to lie is found out.
+Hints may be wrong: dates of sitemaps are all equal, or those of the last build, or years old; lifetimes are server
+defaults. So a hint is weighted by its past accuracy. Each fetch of a known page shows whether the page had changed,
+how likely that was by its rate and the time passed, and which kinds of hint of its site were present. If pages
+with a hint have changed r times as often as expected (in odds), the hint multiplies the odds by r; likewise for
+pages without it. (The share of right hints alone would mislead: the longer ago a page was fetched, the likelier are
+both a change and a hint.) The difference is reduced by two standard errors, and `STRENGTH` fetches that went as
+expected are added, so without evidence a hint has no effect. A hint that is always there, never there, or there by
+chance has no effect either. Counts fade (they are halved at `FADE`), so that a site whose hints become wrong is
+noticed.
 
-Odds become time: a page of which it is thus believed that it is fresh with probability p is judged as one that was
-fetched so long ago that p is what its rate alone would say (`effective`). This is the form in which noisy signals
-of change enter the value of a fetch (Busa-Fekete et al., arXiv 2502.02430): a signal is worth some time.
+Odds are converted to time: a page believed to be fresh with probability p is judged as if it had been fetched so
+long ago that its rate alone would give p (`effective`). This is the form in which noisy signals of change enter the
+value of a fetch (Busa-Fekete et al., arXiv 2502.02430): a signal is worth some time.
 
-**Hubs.** A page that brings links to new pages, or hints that are right, is worth fetching for these: its
-importance grows by what a fetch of it brings (`Hubs`). New links count by the share of the site's new URLs that
-were pages with a content of their own, so neither session ids nor calendars make a hub; hints by the share that
-was right.
+**Hubs.** A page that brings links to new pages, or right hints, is worth fetching for these: its importance grows
+by what a fetch of it brings (`Hubs`). New links count by the share of the site's new URLs that were pages with a
+content of their own, so neither session ids nor calendars make a hub; hints by the share that was right.
 
-All of it is in memory and bounded: a crawl that starts again learns anew what hints are worth.
+All of it is in memory and bounded: a restarted crawl learns anew what hints are worth.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ MOST_SITES, MOST_PAGES = 10_000, 200_000
 _LONGEST_LIFETIME = 365 * 86_400.0
 _DIGITS = re.compile(r"[0-9]{1,11}")
 _SURE = 1.5
-"""A hint is worth acting upon if it makes a change so many times as likely."""
+"""A hint is acted upon if it multiplies the odds of a change by at least this."""
 
 
 class Kind(IntEnum):
-    """Of hints; bits of what was said of a page."""
+    """The kinds of hints; bits of the hints present for a page."""
 
     LASTMOD = 1
     LINKED = 2
@@ -65,7 +64,7 @@ class Kind(IntEnum):
 
 
 class Tally:
-    """Fetches of pages of which a hint spoke, or of which it did not."""
+    """Counts of fetches of pages with a hint, or of pages without it."""
 
     __slots__ = ("changed", "expected", "fetches")
 
@@ -73,7 +72,7 @@ class Tally:
         self.fetches = self.changed = self.expected = 0.0
 
     def add(self, changed: bool, expected: float) -> None:
-        """One more; `expected`: the probability that it had changed, without the hint."""
+        """Count a fetch; `expected`: the probability that the page had changed, without the hint."""
         if self.fetches >= FADE:
             self.fetches, self.changed, self.expected = self.fetches / 2, self.changed / 2, self.expected / 2
         self.fetches += 1
@@ -82,7 +81,7 @@ class Tally:
 
     @property
     def ratio(self) -> float:
-        """By how much the odds of a change are multiplied."""
+        """The factor by which the odds of a change are multiplied."""
         if not self.fetches:
             return 1.0
         mean = min(max(self.expected / self.fetches, 0.01), 0.99)
@@ -94,7 +93,7 @@ class Tally:
 
 
 class Hints:
-    """Of one agent. Sites are names or numbers, pages are keys, times are seconds since the epoch."""
+    """The hints of one agent. Sites are names or numbers, pages are keys, times are seconds since the epoch."""
 
     def __init__(self) -> None:
         self._tallies: dict[tuple[object, Kind], tuple[Tally, Tally]] = {}  # silent, spoken
@@ -102,21 +101,21 @@ class Hints:
         self._until: dict[int, float] = {}
 
     def say(self, site: object, page: int, kind: Kind) -> None:
-        """Somebody says that a page has changed since it was fetched."""
+        """Note a hint that a page has changed since it was fetched."""
         self._site(site, kind)
         _make_room(self._said, MOST_PAGES)
         self._said[page] = self._said.get(page, 0) | kind
 
     def lives(self, site: object, page: int, until: float) -> None:
-        """A page that was just fetched is said to hold until then."""
+        """Note that the lifetime of a page that was just fetched ends at `until`."""
         self._site(site, Kind.LIFETIME)
         _make_room(self._until, MOST_PAGES)
         self._until[page] = until
 
     def found(self, site: object, page: int, changed: bool, expected: float, at: float) -> None:
-        """A known page was fetched; what was said of it is judged, and forgotten.
+        """Judge the hints about a known page that was fetched, and forget them.
 
-        `expected`: how likely it was to have changed, by all that is known but hints."""
+        `expected`: the probability that it had changed, by all that is known except hints."""
         for kind in Kind:
             if (tallies := self._heard(site, page, kind)) is not None:
                 tallies[self._speaks(page, kind, at)].add(changed, expected)
@@ -124,7 +123,7 @@ class Hints:
         self._until.pop(page, None)
 
     def ratio(self, site: object, page: int, at: float) -> tuple[float, str]:
-        """By how much the odds of a change are multiplied by what is said of a page; and why, if they grow."""
+        """The factor by which a page's hints multiply the odds of a change; and the reason, if the odds grow."""
         ratio, best, why = 1.0, 1.0, ""
         for kind in Kind:
             if (tallies := self._heard(site, page, kind)) is None:
@@ -137,19 +136,19 @@ class Hints:
         return min(max(ratio, 1 / MOST_RATIO), MOST_RATIO), why
 
     def expires(self, site: object, page: int, at: float) -> float | None:
-        """When a page's lifetime ends, if it has not and if that is worth something on its site."""
+        """When a page's lifetime ends, if it has not ended and if lifetimes are worth something on its site."""
         until = self._until.get(page, 0.0)
         return until if until > at and self.trust(site, Kind.LIFETIME) else None
 
     def trust(self, site: object, kind: Kind) -> float:
-        """The share of the pages of which it was said that had changed; 0 if that is hardly more than expected."""
+        """The share of pages with this hint that had changed; 0 if that is hardly more than expected."""
         tallies = self._tallies.get((site, kind))
         if tallies is None or tallies[1].ratio < _SURE:
             return 0.0
         return tallies[1].changed / tallies[1].fetches
 
     def _heard(self, site: object, page: int, kind: Kind) -> tuple[Tally, Tally] | None:
-        """The tallies of a kind of hint, if it is one that might speak of the page."""
+        """The tallies of a kind of hint, if that kind could be present for the page."""
         return None if kind is Kind.LIFETIME and page not in self._until else self._tallies.get((site, kind))
 
     def _speaks(self, page: int, kind: Kind, at: float) -> bool:
@@ -164,7 +163,7 @@ class Hints:
 
 
 def effective(belief: Weights, since: float, ratio: float) -> float:
-    """Seconds since the fetch of a page, as if what is said of it were time: see the module."""
+    """Seconds since the fetch of a page, corrected for its hints: see the module's docstring."""
     fresh = float(freshness(belief, np.array([since]))[0])
     left = fresh / (fresh + (1 - fresh) * ratio) if fresh < 1 else 1.0
     if ratio == 1.0 or fresh >= 1:
@@ -184,7 +183,7 @@ class Hubs:
         self._sites: dict[object, list[float]] = {}
 
     def note_new(self, site: object, good: bool) -> None:
-        """A new URL of a site was fetched: a page with a content of its own, or not."""
+        """Count a fetch of a new URL of a site; `good`: it was a page with a content of its own."""
         _make_room(self._sites, MOST_SITES)
         counts = self._sites.setdefault(site, [1.0, 2.0])
         counts[0] += good
@@ -193,7 +192,7 @@ class Hubs:
             counts[:] = [count / 2 for count in counts]
 
     def brought(self, site: object, page: int, new: int, right: float = 0.0) -> None:
-        """A fetch of a known page showed so many links to unknown pages; so many hints in it should be right."""
+        """Count what a fetch of a known page brought: links to unknown pages, and right hints (expected)."""
         if new or right or page in self._brings:
             _make_room(self._brings, MOST_PAGES)
             good, tried = self._sites.get(site, (1.0, 2.0))
@@ -201,19 +200,19 @@ class Hubs:
             self._brings[page] = before + (min(new * (good / tried) ** 2 + right, 20.0) - before) / 4
 
     def factor(self, page: int) -> float:
-        """By how much more it is worth to fetch a page, for the sake of what it brings: 1 to 8."""
+        """The factor by which what a page brings raises the value of fetching it: 1 to 8."""
         brings = self._brings.get(page, 0.0)
         return 1.0 if brings < 0.1 else min(1.0 + brings, 8.0)
 
 
 def _make_room(table: dict[Any, Any], most: int) -> None:
-    """Forget the oldest of a table that is full."""
+    """Remove the oldest entry of a table that is full."""
     if len(table) >= most:
         del table[next(iter(table))]
 
 
 def date_of(text: str) -> float | None:
-    """Seconds since the epoch of a date in a sitemap (ISO 8601; a day counts to its end); None: it is none."""
+    """A sitemap's date (ISO 8601; a day counts to its end) in seconds since the epoch; None if it is not a date."""
     text = text.strip()
     if not 10 <= len(text) <= 35 or not text[:4].isdigit():
         return None
@@ -227,7 +226,7 @@ def date_of(text: str) -> float | None:
 
 
 def lifetime(cache_control: str, expires: str, date: str) -> float:
-    """Seconds for which an answer says that it holds; 0: it says nothing of use."""
+    """Seconds for which an answer says that it is valid; 0 if it says nothing useful."""
     for word in cache_control.lower().split(","):
         name, _, value = word.strip().partition("=")
         if name in ("no-store", "no-cache"):

@@ -1,4 +1,4 @@
-"""How a crawl comes back to its pages."""
+"""The options of a continuous crawl: how pages are fetched again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Policy(StrEnum):
-    """How often pages are come back to."""
+    """How the times between two fetches of a page are chosen."""
 
     VALUE = "value"
     UNIFORM = "uniform"
@@ -18,18 +18,18 @@ class Policy(StrEnum):
 
 
 class RefreshOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Coming back. A crawl that is not continuous fetches each page once, and nothing else here matters."""
+    """How pages are fetched again. Without `continuous` each page is fetched once, and the rest has no effect."""
 
     continuous: bool = False  # a page is fetched again when it is due, and the crawl does not end by itself
     policy: Literal["value", "uniform", "proportional"] = "value"
     importance: Literal["depth", "equal", "order"] = "depth"
-    """Of a page: depth halves it with each link from a seed, order takes the level that the order gives it."""
+    """How a page's importance is set: depth halves it with each link from a seed, order uses the order's level."""
     fetches: float = 0.0
-    """A day, of new and known pages together; 0: `per_page` for the known ones, no limit for the new."""
-    bytes: int = 0  # a day, of bodies as sent; 0: no limit
-    per_page: float = 0.3  # fetches a day and page, if `fetches` says nothing
-    per_host: float = 0.0  # fetches a day again of pages of one host, at most; 0: politeness alone
-    share: float = 0.0  # of `fetches` for known pages; 0: half at first, then by what either has yielded
+    """Fetches per day, of new and known pages together; 0: `per_page` for known pages, no limit for new ones."""
+    bytes: int = 0  # bytes per day, of bodies as sent; 0: no limit
+    per_page: float = 0.3  # fetches per day and page, if `fetches` is 0
+    per_host: float = 0.0  # at most so many repeated fetches per day of one host's pages; 0: only politeness
+    share: float = 0.0  # the share of `fetches` for known pages; 0: half at first, then by yield
     shortest: float = 600.0  # seconds between two fetches of a page, at least ...
     longest: float = 7_776_000.0  # ... and at most, if the budget allows it
 

@@ -1,4 +1,4 @@
-"""What is believed of a page before it was looked at: the priors of sites, learned in a survey of the pages.
+"""The priors of pages' change rates, by site, learned in a survey of the pages.
 
 A survey takes all pages of a crawl, or a sample of them, with a number for the site of each. The page table is in
 the order of keys, and the first bits of a key are those of the host: these serve as the number, so that no URL is
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from lycosa.refresh.rates import DEFAULT, Looks, Weights, learned, likelihood
 
 _SAMPLE = 20_000
-"""Pages from which the prior of all is learned."""
+"""Pages from which the prior of the whole crawl is learned."""
 _MOST_OF_A_SITE = 2_000
 
 
 class Priors:
-    """A prior for each site, and one for sites that are not known."""
+    """A prior for each site, and one for unknown sites."""
 
     def __init__(
         self, whole: Weights = DEFAULT, sites: NDArray[np.int64] | None = None, rows: Weights | None = None
@@ -28,7 +28,7 @@ class Priors:
         self._rows: Weights = np.vstack([rows, whole]) if rows is not None else whole[None, :]
 
     def of(self, numbers: NDArray[np.int64]) -> Weights:
-        """The priors of pages of these sites, a row each."""
+        """The priors of pages of these sites, a row per page."""
         if not len(self.sites):
             return np.broadcast_to(self.whole, (len(numbers), len(self.whole)))
         at = np.minimum(np.searchsorted(self.sites, numbers), len(self.sites) - 1)
@@ -36,7 +36,7 @@ class Priors:
 
 
 def survey(numbers: NDArray[np.int64], looks: Looks) -> Priors:
-    """Learn from pages of the sites `numbers`; those that were looked at once tell nothing, and do not count."""
+    """Learn from pages of the sites `numbers`; pages that were fetched only once tell nothing, and do not count."""
     known = (looks.still > 0) | (looks.moved > 0)
     numbers = numbers[known]
     looks = Looks(*(column[known] for column in looks))

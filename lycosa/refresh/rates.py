@@ -1,22 +1,22 @@
-"""How often a page changes, from few, irregular and censored looks at it.
+"""Estimating how often a page changes, from few, irregular and censored observations (looks).
 
-A page changes as a Poisson process of an unknown rate λ. A look says whether it is as it was at the look before,
-never how often it changed in between. So of `changes` intervals that saw a change, `moved` seconds long in all,
-and of others of `still` seconds in all, the likelihood is
+A page changes as a Poisson process of an unknown rate λ. A look shows whether the page is as it was at the look
+before, never how often it changed in between. So for `changes` intervals with a change, `moved` seconds in all,
+and intervals without one, `still` seconds in all, the likelihood is
 
     L(λ) = e^(−λ still) · (1 − e^(−λ moved / changes))^changes
 
 (Cho and Garcia-Molina, "Estimating frequency of change", with the intervals that saw a change taken as equally
-long: the page table keeps sums, not intervals). What is believed of λ is a weight for each of `RATES`, a grid
-from one change in five years to one in two seconds: a prior times L, normed. A grid holds what a Gamma
+long: the page table keeps sums, not intervals). The posterior of λ is a weight for each of `RATES`, a grid
+from one change in five years to one in two seconds: a prior times L, normalised. A grid can represent what a Gamma
 distribution cannot: pages that never change beside pages that always do. Every expectation over it is a sum, so
-freshness is the posterior mean of e^(−λτ), which the estimate put into the formula (e^(−E[λ]τ)) would understate.
+freshness is the posterior mean of e^(−λτ), which the point estimate (e^(−E[λ]τ)) would understate.
 
 The prior of a page is that of its site, learned from the site's pages (empirical Bayes: a few rounds of
 expectation and maximisation), with the crawl's own prior counting as `STRENGTH` pages; and the crawl's is learned
 from all pages in the same way, with `DEFAULT` counting as that many.
 
-Columns in, columns out: one row a page. A single page takes some 30 µs, a thousand 3 ms.
+Arguments and results are columns: one row per page. A single page takes some 30 µs, a thousand 3 ms.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from numpy.typing import ArrayLike, NDArray
 DAY = 86_400.0
 Column = NDArray[np.float64]
 Weights = NDArray[np.float64]
-"""One row a page (or one alone), one column a rate: the sum of a row is 1."""
+"""One row per page (or a single row), one column per rate: the sum of a row is 1."""
 
 RATES: Column = np.logspace(np.log10(5e-4), np.log10(5e4), 49) / DAY
-"""Changes a second."""
+"""The grid of rates, in changes per second."""
 STRENGTH = 4.0
-"""Pages that the prior of the level above counts as."""
+"""How many pages the prior of the level above counts as."""
 _ROUNDS = 8
 
 
 def _default() -> Weights:
-    """Wide: a change in three weeks, give or take a factor of ten."""
+    """A wide prior: a change in three weeks, give or take a factor of ten."""
     spread = np.log10(RATES * DAY) + 1.3
     weights = np.exp(-0.5 * spread * spread)
     return np.asarray(weights / weights.sum())
@@ -49,23 +49,23 @@ DEFAULT: Weights = _default()
 
 
 class Looks(NamedTuple):
-    """What looks at some pages saw: a column each."""
+    """The looks at some pages, as columns."""
 
     still: Column
-    """Seconds between looks that saw the same."""
+    """Seconds in intervals without a change."""
     moved: Column
-    """Seconds between looks that saw something else."""
+    """Seconds in intervals with a change."""
     changes: Column
-    """How many of the latter there were."""
+    """How many intervals had a change."""
 
     @staticmethod
     def of(still: ArrayLike, moved: ArrayLike, changes: ArrayLike) -> Looks:
-        """From anything that has numbers."""
+        """Make columns from any arrays of numbers."""
         return Looks(*(np.atleast_1d(np.asarray(part, np.float64)) for part in (still, moved, changes)))
 
 
 def likelihood(looks: Looks) -> Weights:
-    """How likely the looks are at each rate: a row a page, its largest entry 1."""
+    """The likelihood of the looks at each rate: a row per page, scaled to a largest entry of 1."""
     changes = looks.changes
     some = changes > 0
     logs = -looks.still[:, None] * RATES
@@ -77,18 +77,18 @@ def likelihood(looks: Looks) -> Weights:
 
 
 def posterior(looks: Looks, prior: Weights = DEFAULT) -> Weights:
-    """What is believed of the rates of some pages. `prior`: one for all, or a row for each."""
+    """The posteriors of the rates of some pages. `prior`: one for all pages, or a row for each."""
     return believed(likelihood(looks), prior)
 
 
 def believed(likely: Weights, prior: Weights) -> Weights:
-    """The same from likelihoods."""
+    """The posteriors from likelihoods."""
     weights = likely * prior
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def learned(likely: Weights, above: Weights = DEFAULT, strength: float = STRENGTH) -> Weights:
-    """The prior of a group of pages: that which makes their looks likely, and near to the one above."""
+    """The prior of a group of pages: one that makes their looks likely, and is near to the prior above."""
     prior, count = above, len(likely)
     for _ in range(_ROUNDS if count else 0):
         prior = (strength * above + believed(likely, prior).sum(axis=0)) / (strength + count)
@@ -96,12 +96,12 @@ def learned(likely: Weights, above: Weights = DEFAULT, strength: float = STRENGT
 
 
 def rate(weights: Weights) -> Column:
-    """The mean of the rates, a second."""
+    """The mean rates, per second."""
     return np.asarray(weights @ RATES)
 
 
 def spread(weights: Weights) -> tuple[Column, Column]:
-    """Rates below and above which a tenth of the belief lies each."""
+    """The tenth and the ninetieth percentile of the rates."""
     upto = np.cumsum(np.atleast_2d(weights), axis=1)
     low = np.argmax(upto >= 0.1, axis=1)
     high = np.argmax(upto >= 0.9, axis=1)

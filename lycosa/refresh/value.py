@@ -4,19 +4,19 @@ A page of importance w that changes at rate λ and was fetched τ ago is worth f
 
     V(τ) = w ∫₀^τ s λ e^(−λs) ds = w (1 − (1 + λτ) e^(−λτ)) / λ
 
-the freshness that coming at τ gains over never coming again, less what it costs to have come so late. Fetching
-every page as often as V reaches the same number µ, the *price* of a fetch, is the periodic schedule of greatest
+the freshness that fetching at τ gains over never fetching again, less the cost of having fetched so late. Fetching
+every page whenever its V reaches the same number µ, the *price* of a fetch, is the periodic schedule of greatest
 freshness at its number of fetches (Cho and Garcia-Molina, "Effective page refresh policies": µ is the Lagrange
 multiplier; as a rule for each page alone: Azar et al., PNAS 2018, and Busa-Fekete et al., arXiv 2502.02430).
-Where λ is not known, V is its mean over what is believed of λ (`lycosa.refresh.rates`); it grows with τ whatever
-that is, so a page has one due time. A page that changes far more often than it can be fetched is worth little: V
+Where λ is not known, V is its mean over the posterior of λ (`lycosa.refresh.rates`); it grows with τ for every
+posterior, so a page has one due time. A page that changes far more often than it can be fetched is worth little: V
 never exceeds w/λ.
 
-So a page is due when µ says so, and µ is steered to what can be fetched: `price` finds the µ at which the pages, or
-a sample of them, ask for so many fetches a second.
+So a page is due when its V reaches µ, and µ is adjusted to the fetches that can be made: `price` finds the µ at
+which the pages, or a sample of them, ask for so many fetches per second.
 
-Two other policies, for comparison: `uniform` comes to every page after the same time, `proportional` as often as
-the page changes. Their price is that time, and the changes expected between two fetches."""
+There are two other policies, for comparison: `uniform` fetches every page after the same time, `proportional` as
+often as the page changes. Their prices are that time, and the changes expected between two fetches."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from lycosa.refresh.options import Policy
 from lycosa.refresh.rates import DAY, RATES, Column, Weights, rate
 
 LEAST, MOST = 1.0, 730 * DAY
-"""Seconds: no interval is shorter, and none is longer."""
+"""The shortest and the longest interval, in seconds."""
 TIMES: Column = np.logspace(np.log10(LEAST), np.log10(MOST), 161)
 _LOG_TIMES: Column = np.log(TIMES)
 _STEPS = 60
 
 
 def _gained(times: Column) -> Weights:
-    """V for w = 1: a row a time, a column a rate."""
+    """V for w = 1: a row per time, a column per rate."""
     x = times[:, None] * RATES
-    # The difference below loses its digits for small x, where the series is x²/2 − x³/3.
+    # The difference below loses precision for small x, where the series x²/2 − x³/3 is used.
     exact = -np.expm1(-x) - x * np.exp(-x)
     return np.asarray(np.where(x < 1e-4, x * x * (0.5 - x / 3), exact) / RATES)
 
@@ -62,7 +62,7 @@ def intervals(weights: Weights, importance: Column, at_price: float, policy: Pol
 
 
 def _reached(values: Weights, wanted: Column) -> Column:
-    """When each row of values, which grow along `TIMES`, reaches what is wanted."""
+    """The time at which each row of values, which grow along `TIMES`, reaches the wanted value."""
     after = (values < wanted[:, None]).sum(axis=1)
     at = np.clip(after, 1, len(TIMES) - 1)
     rows = np.arange(len(values))
@@ -73,7 +73,7 @@ def _reached(values: Weights, wanted: Column) -> Column:
 
 
 def price(weights: Weights, importance: Column, fetches: float, policy: Policy = Policy.VALUE) -> float:
-    """The price at which these pages ask for so many fetches a second, as nearly as their intervals can."""
+    """The price at which these pages ask for `fetches` fetches per second, as nearly as possible."""
     count = len(weights)
     if not count or fetches <= 0:
         return float(MOST)
@@ -98,12 +98,12 @@ def price(weights: Weights, importance: Column, fetches: float, policy: Policy =
 
 
 def freshness(weights: Weights, since: Column) -> Column:
-    """The probability that a page is still as it was so many seconds ago."""
+    """The probability that a page is still as it was `since` seconds ago."""
     return np.asarray((weights * np.exp(-np.asarray(since, np.float64)[:, None] * RATES)).sum(axis=1))
 
 
 def age(weights: Weights, since: Column) -> Column:
-    """Seconds since a page first changed after it was fetched, so long ago: expected; 0 while it has not."""
+    """The expected age of pages fetched `since` seconds ago: seconds since the first change, 0 before it."""
     since = np.asarray(since, np.float64)
     x = since[:, None] * RATES
     fresh = np.where(x < 1e-6, 1 - x / 2, -np.expm1(-x) / np.maximum(x, 1e-300))

@@ -1,9 +1,9 @@
-"""Pages that scripts make: a real Chromium, driven over its DevTools protocol.
+"""Rendering of pages that need scripts: a real Chromium, driven over its DevTools protocol.
 
-options     what the operator may say
+options     the operator's options
 devtools    the protocol over two pipes: calls, answers, events
-page        one page: opened, fed, waited for, read
-browser     the process: found, started, watched, replaced
+page        one page: opening it, answering its requests, waiting for it, reading it
+browser     the process: finding, starting, watching and replacing it
 
-The browser itself asks nobody: whatever a page wants is handed to an `Asker`, whose answer it gets.
+The browser itself has no network: each request of a page is passed to an `Asker`, which provides the answer.
 """

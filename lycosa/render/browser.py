@@ -1,13 +1,13 @@
-"""The browser: found, started when the first page wants it, watched, and replaced.
+"""The browser process: finding it, starting it for the first page, watching and replacing it.
 
 At most `tabs` pages are open at a time. After `pages_per_browser` pages, or when its processes together hold more
 than `memory`, the browser is ended and the next page starts another; pages that were open in it are tried once
-more, as are those of a browser that ended by itself, or that could not be told to close a page. A second time is
-the page's own fault: `Shown.problem` says "browser".
+more, as are those of a browser that ended by itself, or that did not obey a call to close a page. If that happens a
+second time, it counts as the page's fault: `Shown.problem` is "browser".
 
-The browser asks nobody. Each target's requests are intercepted (`page`); beside that the browser's own session
-intercepts whatever passed, and refuses it; names do not resolve, and the proxy for everything is no address that
-anything listens at. There is no QUIC, no prediction, no WebRTC but through that proxy.
+The browser has no network. Each target's requests are intercepted (`page`); in addition the browser's own session
+intercepts and refuses any other request; names do not resolve, and the proxy for everything is an address at which
+nothing listens. There is no QUIC, no prediction, no WebRTC but through that proxy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lycosa.render.page import Answer, Asker, Shown, Tab
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _START = 60.0
-"""Seconds that a browser may take to start, on a machine with much to do."""
+"""Seconds that a browser may take to start, on a busy machine."""
 _CLOSE = 10.0
 _WATCH = 1.0
 _PROFILE = "lycosa-browser-"
@@ -62,7 +62,7 @@ _FLAGS = (
 
 
 def find(named: str = "") -> str:
-    """The browser's program; a `ConfigError` says what to do where there is none."""
+    """The path of the browser; if there is none, a `ConfigError` that says what to do."""
     if named:
         found = shutil.which(named)
         if found is None:
@@ -78,7 +78,7 @@ def find(named: str = "") -> str:
 
 
 class Browser:
-    """Shows pages."""
+    """Renders pages."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Browser:
         user_agent: str = "",
         told: Callable[[str], None] | None = None,
     ) -> None:
-        """`told` hears what the operator should know."""
+        """`told` is called with messages for the operator."""
         self._options = options
         self._program = find(options.browser)
         self._told = told or (lambda _: None)
@@ -107,18 +107,18 @@ class Browser:
         self._tabs: dict[str, Tab] = {}
         self._idle = asyncio.Event()  # no page is open
         self._idle.set()
-        self._pages = 0  # that the browser has had
+        self._pages = 0  # pages that this browser has rendered
         self._watcher: asyncio.Task[None] | None = None
         self.started = 0
-        """Browsers, so far."""
+        """How many browsers were started so far."""
 
     @property
     def pid(self) -> int:
-        """The browser's process; 0: there is none now."""
+        """The id of the browser's process; 0 if there is none now."""
         return 0 if self._tools is None or self._tools.gone.is_set() else self._tools.pid
 
     async def show(self, url: str, first: Answer, ask: Asker) -> Shown:
-        """Have a page be rendered that the crawl has fetched (`first`)."""
+        """Render a page that the crawl has fetched; `first` is its answer."""
         async with self._room:
             for _ in range(2):
                 try:
@@ -157,7 +157,7 @@ class Browser:
             try:
                 await asyncio.wait_for(asyncio.shield(tab.close()), _CLOSE)
             except (TimeoutError, BrowserGoneError, asyncio.CancelledError):
-                tools.kill()  # it no longer does what it is told
+                tools.kill()  # it no longer answers calls
 
     async def _running(self) -> DevTools:
         async with self._starting:
@@ -212,7 +212,7 @@ class Browser:
             if tab is not None:
                 tab.attach(params["sessionId"], info)
         elif method == "Fetch.requestPaused":
-            # No page intercepted it: it is nobody's, and goes nowhere.
+            # A request that no page intercepted: it is refused.
             tools.send("Fetch.failRequest", requestId=params["requestId"], errorReason="BlockedByClient")
 
     async def _watch(self, tools: DevTools) -> None:
@@ -226,8 +226,8 @@ class Browser:
 
 
 def held(session: int) -> int:
-    """Bytes of memory that the processes of a session hold together, each for itself; 0 where the system does not
-    tell. Not counted is what they map of files, or share: Chromium's code counts once a process otherwise."""
+    """Bytes of private memory that the processes of a session hold together; 0 where the system does not tell.
+    Mapped files and shared memory do not count: otherwise Chromium's code would count once per process."""
     total, page = 0, os.sysconf("SC_PAGE_SIZE")
     for place in Path("/proc").glob("[0-9]*"):
         try:

@@ -5,7 +5,7 @@
     {"method": M, "params": P, "sessionId": S}                an event
 
 Chromium reads calls from descriptor 3 and writes to 4 (--remote-debugging-pipe), and ends itself when they close:
-whoever started it may be killed, and leaves no browser behind. A shell puts its standard input and output there.
+so no browser is left behind if this process is killed. A shell connects its standard input and output to them.
 
 `call` raises `CallError` where the browser refuses, and `BrowserGoneError` where it has ended, before or meanwhile.
 """
@@ -23,10 +23,10 @@ import msgspec
 
 _PUT = 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null'
 MOST = 256 << 20
-"""Bytes of one message; a browser that sends more is not right in its mind."""
+"""The most bytes of one message; a browser that sends more is treated as broken."""
 
 Event = Callable[[str, dict[str, Any]], None]
-"""Takes a method and its parameters."""
+"""A handler of events: takes a method and its parameters."""
 
 
 class BrowserGoneError(Exception):
@@ -47,7 +47,7 @@ class _Message(msgspec.Struct):
 
 
 class DevTools:
-    """A browser process and the conversation with it."""
+    """A browser process and the connection to it."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -57,7 +57,7 @@ class DevTools:
         self._decode = msgspec.json.Decoder(_Message).decode
         self._encode = msgspec.json.Encoder().encode
         self.said = b""
-        """The end of what it wrote to its standard error."""
+        """The end of what the browser wrote to its standard error."""
         self.gone = asyncio.Event()
         self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._overhear())]
 
@@ -79,14 +79,14 @@ class DevTools:
         return self._process.pid
 
     def listen(self, session: str, event: Event | None) -> None:
-        """Have the events of a session ("": of the browser itself) be heard by `event`; None: by nobody."""
+        """Pass the events of a session ("": of the browser itself) to `event`; None: to nobody."""
         if event is None:
             self._sessions.pop(session, None)
         else:
             self._sessions[session] = event
 
     def send(self, method: str, session: str = "", **params: Any) -> asyncio.Future[dict[str, Any]]:
-        """Call, and wait for the answer some other time or never."""
+        """Call without waiting; the future is the answer, which may be ignored."""
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_looked_at)
         stdin = self._process.stdin
@@ -112,18 +112,18 @@ class DevTools:
                 await self._process.stdin.drain()
 
     def last_words(self) -> str:
-        """The last line that it wrote."""
+        """The last line that the browser wrote."""
         lines = self.said.decode("utf-8", "replace").strip().splitlines()
         return lines[-1][:300] if lines else "it said nothing"
 
     def kill(self) -> None:
-        """End it, with all its processes, at once."""
+        """End the browser with all its processes at once."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._end()
 
     async def close(self) -> None:
-        """End it, and wait until it has."""
+        """End the browser, and wait until it has ended."""
         self.kill()
         await self._process.wait()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -183,6 +183,6 @@ class DevTools:
 
 
 def _looked_at(future: asyncio.Future[dict[str, Any]]) -> None:
-    """An answer that nobody waits for may be an error, too."""
+    """Retrieve the error of an answer that nobody waits for, lest asyncio log it."""
     if not future.cancelled():
         future.exception()

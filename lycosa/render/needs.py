@@ -1,4 +1,4 @@
-"""Whether a page needs its scripts: how much of it can be read without them. Decisions only, in one pass."""
+"""Whether a page needs its scripts: how much text it has without them. Decisions only, in one pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def has_scripts(html: bytes) -> bool:
 
 
 def text_length(html: bytes, enough: int = LEAST_TEXT) -> int:
-    """Characters (bytes but for white space) outside of tags and of what is not read; counted up to `enough`."""
+    """Characters (bytes that are not white space) outside of tags and unread elements; counted up to `enough`."""
     lowered = html.lower()
     count = at = 0
     while count < enough:

@@ -1,11 +1,11 @@
-"""What the operator may say about rendering, and which pages it concerns. Decisions only.
+"""Options for rendering, and the decision which pages are rendered.
 
 `when` is one of
 
     never     no page is rendered
-    auto      those that say next to nothing and lead next to nowhere without their scripts
+    auto      pages with next to no text and links without their scripts
     always    every HTML page
-    a pattern every HTML page whose URL it is found in (a regular expression)
+    a pattern every HTML page in whose URL it is found (a regular expression)
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import msgspec
 
 WORDS = ("never", "auto", "always")
 LEAST_TEXT = 200
-"""Characters of text that make a page one that says something."""
+"""Characters of text with which a page counts as having text."""
 LEAST_LINKS = 3
-"""Links to other pages that make it one that leads somewhere."""
+"""Links to other pages with which a page counts as having links."""
 
 
 def check_when(when: str) -> None:
-    """Refuse what is neither a word nor a regular expression."""
+    """Refuse a value that is neither one of the words nor a regular expression."""
     if when in WORDS:
         return
     try:
@@ -35,7 +35,7 @@ def check_when(when: str) -> None:
 
 
 class RenderOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which pages a browser renders, and how much it may take for one. Times in seconds, sizes in bytes."""
+    """Which pages a browser renders, and its limits per page. Times in seconds, sizes in bytes."""
 
     when: str = "never"  # never, auto, always, or a regular expression that is looked for in URLs
     browser: str = ""  # the program; "": chromium, chromium-browser or google-chrome, whichever is found
@@ -66,7 +66,7 @@ class RenderOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def wanted(when: str, url: str, scripts: bool, links: int, text: int) -> bool:
-    """Whether an HTML page is to be rendered: it has `scripts`, and without them so many links and characters."""
+    """Whether to render an HTML page that has `scripts`, and without them `links` links and `text` characters."""
     if when == "never" or not scripts:
         return False
     if when == "always":

@@ -1,22 +1,22 @@
-"""One page in the browser: opened, fed with answers, waited for, read.
+"""One page in the browser: opening it, answering its requests, waiting for it, reading it.
 
 Each page has a browser context of its own (no cookies, storage or cache of others), which ends with it. Every
 target in it (the page, frames on other sites, workers) waits until its requests are intercepted before it runs.
-What is asked for goes to the `Asker`; the page itself is answered with what the crawl has fetched already.
+Requests go to the `Asker`; the request for the page itself is answered with what the crawl has fetched already.
 
     main frame, first document      the answer that the crawl has
-    main frame, later documents     refused: the page wants to go elsewhere, and where to is a link (`Shown.moves`)
+    main frame, later documents     refused: a navigation away, whose target counts as a link (`Shown.moves`)
     other windows                   closed
     service and shared workers      refused
     anything else                   asked for, or refused, by the Asker
 
 The page is quiet when its own clock has run for `page_seconds`: a virtual clock, which stands still while a request
-is under way and leaps from timer to timer otherwise, so that a page that waits 3 s takes none, and the same page
-comes out the same each time. What is read then is the document as it stands, by a script in a world of its own,
-which the page's scripts cannot reach.
+is under way and leaps from timer to timer otherwise, so that a page that waits 3 s takes no time, and the result is
+the same each time. Then the document is read as it is, by a script in an isolated world, which the page's scripts
+cannot reach.
 
-Nothing that a page does makes `show` raise: what went wrong is in `Shown.problem`. The browser's end does
-(`BrowserGoneError`).
+Nothing that a page does makes `show` raise: what went wrong is in `Shown.problem`. Only the end of the browser
+raises (`BrowserGoneError`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from lycosa.render.options import RenderOptions
 
 _ASKED_FIRST = ("page", "iframe", "worker")
 _ROUNDS = 4
-"""How often the clock runs while workers ask for more."""
+"""How many times the clock is run again because workers have made new requests."""
 _MOVES = 50
-"""Attempts to go elsewhere that are remembered."""
+"""Attempts to navigate away that are remembered."""
 _GRACE = 5.0
-"""Seconds for the browser to answer what takes it milliseconds."""
+"""Seconds that the browser may take to answer a call that normally takes milliseconds."""
 _MOMENT = 0.25
-"""Seconds in which a worker or a frame of another site, whose time is its own, takes up what it was answered."""
+"""Seconds in which a worker or a frame of another site, which has its own clock, processes an answer."""
 _PREPARE = """
 for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport", "WebSocket", "SharedWorker"])
   try { delete window[name] } catch {}
@@ -52,8 +52,8 @@ try { delete Navigator.prototype.serviceWorker } catch {}
   window.cancelIdleCallback = (id) => never(id);
 }
 """
-"""What a page cannot be served by answers to its requests it is told that there is not; and what would go by the
-machine's own time, the drawing of frames, goes by the page's clock."""
+"""Hides features from the page that cannot be served by answers to its requests, and lets animation frames, which
+would go by the machine's time, go by the page's clock."""
 _READ = """(() => {
   const kind = document.doctype ? "<!DOCTYPE " + document.doctype.name + ">" : "";
   const whole = document.documentElement;
@@ -63,7 +63,7 @@ _READ = """(() => {
 
 
 class Wish(NamedTuple):
-    """What a page asks for."""
+    """A request of a page."""
 
     url: str
     method: str
@@ -72,7 +72,7 @@ class Wish(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What it gets."""
+    """The answer to a request."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -80,26 +80,26 @@ class Answer(NamedTuple):
 
 
 Asker = Callable[[Wish], Awaitable[Answer | None]]
-"""Asks for something on a page's behalf; None: it is not to be had."""
+"""Makes a request on a page's behalf; None: there is no answer."""
 
 
 class Shown(NamedTuple):
-    """What became of a page."""
+    """A rendered page."""
 
     html: str = ""
     base: str = ""
-    """What its links are relative to."""
+    """The URL against which its links are resolved."""
     url: str = ""
     """Its URL as its scripts left it."""
     moves: tuple[str, ...] = ()
-    """Where it wanted to go instead."""
+    """The targets of its attempts to navigate away."""
     problem: str = ""
-    """"": it became quiet; "time": it did not, and is as it was when its time was over, if there is any; "crash";
-    anything else: in words."""
+    """"": it became quiet; "time": it did not; the document, if any, is as it was when its time was over; "crash";
+    anything else: a description."""
 
 
 class Tab:
-    """One page."""
+    """One open page."""
 
     def __init__(
         self, tools: DevTools, context: str, url: str, first: Answer, ask: Asker, options: RenderOptions
@@ -120,7 +120,7 @@ class Tab:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sessions: list[str] = []
         self._asked = 0  # requests, so far
-        self._workers = 0  # that were sent their script, and have not come up
+        self._workers = 0  # workers whose script was sent, and that have not attached yet
         self._came = asyncio.Event()
         self._asking = 0
         self._since = 0.0  # when the first of the requests that are under way began
@@ -129,10 +129,10 @@ class Tab:
     # -- targets
 
     def attach(self, session: str, info: dict[str, Any]) -> None:
-        """A target has come up in the page's context, and waits."""
+        """Set up a new target of the page's context, which waits for that."""
         kind = info["type"]
         if (kind == "page" and self._session) or kind not in _ASKED_FIRST:
-            if kind == "page":  # whoever opened it waits for it to run; what it asks for nobody answers
+            if kind == "page":  # its opener waits for it to run; its requests are not answered
                 self._tools.send("Fetch.enable", session, patterns=[{"urlPattern": "*"}])
                 self._tools.send("Runtime.runIfWaitingForDebugger", session)
             self._tools.send("Target.closeTarget", targetId=info["targetId"])
@@ -182,7 +182,7 @@ class Tab:
         refusal = "BlockedByClient"
         if kind == "Document" and params.get("frameId") == self._frame:
             answer, self._first = self._first, None
-            refusal = "Aborted"  # any other would put an error's page in the place of this one
+            refusal = "Aborted"  # any other reason would replace this page by an error page
             if answer is None and request["method"] == "GET" and len(self._moves) < _MOVES:
                 self._moves[url] = None
         elif url.startswith(("data:", "blob:", "about:")):
@@ -199,7 +199,7 @@ class Tab:
                 self._asking -= 1
                 if not self._asking:
                     self._waited += monotonic() - self._since
-            # Worker scripts are of kind Other; so are icons, which nobody gives a page.
+            # Worker scripts are of kind Other; so are icons, but these get no answer.
             self._workers += kind == "Other" and answer is not None and answer.status == 200
         if answer is None:
             self._tools.send("Fetch.failRequest", session, requestId=identity, errorReason=refusal)
@@ -217,13 +217,13 @@ class Tab:
     # -- the page
 
     async def show(self) -> Shown:
-        """Open it, wait until it is quiet, read it."""
+        """Open the page, wait until it is quiet, read it."""
         tools, began = self._tools, monotonic()
         try:
             async with asyncio.timeout(_GRACE + self._options.seconds):
                 await tools.call("Target.createTarget", url="about:blank", browserContextId=self._context)
                 await self._attached.wait()
-                # The clock stands until the document is there: the empty page before it must not use it up.
+                # The clock stands still until the document is there, lest the empty page before it use it up.
                 await tools.call("Emulation.setVirtualTimePolicy", self._session, policy="pause")
                 went = await tools.call("Page.navigate", self._session, url=self._url)
             if word := went.get("errorText"):
@@ -261,7 +261,7 @@ class Tab:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _quiet(self, began: float) -> bool:
-        """Wait until the page's clock has run; False if the page has had its time before."""
+        """Wait until the page's clock has run; False if the page's time was over before."""
         gone = asyncio.create_task(self._tools.gone.wait())
         over = asyncio.create_task(self._over.wait())
         try:
@@ -291,7 +291,7 @@ class Tab:
         if len(self._sessions) < 2 and not self._asking:
             return True
         for wait in (_MOMENT, 0.0):
-            # What answers has done what it was about to do.
+            # A target that answers this call has done what it was about to do.
             calls = [
                 self._tools.send("Runtime.evaluate", each, expression="0") for each in self._sessions[1:]
             ]
@@ -301,7 +301,7 @@ class Tab:
         return not self._asking and before == self._asked
 
     async def _read(self) -> Shown | None:
-        """What the page is; None if it is still being loaded, and has time."""
+        """Read the document; None if it is still being loaded, and has time left."""
         world = await self._tools.call(
             "Page.createIsolatedWorld", self._session, frameId=self._frame, worldName="lycosa"
         )

@@ -1,1 +1,1 @@
-"""Seen: is this URL new?"""
+"""Seen: the stores that tell whether a URL (or a content) is new."""

@@ -1,15 +1,15 @@
-"""`auto`, the default: `memory` while it fits, then `veuniq`, without stopping.
+"""`auto`, the default store: `memory` while it fits, then `veuniq`, without stopping the crawl.
 
-    MEMORY   everything in the table, answered at once, until the table has 5/8 of the memory
-    MOVING   the table only answers; what it does not know waits in `veuniq`. Its keys are cut
+    MEMORY   everything is in the table, answered at once, until the table has 5/8 of the memory
+    MOVING   the table is only read; keys that it does not know wait in `veuniq`. The table's keys are cut
              into ranges of about equal number, which move one by one into sorted repositories
     DISK     the table is gone, and `veuniq` has all of the memory
 
-The ranges are found at the beginning of the move, by the quantiles of one page of the table (a fair
-sample: pages are by mixed key), and `veuniq` starts with those ranges, so that what waits lies with
-its own from the beginning. Moving a range is a merge like any other (plan, run in a thread, apply)
+The ranges are determined at the beginning of the move, by the quantiles of one page of the table (a fair
+sample: pages are by mixed key), and `veuniq` starts with those ranges, so that waiting keys are in the
+right range from the beginning. Moving a range is a merge like any other (plan, run in a thread, apply)
 which answers nothing: a pass over the table, a sort, and one file. No merge of `veuniq` runs before
-all have moved.
+all ranges have moved.
 
 Moved keys have the state uncrawled, as the table does not hold states; a mark after the move began
 sets it.

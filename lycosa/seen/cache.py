@@ -1,22 +1,22 @@
 """The URL cache (Broder, Najork, Wiener: Efficient URL caching for world wide web crawling, 2003).
 
-A cache of k = 2^r keys in front of a store or of an exchange: `probe` requests keys in turn, says which were
-there, and lets the others in, evicting by its policy.
+A cache of k = 2^r keys in front of a store or of an exchange: `probe` requests keys in turn, tells which were
+in it, and inserts the others, evicting by its policy:
 
-    CLOCK    a mark for what was requested; the handle clears marks until it finds none, and evicts there
-    RANDOM   any entry
-    LRU      what was not requested for the longest time
-    STATIC   nothing: the k keys it was given stay
+    CLOCK    requested entries are marked; the handle clears marks until it finds none, and evicts there
+    RANDOM   evicts any entry
+    LRU      evicts the entry that was not requested for the longest time
+    STATIC   evicts nothing: the k keys it was given stay
 
-and, over a whole trace, for the lab: `min_hits` (clairvoyant) and `infinite_hits`.
+For the lab there are, over a whole trace, `min_hits` (clairvoyant) and `infinite_hits`.
 
 CLOCK and RANDOM come in the two structures of section 6, `ScatterCache` (l + 2 and l + 1 bits an entry) and
 `ChainedCache`; see `cache_kernels` for the bits. `nbytes` is what the arrays hold, so bits per entry can be
 measured. The paper recommends 100 to 500 entries for each concurrent visit, CLOCK or RANDOM, in a scatter
 table.
 
-`CachedSeen` is the product's form. A key in a cache must be known or waiting in the store behind it, else a
-URL is lost: keys enter just before they are offered, and if the offer fails the cache is emptied.
+`CachedSeen` is the form that crawls use. A key in a cache must be known or waiting in the store behind it,
+otherwise a URL would be lost: keys enter just before they are offered, and if the offer fails the cache is emptied.
 
 Caches start cold; a snapshot never holds one.
 """
@@ -40,14 +40,14 @@ Flags = NDArray[np.bool_]
 
 
 class Cache(Protocol):
-    """A bounded set of keys, some of which were requested of late."""
+    """A bounded set of recently requested keys."""
 
     def probe(self, keys: Keys, hits: Flags) -> int:
-        """Request keys in turn; says in `hits` which were there, and returns how many."""
+        """Request keys in turn; sets `hits` for those that were in the cache, and returns how many."""
         ...
 
     def touch(self, keys: Keys, hits: Flags) -> int:
-        """As `probe`, but what is not there does not enter."""
+        """As `probe`, but missing keys are not inserted."""
         ...
 
     def clear(self) -> None: ...
@@ -153,7 +153,7 @@ class ChainedCache:
 
 
 class LruCache:
-    """LRU. Sixteen bytes of links beside each key: what CLOCK spares."""
+    """LRU, with sixteen bytes of links beside each key (which CLOCK does not need)."""
 
     def __init__(self, entries: int = DEFAULT_ENTRIES) -> None:
         self._r = _order(entries)
@@ -184,7 +184,7 @@ class LruCache:
 
 
 class StaticCache:
-    """STATIC: the keys that it was given, the most popular of an earlier crawl, say. Evicts nothing."""
+    """STATIC: a fixed set of keys, for instance the most popular of an earlier crawl. Evicts nothing."""
 
     def __init__(self, keys: Keys) -> None:
         distinct = np.unique(keys)
@@ -229,9 +229,9 @@ def _packed(count: int, width: int) -> NDArray[np.uint64]:
 
 
 class CachedSeen:
-    """A store behind a cache: the contract of `Seen` with fewer questions to the store.
+    """A store behind a cache: the contract of `Seen` with fewer calls of the store.
 
-    `seen.probes` and `seen.hits` count what was asked of the cache. Keys that were looked up by `certain` and
+    `seen.probes` and `seen.hits` count the lookups in the cache. Keys that were looked up by `certain` and
     are offered right after count once.
     """
 
@@ -255,7 +255,7 @@ class CachedSeen:
             there = self._store.certain(asked)
             enter = asked[there]
             if len(enter):
-                # Requested and certainly known: they enter, as if they had been offered.
+                # Requested and certainly known keys enter, as if they had been offered.
                 known[missing] = there
                 self._cache.probe(enter, np.empty(len(enter), np.bool_))
         return known

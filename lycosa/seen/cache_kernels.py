@@ -9,9 +9,9 @@ Scatter table with circular lists (Knuth, volume 3, exercise 6.4.13). An entry i
     first = 1 bit       the entry is the first of its list: its place is the home of its key
     mark  = 1 bit       CLOCK only
 
-A list begins at its home and its last entry links back to it. An entry that is not first and links to itself
-holds nothing, which no real entry does; so emptiness costs no bit. To insert a key whose home holds an entry
-of another list, that one moves to the slot that was freed. To free a first entry, the second of its list
+A list begins at its home and its last entry links back to it. An empty entry is one that is not first and links to
+itself, which no real entry does; so emptiness costs no bit. To insert a key whose home holds an entry
+of another list, that entry moves to the slot that was freed. To free a first entry, the second of its list
 moves into its place, and the second's slot is free instead. Marks move with their entries.
 
 Direct circular chaining. A table of 2^(r-x) heads of r bits; entries stay where they are:
@@ -21,8 +21,8 @@ Direct circular chaining. A table of 2^(r-x) heads of r bits; entries stay where
     last  = 1 bit       the link is the number of the head, not of an entry
     mark  = 1 bit       CLOCK only
 
-A head is never empty: the list it leads to may be another head's, which its last entry tells. Hence a rest
-that matches counts only if the list is the head's own.
+A head is never empty: it may lead to another head's list, which can be told by the list's last entry. Hence a
+matching rest counts only if the list is the head's own.
 
 `state` holds: 0 the clock's handle, 1 how many entries are filled, 2 the random number (never 0).
 """
@@ -89,7 +89,7 @@ def _before(words: Any, low: Any, at: Any) -> Any:
 
 @njit(cache=True, nogil=True, inline="always")
 def _scatter_free(words: Any, firsts: Any, marks: Any, low: Any, clock: Any, victim: Any) -> Any:
-    """Take the entry at `victim` out of its list; the slot that is free then."""
+    """Take the entry at `victim` out of its list; returns the slot that is free then."""
     after = np.int64(words[victim] & low)
     if after == victim:
         _set(firsts, victim, False)
@@ -397,7 +397,7 @@ def min_hits(ids: Any, following: Any, distinct: Any, size: Any, flags: Any) -> 
 
     A heap of (next request, item), its largest first. Outdated pairs are dropped when they surface, and all of
     them when there are three for each entry of the cache: so it is never larger than four caches.
-    `flags`: which requests hit; empty if nobody wants to know.
+    `flags`: set for requests that hit; may be empty.
     """
     following_of = np.full(distinct, np.int64(-1))  # of items in the cache: their next request
     room = min(ids.size, max(4 * size, 16)) + 1

@@ -1,7 +1,7 @@
-"""The caches once more, in plain Python: what the kernels are held equal to, operation by operation.
+"""The caches in plain Python: the reference with which the kernels are compared, operation by operation.
 
-Slots are a list, lists are lists. The decisions that are the structure's own (which slot is freed, who moves
-where) are the same as in `cache_kernels`, and are stated there; nothing else is.
+Slots are a list, lists are lists. Only the decisions that belong to the structures (which slot is freed, which
+entry moves where) are the same as in `cache_kernels`, where they are stated.
 """
 
 from __future__ import annotations

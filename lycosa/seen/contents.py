@@ -4,16 +4,16 @@
     sealed    tables that were full, until the next snapshot
     runs      the same on disk: sorted files (`repository`), each `FAN` times as long as the next younger or more
 
-The stores of URLs answer when they have merged; whoever asks whether a content was met wants to know now. So a
-digest that is not in RAM is looked for in each run: a fence, every 512th key, in RAM says where, and one read of
-4 KB tells. Tables become runs, and runs are merged, in `settle`, in the thread that makes a snapshot durable. RAM
-has at most the young table, what came between two snapshots, and one 64th of a byte for each digest on disk.
+The stores of URLs answer when they have merged; whether a content was met must be known at once. So a digest that
+is not in RAM is looked for in each run: the fences in RAM (every 512th key) tell the place, and one read of 4 KB
+the answer. Tables become runs, and runs are merged, in `settle`, in the thread that makes a snapshot durable. RAM
+has at most the young table, digests added between two snapshots, and one 64th of a byte for each digest on disk.
 
     snapshot = head piece*
     head     = ["contents", [[file, keys]*]]        MessagePack, the oldest file first
     piece    = key:u64 *                            what was in RAM, little endian
 
-A snapshot of before, which has the pieces of `MemorySeen`, is read too.
+Older snapshots, which have the pieces of `MemorySeen`, are read too.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class _Run:
 
     @staticmethod
     def open(files: Files, made: Repository) -> _Run:
-        """One that is there: all of it is read, and checked."""
+        """Open an existing run: all of it is read, and checked."""
         parts = [keys[::FENCE] for keys, _ in repository.read(files, made)]
         return _Run(files, made, np.concatenate([_NONE, *parts]))
 
     def holds(self, key: int) -> bool:
-        """One read of at most 4 KB."""
+        """Whether the run has a digest: one read of at most 4 KB."""
         row = int(np.searchsorted(self.fences, np.uint64(key), "right")) - 1
         if row < 0:
             return False
@@ -79,7 +79,7 @@ class _Run:
 
 
 class Contents:
-    """The set; see the module. All but `settle` belongs to one thread."""
+    """The set; see the module's docstring. All methods but `settle` belong to one thread."""
 
     def __init__(self, files: Files, *, memory: int = 1 << 20) -> None:
         self._files = files
@@ -90,7 +90,7 @@ class Contents:
         self._held = FileSet(files)
         self._merged: list[str] = []  # files that were merged away, and may still be read at this moment
         self._lock = threading.Lock()
-        """Of the sealed tables, the runs, the set of files and what was merged: `settle` changes them."""
+        """Guards the sealed tables, the runs, the set of files and merged names, which `settle` changes."""
         self._settling = threading.Lock()
         self._scratch: NDArray[np.intp] = np.empty(256, np.intp)
         self._sink: Keys = np.empty(256, np.uint64)
@@ -100,7 +100,7 @@ class Contents:
     def certain(self, keys: Keys) -> NDArray[np.bool_]:
         known = np.empty(len(keys), np.bool_)
         self._young.certain(keys, known)
-        # A table leaves `_sealed` after its run has come: in this order none is overlooked.
+        # A table leaves `_sealed` only after its run was added: in this order none is overlooked.
         sealed, runs = self._sealed, self._runs
         for table in sealed:
             also = np.empty(len(keys), np.bool_)
@@ -190,7 +190,7 @@ class Contents:
         with self._lock:
             sealed, runs = self._sealed, self._runs
             self._held.cut({run.made.name: run.made.size for run in runs})
-        young = self._young.collect(0, _LAST)  # now: it grows while the pieces are written
+        young = self._young.collect(0, _LAST)  # copied now: the table grows while the pieces are written
         head = msgspec.msgpack.encode((_HEAD, [(run.made.name, run.made.keys) for run in runs]))
         return self._pieces(head, young, sealed)
 
@@ -234,7 +234,7 @@ class Contents:
             self._insert(np.frombuffer(piece, "<u8").astype(np.uint64))
 
     def _thaw_older(self, named: list[tuple[str, int]], rest: Sequence[bytes]) -> None:
-        """What `MemorySeen` had: its files are of no use any more."""
+        """Take over the digests of a `MemorySeen`, whose files are no longer needed."""
         self._held.thawed(dict(named))
         for name, length in named:
             for keys in key_file.read(self._files, name, length):
@@ -245,7 +245,7 @@ class Contents:
 
 
 def _union(one: Iterator[Keys], other: Iterator[Keys]) -> Iterator[Keys]:
-    """The keys of both, ascending, a part at a time."""
+    """The keys of both, ascending, in parts."""
     sources = [one, other]
     parts = [next(source, _NONE) for source in sources]
     while len(parts[0]) and len(parts[1]):

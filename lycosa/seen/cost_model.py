@@ -10,23 +10,23 @@ p of the n that is unique:
     D = R^2 (H + b) / (8 M (H + P))         the disk that k buckets can fill, each sorted in RAM
     overhead = 2 + p + 2H/b + (H + b)(2UH + pHn) / (bD)
 
-that is: every URL goes to its bucket and comes back (2), its key as well (2H/b), the unique ones are
+that is: every URL is written to its bucket and read back (2), its key as well (2H/b), the unique ones are
 written out (p), and for every D bytes in buckets the repository of hashes is read and written once.
 
-Where this comes from: the slides give no formula, and IRLbot's text was not at hand. The form is a
+Origin: the slides give no formula, and IRLbot's text was not available. The form is a
 reconstruction, and its constants are fitted to the slides: M = 256,000 to their k, b = 110 with H = 8
 and P = 4 to their D, and the constant terms with p = 1/9 to their 2.26; U = 100 million hardly matters.
-So k, D and the 2.26 are no test of it. What it was not fitted to is how the overhead grows with n and
+So k, D and the 2.26 do not test the model. It was not fitted to how the overhead grows with n and
 shrinks with R: there it agrees in all cells but one (2.2646, where the slides have 2.27).
 
 VEUNIQ. The slides give results and N, but no formula; this one is derived from the algorithm, not quoted:
 
     overhead = 2 (1 - s)(1 + H/b) + p + (H + b)(2UH + pHn) / (b N R)
 
-A URL of the repository in turn, the share s, goes through RAM alone. The others are written to the waiting
+URLs of the current repository, the share s, go through RAM alone. The others are written to the waiting
 file of their repository and read back in its turn, with their keys. Unique ones are written out. A cycle
 holds R / (H + b) URLs and reads and writes one of N repositories. The locality s is not in the slides
-either, and is fitted: s = 0.765 gives their limit for large R (0.62). What is left, up to
+either, and is fitted: s = 0.765 gives their limit for large R (0.62). The remaining difference, up to
 0.06 at R = 2 GB and shrinking as 1/R, is a cost of small memory that their model has and this one lacks.
 """
 
@@ -52,7 +52,7 @@ class Setting:
     unique: float = 1 / 9
     """p: the share of checked URLs that is new."""
     local: float = 0.765
-    """s: the share of URLs that belongs to the repository in turn."""
+    """s: the share of URLs that belongs to the current repository."""
 
 
 SLIDES = Setting()
@@ -70,7 +70,7 @@ def drum_disk(ram: float, setting: Setting = SLIDES) -> float:
 
 
 def _passes(n: float, s: Setting) -> float:
-    """Bytes of repository read and written, were it passed over once for every byte of URLs and keys."""
+    """Bytes of repository read and written if there were one pass for every byte of URLs and keys."""
     return (s.hash + s.url) * (2 * s.start * s.hash + s.unique * s.hash * n) / s.url
 
 

@@ -1,21 +1,20 @@
-"""What the stores on disk have in common: buckets that wait, repositories of sorted keys, one merge
+"""The common part of the stores on disk: waiting buckets, repositories of sorted keys, one merge
 at a time.
 
-Keys are cut into contiguous ranges, since they sort by server: a *bucket* gathers what is asked
-about the keys of a range, and a *shelf* is a repository with the buckets that are merged into it.
-The stores differ in that alone, and in when and what they merge:
+Keys are cut into contiguous ranges, since they sort by server: a *bucket* gathers offers, marks and
+checks for the keys of a range, and a *shelf* is a repository with the buckets that are merged into it.
+The stores differ only in their shelves, and in when and what they merge:
 
     mercator   one shelf of one bucket
     drum       k shelves of one bucket each, merged one after the other in one pass
     veuniq     N shelves of one bucket each, one merged at a time
 
-An offer goes through the recent keys (see `recent`), which drop what is certainly known or waiting,
-into the buffer of its bucket, and from there to the bucket's waiting file (see `waiting`). Marks go
+Offered keys go through the recent keys (see `recent`), which drop those certainly known or waiting,
+into the buffer of their bucket, and from there to the bucket's waiting file (see `waiting`). Marks go
 the same way. Nothing is answered before a merge (see `merging`).
 
-Memory is held to the `memory` given: half for recent keys, an eighth for buffers (16 MiB at most), a
-quarter for a merge. What a bucket has beyond one merge's share stays in its files and is merged by
-the merges that follow.
+Memory is limited to `memory`: half for recent keys, an eighth for buffers (16 MiB at most), a
+quarter for a merge. Records of a bucket beyond one merge's share stay in its files for later merges.
 
 Durability. Files are written once under names that only grow, and are named by the snapshot:
 
@@ -23,8 +22,8 @@ Durability. Files are written once under names that only grow, and are named by 
             [lowest key, waiting files, whether a buffer follows]
     buffer  one piece for each bucket that has one: a block of a waiting file
 
-A file that a merge made needless is removed by the next merge, unless a snapshot needs it (`lycosa.lifetimes`).
-After `thaw` no file of the past is appended to.
+A file that a merge made superfluous is removed by the next merge, unless a snapshot needs it (`lycosa.lifetimes`).
+After `thaw` no older file is appended to.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _AT_ONCE = 1 << 15
 
 
 class Bucket:
-    """What waits for the keys from `low` up to the next bucket's."""
+    """The waiting records for the keys from `low` up to the next bucket's."""
 
     __slots__ = ("buffer", "held", "low", "open", "sources")
 
@@ -95,7 +94,7 @@ class Planned(MergeRun):
 
 
 class DiskSeen(ABC):
-    """The common part; a store derives from it and says what to merge next."""
+    """The common part; a store derives from it and decides what to merge next."""
 
     def __init__(
         self,
@@ -265,7 +264,7 @@ class DiskSeen(ABC):
         return planned
 
     def _replace(self, shelf: Shelf, parts: list[tuple[int, Repository]]) -> None:
-        """A shelf was split: lay its parts side by side, and what its buffer gathered meanwhile by range."""
+        """Replace a shelf that was split by its parts, and divide what its buffer has gathered meanwhile."""
         old = shelf.buckets[0]
         lows = [old.low, *(low for low, _ in parts[1:])]
         shelves = [Shelf(part, [Bucket(low)]) for low, (_, part) in zip(lows, parts, strict=True)]
@@ -279,7 +278,7 @@ class DiskSeen(ABC):
         self._buffered = sum(bucket.buffer.nbytes for bucket in self._buckets)
 
     def _give(self, key: int, what: int, payloads: Iterator[bytes]) -> None:
-        """Put one record, as a buffer has it, into the buffer of its bucket."""
+        """Put one record of another buffer into the buffer of its bucket."""
         index = int(np.searchsorted(self._lows, np.uint64(key), side="right")) - 1
         buffer = self._buckets[index].buffer
         kind = what >> KIND_SHIFT
@@ -351,13 +350,13 @@ class DiskSeen(ABC):
         self._asked = sum(bucket.asked for bucket in self._buckets)
 
     def close(self) -> None:
-        """Remove what no snapshot needs. The store holds no file open between calls."""
+        """Remove files that no snapshot needs. The store holds no file open between calls."""
         for name in self._garbage:
             self._files.remove(name)
         self._garbage = []
 
     def adopt(self, index: int, repository: Repository) -> None:
-        """Take over a sorted file of known keys as that of a range which has none yet."""
+        """Take over a sorted file of known keys as the repository of a range that has none yet."""
         if self._shelves[index].repository is not None:
             raise LocalError(f"the range {index} has a repository already")
         self._shelves[index].repository = repository
@@ -370,7 +369,7 @@ class DiskSeen(ABC):
     # -- inside
 
     def _number(self, least: int) -> None:
-        """Names go on from `least`, and past every file that is there."""
+        """Continue numbering names from `least`, and after every existing file."""
         there = [int(n[5:]) for n in self._files.list("") if n[:5] in _PREFIXES and n[5:].isdigit()]
         self._numbers = itertools.count(max([least, *(n + 1 for n in there)]))
 

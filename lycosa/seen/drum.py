@@ -8,8 +8,8 @@ here the payload), and files on disk to which the arrays are spilled. When one b
 bucket after bucket is read, sorted, and merged with its range of the repository, and then the
 auxiliaries of the keys that came out are fetched.
 
-The repository lies in k files, one for each bucket's range, so that a pass is k merges in a row. Each gives
-its new keys out before the next is begun: memory is one bucket's, however much a pass merges.
+The repository is k files, one for each bucket's range, so that a pass is k merges in a row. Each returns
+its new keys before the next is begun: a pass needs the memory of one bucket, however much it merges.
 
 The operations of the paper:
 
@@ -55,7 +55,7 @@ class DrumSeen(DiskSeen):
             raise ConfigError(f"drum takes 1 to 65536 buckets, not {buckets}")
         super().__init__(files, [[low] for low in equal_ranges(buckets)], memory)
         self._turn = 0
-        self._passing = False  # a pass is under way: it goes on, from the bucket whose turn it is
+        self._passing = False  # whether a pass is under way; it goes on with the next bucket
         self._bucket_bytes = bucket_bytes
         self._checked: list[Checked] = []
 
@@ -81,7 +81,7 @@ class DrumSeen(DiskSeen):
         )
 
     def _next(self) -> Shelf | None:
-        """The next of the pass that has something waiting; after the last one the first."""
+        """The next shelf of the pass that has something waiting; after the last one the first."""
         count = len(self._shelves)
         for step in range(count):
             turn = (self._turn + step) % count

@@ -5,7 +5,7 @@
     block = count:u32 check:u32 key:u64 x count     (little endian; count > 0)
 
 `check` is the CRC-32C of `count` and the keys. A reader is given the length up to which the file
-counts; bytes beyond it belong to a future that was lost and are never looked at. Within that length
+counts; bytes beyond it were written after the snapshot and are never read. Within that length
 every block must be whole and its check must hold, else the file is named in a `StorageError`.
 """
 

@@ -6,7 +6,7 @@ names one of 256 pages and seven bytes are stored (see `memory_kernels`); a page
 sixteenth, each by itself: never more than one page exists twice, and the longest pause is the
 copying of one page (1/256 of the keys).
 
-Every offer is answered at once; nothing waits, payloads are not looked at.
+Every offer is answered at once; nothing waits, payloads are not used.
 
 Durability. Keys that became known are appended to a key file (see `key_file`) in blocks, so that a
 snapshot is small whatever the size of the table: the key files with the lengths that count, and the
@@ -38,10 +38,10 @@ from lycosa.seen.protocol import Answer, Keys, Merge
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
 _SMALLEST = 32  # homes of a page's first array
 _DOUBLED, _QUARTERED = 256, 2048
-"""A page below so many homes doubles when it grows, or grows by a quarter: at most 0.9 MB of the table is free for
-it, and a young crawl would else spend more on growing than on asking."""
+"""A page of fewer homes than these doubles, or grows by a quarter: at most 0.9 MB of the table is free for that,
+and a young crawl would otherwise spend more on growing than on lookups."""
 _MAPPED = 1 << 16
-"""From this size on a page has a mapping of its own: freed, it goes back to the system at once, where a
+"""From this size on a page has a memory mapping of its own: when freed, it goes back to the system at once, while a
 heap would keep holes just too small for the next larger page."""
 
 
@@ -64,7 +64,7 @@ class Table:
         return self._bytes + self._pages.nbytes + 128 * kernels.PAGES  # 128: an array's object
 
     def certain(self, keys: Keys, known: NDArray[np.bool_]) -> int:
-        """Say in `known` which keys are here; returns how many."""
+        """Set `known` for the keys that are here; returns how many."""
         return int(kernels.certain(self._pages, keys, known))
 
     def insert(
@@ -252,7 +252,7 @@ class MemorySeen:
         self._table = Table()
 
     def close(self) -> None:
-        """Let go of the file; what the last snapshot does not name is lost, as after a crash."""
+        """Close the file; what the last snapshot does not name is lost, as after a crash."""
         if self._out is not None:
             self._out.close()
             self._out = None

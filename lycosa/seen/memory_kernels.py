@@ -23,11 +23,11 @@ so that no search needs a bound. What a page needs is one row of `pages`:
 
     ADDRESS CAPACITY SLOTS COUNT ONES WARM
 
-The arrays live at addresses, not in a list, because a list of arrays costs more to hand to a kernel
-than a batch of keys costs to look up. Whoever made them keeps them alive.
+The arrays are given by their addresses, not as a list, because passing a list of arrays to a kernel costs more
+than looking up a batch of keys. Their owner keeps them alive.
 
-The homes of some keys are read ahead of the searches, together: their cache misses overlap then. What was
-read goes to WARM, a field that nobody reads, so that the compiler cannot leave the reading out.
+The homes of some keys are read together before the searches, so that their cache misses overlap. The result
+is written to WARM, an otherwise unused field, so that the compiler cannot leave the reading out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FIELDS = 6
 _AHEAD = 32
 
 DONE = -1
-"""The batch is through."""
+"""The whole batch was processed."""
 BUFFER_FULL = -2
 """The array for keys that became known is full. Zero and above: that page must grow."""
 
@@ -149,7 +149,7 @@ def _read_ahead(pages: Any, keys: Any, start: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def certain(pages: Any, keys: Any, known: Any) -> Any:
-    """Say in `known` which keys are in the table; returns how many."""
+    """Set `known` for the keys that are in the table; returns how many."""
     found = 0
     for i in range(keys.size):
         if i % _AHEAD == 0 and keys.size > 4:
@@ -231,7 +231,7 @@ def insert(pages: Any, keys: Any, start: Any, new: Any, news: Any, known: Any, k
 def collect(pages: Any, first: Any, last: Any, low: Any, high: Any, out: Any) -> Any:
     """The keys from `low` to `high` in the pages from `first` up to `last`, in no order.
 
-    Returns how many there are, though `out` be too small to hold them.
+    Returns how many there are, even if `out` is too small to hold them.
     """
     n = 0
     for page in range(first, last):

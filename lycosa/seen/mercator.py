@@ -1,12 +1,12 @@
 """`mercator`: a buffer, and one sorted file of all keys (Broder, Najork, Wiener, section 4.1;
 Mercator-B in the VEUNIQ slides).
 
-What is offered gathers until the buffer holds its fill, then the whole of it is merged with the
+Offers gather in the buffer until it is full, then all of it is merged with the
 whole file in one sequential pass. Simple, and quadratic in the length of the crawl: every fill of
 the buffer reads and writes every key. Mercator held 8-byte checksums; so does the file here, with a
 bit of state each.
 
-Deliberate difference: the buffer's payloads lie in a file, and what it holds is counted in records.
+Deliberate difference: the buffer's payloads are in a file, and its size is counted in records.
 """
 
 from __future__ import annotations

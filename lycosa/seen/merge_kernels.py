@@ -1,4 +1,4 @@
-"""Kernels of the stores on disk: grouping what waits, merging it with sorted keys, and recent keys.
+"""Kernels of the stores on disk: grouping waiting records, merging them with sorted keys, and recent keys.
 
 The plain references are in `tests/seen/references.py`.
 """
@@ -13,7 +13,7 @@ from lycosa.compiled import njit
 from lycosa.url.key_kernels import mix
 
 OFFER, MARK, CHECK = 0, 1, 2
-"""What a record of a waiting file asks for; see `waiting`."""
+"""The kinds of records in a waiting file; see `waiting`."""
 
 NONE = np.int64(1 << 62)
 """No record."""
@@ -24,7 +24,7 @@ _AHEAD = 32
 
 @njit(cache=True, nogil=True)
 def group(keys: Any, order: Any, kinds: Any, unique: Any, marked: Any, offer: Any, first: Any) -> Any:
-    """Fold records, visited in the order of their keys (stably), into one row a key; returns the rows.
+    """Fold records, visited in the order of their keys (stably), into one row per key; returns how many rows.
 
     A row has the key, whether a mark is among its records, and the first record that is an offer and
     the first that is either (`NONE` if there is none). Keys that are only checked get no row.
@@ -104,7 +104,7 @@ def merge(
 def _read_ahead(keys: Any, start: Any, recent: Any, older: Any, sink: Any) -> Any:
     """Read the first slots of some keys together, so that their cache misses overlap.
 
-    What was read goes to `sink`, which nobody reads, lest the compiler leave the reading out.
+    The result goes to `sink`, which is not used, lest the compiler leave the reading out.
     """
     mask, older_mask = np.int64(recent.size - 1), np.int64(older.size - 1)
     warm = np.uint64(0)
@@ -116,7 +116,7 @@ def _read_ahead(keys: Any, start: Any, recent: Any, older: Any, sink: Any) -> An
 
 @njit(cache=True, nogil=True)
 def probe(keys: Any, recent: Any, older: Any, zeros: Any, sink: Any, found: Any) -> Any:
-    """Say in `found` which keys are in either generation."""
+    """Set `found` for the keys that are in either generation."""
     mask = np.int64(recent.size - 1)
     older_mask = np.int64(older.size - 1)
     for i in range(keys.size):

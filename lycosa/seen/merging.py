@@ -1,10 +1,10 @@
-"""One merge: what waits in some buckets, in order, into one repository, in one sequential pass.
+"""One merge: the waiting records of some buckets go, in order, into one repository, in one sequential pass.
 
-The work of a merge is here, free of any store's state, so that it can run in a thread while the
+The work of a merge is independent of any store's state, so that it can run in a thread while the
 store is used: it reads files that no longer change and writes files of new names.
 
     for each bucket, in the order of keys
-        read the columns of its waiting files; sort by key, stably; fold into one row a key
+        read the columns of its waiting files; sort by key, stably; fold into one row per key
         merge the rows with the blocks of the old repository into blocks of the new
         the new keys are those offered, not marked, and not in the old repository
         read the payloads of the new keys alone
@@ -78,7 +78,7 @@ class MergeRun:
         self.buckets = buckets
         self.old = old
         self.parts: list[tuple[int, Repository]] = []
-        """What was written: the lowest key and the repository, ascending. Several if it was split."""
+        """The written parts, ascending: lowest key and repository. Several if the repository was split."""
         self.new: list[tuple[int, bytes]] = []
         self.checked: list[Checked] = []
         self.bytes_read = 0

@@ -1,7 +1,6 @@
-"""`plain`: a Python set. The oracle that every store is held to, and a store for small tools and
-tests.
+"""`plain`: a Python set. The reference for every store, and a store for small tools and tests.
 
-Some hundred bytes a URL, and a snapshot that holds every key.
+It takes some hundred bytes per URL, and its snapshot holds every key.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The contract of every uniqueness store.
 
 A store answers *was this URL discovered before?* for 64-bit keys (see `lycosa.url.key`). It may
-answer at once or later: a store on disk gathers keys and answers them in a merge. Hence two ways
-out for a new key, as an index in the `Answer` to the very offer, or, with its payload, from a later
-`merge`.
+answer at once or later: a store on disk gathers keys and answers them in a merge. Hence a new key comes
+out in one of two ways: as an index in the `Answer` to the offer itself, or, with its payload, from a
+later `merge`.
 
 The guarantee, whatever the batching, the order or the restarts:
 
@@ -27,12 +27,12 @@ Keys = NDArray[np.uint64]
 
 
 class Answer(NamedTuple):
-    """What an offer learned at once: indices into the batch, ascending."""
+    """The immediate answer to an offer: indices into the batch, ascending."""
 
     new: NDArray[np.intp]
-    """New, now, finally: first met in this offer."""
+    """Keys that are definitely new: first met in this offer."""
     waiting: NDArray[np.intp]
-    """To be answered by a later `merge` (the store has kept their payloads)."""
+    """Keys that a later `merge` will answer (the store has kept their payloads)."""
 
 
 class Seen(Filed, Protocol):
@@ -41,16 +41,16 @@ class Seen(Filed, Protocol):
     def certain(self, keys: Keys) -> NDArray[np.bool_]:
         """True where the key is certainly known (or already waiting): offering it would change nothing.
 
-        False says nothing. Cheap, changes no state: lets callers skip the work of making an offer.
+        False means nothing. Cheap, changes no state: lets callers skip the work of making an offer.
         """
         ...
 
     def offer(self, keys: Keys, payloads: Sequence[bytes]) -> Answer:
-        """Offer keys with what belongs to them. Keys in neither field of the answer are not new."""
+        """Offer keys with their payloads. Keys in neither field of the answer are not new."""
         ...
 
     def mark(self, keys: Keys) -> None:
-        """Make keys known without their ever coming out; withdraws those that wait."""
+        """Make keys known so that they never come out; withdraws those that wait."""
         ...
 
     def merge(self) -> list[tuple[int, bytes]]:
@@ -73,15 +73,15 @@ class Seen(Filed, Protocol):
 
 
 class Merge(Protocol):
-    """A merge that was planned. `run` does its reading and writing; it may run in another thread."""
+    """A planned merge. `run` does its reading and writing; it may run in another thread."""
 
     def run(self) -> None:
-        """Do it. Changes nothing of the store, which may be used meanwhile."""
+        """Do the merge. Does not change the store, which may be used meanwhile."""
         ...
 
 
 class Merging(Seen, Protocol):
-    """A store whose merges can run beside its use. Every store of this room is one.
+    """A store whose merges can run while it is used. Every store of this package is one.
 
         merge = store.plan()            on the event loop, short
         merge.run()                     in a thread
@@ -93,7 +93,7 @@ class Merging(Seen, Protocol):
 
     @property
     def due(self) -> bool:
-        """The store would merge now: more is waiting than it likes to hold."""
+        """Whether the store should merge now: more is waiting than it is meant to hold."""
         ...
 
     def plan(self) -> Merge | None:
@@ -101,9 +101,9 @@ class Merging(Seen, Protocol):
         ...
 
     def apply(self, merge: Merge) -> list[tuple[int, bytes]]:
-        """Take over what a merge did; the new keys, with payloads, in the order of their offers."""
+        """Take over the result of a merge; returns the new keys, with payloads, in the order of their offers."""
         ...
 
     def abandon(self, merge: Merge) -> None:
-        """Forget a merge that failed; what it was to answer goes on waiting."""
+        """Forget a merge that failed; its records go on waiting."""
         ...

@@ -28,7 +28,7 @@ class RecentKeys:
         self.limit(limit)
         self._recent: Keys = np.zeros(_FIRST, np.uint64)
         self._older: Keys = np.zeros(1, np.uint64)
-        self._zeros = np.zeros(2, np.bool_)  # does the newer, the older generation hold the key 0?
+        self._zeros = np.zeros(2, np.bool_)  # whether the newer, the older generation holds the key 0
         self._room = _FIRST * 3 // 4
         self._fresh = np.empty(256, np.intp)
         self._sink = np.zeros(1, np.uint64)

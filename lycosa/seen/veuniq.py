@@ -9,7 +9,7 @@ sequential pass over R_id alone,
     E_id     the URLs extracted          offers
     AUX_id   those of earlier cycles that belonged to R_id while another was in turn
 
-into a new R_id, and gives out the new ones. What belongs to other repositories is kept in *their*
+into a new R_id, and returns the new ones. Keys that belong to other repositories are kept in *their*
 buffers and waiting files until their turn. A key has the state crawled or uncrawled.
 
 The product differs from the paper where the paper needs a schedule that a crawler bound by
@@ -72,6 +72,6 @@ class VeuniqSeen(DiskSeen):
                     self._turn = turn + 1
                     return shelf
             return None
-        # Marks alone answer nobody: they count only among equals.
+        # Marks need no answer: they count only among equals.
         best = max(self._shelves, key=lambda shelf: (shelf.buckets[0].asked, shelf.buckets[0].records))
         return best if best.buckets[0].records else None

@@ -1,4 +1,4 @@
-"""Waiting files: what was offered to, marked in or asked of a store on disk and not merged yet.
+"""Waiting files: the offers, marks and checks of a store on disk that are not merged yet.
 
     file     = block*
     block    = head key:u64 x count what:u32 x count payloads
@@ -10,7 +10,7 @@
 trusted without the payloads, which only new keys need. The order of records is the order of the
 calls.
 
-A file is appended to until a merge takes it; who reads is told the length that counts.
+A file is appended to until a merge takes it; a reader is given the length that counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Source(NamedTuple):
 
 
 class Buffer:
-    """Records on their way to a waiting file."""
+    """Records that are not yet in a waiting file."""
 
     __slots__ = ("asked", "keys", "nbytes", "payloads", "whats")
 
@@ -56,7 +56,7 @@ class Buffer:
         self.nbytes = 0
 
     def ask(self, kind: int, keys: list[int], payloads: list[bytes]) -> None:
-        """Offers or checks."""
+        """Add offers or checks."""
         sizes = list(map(len, payloads))
         total = sum(sizes)
         if total > LARGEST:
@@ -158,7 +158,7 @@ def read_payloads(files: Files, columns: Columns, records: NDArray[np.int64]) ->
 
 
 def parse(data: bytes, where: str) -> tuple[list[int], list[int], list[bytes]]:
-    """The records of one block that is at hand."""
+    """Parse the records of one block."""
     magic, count, size, check, payloads_check = (
         _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0, 0, 0, 0, 0)
     )

@@ -1,1 +1,1 @@
-"""URL: what is one URL, where does it belong, and is it ours to fetch?"""
+"""URL: the canonical form of URLs, their keys and registered domains, and the scope of a crawl."""

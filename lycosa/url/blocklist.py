@@ -34,7 +34,7 @@ _OWN_NAMES = frozenset(
 
 
 def canonical_host(text: str) -> str | None:
-    """The host as canonical URLs spell it; None if it is none."""
+    """The host as canonical URLs spell it; None if it is not a host."""
     if ":" in text and not text.startswith("["):
         text = f"[{text}]"  # an IPv6 address as people write it; "host:port" is no address and fails
     if not text or any(c in "/?#@\\" or c.isspace() for c in text):
@@ -66,7 +66,7 @@ def read_blocklist(data: bytes, name: str) -> tuple[str, ...]:
 
 
 def blocklist_entry(text: str) -> str | None:
-    """An entry in canonical spelling (a leading dot: and all below); None if it is none."""
+    """An entry in canonical spelling (a leading dot: with all names below); None if it is not valid."""
     below = text.startswith(("*.", "."))
     host = canonical_host(text.removeprefix("*").removeprefix(".") if below else text)
     if host is None:

@@ -7,22 +7,22 @@
     rest      = path after its first slash, then "?" and the query if there is one; never a fragment
 
 A canonical URL is ASCII without spaces, control characters or newlines, at most `MAX_URL` characters, and
-its own canonical form. `lycosa.records.Links` joins URLs with newlines on the strength of this, and
-`lycosa.url.parts` slices without parsing.
+its own canonical form. `lycosa.records.Links`, which joins URLs with newlines, and `lycosa.url.parts`, which slices
+without parsing, rely on this.
 
 The form is WHATWG's (the URL living standard, serialised without fragment) as the native library computes
 it, with these deliberate differences:
 
-- credentials (`user:password@`) are dropped: they do not name a resource, must not end in logs and
-  archives, and a page could otherwise make the crawler send any it likes. Credentials for a site are an
+- credentials (`user:password@`) are dropped: they do not name a resource, must not get into logs and
+  archives, and a page could otherwise make the crawler send any credentials. Credentials for a site are an
   option of the crawl;
-- schemes that nothing can fetch (`mailto:`, `javascript:`, `data:` ...) have no canonical form; which ones
-  have is the caller's set, by default `SCHEMES`;
+- schemes that nothing can fetch (`mailto:`, `javascript:`, `data:` ...) have no canonical form; the caller gives
+  the set of schemes that have one, by default `SCHEMES`;
 - every scheme but `file` needs a host, and every URL has a path: `x://host?q` is `x://host/?q`;
 - `///host/path` below an http URL is `//host/path`, and `^` in a path is `%5E`. The standard says so; the
-  library (2026.5) does not yet. Made here, the form does not change with the library's version;
-- a segment such as `c:` or `c|` before `..` goes, as any other; the library takes it for a Windows drive, which
-  only `file` URLs have, and keeps it;
+  library (2026.5) does not yet. Since this is done here, the form does not change with the library's version;
+- a segment such as `c:` or `c|` before `..` is removed, as any other; the library takes it for a Windows drive,
+  which only `file` URLs have, and keeps it;
 - lone surrogates, which HTML cannot hold but Python's strings can, become U+FFFD as in browsers;
 - in `file` URLs the library joins repeated slashes at the start of the path and drops the host before a
   drive letter; on a POSIX file system that names the same file.
@@ -68,7 +68,8 @@ _HIDDEN = "~lycosa~drive~"
 
 @lru_cache(maxsize=64)
 def _base(text: str) -> URL:
-    """The links of a page share one base, so that few are remembered. Raises as the parser does."""
+    """The parsed base, cached: the links of a page share one, so a small cache is enough. Raises as the parser
+    does."""
     if len(text) > MAX_URL:
         text = _cut(text)
     try:
@@ -81,12 +82,12 @@ def _base(text: str) -> URL:
 
 
 def _keeps_drive(url: str) -> bool:
-    """Whether the library's serialisation has a segment that it would keep for a drive, whatever `..` says."""
+    """Whether the library's serialisation has a segment that it takes for a drive and keeps in spite of `..`."""
     return _KEPT.search(url) is not None and not url.startswith("file:")
 
 
 def _without_drive(text: str, base: str | None, url: str) -> str:
-    """`text` resolved against `base`, with drives hidden from the library, which made `url` of it."""
+    """`text` resolved against `base` with drives hidden from the library; `url` is the library's result."""
     path, mark, rest = re.split(r"([?#]|$)", text.strip(_EDGES).translate(_REMOVED), maxsplit=1)
     above = None
     if base is not None:
@@ -113,9 +114,9 @@ def _without_drive(text: str, base: str | None, url: str) -> str:
 
 
 def schemes_from(url: str, schemes: frozenset[str] = SCHEMES) -> frozenset[str]:
-    """Those of `schemes` to which an answer for `url` may lead: to files of this machine only a file does.
+    """Those of `schemes` to which an answer for `url` may lead: only a file may lead to files of this machine.
 
-    Every redirect and every link is resolved within these, so that what a stranger writes never names a file.
+    Every redirect and every link is resolved within these, so that a stranger's page can never name a file.
     """
     return schemes if url.startswith("file:") else schemes - {"file"}
 
@@ -161,7 +162,7 @@ def _cut(text: str) -> str:
 
 
 def _second_try(text: str, base: str | None) -> str | None:
-    """Parse what the library refuses and the standard does not: see the module's docstring."""
+    """Parse a text that the library refuses but the standard does not: see the module's docstring."""
     if len(text) > MAX_URL:
         return None
     text = _scalars(text)
@@ -197,7 +198,7 @@ def _tidy(url: str) -> str | None:
 
 
 def _apply(url: str, rules: Rules) -> str | None:
-    """Rules until they change nothing."""
+    """Apply the rules until they change nothing."""
     for _ in range(_ROUNDS):
         new = url
         for step in rules.steps:

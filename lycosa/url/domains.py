@@ -5,10 +5,10 @@ public suffix, and the registered domain is one label more. Both sections of the
 `alice.github.io` and `bob.github.io` are different domains, as they are different people's. Under a top
 label that the list does not know, the list's own default rule `*` holds: `a.b.test` is of `b.test`.
 
-Whatever has no registered domain is its own: addresses, single labels (`localhost`), public suffixes
+A host without a registered domain is its own: addresses, single labels (`localhost`), public suffixes
 themselves (`co.uk`), names that no list can cut (`a..b`).
 
-The list changes from week to week, and a domain that moves would change its shard: hence a crawl keeps the
+The list changes from week to week, and a host whose domain changes would change its shard: hence a crawl keeps the
 copy it began with, and a `Domains` is made from the bytes of one.
 """
 
@@ -28,7 +28,7 @@ MEMO = 1 << 16
 
 @lru_cache(maxsize=2)
 def _parsed(text: str) -> publicsuffixlist.PublicSuffixList:
-    """The rules of a list; a command asks for those of the same copy several times, at 30 ms each.
+    """The rules of a list, cached: a command needs those of the same copy several times, at 30 ms each.
 
     (The library would encode every rule, in 0.1 s: only those that are not in ASCII need it.)
     """
@@ -38,7 +38,7 @@ def _parsed(text: str) -> publicsuffixlist.PublicSuffixList:
 
 
 def _encoded(line: str) -> str:
-    """A rule as it is met in canonical hosts."""
+    """A rule as it is spelled in canonical hosts."""
     rule = line.lower().split(" ")[0].rstrip()
     name = rule.lstrip("!")
     return rule[: len(rule) - len(name)] + name.encode("idna").decode("ascii")

@@ -1,8 +1,8 @@
-"""A memo in front of the parser: most hrefs of a page were on the page before it.
+"""A cache of resolved hrefs in front of the parser: most hrefs of a page were on the page before it.
 
 Navigation repeats: a cache of 50,000 URLs was found to answer almost 80% of a crawl's links (Broder, Najork
 and Wiener 2003), and within a site repeated links are spelled the same. So raw hrefs are looked up before
-they are parsed, under what their resolution depends on and nothing else:
+they are parsed, together with the part of the base on which their resolution depends:
 
     href                              looked up under
     http://... https://...            nothing: absolute
@@ -12,19 +12,19 @@ they are parsed, under what their resolution depends on and nothing else:
     ?...  anything with a colon       not at all: parsed ("http:?x" below http is "?x")
     any other                         the directory of the base
 
-Only bases by http and https are served so; in `file` URLs a drive letter of the base survives even a rooted
-href. Spaces and control characters around an href are cut first, as the parser does, lest " #x" pass for a
+This holds only for http and https bases; in `file` URLs a drive letter of the base survives even a rooted
+href. Spaces and control characters around an href are cut first, as the parser does, lest " #x" be taken for a
 relative path.
 
-The memo says nothing about seen, and holds no keys: hashing all links of a page in one kernel call (see
-`lycosa.url.key`) costs less than carrying the keys along.
+The memo does not tell whether a URL was seen, and holds no keys: hashing all links of a page in one kernel call
+(see `lycosa.url.key`) costs less than carrying the keys along.
 
-Bounded by two generations: new entries go to the young one, and once that holds half the capacity it
-becomes the old one and the old one is dropped; what is hit in the old one is carried over. Thus between a
-half and the whole of the capacity is remembered, the least recently used go first, and no entry carries
-links of a list. A table (a site or directory) counts as `TABLE_COST` entries. Capacity is one of bytes: an entry
-whose strings are long counts as several, one for every `ENTRY` bytes of them, and so does a table with a long
-name. A page adds at most half the capacity. Hrefs longer than `MAX_HREF` are parsed each time: they are rarely
+It is bounded by two generations: new entries go to the young one, and once that holds half the capacity it
+becomes the old one and the old one is dropped; an entry hit in the old one is carried over. Thus between a
+half and the whole of the capacity is remembered, the least recently used entries are dropped first, and entries
+need no list pointers. A table (a site or directory) counts as `TABLE_COST` entries. The capacity is really in
+bytes: an entry with long strings counts as several, one for every `ENTRY` bytes of them, and so does a table with a
+long name. A page adds at most half the capacity. Hrefs longer than `MAX_HREF` are parsed each time: they are rarely
 repeated.
 """
 
@@ -130,7 +130,7 @@ class HrefMemo:
         return found
 
     def _tables(self, name: str) -> tuple[_Table, _Table | None]:
-        """The young table of that name, made if need be, and the old one."""
+        """The young table of that name, created if need be, and the old one."""
         table = self._young.get(name)
         if table is None:
             table = self._young[name] = {}
@@ -142,5 +142,5 @@ class HrefMemo:
         self._young, self._size = {}, 0
 
     def __len__(self) -> int:
-        """What is held, in entries; one page may overdraw the capacity by half of it."""
+        """The size in entries; one page may exceed the capacity by half of it."""
         return self._size + self._old_size

@@ -4,18 +4,18 @@
     host_hash = XXH64(seed, host)          the host as `lycosa.url.parts.host_of` cuts it, as bytes
     url_hash  = XXH64(seed, canonical URL)
 
-Keys therefore sort by server: what a sorted store learns about a host lies together. Two URLs of one host
+Keys therefore sort by server: the keys of a host are neighbours in a sorted store. Two URLs of one host
 collide with probability 2^-48; a host with 100 million URLs loses about 18 of them. Hash structures must
 index by `mix(key)`, since the top bits of keys are one value per host.
 
 The seed is the crawl's own and secret enough: XXH64 is no cryptographic hash, and with a known seed a site
 could craft URLs that collide. XXH64 rather than the newer XXH3: on URLs (tens of bytes) they are about as
-fast, and XXH64 is a page of code, so that the kernel which hashes a page's links where they lie is small
+fast, and XXH64 is a page of code, so that the kernel which hashes a page's links in place is small
 enough to check; XXH3 has four paths by length and a table of secrets.
 
 `Keyer.scan` is the fast path, one pass of a compiled kernel over the packed links of a record;
-`Keyer.scan_plain` says the same with the `xxhash` library, and is what the tests hold it against. For lines
-that are not canonical URLs both still agree: a line without `://` has an empty host.
+`Keyer.scan_plain` does the same with the `xxhash` library; the tests compare the two. They agree even for lines
+that are not canonical URLs: a line without `://` has an empty host.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Keyer:
     def key(self, url: str) -> int:
         """The key of a canonical URL."""
         last = self._last_key
-        if last[0] is url:  # the folds ask for that of a record's URL one after the other
+        if last[0] is url:  # several folds ask for the key of the same record's URL in a row
             return last[1]
         data = url.encode("ascii")
         high = xxh64_intdigest(_host_bytes(data), self.seed) & _HIGH_16
@@ -113,7 +113,7 @@ class Keyer:
         return key
 
     def remember_key(self, url: str, key: int) -> None:
-        """Whoever asks next for the key of this very string is given this one."""
+        """Cache a key for the next call of `key` with this very string object."""
         self._last_key = (url, key)
 
     def host_hash(self, host: str) -> int:
@@ -123,8 +123,8 @@ class Keyer:
     def scan(self, urls: bytes) -> tuple[Keys, HostHashes]:
         """Keys and host hashes of canonical URLs joined by newlines (as in `records.Links.urls`).
 
-        The arrays are for reading: whoever asks again about the same object, as several folds do of one record, is
-        given the same ones.
+        The arrays must not be changed: a later call with the same object (several folds scan one record) returns
+        the same ones.
         """
         last = self._last_scan
         if urls is last[0]:
@@ -134,7 +134,7 @@ class Keyer:
         hosts = np.empty(count, np.uint64)
         kernel = self._kernel
         if kernel is None:
-            # Compiled code takes 0.1 s and 60 MB to load: only those who scan pay for it.
+            # Compiled code takes 0.1 s and 60 MB to load, so it is loaded at the first scan.
             from lycosa.url.key_kernels import scan
 
             kernel = self._kernel = scan
@@ -144,7 +144,7 @@ class Keyer:
         return keys, hosts
 
     def remember(self, urls: bytes, keys: Keys, hosts: HostHashes) -> None:
-        """Whoever packed these URLs has their keys and host hashes: who scans them next is given these."""
+        """Cache the keys and host hashes of URLs that were just packed, for the next `scan` of them."""
         self._last_scan = (urls, keys, hosts)
 
     def scan_plain(self, urls: bytes) -> tuple[Keys, HostHashes]:

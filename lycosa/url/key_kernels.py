@@ -35,7 +35,7 @@ _NEWLINE, _COLON, _SLASH, _OPEN, _CLOSE = 10, 58, 47, 91, 93
 
 @njit(cache=True, nogil=True, inline="always")
 def mix(key: Any) -> Any:
-    """`lycosa.url.key.mix` for kernels; takes and gives a uint64."""
+    """`lycosa.url.key.mix` for kernels; takes and returns a uint64."""
     key = (key ^ (key >> _33)) * _M1
     key = (key ^ (key >> _33)) * _M2
     return key ^ (key >> _33)
@@ -43,7 +43,7 @@ def mix(key: Any) -> Any:
 
 @njit(cache=True, nogil=True, inline="always")
 def unmix(mixed: Any) -> Any:
-    """`lycosa.url.key.unmix` for kernels; takes and gives a uint64."""
+    """`lycosa.url.key.unmix` for kernels; takes and returns a uint64."""
     mixed = (mixed ^ (mixed >> _33)) * _U2
     mixed = (mixed ^ (mixed >> _33)) * _U1
     return mixed ^ (mixed >> _33)

@@ -1,9 +1,9 @@
-"""A memo in front of the parser, for kernels: raw hrefs in one arena, with the URLs and keys they stand for.
+"""A cache of resolved hrefs for kernels: raw hrefs in one arena, with the URLs and keys they stand for.
 
 Navigation repeats: a cache of 50,000 URLs was found to answer almost 80% of a crawl's links (Broder, Najork
 and Wiener 2003), and within a site repeated links are spelled the same. So the bytes of an href, as they
-stand in the page, are looked up before they are decoded or parsed, under what their resolution depends on and
-nothing else:
+stand in the page, are looked up before they are decoded or parsed, together with a *context*, the part of the base
+on which their resolution depends:
 
     href                         context
     http://... https://...       nothing: absolute
@@ -11,12 +11,12 @@ nothing else:
     /...                         the site of the base
     any other                    the directory of the base
 
-What depends on the whole URL of the page (`?...`, the empty href, "http:x") is in no memo, and neither is
-what holds bytes above 0x7F, whose meaning depends on the page's encoding. A context is a 64-bit hash under
+Hrefs that depend on the whole URL of the page (`?...`, the empty href, "http:x") are not kept, and neither are
+those with bytes above 0x7F, whose meaning depends on the page's encoding. A context is a 64-bit hash under
 the crawl's secret seed.
 
-An href that has no URL (`mailto:...`) is remembered as that. The memo says nothing about seen. It is bounded
-by its bytes: when an array is full everything is forgotten, which costs each href that is still in use one
+An href that has no URL (`mailto:...`) is remembered as such. The memo does not tell whether a URL was seen. It is
+bounded by its bytes: when an array is full everything is forgotten, which costs each href that is still in use one
 parse.
 """
 
@@ -35,17 +35,18 @@ from lycosa.url.parts import directory_of, host_of, site_of
 from lycosa.url.resolve_kernels import resolve
 
 _BYTES_PER_ENTRY = 160
-"""Of the arena: a raw href and its URL."""
+"""Bytes of the arena per entry: a raw href and its URL."""
 _BASES = 1_000
 _LINE = 64
 """Bytes of a line of the processor's cache."""
 
 
 class Base(NamedTuple):
-    """What relative links are resolved against."""
+    """The base against which relative links are resolved."""
 
     contexts: NDArray[np.uint64]
-    """Four: of what is absolute, begins with `//`, with `/`, or otherwise; see `lycosa.page.link_kernels`."""
+    """Four: for hrefs that are absolute, begin with `//`, with `/`, or otherwise; see
+    `lycosa.page.link_kernels`."""
     directory: bytes
     """The URL up to the last slash of its path; then where in it the host begins and ends, and the site ends."""
     host: int
@@ -54,7 +55,7 @@ class Base(NamedTuple):
 
 
 def _in_lines(rows: int) -> NDArray[np.uint64]:
-    """Rows of zeroes that are a line of the cache each: what is known of an entry is fetched at once."""
+    """Rows of zeroes, each one cache line: all that is known of an entry is loaded at once."""
     words = _LINE // 8
     memory = np.zeros((rows + 1) * words, np.uint64)
     first = -memory.ctypes.data % _LINE // 8
@@ -71,7 +72,7 @@ class LinkMemo:
         self.hashes, self.contexts, self.keys, self.hosts = rows.T[:4]
         self.places = rows.view(np.int32)[:, 8:12]
         self.stamps = rows.view(np.int64)[:, 6]
-        """For whoever goes over a page's links: the last page that an entry is done for."""
+        """For callers that go over a page's links: the last page for which an entry was processed."""
         self.arena = np.empty(size * _BYTES_PER_ENTRY, np.uint8)
         self.used = np.zeros(2, np.int64)
         self._keyer = keyer
@@ -90,7 +91,7 @@ class LinkMemo:
         self.used[:] = 0
 
     def of_base(self, base: str) -> Base:
-        """What a base by http or https is to its links."""
+        """The `Base` of an http or https URL."""
         near = directory_of(base)
         found = self._bases.get(near)
         if found is None:
@@ -106,7 +107,7 @@ class LinkMemo:
         return found
 
     def resolve(self, first: int, base: Base) -> int:
-        """Answer the plain ones of the hrefs from an entry on; how many are left."""
+        """Resolve the plain hrefs among the entries from `first` on; returns how many are left."""
         left: int = resolve(
             *(self.places, self.keys, self.hosts, self.arena, self.used, first),
             *(base.directory, base.host, base.host_end, base.site_end, self._keyer.seed64),
@@ -114,14 +115,14 @@ class LinkMemo:
         return left
 
     def pending(self, first: int) -> tuple[NDArray[np.int64], list[bytes]]:
-        """The entries from `first` on that nobody has answered yet, and their raw hrefs."""
+        """The entries from `first` on that are not resolved yet, and their raw hrefs."""
         stop = int(self.used[0])
         entries = first + np.flatnonzero(self.places[first:stop, 3] == PENDING)
         rows = self.places[entries, :2].tolist()
         return entries, [self.arena[at : at + length].tobytes() for at, length in rows]
 
     def answer(self, entries: NDArray[np.int64], urls: list[str | None]) -> bool:
-        """Say what the hrefs of entries stand for; False if there is no room for that."""
+        """Set the URLs of entries; False if there is no room for them."""
         ends: list[int] = []
         end = -1
         for url in urls:

@@ -1,13 +1,13 @@
-"""Kernels of `lycosa.url.memo`: the table of raw hrefs, found and filled where the bytes lie.
+"""Kernels of `lycosa.url.memo`: lookup and insertion in the table of raw hrefs, on the page's bytes.
 
-A memo is nine arrays that belong together (`lycosa.url.memo.LinkMemo` makes them, all that an entry has in one
-line of the processor's cache):
+A memo is nine arrays (made by `lycosa.url.memo.LinkMemo`, with all data of an entry in one line of the processor's
+cache):
 
     slots     int32, a power of two: entry + 1, or 0; open addressing by the low bits of the entry's hash
     hashes    uint64 an entry: XXH64 of the raw bytes, seeded by the context
     contexts  uint64 an entry: what else the answer depends on (see `lycosa.url.memo`)
     places    int32 x 4 an entry: where its raw bytes lie and how many, where its URL lies and how many;
-              a length of NONE: the href has no URL, PENDING: nobody has said yet
+              a length of NONE: the href has no URL, PENDING: it is not resolved yet
     keys      uint64 an entry: the URL's key
     hosts     uint64 an entry: the hash of its host
     stamps    int64 an entry, for callers
@@ -41,7 +41,7 @@ def find_or_add(
     stop: int,
     context: Any,
 ) -> Any:
-    """The entry of `data[start:stop]` in a context, added as pending if need be; FULL: there is no room."""
+    """The entry of `data[start:stop]` in a context, added as pending if it is new; FULL: there is no room."""
     mask = np.int64(len(slots) - 1)
     digest = xxh64(data, start, stop, context)
     at = np.int64(digest & np.uint64(mask))
@@ -87,9 +87,9 @@ def fill(
     url_keys: Any,
     url_hosts: Any,
 ) -> bool:
-    """Answer entries; `ends[n]` is the end of the n-th one's URL in `urls`, NONE where it has none.
+    """Set the URLs of entries; `ends[n]` is the end of the n-th one's URL in `urls`, NONE where it has none.
 
-    False, and nothing done, if the arena has no room.
+    False, with nothing done, if the arena has no room.
     """
     if used[1] + len(urls) > len(arena):
         return False

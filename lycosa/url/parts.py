@@ -1,6 +1,6 @@
 """Parts of a canonical URL, by slicing: no parsing, since the form is known (see `lycosa.url.canonical`).
 
-Given something that is not canonical these functions still return; what they return means nothing then.
+Given something that is not canonical these functions still return, but the result is meaningless.
 
 A *host* is what stands between `//` and the port: a name, a dotted IPv4 address, or an IPv6 address **with
 its brackets**, so that `scheme://host:port` can be put together again. It is empty for `file` URLs.
@@ -16,7 +16,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21, "ws": 80, "wss": 443}
 
 
 class Parts(NamedTuple):
-    """A canonical URL, cut."""
+    """The parts of a canonical URL."""
 
     scheme: str
     host: str
@@ -149,7 +149,7 @@ def _collapsed(path: str) -> str:
 
 
 def _without_last(pattern: re.Pattern[str], text: str) -> str:
-    """The text without what its last match has behind the first group."""
+    """The text with its last match reduced to the first group."""
     found = pattern.match(text)
     return text if found is None else found[1] + text[found.end() :]
 

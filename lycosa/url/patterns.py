@@ -48,7 +48,7 @@ def compile_pattern(pattern: str, where: str) -> re.Pattern[str]:
 
 
 def _tree(pattern: str) -> Any:
-    # The parser of `re` is no public interface, but the only exact reading of the syntax there is; it has
+    # The parser of `re` is not a public interface, but there is no other exact parser of the syntax; it has
     # had this name since Python 3.11.
     from re import _parser  # type: ignore[attr-defined]
 

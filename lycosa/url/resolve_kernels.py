@@ -1,7 +1,7 @@
-"""Resolving plain hrefs where they lie: the pending entries of a memo get their canonical URLs without a parser.
+"""Resolving plain hrefs in place: the pending entries of a memo get their canonical URLs without a parser.
 
-`resolve` answers an href if every byte of it stands for itself in the canonical form (`lycosa.url.canonical`), so
-that nothing is left to do but joining, and removing `.` and `..` (URL living standard, "path state"):
+`resolve` handles an href if each of its bytes stands for itself in the canonical form (`lycosa.url.canonical`), so
+that it need only be joined with the base, and `.` and `..` removed (URL living standard, "path state"):
 
     href    = [ "http://" name | "https://" name ] "/" path [ "?" query ]     absolute
             | "/" path [ "?" query ]                                           below the site of the base
@@ -11,10 +11,10 @@ that nothing is left to do but joining, and removing `.` and `..` (URL living st
     query   = the same, and "?"
 
 with these exceptions, which need the parser: a colon in the first segment of a relative path (a scheme), `%2e` in a
-path (a dot), every character reference but `&amp;`, and a URL of more than `LONGEST` bytes. What is not answered
-stays pending.
+path (a dot), every character reference but `&amp;`, and a URL of more than `LONGEST` bytes. Other hrefs stay
+pending.
 
-`canonicalise` is the plain path; the tests hold the two to the same answers.
+`canonicalise` is the plain path; the tests check that the two give the same results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lycosa.url.key_kernels import HIGH_16, LOW_48, xxh64
 from lycosa.url.memo_kernels import PENDING
 
 LONGEST = 2_000
-"""Bytes; a page may hold thousands of longer ones, and limits on those are the parser's business."""
+"""The most bytes of a URL made here; a page may hold thousands of longer ones, which the parser limits."""
 
 _AMP, _SLASH, _COLON, _QUESTION, _DOT, _PERCENT = 38, 47, 58, 63, 46, 37
 _PLAIN = np.zeros(256, np.bool_)
@@ -82,7 +82,7 @@ def _name_end(data: Any, start: int, stop: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _join(data: Any, start: int, stop: int, out: Any, at: int, root: int) -> int:
-    """Write a path and query behind `out[:at]`, which ends with a slash; where they end, or -1.
+    """Write a path and query behind `out[:at]`, which ends with a slash; returns where they end, or -1.
 
     `root` is the place after the first slash of the path: no `..` leads above it.
     """
@@ -142,7 +142,7 @@ def resolve(
     site_end: int,
     seed: Any,
 ) -> int:
-    """Answer the plain ones of the entries from `first` on; returns how many are left.
+    """Resolve the plain hrefs among the entries from `first` on; returns how many are left.
 
     `base` is the directory of the page's canonical URL by http or https, up to and with the last slash of its path;
     its host is `base[host:host_end]`, and its site ends at `site_end`.

@@ -1,4 +1,4 @@
-"""Named rules that go beyond the canonical form: off unless asked for.
+"""Named rules that go beyond the canonical form; they are off by default.
 
 WHATWG's canonical form never joins two URLs that a server could tell apart. These rules do: each of them
 is a guess about servers, right for most and wrong for some, so the operator names those that the crawl may
@@ -117,7 +117,7 @@ def _cut(url: str) -> tuple[str, str, str | None]:
 
 
 def _keep(url: str, drop: Callable[[str, str], bool]) -> str:
-    """The URL without the parameters that `drop(name in lower case, value)` chooses."""
+    """The URL without the query parameters for which `drop(name in lower case, value)` is true."""
     site, path, query = _cut(url)
     if query is None:
         return url
@@ -217,7 +217,7 @@ class Rules(NamedTuple):
 
     @staticmethod
     def named(names: Iterable[str]) -> Rules:
-        """The rules of those names, in the table's order; a name that is none is a `ConfigError`."""
+        """The rules of those names, in the table's order; an unknown name is a `ConfigError`."""
         asked = set()
         for name in names:
             if name not in TABLE:

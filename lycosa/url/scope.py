@@ -1,7 +1,7 @@
-"""Scope: is this URL ours to fetch?
+"""Scope: whether a crawl may fetch a URL.
 
-A URL is judged by the rules below, in this order; **the first that refuses it decides**, and what no rule
-refuses is inside. The rule is told in words, for `explain`.
+A URL is judged by the rules below, in this order; **the first that refuses it decides**, and a URL that no rule
+refuses is inside. The verdict has a description of the rule, for `explain`.
 
     1. depth      deeper than `max_depth` links from a seed
     2. length     longer than `max_url_length`
@@ -17,7 +17,7 @@ refuses is inside. The rule is told in words, for `explain`.
     9. which      `include_paths` or `include_patterns` are given and none matches; seeds are exempt
 
 So includes of hosts and domains *widen* where the crawl may go, and includes of paths and patterns *narrow*
-which part of it is fetched. Excludes win over both, for seeds too. `max_pages_per_site` is carried here and
+which part of it is fetched. Excludes override both, for seeds too. `max_pages_per_site` is an option here but
 enforced where pages are counted.
 
 `mode`, relative to the seeds:
@@ -33,8 +33,8 @@ be any name: `exclude_domains = ["cdn.example.com"]` covers `a.cdn.example.com`)
 and query, and begin with a slash. Patterns are regular expressions searched in the whole URL (see
 `lycosa.url.patterns`).
 
-What depends on the site alone (rules 3 to 6) is decided once per site and remembered, within a bound; paths
-are looked at only if there are rules for them.
+Rules that depend on the site alone (3 to 6) are decided once per site and cached, within a bound; paths are
+examined only if there are rules for them.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ from lycosa.url.parts import directory_of, host_of, path_of, site_of
 from lycosa.url.patterns import compile_pattern
 
 MEMO = 1 << 16
-"""Sites whose part of the judgement is remembered."""
+"""Sites whose verdict by rules 3 to 6 is cached."""
 _MOST_DIRECTORIES = 1 << 12
 
 
 class ScopeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator may say about scope. The defaults: the seeds' hosts, all of them, no traps."""
+    """The options of scope. The defaults: the whole of the seeds' hosts, without traps."""
 
     mode: Literal["host", "site", "domain", "any"] = "host"
     include_hosts: tuple[str, ...] = ()
@@ -82,12 +82,12 @@ class ScopeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(NamedTuple):
-    """Inside or not, and the rule that says so."""
+    """Whether a URL is inside, and the rule that decided."""
 
     inside: bool
     rule: str
     why: Why = Why.SCOPE
-    """What a `Skipped` record says of a URL outside: `Why.SCOPE`, or `Why.BLOCKED` by the blocklist."""
+    """The reason in the `Skipped` record of a URL outside: `Why.SCOPE`, or `Why.BLOCKED` by the blocklist."""
 
 
 class Scope:
@@ -135,7 +135,7 @@ class Scope:
         self._shallow = 3 + (1 << 30 if options.max_path_depth is None else options.max_path_depth)
         self._repeats = 1 << 30 if options.max_repeats is None else options.max_repeats
         self._directories: set[str] = set()
-        """Up to their last slash, URLs all of whose neighbours are inside, unless they are too long or too deep."""
+        """Directories (URLs up to the last slash) whose URLs are all inside, unless too long or too deep."""
         self._site = lru_cache(maxsize=MEMO)(self._judge_site)
 
     def inside(self, url: str, depth: int) -> bool:
@@ -148,11 +148,11 @@ class Scope:
         )
 
     def too_deep(self, depth: int) -> bool:
-        """Whether no URL is inside so many links from a seed."""
+        """Whether no URL at this depth is inside."""
         return depth > self._max_depth
 
     def all_inside(self, urls: Sequence[str], depth: int) -> list[bool]:
-        """`inside` of each of the links of a page, which stay mostly in a few directories."""
+        """`inside` for each link of a page; fast, since a page's links are mostly in a few directories."""
         if depth > self._max_depth:
             return [False] * len(urls)
         if max(map(len, urls), default=0) > self._max_length:
@@ -161,7 +161,7 @@ class Scope:
         return [url[: url.rfind("/")] in harmless or self._inside(url) for url in urls]
 
     def _inside(self, url: str) -> bool:
-        """`inside` of a URL that is not too long, and a note if all of its directory are."""
+        """`inside` for a URL that is not too long; notes its directory if all URLs in it are inside."""
         inside = self.inside(url, 0)
         directory, slash, _ = url.rpartition("/")
         if inside and slash and not self._path_rules and directory.count("/") > 1:
@@ -222,7 +222,7 @@ class Scope:
         return Verdict(False, f"mode {mode}: {near} is no seed's")
 
     def excludes(self, host: str) -> Verdict | None:
-        """Rules 4 and 5: whether the operator will not have the host asked for anything, robots.txt included."""
+        """Rules 4 and 5: the verdict if nothing may be requested from the host, robots.txt included; else None."""
         if host in self._blocked:
             return Verdict(False, f"host {host} is on the blocklist", Why.BLOCKED)
         if (above := _above(host, self._blocked_below)) is not None:
@@ -234,7 +234,7 @@ class Scope:
         return None
 
     def _judge_path(self, url: str) -> Verdict | None:
-        """Files of rule 6, and rules 7 to 9; None if none of them decides."""
+        """Rule 6 for files, and rules 7 to 9; None if none of them decides."""
         if url.startswith("file:") and not url.startswith(self._roots):
             return Verdict(False, "not below the directory of a file seed")
         path = path_of(url)

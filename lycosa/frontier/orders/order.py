@@ -1,21 +1,21 @@
 """Orders: which waiting URL of a host comes first, and which of the hosts that are ready.
 
-An order is asked twice. When URLs are about to be put, `levels` says in which of the host's FIFO queues each
+An order decides two things. When URLs are about to be put, `levels` says in which of the host's FIFO queues each
 waits (0 first): Mercator's front queues (Manning et al. §20.2.3). When a visit can begin, hosts are ranked
-(lowest first): the long-term scheduling of Castillo's thesis, ch. 6. Politeness comes before either: a host
-that is not ready is never begun.
+(lowest first): the long-term scheduling of Castillo's thesis, ch. 6. Politeness comes before either: no visit
+begins at a host that is not ready.
 
-How hosts rank is a `Ranking`: a formula of the host's numbers that kernels compute where the numbers lie,
-or, for orders of somebody's own, `ASKED`: then `rank` is called. `rank` is the plain form of every formula, and
-the tests hold the two against each other. It must depend on its arguments alone.
+How hosts rank is a `Ranking`: a formula of the host's numbers that kernels compute in place, or, for orders of the
+user's own, `ASKED`: then `rank` is called. `rank` is the plain form of every formula; the tests compare the two.
+It must depend on its arguments alone.
 
 `bias` says how `take` chooses among the levels of one host: 0, the lowest first, always; F > 0, a random
 choice among F front queues that favours the low ones (Manning et al. §20.2.3, "biased").
 
-Random choices are *races*: each of several draws a time, and the least wins. Times are exponential, at a rate
-that falls with the level, so that what runs at level l wins with a probability in proportion to 1 / (l + 1)²:
-however many there are at lower levels, it is never shut out. A draw is a function of the host's name, of a number
-and of the level, so a crawl on a virtual clock can be repeated.
+Random choices are *races*: each candidate draws a time, and the least wins. Times are exponential, at a rate
+that falls with the level, so that a candidate at level l wins with a probability proportional to 1 / (l + 1)²:
+however many candidates there are at lower levels, it is never shut out. A draw is a function of the host's name,
+of a number and of the level, so a crawl on a virtual clock is reproducible.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Ranking(IntEnum):
 
 
 class Sighting(NamedTuple):
-    """Where links were found: all that a level may depend on besides the link."""
+    """The page on which links were found: all that a level may depend on besides the link itself."""
 
     source: str  # the page's URL
     key: int  # its key
@@ -69,7 +69,7 @@ class Order(Protocol):
         ...
 
     def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
-        """The level of each URL, 0 (first) to `LEVELS` - 1. None: where it was found is not known (any more)."""
+        """The level of each URL, 0 (first) to `LEVELS` - 1. No sighting: the page is not known (any more)."""
         ...
 
     def rank(self, host: str, queued: int, level: int) -> float:
@@ -88,7 +88,7 @@ class DepthOrder:
     sighted = False
 
     def levels(self, items: Sequence[Waiting], sighting: Sighting | None) -> list[int]:
-        # Beyond the last level a URL is so deep that its place among the deep ones does not matter.
+        # URLs deeper than the last level all get the last level.
         depths: list[int] = list(map(_depth_of, items))
         if depths and max(depths) >= LEVELS:
             depths = [min(depth, LEVELS - 1) for depth in depths]
@@ -108,10 +108,10 @@ class LengthOrder(DepthOrder):
 
 
 class BiasedOrder:
-    """Mercator's front queues: depths up to F - 1 are levels, and chance chooses, with a bias to the low ones.
+    """Mercator's front queues: depths up to F - 1 are levels; the choice is random, with a bias to low levels.
 
-    A host's rank is a draw at its lowest level, anew whenever its queues change; `take` has the host's levels
-    draw against each other.
+    A host's rank is a draw at its lowest level, repeated whenever its queues change; in `take` the host's levels
+    race against each other.
     """
 
     ranking = Ranking.BIASED
@@ -129,11 +129,11 @@ class BiasedOrder:
 
 
 def draw(host: str, number: int, level: int) -> float:
-    """The time that a level of a host draws: exponential, (level + 1)² on average."""
+    """The random time of a level of a host: exponential, with mean (level + 1)²."""
     mixed = mix(xxh64_intdigest(host.encode("ascii")) ^ (number << 8 | level) & (1 << 64) - 1)
     return -math.log(((mixed >> 11) + 1) / 2**53) * (level + 1) ** 2
 
 
 def winner(host: str, number: int, levels: Iterable[int]) -> int:
-    """The level that wins the race; a function of what is drawn by those that take part, whoever else might."""
+    """The level that wins the race; it depends only on the draws of the given levels."""
     return min(levels, key=lambda level: (draw(host, number, level), level))

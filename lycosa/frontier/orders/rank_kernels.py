@@ -28,10 +28,10 @@ def place_of(keys: Any, key: Any) -> int:
 
 @njit(cache=True, nogil=True)
 def fill_lists(keys: Any, targets: Any, counts: Any, places: Any, nodes: Any, group: int, done: int) -> Any:
-    """Write the node numbers of a chunk of targets where their lists lie in `nodes`.
+    """Write the node numbers of a chunk of targets to their lists' places in `nodes`.
 
     List g has counts[g] targets and begins at places[g]; -1: it is not wanted. The chunk begins with target
-    `done` of list `group`; the same two for the next chunk are returned.
+    `done` of list `group`; returns these two numbers for the next chunk.
     """
     for target in targets:
         while done == counts[group]:
@@ -45,7 +45,7 @@ def fill_lists(keys: Any, targets: Any, counts: Any, places: Any, nodes: Any, gr
 
 @njit(cache=True, nogil=True)
 def count_runs(ordered: Any, source: Any, rows: Any) -> int:
-    """For each run of equal names a row (source, name, length); returns how many."""
+    """Write a row (source, name, length) for each run of equal names; returns how many."""
     found = 0
     for i in range(len(ordered)):
         if i == 0 or ordered[i] != ordered[i - 1]:
@@ -60,7 +60,7 @@ def count_runs(ordered: Any, source: Any, rows: Any) -> int:
 
 @njit(cache=True, nogil=True)
 def repeat(nodes: Any, times: Any, out: Any) -> None:
-    """`numpy.repeat`, which does not let go of the interpreter's lock."""
+    """As `numpy.repeat`, which would not release the interpreter's lock."""
     at = 0
     for i in range(len(nodes)):
         for _ in range(times[i]):
@@ -80,9 +80,9 @@ def _slot(slot_keys: Any, sums: Any, key: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def add_share(slot_keys: Any, sums: Any, ranked: Any, keys: Any, share: float, held: int, most: int) -> Any:
-    """Add `share` to each key that is not among `ranked`; no more than `most` keys are held.
+    """Add `share` to each key that is not in `ranked`; at most `most` keys are held.
 
-    Returns how many keys are held now, and how many found no room.
+    Returns how many keys are held now, and how many were refused.
     """
     refused = 0
     for key in keys:

@@ -1,32 +1,31 @@
-"""Orders by rank: best pages first, as far as one knows (Castillo, §6.3).
+"""Orders by rank: best known pages first (Castillo, §6.3).
 
-    batch     PageRank over what is known every K pages; the best K are next, what is found since then last
-    partial   the same, but what is found since then has a temporary rank: the sum, over the pages that point to
+    batch     PageRank of the known graph every K pages; the best K are next, pages found since then last
+    partial   the same, but a page found since then has a temporary rank: the sum, over the pages that point to
               it, of their rank divided by the number of their links
     optimal   the ranks of an oracle, from a file
 
-The ranks themselves come from elsewhere (`lycosa.crawl.ranking`): an order is handed `Ranks`, works out the level
-of everybody (`planner`, in a thread), and adopts the plan: from then on new URLs are levelled by it, and the
-`Levels` it returns re-level those that are pending. How ranks become levels:
+The ranks are calculated elsewhere (`lycosa.crawl.ranking`): an order is given `Ranks`, calculates the level of
+every page (`planner`, in a thread), and adopts the plan: from then on it gives new URLs their levels, and the
+`Levels` it returns re-level pending URLs. How ranks become levels:
 
     0 … 126     the best K ranked pages that are not done, in 127 equal parts
     127 … 254   the other ranked pages that are not done, in 128 equal parts
     255         pages without a rank
 
-A level is bounded by the lowest rank in its part, so that equal ranks have equal levels, and any rank, a
-temporary or an oracle's too, has a level: that of the first part whose bound it reaches; below all, 254.
+A level is bounded by the lowest rank in its part, so that equal ranks have equal levels, and any rank, also a
+temporary one or an oracle's, has a level: that of the first part whose bound it reaches; below all bounds, 254.
 
 Before the first ranks all home pages are alike (§6.3): `batch` goes breadth-first with seeds and home pages in
-front, `partial` gives each of them the rank 1 and has eight levels per halving of the rank. In a crawl that
-goes on after a stop, pending URLs have levels of ranks already, so until there are ranks again new URLs are last
-(`resume`).
+front, `partial` gives each of them the rank 1 and has eight levels per halving of the rank. In a resumed crawl,
+pending URLs already have levels made from ranks, so until there are ranks again new URLs are last (`resume`).
 
-Ranks may be of hosts rather than pages (`by_host`): then a URL has the rank of its host, also one just found.
-`host_name` is what stands for a host: 48 bits of its hash, those that a frontier has at hand.
+Ranks may be of hosts rather than pages (`by_host`): then a URL, even a new one, has the rank of its host.
+`host_name` identifies a host: 48 bits of its hash, which a frontier can tell.
 
-Deliberate differences. A pending URL keeps its temporary rank's level until the next calculation, though more
-pages may point to it by then: seen drops repeats, and to move a URL within the queues for each of them costs
-more than it gives. And K counts pages that are known, in scope or not: an order knows keys, not URLs.
+Deliberate differences from the thesis. A pending URL keeps its temporary rank's level until the next calculation,
+though more pages may point to it by then: the seen store drops repeats, and moving a URL within the queues for each
+of them costs more than it gains. And K counts known pages, in scope or not: an order knows keys, not URLs.
 """
 
 from __future__ import annotations
@@ -56,11 +55,11 @@ _HOST_MASK = np.uint64(HOST_BITS)
 _NONE = np.empty(0, np.uint64)
 _PER_HALVING = 8
 _LEAST_SHARE = 2.0**-31
-"""Before the first ranks, the rank of a source of which nothing is known: below every level's."""
+"""Before the first ranks, the rank of an unknown source: below every level's bound."""
 
 
 def host_name(hashes: Keys) -> Keys:
-    """What stands for hosts in ranks by host: their hashes without bits 32 to 47.
+    """The identifiers of hosts in ranks by host: their hashes without bits 32 to 47.
 
     The top 16 bits begin the keys of the host's URLs, and the low 32 are what a frontier keeps of a host.
     """
@@ -77,7 +76,7 @@ class Ranks(NamedTuple):
 
 
 class Over(NamedTuple):
-    """What an order around another puts over its levels (`lycosa.frontier.orders.scoring`)."""
+    """What a wrapping order puts over the levels of the inner one (`lycosa.frontier.orders.scoring`)."""
 
     rows: int  # how many of its rows it was made of
     kept: NDArray[Any]  # what is left of these
@@ -85,7 +84,7 @@ class Over(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Ranks, and the levels that they make."""
+    """Ranks, and the levels made from them."""
 
     ranks: Ranks
     levels: NDArray[np.uint8]  # of each key
@@ -106,7 +105,7 @@ class Plan(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """A page that was fetched, with the links that count."""
+    """A fetched page, with the links that count for its rank."""
 
     source: int  # its key
     host: int  # the name of its host
@@ -130,7 +129,7 @@ class Judging(Protocol):
 
 @runtime_checkable
 class RankedOrder(Order, Judging, Protocol):
-    """An order that wants ranks, again and again.
+    """An order that is given new ranks from time to time.
 
     Calls of `planner` and `adopt` alternate. The function that `planner` returns touches nothing that changes: it
     is for a thread.
@@ -139,7 +138,7 @@ class RankedOrder(Order, Judging, Protocol):
     batch: int
 
     def resume(self) -> None:
-        """The crawl has been going on before: pending URLs have their levels."""
+        """The crawl is a resumed one: pending URLs have their levels already."""
         ...
 
     def note(self, noted: Noted) -> None:
@@ -147,11 +146,11 @@ class RankedOrder(Order, Judging, Protocol):
         ...
 
     def planner(self) -> Callable[[Ranks], Plan]:
-        """The function that makes a plan of ranks."""
+        """The function that makes a plan from ranks."""
         ...
 
     def adopt(self, plan: Plan) -> Levels:
-        """Go by the plan from now on; what becomes of pending URLs."""
+        """Use the plan from now on; returns the new levels of pending URLs."""
         ...
 
 
@@ -159,7 +158,7 @@ class RankedOrder(Order, Judging, Protocol):
 
 
 def plan_levels(ranks: Ranks, batch: int) -> Plan:
-    """The levels that ranks make; see the module's docstring."""
+    """The plan made from ranks; see the module's docstring."""
     values = ranks.values
     if not len(values):
         bounds = np.full(_RANKED, np.inf, np.float32)
@@ -186,7 +185,7 @@ def plan_levels(ranks: Ranks, batch: int) -> Plan:
 
 
 def _bounds(best: NDArray[np.float32], parts: int) -> NDArray[np.float32]:
-    """The lowest value of each of so many equal parts of a descending sequence; nothing reaches those of none."""
+    """The lowest value of each of `parts` equal parts of a descending sequence; infinity if it is empty."""
     if not len(best):
         return np.full(parts, np.inf, np.float32)
     ends = -(-np.arange(1, parts + 1) * len(best) // parts)
@@ -262,7 +261,7 @@ class BatchOrder:
         if self._plan is None:
             return False
         if self._plan.best is not None:
-            # A key tells 16 bits of its host: low is only what is low for every host with these bits.
+            # A key holds only 16 bits of its host: a page is low only if every host with these bits is.
             return 0.0 < float(self._plan.best[key >> 48]) < self._plan.middle
         rank = self.rank_of(key)
         return rank is not None and rank < self._plan.middle
@@ -274,7 +273,7 @@ class BatchOrder:
         return 0 if is_home(item.url) else min(item.depth, WORST - 1)
 
     def _names(self, items: Sequence[Waiting], plan: Plan) -> Keys:
-        """By what the plan knows these URLs."""
+        """The identifiers of these URLs in the plan: keys, or host names."""
         if not plan.ranks.by_host:
             return np.fromiter((item.key for item in items), np.uint64, len(items))
         host_hash = self._keyer.host_hash
@@ -284,7 +283,7 @@ class BatchOrder:
 
 
 class PartialOrder(BatchOrder):
-    """As Batch, with temporary ranks for what is found between calculations (§6.3, "Partial")."""
+    """As Batch, with temporary ranks for pages found between calculations (§6.3, "Partial")."""
 
     sighted = True
     other = -1  # what was found during the calculation keeps the level of its temporary rank
@@ -327,7 +326,7 @@ class PartialOrder(BatchOrder):
     def _temporary(
         self, items: Sequence[Waiting], names: Keys, sighting: Sighting | None
     ) -> NDArray[np.float64]:
-        """The temporary rank of each URL; 0 where nothing is known of it."""
+        """The temporary rank of each URL; 0 if it has none."""
         values = self.shares.read(names)
         if sighting is not None and not values.all():
             source = sighting.key
@@ -342,7 +341,7 @@ class PartialOrder(BatchOrder):
         return values
 
     def _value(self, name: int, start: bool) -> float:
-        """The rank of a source: its own, else its temporary one, else what all start with, else the least."""
+        """The rank of a source: its own, else its temporary one, else that of a start page, else the least."""
         plan = self._plan
         key = np.array([name], np.uint64)
         if plan is not None:
@@ -358,7 +357,7 @@ class PartialOrder(BatchOrder):
 
 
 _TINY = 1e-30
-"""Shares are above 0, whatever is divided by what."""
+"""The least share, so that shares are always above 0."""
 
 
 def _early_level(value: float) -> int:
@@ -369,10 +368,10 @@ def _early_level(value: float) -> int:
 
 
 class OptimalOrder:
-    """The ranks of somebody who knows (§6.3, "Optimal"); what he does not know comes last.
+    """The ranks of an oracle (§6.3, "Optimal"); pages that it does not list come last.
 
-    The file has a line a page: a rank (any number; the higher the better) and a URL, with white space between.
-    Empty lines and those that begin with # are passed over. Of two lines for one URL the higher rank holds.
+    The file has a line per page: a rank (any number; the higher the better) and a URL, with white space between.
+    Empty lines and those that begin with # are ignored. Of two lines for one URL the higher rank holds.
     """
 
     ranking = Ranking.LEVEL
@@ -409,7 +408,7 @@ class OptimalOrder:
                 rank = float(words[0])
             except ValueError:
                 raise ConfigError(f"{where}: {_shown(words[0])} is not a number") from None
-            # Beyond single precision it would not stay a number.
+            # A value beyond single precision would become infinite.
             if not abs(rank) < 1e38:
                 raise ConfigError(f"{where}: {_shown(words[0])} is not a rank")
             url = canonicalise(words[1].decode("utf-8", "surrogateescape"))

@@ -1,10 +1,10 @@
-"""Rows: packed rows that are only ever appended, in chunks that a thread may read while more are appended.
+"""Rows: append-only packed rows, in chunks that a thread may read while more are appended.
 
-    rows.append(array)          at the end
-    cut = rows.cut()            the rows so far, as views: nothing is copied, and nothing of it ever changes
-    rows.replace(len, array)    the first `len` rows (a cut's) become those of `array`: its compacted form
+    rows.append(array)          add rows at the end
+    cut = rows.cut()            the rows so far, as views: nothing is copied, and a cut never changes
+    rows.replace(len, array)    replace the first `len` rows (a cut's) by `array`, their compacted form
 
-Invariant: a row once appended is never written again, so a cut stays what it was whatever happens later.
+Invariant: a row is never written again once it was appended, so a cut never changes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Rows:
             count -= skipped
             if skipped < len(chunk):
                 rest.append(chunk[skipped:])
-        # Copied: a view would keep the whole chunk alive. It is little: what came since the cut.
+        # Copied, since a view would keep the whole chunk alive; only rows added since the cut, so it is little.
         tail = joined(rest, self._dtype)
         self._sealed, self._rows, self._bytes = [], 0, 0
         self._open, self._used = np.empty(0, self._dtype), 0

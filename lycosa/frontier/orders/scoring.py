@@ -1,26 +1,27 @@
-"""Scoring: the operator's own opinion of URLs, on top of any order.
+"""Scoring: the operator's own scores of URLs, on top of any order.
 
     score(url, depth, text, source) -> float | None     1 is best, 0 is worst; None: no opinion
 
 `text` is the anchor text and `source` the page's URL; both are empty where they are not known (any more). With
-an opinion the level is round((1 - score) · 255), a score outside 0 … 1 counting as the nearer end; without
-one it is that of the order within. Then boosts: each pattern that is found in the URL moves it by its levels,
-earlier or later, and the sum stays within 0 … 255.
+a score the level is round((1 - score) · 255), a score outside 0 … 1 counting as the nearer end; without
+one it is that of the inner order. Then boosts: each pattern that is found in the URL moves it by its levels,
+earlier or later, and the result stays within 0 … 255.
 
-A scorer is asked about every new URL, in the middle of the crawl: it should take microseconds. (It may be asked
-twice about one URL that has to wait for an answer.) One that raises, or gives what is no number, does not end the
-crawl: it is counted in `failed`, the first is told, and the URL has the level of the order within.
+A scorer is called for every new URL, in the middle of the crawl: it should take microseconds. (It may be called
+twice for a URL that has to wait for an answer.) A scorer that raises, or returns something that is not a number,
+does not end the crawl: the call is counted in `failed`, the first failure is reported, and the URL gets the level
+of the inner order.
 
-With a scorer, hosts that would all be alike go by the level of their next URL: a score would otherwise only act
-within its host.
+With a scorer, hosts go by the level of their next URL if the inner order does not distinguish them: otherwise a
+score would act only within its host.
 
-An order by rank re-levels what is pending, by key, at each calculation. Opinions must survive that, and URLs are
-not known then: so what differs from the order within is remembered as rows, and put over the new levels:
+An order by rank re-levels pending URLs, by key, at each calculation. Scores must survive that, though only keys are
+known then: so differences from the inner order are remembered as rows, and put over the new levels:
 
-    row = key (8 bytes), value (2 bytes)        0 … 255: the level; _SHIFT + n: n levels later than the order within
+    row = key (8 bytes), value (2 bytes)        0 … 255: the level; _SHIFT + n: n levels later than the inner order
 
-At each calculation rows of done URLs go. There are at most `MOST` of them; beyond that a URL keeps its opinion only
-until the next calculation, and is counted in `forgotten`.
+At each calculation rows of done URLs are dropped. There are at most `MOST` rows; beyond that a URL keeps its score
+only until the next calculation, and is counted in `forgotten`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _NO_LEVELS = np.empty(0, np.uint8)
 
 
 class ScoredOrder:
-    """An order with opinions on top."""
+    """An order with scores and boosts on top."""
 
     def __init__(self, inner: Order, scorer: Scorer | None = None, boosts: Sequence[Boost] = ()) -> None:
         self.inner = inner
@@ -66,7 +67,7 @@ class ScoredOrder:
         self.failed = 0
         """How often the scorer failed."""
         self.told: Callable[[str], None] | None = None
-        """Hears what the first failure was."""
+        """Called with a description of the first failure."""
 
     def rank(self, host: str, queued: int, level: int) -> float:
         return float(level) if self._by_level else self.inner.rank(host, queued, level)
@@ -111,7 +112,7 @@ class ScoredOrder:
         return max(-WORST, min(shift, WORST))
 
     def _remember(self, key: int, value: int) -> None:
-        """What is put has its level: only an order that levels again must be told twice."""
+        """Nothing to do here: only an order that re-levels must remember what it gave."""
 
 
 class ScoredRankedOrder(ScoredOrder):
@@ -126,7 +127,7 @@ class ScoredRankedOrder(ScoredOrder):
         self._rows = Rows(_ROW)
         self._most = most
         self.forgotten = 0
-        """Opinions that will not survive the next calculation."""
+        """Scores that will not survive the next calculation."""
 
     def resume(self) -> None:
         self._ranked.resume()
@@ -150,7 +151,7 @@ class ScoredRankedOrder(ScoredOrder):
         if plan.over is None:
             return inner
         self._rows.replace(plan.over.rows, plan.over.kept)
-        # Levels by host would wipe out opinions: what is pending stays where it is.
+        # Levels by host would wipe out scores: pending URLs stay where they are.
         return plan.over.levels._replace(other=-1 if plan.ranks.by_host else inner.other)
 
     def _remember(self, key: int, value: int) -> None:
@@ -161,7 +162,7 @@ class ScoredRankedOrder(ScoredOrder):
 
 
 def newest(rows: NDArray[Any], done: Keys) -> NDArray[Any]:
-    """Of the rows of each key the last, ascending by key, without the keys that are done."""
+    """The last row of each key, ascending by key, without the keys that are done."""
     order = np.argsort(rows["key"], kind="stable")
     keys = rows["key"][order]
     last = np.ones(len(keys), np.bool_)
@@ -187,7 +188,7 @@ def overlaid(keys: Keys, levels: NDArray[np.uint8], rows: NDArray[Any]) -> Level
 
 
 def scored(inner: Order, scorer: Scorer | None, boosts: Sequence[Boost]) -> Order:
-    """The order with opinions on top; itself if there are none."""
+    """The order with scores and boosts on top; the order itself if there are none."""
     if scorer is None and not any(boost.levels for boost in boosts):
         return inner
     if isinstance(inner, RankedOrder):
@@ -196,7 +197,7 @@ def scored(inner: Order, scorer: Scorer | None, boosts: Sequence[Boost]) -> Orde
 
 
 def _number(score: object) -> float | None:
-    """What a scorer gave, as a number; None as it is."""
+    """A scorer's result as a number; None stays None."""
     if score is None:
         return None
     if not isinstance(score, Real) or math.isnan(score):

@@ -1,10 +1,10 @@
-"""Shares: for pages that have no rank yet, the sum of what the pages that point to them would give them.
+"""Shares: temporary ranks of pages without a rank, as sums of the shares that pages with links to them give.
 
-A bounded table from key to sum (Castillo §6.3, "Partial"): 16 bytes a slot, open addressing, at most three
-quarters full. When it is full further keys are refused and counted; keys that are held still grow. Cleared at
-each calculation of ranks, by which these pages get a rank proper.
+A bounded table from key to sum (Castillo §6.3, "Partial"): 16 bytes per slot, open addressing, at most three
+quarters full. When it is full, new keys are refused and counted; the sums of held keys still grow. It is cleared at
+each calculation of ranks, which gives these pages a rank proper.
 
-`PlainShares` is the same with a dictionary, and what the tests hold it against.
+`PlainShares` does the same with a dictionary; the tests compare the two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Shares:
 
     def clear(self) -> None:
         """Forget all sums."""
-        # Zeroed pages come from the system when they are first touched: nothing is written here.
+        # The system provides zeroed pages when they are first touched: nothing is written here.
         self._keys = np.zeros(self._slots, np.uint64)
         self._sums = np.zeros(self._slots, np.float64)
         self._held = 0
@@ -45,7 +45,7 @@ class Shares:
         return self._keys.nbytes + self._sums.nbytes
 
     def add(self, keys: Keys, share: float, ranked: Keys) -> None:
-        """Give `share`, above 0, to each key that is not among `ranked` (ascending)."""
+        """Add `share`, above 0, to the sum of each key that is not in `ranked` (ascending)."""
         self._held, refused = rank_kernels.add_share(
             self._keys, self._sums, ranked, keys, share, self._held, self._most
         )

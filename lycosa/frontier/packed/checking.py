@@ -1,13 +1,13 @@
-"""What must hold of a packed frontier between two of its operations; see `lycosa.frontier.checking`.
+"""The invariants of a packed frontier between two of its operations; see `lycosa.frontier.checking`.
 
-- hosts: every slot is in the list of its bucket, or free; names lie within `names`, apart from each other;
-- heaps: a host is in the heap that its row says, at the place that it says, and none is before its parent; hosts in
-  TIME wait for a time to come, those in FRONT and READY do not;
-- queues: every row is in the list of its host, by level, or waits aside while it gets new levels, or is free;
+- hosts: every slot is in the list of its bucket, or free; names lie within `names` and do not overlap;
+- heaps: a host is in the heap and at the place that its row says, and is not better than its parent; hosts in
+  TIME have a time in the future, those in FRONT and READY do not;
+- queues: every row is in the list of its host, by level, or is set aside while it gets new levels, or is free;
 - blocks: every block is in the chain of one queue, or in limbo, or free; a chain ends where its queue ends, and its
   bytes are as many entries as the queue says;
-- numbers: those of the store are the sums of those of the rows, those of rows are what their lists and the URLs
-  outside hold.
+- numbers: those of the store are the sums over the rows, and those of a row agree with its lists and the URLs
+  outside the queues.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from lycosa.frontier.packed.queues import PackedQueues
 from lycosa.frontier.packed.store import BEGUN, FREE, FRONT, GROUP, HEAPS, IDLE, NOWHERE, READY, TIME
 
 _NUMBERS = {FRONT: ("tier", "rank", "place"), READY: ("tier", "rank", "ready", "place")}
-"""By what a heap goes; the others by (ready, place)."""
+"""The fields by which a heap is ordered; the other heaps: (ready, place)."""
 
 
 def check(queues: PackedQueues, begun: Collection[int]) -> None:
-    """Raise `BrokenError` if something does not hold; `begun` are the slots whose visits are under way."""
+    """Raise `BrokenError` if an invariant does not hold; `begun` are the slots whose visits are under way."""
     hosts = queues.store.rows()
     live = hosts["where"] != FREE
     _table(queues, hosts, live)

@@ -1,4 +1,4 @@
-"""Kernels of ranks and of random choices: the formulas of `orders/order.py`, computed where the numbers lie."""
+"""Kernels of ranks and of random choices: the formulas of `orders/order.py`, computed in place."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def lowest_level(c: Any, slot: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def rank_again(c: Any, slot: Any) -> Any:
-    """Have the rank of a host right, unless the order is to be asked; whether it is another than before."""
+    """Update the rank of a host, unless the order must be asked for it; returns whether it has changed."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     ranking = f.ranking
@@ -66,7 +66,7 @@ def rank_again(c: Any, slot: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def biased_queue(c: Any, slot: Any, number: Any) -> Any:
-    """The queue that wins the race of a host's levels, and the one before it; -1 if there is none."""
+    """The queue that wins the race of a host's levels, and the host's queue before it; -1 if there is none."""
     hosts = hosts_of(c)
     queues = queues_of(c)
     host = name_hash(c, slot)

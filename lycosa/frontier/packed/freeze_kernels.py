@@ -47,18 +47,18 @@ from lycosa.frontier.packed.view_kernels import (
 UNSOUND, LOADED, NO_ROOM = range(3)
 _PLACES = 2.0**53
 
-# What the state of `emit` holds: the next slot to look at, and the one to stop at; the next word of `side`; the
+# The state of `emit`: the next slot to look at, and the one to stop at; the next word of `side`; the
 # descriptor of the queue being written (-1: none), queues left of its host, and the cursor in it.
 NEXT_SLOT, LAST_SLOT, NEXT_WORD, WRITING, QUEUES_LEFT, AT_BLOCK, AT_BYTE, EMIT_STATES = range(8)
 
-# That of `load`: the host and the queue being read (-1: none); words and bytes that are done; bytes of URLs and of
-# a name for which there must be room.
+# The state of `load`: the host and the queue being read (-1: none); words and bytes that are done; bytes of URLs
+# and of a name for which there must be room.
 SLOT, ROW, WORDS, BYTES, NEED_TEXT, NEED_NAME, LOAD_STATES = range(7)
 
 
 @njit(cache=True, nogil=True)
 def emit(c: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
-    """Fill `words` and `out` with as much of the cut as fits; how many of each, (0, 0) at its end.
+    """Fill `words` and `out` with as much of the cut as fits; returns how many of each, (0, 0) at its end.
 
     `state` says how far the freeze has come.
     """
@@ -138,9 +138,9 @@ def emit(c: Any, state: Any, words: Any, out: Any, now: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
-    """Add what `emit` wrote: LOADED, or UNSOUND, or NO_ROOM: then make room and call again.
+    """Add what `emit` wrote; returns LOADED, UNSOUND, or NO_ROOM: then make room and call again.
 
-    `state` says how far it has come. Hosts are left NOWHERE with their old places.
+    `state` says how far it has come. Hosts are left NOWHERE, with their old places.
     """
     f = fields_of(c)[0]
     hosts = hosts_of(c)
@@ -219,7 +219,7 @@ def load(c: Any, words: Any, data: Any, state: Any, now: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _number(c: Any, q: Any, block: Any, at: Any) -> Any:
-    """A byte-wise careful `_get_number`: -1 if the queue ends before the number does, or if it is too large."""
+    """As `_get_number`, but checked: -1 if the queue ends before the number does, or if it is too large."""
     queues = queues_of(c)
     arena = arena_of(c)
     links = links_of(c)
@@ -260,7 +260,7 @@ def _skip(c: Any, q: Any, block: Any, at: Any, n: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def is_sound(c: Any, q: Any, lens: Any, limit: Any) -> Any:
-    """Whether the bytes of a queue are the entries it is said to have, none too long for the buffers."""
+    """Whether the bytes of a queue are as many entries as it should have, none too long for the buffers."""
     queues = queues_of(c)
     arena = arena_of(c)
     links = links_of(c)
@@ -312,7 +312,7 @@ def is_sound(c: Any, q: Any, lens: Any, limit: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def settle_all(c: Any, order: Any, now: Any) -> Any:
-    """Give the hosts of a thawed frontier their places, in that order; False if a queue is not sound."""
+    """Give the hosts of a thawed frontier their places, in the given order; False if a queue is not sound."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     queues = queues_of(c)

@@ -30,7 +30,7 @@ PIECE = 1 << 18
 COUNT = struct.Struct("<Q")
 
 Fronts = dict[str, list[tuple[int, Waiting]]]
-"""By host: levels and URLs that are outside the queues, in the order in which they come out."""
+"""By host: the URLs outside the queues, with their levels, in the order in which they come out."""
 
 
 class Head(msgspec.Struct, array_like=True):

@@ -1,9 +1,9 @@
 """`PackedFrontier`: tens of millions of waiting URLs in flat arrays.
 
-It does what `PlainFrontier` does, call by call (the tests hold one against the other), in a few tens of
-bytes a URL: queues are front-coded in chains of blocks (`queue_kernels.py`), hosts are rows of a table
-(`table_kernels.py`) with heaps over them (`heap_kernels.py`). Python holds only what is small: URLs in flight, URLs
-put back, hosts whose visit is under way. The key of a URL is not kept: it is computed again when the URL is taken.
+Every call does the same as in `PlainFrontier` (the tests compare the two), in a few tens of bytes per URL: queues
+are front-coded in chains of blocks (`queue_kernels.py`), hosts are rows of a table (`table_kernels.py`) with heaps
+over them (`heap_kernels.py`). Only small sets are Python objects: URLs in flight, URLs put back, hosts whose visit
+is under way. The key of a URL is not kept: it is computed again when the URL is taken.
 
 A URL is ASCII, has at most `MAX_URL` bytes, and is pending at most once.
 
@@ -47,7 +47,7 @@ _PER_VISIT = 200
     "settle_withdrawn", "freeze", "thaw",
 )  # fmt: skip
 class PackedFrontier:
-    """The frontier for large crawls; see the module's docstring and `lycosa.frontier.protocol`."""
+    """The frontier that crawls use; see the module's docstring and `lycosa.frontier.protocol`."""
 
     def __init__(
         self, clock: Clock, order: Order | None = None, seed: int = 0, *, back_queues: int = 0
@@ -153,7 +153,7 @@ class PackedFrontier:
         if flown is None or self._outside.is_flying(flown.slot):
             return
         if flown.slot in self._queues.visited and flown.slot not in self._queues.perhaps_empty:
-            return  # it has more URLs, and the end of its visit will say that none is in flight
+            return  # it has more URLs; the end of its visit will note that none is in flight
         self._queues.settle(flown.slot)
 
     def end(self, host: str, ready: float) -> None:
@@ -233,7 +233,7 @@ class PackedFrontier:
     # -- counts
 
     def check(self) -> None:
-        """Raise `BrokenError` if something does not hold that must (`checking.py`); it reads everything."""
+        """Raise `BrokenError` if an invariant (`checking.py`) does not hold; reads everything."""
         checking.check(self._queues, self._begun.values())
 
     @property
@@ -250,7 +250,7 @@ class PackedFrontier:
 
     @property
     def nbytes(self) -> int:
-        """The arrays, and what Python's objects cost, roughly."""
+        """Bytes of the arrays and, roughly, of the Python objects."""
         return self._queues.nbytes + self._objects()
 
     @property
@@ -280,7 +280,7 @@ class PackedFrontier:
         return []
 
     def settle(self) -> None:
-        """No files, nothing to settle."""
+        """Nothing to do: there are no files."""
 
     def reads(self, first: bytes) -> bool:
         try:

@@ -33,7 +33,7 @@ def _heap(c: Any, which: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def is_better(c: Any, a: Any, b: Any) -> Any:
-    """Whether a host is better than another by (class, rank)."""
+    """Whether host `a` is better than host `b` by (class, rank)."""
     hosts = hosts_of(c)
     if hosts[a].tier != hosts[b].tier:
         return hosts[a].tier < hosts[b].tier
@@ -99,7 +99,7 @@ def first(c: Any, which: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def enter(c: Any, which: Any, slot: Any) -> None:
-    """Into a heap; it is in none."""
+    """Put a host that is in no heap into one."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     heap = _heap(c, which)
@@ -112,7 +112,7 @@ def enter(c: Any, which: Any, slot: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def leave(c: Any, slot: Any) -> None:
-    """Out of whichever heap it is in."""
+    """Take a host out of its heap, if it is in one."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     which = np.int64(hosts[slot].where)
@@ -130,7 +130,7 @@ def leave(c: Any, slot: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def moved(c: Any, slot: Any) -> None:
-    """What the host's heap goes by has changed."""
+    """Restore the host's heap after a change of the fields by which it is ordered."""
     hosts = hosts_of(c)
     which = np.int64(hosts[slot].where)
     if which <= IDLE:

@@ -6,13 +6,13 @@ Where a host is: in one of the four heaps (`heap_kernels.py`), or
     BEGUN     a visit is under way
     FREE      the slot has no host
 
-A host in play is in READY, or in TIME, or begun; `playing` says so, and PLAYING counts them. `now` is, in all
-kernels, the latest time that the frontier was told: no host in TIME has a time up to it (`pass_to` sees to that).
-A host in IDLE may: it is as good as forgotten.
+A host in play is in READY, or in TIME, or begun; `playing` says so, and PLAYING counts them. In all kernels, `now`
+is the latest time that the frontier was given: no host in TIME has a time up to it (`pass_to` ensures that).
+A host in IDLE may have one: it counts as forgotten.
 
 Freezing. Before a row or its queues change for the first time in a freeze, `touch` writes the row's
-*descriptor* (its numbers and its queues' cursors, not their bytes) to `side`. The freeze works descriptors
-off one after the other, and touches the next host itself when there is none.
+*descriptor* (its numbers and its queues' cursors, not their bytes) to `side`. The freeze processes descriptors
+one after the other, and touches the next host itself when there is none.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _play(c: Any, slot: Any, playing: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _wait(c: Any, now: Any, slot: Any) -> None:
-    """Into the heap of a host that has URLs."""
+    """Put a host that has URLs into the heap where it belongs."""
     hosts = hosts_of(c)
     if hosts[slot].ready > now:
         enter(c, TIME, slot)
@@ -112,7 +112,7 @@ def _wait(c: Any, now: Any, slot: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def settle_host(c: Any, now: Any, slot: Any) -> None:
-    """Have a host that was changed where it belongs, or forget it. (`PlainFrontier._settle`.)"""
+    """Put a changed host where it belongs, or forget it. (`PlainFrontier._settle`.)"""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     where = hosts[slot].where
@@ -146,7 +146,7 @@ def settle_host(c: Any, now: Any, slot: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def renew(c: Any, now: Any, slot: Any) -> None:
-    """A host that was as good as forgotten is met again: it is a new one."""
+    """Treat a host in IDLE whose time has passed as a new one: it counts as forgotten."""
     hosts = hosts_of(c)
     if hosts[slot].where == IDLE and hosts[slot].ready <= now:
         hosts[slot].tier = 0
@@ -171,7 +171,7 @@ def _outside(c: Any, slot: Any, flying: Any, back: Any, back_level: Any) -> None
 
 @njit(cache=True, nogil=True)
 def set_outside(c: Any, now: Any, slot: Any, flying: Any, back: Any, back_level: Any) -> None:
-    """Say whether URLs of a host are in flight, how many were put back, and their lowest level."""
+    """Set whether URLs of a host are in flight, how many were put back, and their lowest level."""
     touch(c, slot)
     _outside(c, slot, flying, back, back_level)
     settle_host(c, now, slot)
@@ -179,7 +179,7 @@ def set_outside(c: Any, now: Any, slot: Any, flying: Any, back: Any, back_level:
 
 @njit(cache=True, nogil=True)
 def set_back(c: Any, slot: Any, back: Any, back_level: Any) -> None:
-    """Say what was put back, of a host that is not settled yet."""
+    """Set what was put back for a host that is not settled yet."""
     _outside(c, slot, NO, back, back_level)
 
 
@@ -202,7 +202,7 @@ def set_ready(c: Any, now: Any, slot: Any, ready: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def set_rank(c: Any, slot: Any, rank: Any) -> None:
-    """What the order said, when it was asked."""
+    """Set the rank that the order gave when it was asked."""
     hosts = hosts_of(c)
     hosts[slot].rank = rank
     moved(c, slot)
@@ -210,7 +210,7 @@ def set_rank(c: Any, slot: Any, rank: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def set_class(c: Any, now: Any, data: Any, to: Any) -> Any:
-    """Give the host of that name its class, if it is known; whether it is higher than before."""
+    """Set the class of the host of that name, if it is known; returns whether it is higher than before."""
     hosts = hosts_of(c)
     slot = find(c, data, NO, len(data), digest_of(c, data, NO, len(data)))
     if slot < 0 or (hosts[slot].where == IDLE and hosts[slot].ready <= now) or hosts[slot].tier == to:
@@ -227,7 +227,7 @@ def set_class(c: Any, now: Any, data: Any, to: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def pass_to(c: Any, now: Any) -> None:
-    """Time goes on: hosts whose time has come are found ready."""
+    """Advance the time: hosts whose time has come become ready."""
     hosts = hosts_of(c)
     while True:
         slot = first(c, TIME)
@@ -255,7 +255,7 @@ def _begin(c: Any, slot: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def begin(c: Any, now: Any, out: Any) -> Any:
-    """Begin a visit of the best host that is ready: its slot, and its name's length in `out`; -1: none is."""
+    """Begin a visit of the best ready host; returns its slot, and the length of its name in `out`; -1: none."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     names = names_of(c)
@@ -284,7 +284,7 @@ def begin(c: Any, now: Any, out: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def claim(c: Any, now: Any, slot: Any) -> Any:
-    """Begin a visit of that host, if none is under way and it is ready; 1 or 0."""
+    """Begin a visit of that host if it is ready and none is under way; returns 1, else 0."""
     hosts = hosts_of(c)
     pass_to(c, now)
     if hosts[slot].where == BEGUN or hosts[slot].ready > now:
@@ -296,7 +296,7 @@ def claim(c: Any, now: Any, slot: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def end(c: Any, now: Any, slot: Any, ready: Any, flying: Any, back: Any, back_level: Any) -> None:
-    """The visit of a host is over. Its rank is right, if the order is to be asked."""
+    """End the visit of a host. If the order must be asked for ranks, the host's is up to date already."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     touch(c, slot)
@@ -312,7 +312,7 @@ def end(c: Any, now: Any, slot: Any, ready: Any, flying: Any, back: Any, back_le
 
 @njit(cache=True, nogil=True)
 def next_ready(c: Any) -> Any:
-    """The earliest time of a host that waits with URLs: of those ready now, that of one of them; inf: none."""
+    """The earliest time of a waiting host with URLs (if some are ready now, that of one of them); inf: none."""
     hosts = hosts_of(c)
     for which in (READY, FRONT, TIME):
         slot = first(c, which)

@@ -1,7 +1,7 @@
 """URLs of the packed frontier that are outside its queues: in flight, and put back.
 
-They are few (as many as visits can have), so they are Python's objects. A URL in flight knows the level it was
-taken from; put back, it is first of that level again.
+They are few (as many as visits can have), so they are Python objects. A URL in flight knows the level it was
+taken from; when it is put back, it is the first of that level again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lycosa.records import Waiting
 
 PER_URL = 500
-"""Bytes that one costs, roughly: the URL, its numbers, and its places in the tables here."""
+"""Bytes per URL, roughly: the URL, its numbers, and its places in the tables here."""
 
 
 class Flown(NamedTuple):
@@ -35,7 +35,7 @@ class Outside:
         self.put_back = 0
 
     def fly(self, flown: Flown) -> None:
-        """A URL was taken."""
+        """Add a URL that was taken."""
         key = flown.waiting.key
         if key in self._flying:
             self._flying[key].append(flown)
@@ -48,7 +48,7 @@ class Outside:
         self.in_flight += 1
 
     def land(self, key: int, waiting: Waiting | None = None) -> Flown | None:
-        """Take one URL of that key (that very one, if given) out of flight."""
+        """Remove one URL of that key (`waiting` itself, if given) from those in flight."""
         for flown in self._flying.get(key, ()):
             if waiting is None or flown.waiting == waiting:
                 _drop(self._flying, key, flown)
@@ -62,7 +62,7 @@ class Outside:
         return slot in self._flown
 
     def give_back(self, flown: Flown, *, first: bool = True) -> None:
-        """Have a URL first of its level again (or last of those put back)."""
+        """Put a URL back as the first of its level (or as the last of those put back)."""
         queue = self.back.setdefault(flown.slot, {}).setdefault(flown.level, deque())
         if first:
             queue.appendleft(flown.waiting)
@@ -71,7 +71,7 @@ class Outside:
         self.put_back += 1
 
     def take(self, slot: int, level: int) -> Waiting:
-        """The first URL put back to that level: there is one."""
+        """Take the first URL put back to that level; there must be one."""
         queues = self.back[slot]
         waiting = queues[level].popleft()
         if not queues[level]:
@@ -82,7 +82,7 @@ class Outside:
         return waiting
 
     def of(self, slot: int) -> tuple[int, int, int]:
-        """Whether URLs of a host are in flight; how many were put back, and their lowest level."""
+        """Of a host: whether URLs are in flight, how many were put back, and their lowest level."""
         queues = self.back.get(slot)
         if queues is None:
             return int(slot in self._flown), 0, 0
@@ -103,7 +103,7 @@ class Outside:
             self.back.pop(slot, None)
 
     def relevel(self, slot: int, level_of: Callable[[int, int], int]) -> int:
-        """Give a host's URLs their levels anew, by key and old level; how many were put back."""
+        """Give a host's URLs new levels, by key and old level; returns how many were put back."""
         for index, flown in enumerate(flowns := self._flown.get(slot, [])):
             level = level_of(flown.waiting.key, flown.level)
             flowns[index] = flown._replace(level=level)

@@ -51,7 +51,7 @@ DEPTH, HOPS, ATTEMPT = 2 * GROUP, 2 * GROUP + 1, 2 * GROUP + 2
 
 @njit(cache=True, nogil=True)
 def has_room(c: Any, text: Any, name: Any) -> Any:
-    """Whether one more URL fits, on a host and level of its own at worst (`Store.make_room`)."""
+    """Whether one more URL fits, even on a new host and level (`Store.make_room`)."""
     f = fields_of(c)[0]
     if f.live + 1 > len(hosts_of(c)) or f.name_bytes + name > len(names_of(c)):
         return False
@@ -82,7 +82,7 @@ def new_block(c: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def free_chain(c: Any, first: Any, last: Any) -> None:
-    """Free the blocks from `first` to `last`, or keep them apart while a freeze may need them."""
+    """Free the blocks from `first` to `last`, or put them into limbo while a freeze may need them."""
     f = fields_of(c)[0]
     links = links_of(c)
     limbo = limbo_of(c)
@@ -103,7 +103,7 @@ def free_chain(c: Any, first: Any, last: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def free_limbo(c: Any) -> None:
-    """The freeze is over."""
+    """Free the blocks in limbo: the freeze is over."""
     f = fields_of(c)[0]
     limbo = limbo_of(c)
     f.frozen = 0
@@ -157,7 +157,7 @@ def _put_number(c: Any, block: Any, at: Any, value: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def decode(c: Any, texts: Any, spans: Any, k: Any, block: Any, at: Any) -> Any:
-    """Decode the entry at the cursor as the k-th of its group; the cursor after it."""
+    """Decode the entry at the cursor as the k-th of its group; returns the cursor after it."""
     arena = arena_of(c)
     links = links_of(c)
     tag, block, at = _get(c, block, at)
@@ -201,7 +201,7 @@ def decode(c: Any, texts: Any, spans: Any, k: Any, block: Any, at: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def new_text(c: Any, q: Any) -> Any:
-    """Where in `texts` the one to be appended goes: behind the last group, which is decoded."""
+    """Where in `texts` the text to be appended goes: behind the decoded last group."""
     queues = queues_of(c)
     spans = spans_of(c)
     k = np.int64(queues[q].tail_count)
@@ -261,7 +261,7 @@ def append(c: Any, q: Any, n: Any, depth: Any, hops: Any, attempt: Any) -> None:
             texts[i] = texts[new + i]
         k = new = np.int64(0)
         block, at = _put(c, block, at, np.int64(META))
-        # Not where `end` was: that may be the end of a block which is freed before this group is read.
+        # Not the old `end`: that may be the end of a block which is freed before this group is read.
         queues[q].tail_block = block
         queues[q].tail_at = at - 1
         block, at = _put_number(c, block, at, n)
@@ -273,7 +273,7 @@ def append(c: Any, q: Any, n: Any, depth: Any, hops: Any, attempt: Any) -> None:
         most = min(n, length) - lcp
         while lcs < most and texts[ref + length - 1 - lcs] == texts[new + n - 1 - lcs]:
             lcs += 1
-        if lcs < 2:  # not worth its byte
+        if lcs < 2:  # a suffix this short is not worth its length byte
             lcs = np.int64(0)
         meta = depth != spans[DEPTH] or hops != spans[HOPS] or attempt != spans[ATTEMPT]
         tag = distance | (META if meta else 0) | (TAIL if lcs else 0)
@@ -309,7 +309,7 @@ def append(c: Any, q: Any, n: Any, depth: Any, hops: Any, attempt: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def read_head(c: Any, texts: Any, spans: Any, q: Any) -> Any:
-    """Decode the first entry of a queue that has one: its index in `spans`, and the cursor after it."""
+    """Decode the first entry of a non-empty queue; returns its index in `spans`, and the cursor after it."""
     queues = queues_of(c)
     row = queues[q]
     block, at = np.int64(row.head_block), np.int64(row.head_at)
@@ -346,7 +346,7 @@ def drop_head(c: Any, q: Any, block: Any, at: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def queue_of(c: Any, slot: Any, level: Any) -> Any:
-    """The host's queue of that level, made if need be."""
+    """The host's queue of that level; created if it does not exist."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     queues = queues_of(c)

@@ -1,6 +1,6 @@
-"""The hosts and queues of a packed frontier, with what kernels cannot do: growing, names, asking the order.
+"""The hosts and queues of a packed frontier, and what kernels cannot do: growing, names, asking the order.
 
-`PackedFrontier` is the frontier; this is what it, its withdrawals and its relevelling have in common.
+Shared by `PackedFrontier`, its withdrawals and its relevelling.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class PackedQueues:
         self.fields = self.store.fields
         self.outside = Outside()
         self.now = NEVER
-        """The latest time that the frontier was told."""
+        """The latest time that the frontier was given."""
         self.visited: set[int] = set()
         """Hosts being visited."""
         self.perhaps_empty: set[int] = set()
-        """Those of them whose queues may have been emptied: then `done` looks."""
+        """Those of them whose queues may have been emptied: `done` checks these."""
         self.frozen = False
         self._asked = order.ranking is Ranking.ASKED
         self.out = np.zeros(64, np.uint8)
@@ -59,7 +59,7 @@ class PackedQueues:
         return int(table_kernels.find_host(self.c, name.encode("ascii")))
 
     def add(self, name: str) -> int:
-        """The slot of a host, made if need be; the caller has it settled."""
+        """The slot of a host, created if need be; the caller must settle it."""
         if len(name) > MAX_URL:
             raise LocalError(f"a host's name has {len(name)} bytes; the limit is {MAX_URL}")
         self.store.reserve_hosts(1, len(name))
@@ -69,13 +69,13 @@ class PackedQueues:
         return bytes(self.store.name(slot)).decode("ascii")
 
     def begin(self) -> tuple[str, int] | None:
-        """Begin a visit of the best host that is ready: its name and slot."""
+        """Begin a visit of the best ready host; returns its name and slot."""
         self.before_change(1)
         slot, length = host_kernels.begin(self.c, self.now, self.out)
         return None if slot < 0 else (str(self._text[:length], "ascii"), slot)
 
     def end(self, slot: int, ready: float) -> None:
-        """The visit of a host is over."""
+        """End the visit of a host."""
         self.before_change(1)
         outside = self.outside.of(slot)
         if self._asked:
@@ -84,7 +84,7 @@ class PackedQueues:
         self.compact_names()
 
     def settle(self, slot: int) -> bool:
-        """Tell the host's row what is outside its queues; it may enter a heap, or be forgotten: then False."""
+        """Update the host's row for URLs outside its queues; it may enter a heap. False if it was forgotten."""
         self.before_change(1)
         host_kernels.set_outside(self.c, self.now, slot, *self.outside.of(slot))
         self.rank(slot)
@@ -92,7 +92,7 @@ class PackedQueues:
         return bool(self.store.hosts[slot]["where"] != FREE)
 
     def hold(self, slot: int, ready: float) -> None:
-        """Let a host wait."""
+        """Let a host wait until `ready` at least."""
         self.before_change(1)
         host_kernels.set_ready(self.c, self.now, slot, ready)
         self.compact_names()
@@ -100,12 +100,12 @@ class PackedQueues:
     # -- ranks, if the order is to be asked for them
 
     def rank(self, slot: int) -> None:
-        """Have the rank of a host right: its queues were changed."""
+        """Update the rank of a host whose queues were changed."""
         if self._asked and self.store.hosts[slot]["where"] <= READY:
             self._ask(slot, *self.outside.of(slot)[1:])
 
     def rank_all(self) -> None:
-        """The same for all hosts."""
+        """Update the ranks of all hosts."""
         if self._asked:
             for slot in np.flatnonzero(self.store.rows()["where"] <= READY).tolist():
                 self.rank(slot)
@@ -158,7 +158,7 @@ class PackedQueues:
             self.rank(slot)
 
     def take(self, slot: int, number: int) -> Taken | None:
-        """The next URL of the host's queues; levels draw with that number, -1: the lowest."""
+        """The next URL of the host's queues; its levels race with draw number `number`, -1: the lowest wins."""
         if self.frozen:
             self.store.reserve_freeze(1)
         size, level, key, depth, hops, tries, more = visit_kernels.take(self.c, slot, number, self.out)
@@ -168,7 +168,7 @@ class PackedQueues:
         return Taken(Waiting.of_tries(url, key, depth, hops, tries), level, more)
 
     def drop_if_first(self, slot: int, url: str) -> int:
-        """Remove a URL wherever it is the first of its level; how many were. The caller has the host settled."""
+        """Remove a URL wherever it is the first of its level; returns how many. The caller must settle the host."""
         data = url.encode("ascii")
         removed = 0
         while True:
@@ -181,19 +181,19 @@ class PackedQueues:
     # -- memory
 
     def make_ready(self, longest: int) -> None:
-        """Be ready for URLs of that length."""
+        """Make the buffers long enough for URLs of that length."""
         self.store.make_ready(longest)
         if longest > len(self.out):
             self.out = np.zeros(longest, np.uint8)
             self._text = self.out.data
 
     def before_change(self, hosts: int) -> None:
-        """Room for what a freeze must keep of so many hosts that are about to change."""
+        """Make room for the descriptors of so many hosts that are about to change during a freeze."""
         if self.frozen:
             self.store.reserve_freeze(hosts)
 
     def end_freeze(self) -> None:
-        """The freeze is over, finished or abandoned."""
+        """End the freeze, finished or abandoned."""
         self.frozen = False
         queue_kernels.free_limbo(self.c)
         self.fields.side_words = 0

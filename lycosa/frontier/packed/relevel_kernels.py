@@ -1,9 +1,9 @@
-"""Kernels that give waiting URLs their levels anew.
+"""Kernels that give waiting URLs new levels.
 
-Hosts are done one after the other, by slot. The queues of the one at hand are taken off its row (MOVING_QUEUE
-is the first that is left) and its URLs are put into new ones, chunk by chunk: a chunk is decoded, its keys are
-looked up, and then it is appended level by level, so that the last group of a queue is decoded once per chunk
-and not once per URL. Which chunks a queue is cut into makes no difference to the order of its URLs.
+Hosts are processed one after the other, by slot. The queues of the host at hand are detached from its row
+(MOVING_QUEUE is the first that is left) and its URLs are put into new ones, chunk by chunk: a chunk is decoded, its
+keys are looked up, and then it is appended level by level, so that the last group of a queue is decoded once per
+chunk and not once per URL. How a queue is cut into chunks makes no difference to the order of its URLs.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from lycosa.frontier.packed.view_kernels import fields_of, hosts_of, queues_of, 
 from lycosa.frontier.packed.visit_kernels import key_of, write_url
 
 PAUSED, DONE, NO_ROOM, OUTSIDE, ASK = range(5)
-"""Why `move` returned: enough were moved; all are; there must be room for more; the host at hand has URLs in
-flight or put back, which must get their levels; the order must be asked for the rank of the host at hand."""
+"""Why `move` returned: enough were moved; all are moved; there is no room for more; the host at hand has URLs in
+flight or put back, which must get new levels; the order must be asked for the rank of the host at hand."""
 
-# What `state` holds.
+# The fields of `state`.
 CURSOR, END, MOVED, COUNT, NEXT, NEED, STATES = range(7)
-"""The slot to look at next, and the one to stop at; URLs moved since it was set to 0; URLs of the chunk at hand,
-and which of them, by level, is next; bytes for which there was no room."""
+"""The slot to look at next, and the one to stop at; URLs moved since the count was set to 0; URLs of the current
+chunk, and which of them, by level, is next; bytes for which there was no room; how many fields there are."""
 
 _ASKED = int(Ranking.ASKED)
 _ROWS = 1 << 16
@@ -49,8 +49,8 @@ _ROWS = 1 << 16
 
 
 class Chunk(NamedTuple):
-    """Buffers: the group being read, the texts of a chunk, and by URL where its text ends, depth, hops, attempt,
-    level; and the URLs in the order of their levels."""
+    """Buffers: the group being read; the texts of a chunk; for each URL the end of its text, depth, hops, attempt
+    and level; and the URLs in the order of their levels."""
 
     texts: Any
     spans: Any
@@ -76,7 +76,7 @@ def _level(keys: Any, levels: Any, other: Any, key: Any, old: Any) -> Any:
 def _gather(
     c: Any, chunk: Any, keys: Any, levels: Any, other: Any, by_host: Any, limit: Any, out: Any
 ) -> Any:
-    """Take URLs off the first queue that is left, at most `limit`, into the chunk; how many."""
+    """Move at most `limit` URLs from the first queue that is left into the chunk; returns how many."""
     f = fields_of(c)[0]
     queues = queues_of(c)
     slot, q = f.moving, f.moving_queue
@@ -113,7 +113,7 @@ def _gather(
 
 @njit(cache=True, nogil=True)
 def _sort(chunk: Any, m: Any) -> None:
-    """The order of the chunk's URLs by level, as they are within one."""
+    """Sort the chunk's URLs by level (a stable sort)."""
     starts = np.zeros(LEVELS + 1, np.int64)
     for i in range(m):
         starts[np.int64(chunk.levels[i]) + 1] += 1
@@ -127,7 +127,7 @@ def _sort(chunk: Any, m: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _scatter(c: Any, state: Any, chunk: Any) -> Any:
-    """Append the chunk to the host's new queues; False if there is no room for the next of it."""
+    """Append the chunk to the host's new queues; False if there is no room for the next URL."""
     f = fields_of(c)[0]
     texts = texts_of(c)
     slot = f.moving
@@ -154,7 +154,7 @@ def _scatter(c: Any, state: Any, chunk: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _detach(c: Any, state: Any) -> Any:
-    """Have the next host that has URLs at hand; False if there was none among the rows looked at."""
+    """Make the next host that has URLs the one at hand; False if there was none among the rows looked at."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     stop = min(state[END], state[CURSOR] + _ROWS)
@@ -184,7 +184,7 @@ def move(
     now: Any,
     out: Any,
 ) -> Any:
-    """Move URLs to their new levels until `limit` are, of the host at hand only if `one`; why it stopped."""
+    """Move up to `limit` URLs to new levels (with `one`, only of the host at hand); returns why it stopped."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     while True:

@@ -1,8 +1,8 @@
-"""Relevelling: every waiting URL of a packed frontier is given its level anew, some 1,000 at a time.
+"""Relevelling: every waiting URL of a packed frontier is given a new level, some 1,000 URLs at a time.
 
-Hosts are done one after the other. Between two steps all of a host's URLs have their new levels, or none has, but
-for one host, *at hand*: its row has queues of the new levels, which other calls use as if they were all, and the
-rest waits aside. Its new queues are never empty while there is a rest: `refill` sees to that.
+Hosts are processed one after the other. Between two steps all or none of a host's URLs have new levels, except
+for the host *at hand*: its row has the new queues, which other calls use as if they were all, and the rest of its
+URLs are set aside. Its new queues are never empty while there is a rest: `refill` ensures that.
 
 1M URLs take about a second, a step about a millisecond (`docs/benchmarks/frontier.md`).
 """
@@ -55,20 +55,20 @@ class Relevelling:
         return bool(self._state[CURSOR] >= self._state[END] and self._queues.fields.moving < 0)
 
     def is_at_hand(self, slot: int) -> bool:
-        """Whether URLs of that host wait aside."""
+        """Whether URLs of that host are set aside."""
         return self._queues.fields.moving == slot
 
     def step(self) -> int:
-        """Move some URLs; how many."""
+        """Move some URLs; returns how many."""
         return self._move(STEP, one=False)
 
     def refill(self, slot: int) -> None:
-        """URLs of that host were taken: if it is at hand, see to it that more can be."""
+        """URLs of that host were taken: if it is at hand, move more of them into its new queues."""
         if self.is_at_hand(slot) and not self._queues.has_any(slot):
             self._move(STEP, one=True)
 
     def finish(self, slot: int | None = None) -> None:
-        """If that host (or any, if none is named) is at hand, move the rest of its URLs."""
+        """If that host (None: any host) is at hand, move the rest of its URLs."""
         if self._queues.fields.moving >= 0 and (slot is None or self.is_at_hand(slot)):
             self._move(_ALL, one=True)
 

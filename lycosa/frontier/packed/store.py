@@ -7,17 +7,17 @@
     side    descriptors of hosts, for a freeze   limbo   blocks to be freed when it is over
     texts   the texts of one group, decoded, and behind them the one being appended; `spans` says where
 
-Kernels are handed one array of int64, `c`, whose fields have names (`StoreFields`, `FIELDS`): numbers, and for each
-array its address and its length. (Handing over all the arrays costs ten times as much as a typical kernel does, and
-a call within kernels that hands them on costs as much as decoding a URL.) `view_kernels.py` makes arrays of them
-again. `checking.py` says what must hold of it all, and looks whether it does.
+Kernels are passed one array of int64, `c`, whose fields have names (`StoreFields`, `FIELDS`): numbers, and for each
+array its address and its length. (Passing all the arrays costs ten times as much as a typical kernel, and passing
+them on to another kernel costs as much as decoding a URL.) `view_kernels.py` turns addresses into arrays again.
+`checking.py` states and checks the invariants.
 
 Arrays grow in place (`ndarray.resize` is a `realloc`, which moves pages and not bytes), by a sixteenth, at most
-16 MiB at once: neither time nor memory jumps. Only `Store` resizes them, and it keeps `c` right; whoever held a
-view of one would hold freed memory then, so nobody does. There is room before a kernel needs it: either it was
-asked for (`Store.reserve_hosts`), or the kernel stops where there is none and is called again (`Store.make_room`).
+16 MiB at once: neither time nor memory jumps. Only `Store` resizes them, and it updates `c`; a view of a resized
+array would be freed memory, so none may be kept. Room is made before a kernel needs it: either in advance
+(`Store.reserve_hosts`), or the kernel stops where there is none and is called again (`Store.make_room`).
 
-Each host has a place in every heap, taken or not: a host changes heaps without asking for room.
+Each heap has room for every host, so a host changes heaps without needing more room.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GROUP = 16
 META = 16
 TAIL = 32
 WINDOW = 2048
-"""Bytes that the texts of a group have together, unless it is a single text."""
+"""The most bytes that the texts of a group have together, unless it is a single text."""
 
 QUEUE = np.dtype(
     [
@@ -47,7 +47,7 @@ QUEUE = np.dtype(
         ("head_at", np.uint8),
         ("tail_at", np.uint8),
         ("end_at", np.uint8),
-        ("skip", np.uint8),  # entries of the first group that were taken
+        ("skip", np.uint8),  # entries of the first group that were taken already
         ("tail_count", np.uint8),  # entries of the last group; GROUP: the next one starts another
         ("level", np.uint8),
     ],
@@ -58,13 +58,13 @@ HOST = np.dtype(
     [
         ("ready", np.float64),
         ("place", np.int64),
-        ("rank", np.float64),  # by the order; of a host that waits, it is that of its queues as they are
+        ("rank", np.float64),  # from the order; up to date for every host that waits
         ("name", np.uint32),  # where in `names` its name starts
         ("hash", np.uint32),
         ("chain", np.int32),  # the next host of the bucket; or the next free slot
         ("queue", np.int32),  # its queue of the lowest level, -1 if it has none
         ("queued", np.int32),
-        ("pos", np.int32),  # its index in the heap that has it
+        ("pos", np.int32),  # its index in its heap
         ("epoch", np.uint32),  # the last freeze that has its descriptor
         ("back", np.int32),  # URLs put back: they wait outside the queues
         ("length", np.uint16),  # of its name
@@ -141,7 +141,7 @@ FIELDS = np.dtype(
     + [(name, np.int64) for name in StoreFields.NAMES[len(HEAPS) :]]
     + [(f"{name}_{what}", np.int64) for name, _, _ in ARRAYS for what in ("at", "length")]
 )
-"""What kernels see in `c`: the numbers, then the address and the length of each array."""
+"""The fields of `c`: the numbers, then the address and the length of each array."""
 SPANS = 2 * GROUP + 3
 """Elements of `spans`: where each text of the group starts, how long it is, and depth, hops and attempt of
 the entry decoded last."""
@@ -151,16 +151,16 @@ D_READY, D_PLACE, D_NAME, D_LENGTH, D_TIER, D_QUEUES, FIXED = range(7)
 Q_LEVEL, Q_COUNT, Q_SKIP, Q_HEAD_BLOCK, Q_HEAD_AT, Q_END_BLOCK, Q_END_AT, PER_QUEUE = range(8)
 
 NUMBERS = 40
-"""Bytes of the numbers around a text, at most."""
+"""The most bytes that an entry has besides its text."""
 _AT_ONCE = 16 << 20
 _PER_HOST = HOST.itemsize + 4 * (1 + len(HEAPS))
 
 
 class Store:
-    """The arrays, and `c`, by which kernels reach them."""
+    """The arrays, and `c`, through which kernels reach them."""
 
     def __init__(self, seed: int, ranking: int, back_queues: int) -> None:
-        """`seed` keys the hashes."""
+        """`seed`: that of the hashes."""
         self.c = np.zeros(FIELDS.itemsize // 8, np.int64)
         self.fields = StoreFields(self.c)
         self._arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, kind) for name, kind, _ in ARRAYS}
@@ -179,7 +179,7 @@ class Store:
 
     @property
     def hosts(self) -> NDArray[Any]:
-        """The rows of hosts. Not to be kept: see the module's docstring."""
+        """The rows of hosts. The view must not be kept: see the module's docstring."""
         return self._arrays["hosts"]
 
     @property
@@ -188,15 +188,15 @@ class Store:
         return self.fields.longest
 
     def array(self, name: str) -> NDArray[Any]:
-        """An array, by its name in `ARRAYS`. Not to be kept either."""
+        """An array, by its name in `ARRAYS`. The view must not be kept."""
         return self._arrays[name]
 
     def rows(self) -> NDArray[Any]:
-        """Those of the rows of hosts that were ever used."""
+        """The rows of hosts up to the last that was ever used."""
         return self.hosts[: self.fields.slots]
 
     def name(self, slot: int) -> NDArray[np.uint8]:
-        """The name of a host. Not to be kept."""
+        """The name of a host. The view must not be kept."""
         row = self.hosts[slot]
         at = int(row["name"])
         return self._arrays["names"][at : at + int(row["length"])]
@@ -220,15 +220,15 @@ class Store:
             self.resize(name, max(need, have + step))
 
     def make_ready(self, size: int) -> None:
-        """Be ready to decode URLs of that length."""
+        """Make the buffers long enough to decode URLs of that length."""
         if size > self.fields.longest:
             self.fields.longest = size
             self.resize("texts", max(WINDOW, size) + size)
 
     def make_room(self, text: int, name: int) -> None:
-        """Room for one more URL of that length, on a host and level of its own at worst.
+        """Make room for one more URL of that length, even on a new host and level.
 
-        The same numbers as `queue_kernels.has_room`.
+        `queue_kernels.has_room` checks the same numbers.
         """
         f = self.fields
         self.reserve_hosts(1, name)
@@ -241,29 +241,29 @@ class Store:
             self.reserve_freeze(2)  # twice the worst case, so that the kernel does not stop at every host
 
     def reserve_hosts(self, hosts: int, names: int) -> None:
-        """Room for so many more hosts, with so many bytes of names."""
+        """Make room for so many more hosts, with so many bytes of names."""
         f = self.fields
         if f.live + hosts > self.length("hosts"):
             self.grow("hosts", f.live + hosts)
             for heap in HEAPS:
                 self.resize(heap, self.length("hosts"))
-            self.resize("heads", self.length("hosts") + 1)  # buckets: as many as hosts, and one at first
+            self.resize("heads", self.length("hosts") + 1)  # one bucket per host, and the first one
         self.grow("names", f.name_bytes + names)
 
     def reserve_freeze(self, hosts: int) -> None:
-        """Room for what a freeze needs when so many hosts with queues, and ten without, are touched."""
+        """Make room for a freeze when so many hosts with queues, and ten without, are touched."""
         f = self.fields
         queues = min(f.queues, LEVELS)
         self.grow("side", f.side_words + hosts * PER_QUEUE * queues + (hosts + 10) * FIXED)
         self.grow("limbo", 2 * (f.limbo_pairs + queues + 1))
 
     def end_freeze(self) -> None:
-        """Give back what a freeze needed."""
+        """Free the memory that a freeze needed."""
         self.resize("side", 0)
         self.resize("limbo", 0)
 
     def replace_names(self, fresh: NDArray[np.uint8]) -> None:
-        """Have those names instead."""
+        """Replace the array of names."""
         self._arrays["names"] = fresh
         self.resize("names", len(fresh))
 
@@ -273,7 +273,7 @@ class Store:
 
     @property
     def used(self) -> int:
-        """Bytes in use: rows, blocks and names that are somebody's, and what is always there."""
+        """Bytes in use: rows, blocks and names that are not free, and the fixed part."""
         f = self.fields
         used = f.live * _PER_HOST + f.name_bytes - f.garbage + (f.queues - f.free_queues) * QUEUE.itemsize
         used += (f.blocks - f.free_blocks) * (BLOCK + 4) + 8 * (f.side_words + f.limbo_pairs)

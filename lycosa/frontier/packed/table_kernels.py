@@ -3,7 +3,7 @@
 A host is a row (`HOST`) at a *slot* that does not change while the host is known. Rows are found by the
 XXH64 of the name through a linear-hash table (Litwin, VLDB 1980): `heads` has a chain per bucket, and one
 bucket is split per host that is added, so that the table never stops the crawl to grow. Names lie in one
-byte array; those of hosts that are gone are garbage until `compact_names`.
+byte array; names of forgotten hosts are garbage until `compact_names`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def find(c: Any, data: Any, start: Any, end: Any, digest: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _split(c: Any) -> None:
-    """One more bucket, which takes its share of the one it splits."""
+    """Add a bucket, which takes its share of the hosts of the one that is split."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     heads = heads_of(c)
@@ -82,7 +82,7 @@ def _split(c: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def find_or_add(c: Any, data: Any, start: Any, end: Any) -> Any:
-    """The slot of a host, made if need be: there is room for it."""
+    """The slot of a host, created if need be: there is room for it."""
     f = fields_of(c)[0]
     hosts = hosts_of(c)
     heads = heads_of(c)
@@ -171,13 +171,13 @@ def find_host(c: Any, data: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def add_host(c: Any, data: Any) -> Any:
-    """The slot of the host of that name, made if need be; the caller has it settled."""
+    """The slot of the host of that name, created if need be; the caller must settle it."""
     return find_or_add(c, data, NO, len(data))
 
 
 @njit(cache=True, nogil=True)
 def queued_of(c: Any, data: Any) -> Any:
-    """URLs of a host in its queues, those put back included."""
+    """How many URLs a host has in its queues, those put back included."""
     hosts = hosts_of(c)
     slot = find(c, data, NO, len(data), digest_of(c, data, NO, len(data)))
     return np.int64(0) if slot < 0 else np.int64(hosts[slot].queued) + np.int64(hosts[slot].back)

@@ -1,4 +1,4 @@
-"""The fields and the arrays of a `Store`, for kernels: made of the words in its `c`."""
+"""The fields and the arrays of a `Store`, for kernels: made from the words of its `c`."""
 
 from __future__ import annotations
 

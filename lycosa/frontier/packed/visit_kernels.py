@@ -64,10 +64,10 @@ def _same(data: Any, a: Any, z: Any, b: Any, y: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def put(c: Any, data: Any, numbers: Any, i: Any, now: Any, slots: Any) -> Any:
-    """Put URLs from the i-th on: `data` has them, `numbers` the lengths of all, then their levels, depths, hops,
-    attempts.
+    """Put URLs from the i-th on: `data` holds the URLs, `numbers` their lengths, then their levels, depths, hops
+    and attempts.
 
-    Returns how many are done: all, or those before the one for which there is no room; -1, and none is, if a
+    Returns how many are done: all, or those before the one for which there is no room; -1, with none done, if a
     number is out of bounds. `slots` has room for the host of each, or is empty.
     """
     f = fields_of(c)[0]
@@ -122,7 +122,7 @@ def put(c: Any, data: Any, numbers: Any, i: Any, now: Any, slots: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def write_url(c: Any, slot: Any, texts: Any, base: Any, n: Any, out: Any) -> Any:
-    """The URL of a decoded text: the host goes back behind `://`."""
+    """Write the URL of a decoded text: the host is inserted again after `://`."""
     hosts = hosts_of(c)
     names = names_of(c)
     a, _ = host_span(texts, base, base + n)
@@ -152,7 +152,7 @@ def key_of(c: Any, data: Any, n: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def levels_of(c: Any, slot: Any, levels: Any) -> Any:
-    """The levels at which a host has URLs in queues, into `levels`; how many."""
+    """Write the levels at which a host has URLs in queues to `levels`; returns how many."""
     hosts = hosts_of(c)
     queues = queues_of(c)
     n = 0
@@ -183,8 +183,8 @@ def _drop(c: Any, slot: Any, before: Any, q: Any, block: Any, at: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def take(c: Any, slot: Any, number: Any, out: Any) -> Any:
-    """Take the next URL into `out`: its length (-1: none), level, key, depth, hops, attempt, and whether queues
-    of the host have more. `number` is that of the draw by which levels are chosen; -1: the lowest."""
+    """Take the next URL into `out`; returns its length (-1: none), level, key, depth, hops, attempt, and whether
+    the host's queues have more. `number` is that of the draw by which levels are chosen; -1: the lowest."""
     hosts = hosts_of(c)
     queues = queues_of(c)
     texts = texts_of(c)
@@ -208,7 +208,7 @@ def take(c: Any, slot: Any, number: Any, out: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def drop_if_first(c: Any, slot: Any, url: Any, out: Any) -> Any:
-    """Remove the URL wherever it is the first of its level, once per level; how many were removed."""
+    """Remove the URL wherever it is the first of its level, once per level; returns how many were removed."""
     hosts = hosts_of(c)
     queues = queues_of(c)
     texts = texts_of(c)

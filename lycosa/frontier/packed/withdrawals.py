@@ -1,8 +1,8 @@
 """Withdrawals from a packed frontier: URLs that replay found done.
 
-A URL to withdraw is nearly always the first of its level: hosts are asked for one URL at a time, in the order of
-their queues, and the log has them in that order. Such a one is dropped at once. Others are remembered by key and
-skipped when they are met; `settle` looks for them, taking a host's URLs out and in again, some 5 us each.
+A URL to withdraw is nearly always the first of its level: a host's URLs are fetched one at a time, in the order of
+its queues, and the log has them in that order. Such a URL is dropped at once. Others are remembered by key and
+skipped when they are taken; `settle` removes them by taking a host's URLs out and in again, some 5 us each.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _PER_HOST = sys.getsizeof(set()) + 100
 
 
 class Withdrawals:
-    """URLs that are still in queues but are not to come out."""
+    """URLs that are still in queues but must not come out."""
 
     def __init__(self, queues: PackedQueues, gather: Callable[[int], None]) -> None:
-        """`gather` sees to it that all URLs of a host are in its queues, none aside."""
+        """`gather` moves all URLs of a host into its queues, so that none is set aside."""
         self._queues = queues
         self._gather = gather
         self._keys: dict[int, set[int]] = {}  # by slot
         self._count = 0
 
     def withdraw(self, slot: int, url: str, key: int) -> None:
-        """A host's URL never comes out again."""
+        """Ensure that a host's URL never comes out again."""
         queues = self._queues
         self._gather(slot)
         queues.outside.withdraw(slot, url)
@@ -44,23 +44,23 @@ class Withdrawals:
             self._forget(slot)
 
     def has(self, slot: int, key: int) -> bool:
-        """Whether a URL that was taken is one of them."""
+        """Whether a URL that was taken is withdrawn."""
         return key in self._keys.get(slot, ())
 
     def skipped(self, slot: int) -> None:
-        """One of them was taken, and dropped."""
+        """Note that a withdrawn URL was taken, and dropped."""
         if not self._queues.settle(slot):
             self._forget(slot)
 
     def before_put(self, items: Sequence[Waiting]) -> None:
-        """A URL is put again that may still have to be withdrawn: find out before the two are mixed up."""
+        """Settle withdrawals of URLs that are about to be put again, lest the two be confused."""
         for waiting in items:
             slot = self._queues.find(host_of(waiting.url))
             if waiting.key in self._keys.get(slot, ()):
                 self._purge(slot)
 
     def settle(self) -> None:
-        """Look for all of them."""
+        """Remove all withdrawn URLs from the queues."""
         for slot in list(self._keys):
             self._purge(slot)
 
@@ -91,5 +91,5 @@ class Withdrawals:
 
     @property
     def nbytes(self) -> int:
-        """Roughly."""
+        """Bytes held, roughly."""
         return _PER_HOST * len(self._keys) + _PER_KEY * self._count

@@ -5,9 +5,9 @@ their fixed pseudo-random order, have been offered. Entries wait in FIFO queues 
 several hosts, and one queue per host (named by the 64-bit hash of the host, never 0) for links to that host.
 
 Seed 000, §3, empties its secondary queue into the primary one when that runs out, and suggests sequential files for
-large crawls. Here a host's entries are apart from the others, because links stay mostly on their own host: it
-can come back to what it left behind for a host whose visits run out of URLs, without reading past those of
-hosts that have enough.
+large crawls. Here each host's entries have a queue of their own, because links stay mostly on their own host: the
+crawl can come back to the entries of a host whose visits run out of URLs, without reading past those of hosts
+that have enough.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LeftBehind(Filed, Protocol):
         ...
 
     def next_queue(self) -> int | None:
-        """A queue of a host that has entries, each in its turn, round robin; None if there is none.
+        """The next host queue with entries, round robin; None if there is none.
 
         A round names each queue that has had entries ever since the round began, once, in any order, and no
         other: one that became empty and was pushed to again waits for the next round.
@@ -54,7 +54,7 @@ class LeftBehind(Filed, Protocol):
         ...
 
     def entries(self) -> Iterator[tuple[int, Entry]]:
-        """Every entry with its queue: for tests and for `explain`. The store is not to change meanwhile."""
+        """Every entry with its queue: for tests and for `explain`. The store must not change meanwhile."""
         ...
 
     def clear(self) -> None:

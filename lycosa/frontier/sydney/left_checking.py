@@ -1,9 +1,9 @@
-"""What must hold of a store of left-behind entries between two operations; see `lycosa.frontier.checking`.
+"""The invariants of a store of left-behind entries between two operations; see `lycosa.frontier.checking`.
 
 - rows: they are dense, row 0 is OTHERS, every other is in the list of its bucket and has entries;
-- pool: every place is in the tail of one queue, or free; a tail's last knows its row and how many it has;
-- files: segments lie apart, and what rows point at lies in them;
-- numbers: entries are those of the rows; those that are in no tail are those that segments are wanted for.
+- pool: every place is in the tail of one queue, or free; a tail's last place holds its row and its size;
+- files: segments do not overlap, and addresses in rows lie in them;
+- numbers: the entries are the sum over the rows; the entries outside of tails are those still wanted of segments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lycosa.url.key import mix_array
 
 
 def check(s: Store, segments: Segments) -> None:
-    """Raise `BrokenError` if something does not hold."""
+    """Raise `BrokenError` if an invariant does not hold."""
     f = s.fields
     rows, heads, pool = s.rows[: f.queues], s.heads[: f.buckets], s.pool[: f.top]
     demand(1 <= f.next_row <= f.queues, "rows: the one that is next is there")

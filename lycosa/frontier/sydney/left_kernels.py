@@ -1,10 +1,10 @@
 """Kernels of the store of left-behind entries: the table of queues, the pool of tails, blocks to be written.
 
-`left_store.py` has the arrays. Rows are dense and in the order of the round: row 0 is OTHERS, which is always
-there; those from 1 up to `next_row` were named in this round, or came in it; those from there up to `queues` are
-owed. A row that comes goes to `next_row`, one that goes is filled from the ends of the two parts, so the array can
-shrink with the number of queues. Rows are found by their mixed number through a linear-hash table (Litwin, VLDB
-1980) that grows and shrinks by one bucket at a time.
+`left_store.py` has the arrays. Rows are dense and in the order of the round: row 0 is OTHERS, which always exists;
+those from 1 up to `next_row` were named in this round, or were added in it; those from there up to `queues` are
+still to be named. A new row is put at `next_row`; the place of a removed one is filled from the ends of the two
+parts, so the array can shrink with the number of queues. Rows are found by their mixed number through a linear-hash
+table (Litwin, VLDB 1980) that grows and shrinks by one bucket at a time.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from lycosa.url.key_kernels import mix
 carray: Any = Later("numba", "carray")
 
 DONE, SPILL, ROOM = range(3)
-"""What `push` answers: it is in; the pool must be written first; some array must grow first."""
+"""The results of `push`: it is in; the pool must be written first; some array must grow first."""
 NOTHING, GOT, GOT_TRIM, RUN, CHAIN = range(5)
-"""What `pop` answers."""
+"""The results of `pop`."""
 
 _LOW = 0xFFFFFFFF
 
@@ -33,7 +33,7 @@ _LOW = 0xFFFFFFFF
 
 
 def _tables() -> NDArray[np.int64]:
-    """For CRC-32C four bytes at a time: what a byte does that has 0 to 3 bytes after it."""
+    """Tables for CRC-32C four bytes at a time: the effect of a byte with 0 to 3 bytes after it."""
     tables = np.zeros((4, 256), np.int64)
     for byte in range(256):
         crc = byte
@@ -62,7 +62,7 @@ def _crc(crc: Any, word: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _crc_of_queue(queue: Any) -> Any:
-    """The CRC, not yet finished, of a queue's number: what every check of the queue begins with."""
+    """The unfinished CRC of a queue's number, with which every check of the queue begins."""
     crc = _crc(np.int64(_LOW), np.int64(queue & np.uint64(_LOW)))
     return _crc(crc, np.int64(queue >> np.uint64(32)))
 
@@ -113,7 +113,7 @@ def _find(s: Any, queue: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _point(s: Any, slot: Any, to: Any) -> None:
-    """What points at a row of the table points at another from now on."""
+    """Let the link that points at a row of the table point at another one."""
     bucket = _bucket(s, s.rows[slot].queue)
     at = np.int64(s.heads[bucket])
     if at == slot:
@@ -134,7 +134,7 @@ def _move(s: Any, slot: Any, to: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _resize_table(s: Any) -> None:
-    """One more bucket, or one less: it and its half share their rows anew."""
+    """Add or remove a bucket: its rows are split off from, or joined with, those of its half."""
     f = fields_of(s.c)[0]
     queues = f.queues - 1
     buckets = f.buckets
@@ -164,7 +164,7 @@ def _resize_table(s: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _add(s: Any, queue: Any) -> Any:
-    """A row for a queue that has none; there is room."""
+    """Add a row for a queue that has none; there must be room."""
     f = fields_of(s.c)[0]
     slot = f.next_row
     if slot < f.queues:
@@ -185,7 +185,7 @@ def _add(s: Any, queue: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _took(s: Any, slot: Any) -> Any:
-    """An entry of a row is gone; its row too if it was the last. Says whether arrays are far too large."""
+    """Count an entry of a row as gone, and remove the row if it was the last; whether arrays are far too large."""
     f = fields_of(s.c)[0]
     f.entries -= 1
     s.rows[slot].count -= 1
@@ -210,7 +210,7 @@ def _took(s: Any, slot: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def push(s: Any, queue: Any, position: Any, cursor: Any) -> Any:
-    """An entry at the end of a queue; DONE, or what is to be done first."""
+    """Add an entry at the end of a queue; DONE, or what must be done first."""
     f = fields_of(s.c)[0]
     if f.pooled >= f.tails:
         return SPILL
@@ -285,7 +285,7 @@ def _set_run(s: Any, slot: Any, address: Any, left: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def advance(s: Any, slot: Any) -> Any:
-    """The first entry of a row's run was taken; says whether to `trim`."""
+    """Remove the first entry of a row's run, which was read; returns whether to `trim`."""
     address = np.int64(s.rows[slot].run) | np.int64(s.rows[slot].run_top) << 32
     _set_run(s, slot, address + 4 * ENTRY_WORDS, s.rows[slot].left - 1)
     return _took(s, slot)
@@ -293,7 +293,7 @@ def advance(s: Any, slot: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def set_run(s: Any, slot: Any, address: Any, left: Any, blocks: Any) -> None:
-    """The oldest blocks of a row, so many, are a run from now on."""
+    """Replace the oldest `blocks` blocks of a row by a run."""
     _set_run(s, slot, address, left)
     s.rows[slot].blocks -= blocks
 
@@ -330,14 +330,14 @@ def next_queue(s: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _put(out: Any, at: Any, number: Any, crc: Any) -> Any:
-    """A number of two words; the crc after them."""
+    """Write a number as two words; returns the crc after them."""
     out[at], out[at + 1] = number & _LOW, number >> 32
     return _crc(_crc(crc, number & _LOW), number >> 32)
 
 
 @njit(cache=True, nogil=True)
 def _put_block(s: Any, out: Any, w: Any, queue: Any, before: Any, back: Any, n: Any, i: Any) -> Any:
-    """A block of n entries from the pool, from place i on; the place after them."""
+    """Write a block of n entries from the pool, from place i on; returns the place after them."""
     begin = _crc_of_queue(queue)
     out[w], out[w + 1] = np.int64(queue & np.uint64(_LOW)), np.int64(queue >> np.uint64(32))
     crc = _put(out, w + 4, back, _put(out, w + 2, before, begin))
@@ -354,9 +354,9 @@ def _put_block(s: Any, out: Any, w: Any, queue: Any, before: Any, back: Any, n: 
 
 @njit(cache=True, nogil=True)
 def spill(s: Any, out: Any, base: Any, commit: Any) -> Any:
-    """Every tail as blocks, which will lie from the address `base` on; returns their words.
+    """Every tail as blocks, which will lie from the address `base` on; returns how many words they have.
 
-    Writes the words and changes nothing; with `commit`, once they are in a file, empties the pool.
+    Writes the words to `out` and changes nothing else; with `commit`, once they are in a file, empties the pool.
     """
     f = fields_of(s.c)[0]
     w = np.int64(0)
@@ -392,7 +392,7 @@ def spill(s: Any, out: Any, base: Any, commit: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def tails(s: Any, out: Any) -> None:
-    """The entries of the pool, those of a queue in order, into an array of `TAIL`."""
+    """Write the entries of the pool, those of a queue in order, into an array of `TAIL`."""
     f = fields_of(s.c)[0]
     n = 0
     for last in range(f.top):
@@ -407,7 +407,7 @@ def tails(s: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def load(s: Any, saved: Any) -> Any:
-    """Rows of a snapshot after those that are there; False if one is there twice. There is room."""
+    """Add rows of a snapshot; False if a queue occurs twice. There must be room."""
     f = fields_of(s.c)[0]
     for i in range(len(saved)):
         queue = saved[i].queue

@@ -1,10 +1,10 @@
-"""What was left behind, in append-only files: 50 bytes of RAM for each queue, and a bounded number of entries.
+"""Left-behind entries in append-only files; in RAM 50 bytes per queue, and a bounded number of entries.
 
 New entries wait in RAM, in the *tails* of their queues, at most `tails` in all. When there are more, all tails
 are written at once, each as a block (or some, of 1,024 entries at most) that points at the queue's block before:
 a *chain*, of which only the newest block's address is kept. A chain leads from the newest to the oldest, but
-the oldest entry is wanted first. So when a queue comes to its chain, it walks back once and copies what it finds,
-in order, to a *run*, which is read from front to back. An entry is written twice at most; one that is
+the oldest entry is wanted first. So when a queue comes to its chain, the chain is walked back once and its entries
+are copied, in order, to a *run*, which is read from front to back. An entry is written twice at most; one that is
 popped before its tail is written, never.
 
     file     = (block | run)*                                      `left_segments.py` has names and addresses
@@ -13,10 +13,10 @@ popped before its tail is written, never.
     entry    = position:u64 cursor:u32 check:u32
 
 `check` of a block is the CRC-32C of the fields before it, that of an entry the CRC-32C of the queue's number
-and of the fields before it: each entry can be trusted by itself, wherever reading begins, and one that belongs to
-another queue is found out.
+and of the fields before it: each entry is checked by itself, wherever reading begins, and one that belongs to
+another queue is detected.
 
-A chain may have any length, and the event loop must not wait for it (house rule 9). So it is cut into *stretches*
+A chain may have any length, and the event loop must not wait for it. So it is cut into *stretches*
 of 64 blocks, and one stretch at a time, the oldest, becomes a run: at most 65,536 entries. `before` is the address
 of the queue's block before, `back` that of the last block of the stretch before the block's own; by these the
 oldest stretch is found in one read for every 64 blocks. A stretch of one block is not copied: the run is where its
@@ -33,8 +33,8 @@ one queue are in the order of their queue. A freeze copies rows and tails and wr
 Guarantees: those of `left_behind.LeftBehind`; a failed write leaves the store as it was, and the next one goes
 to another file; an entry whose check does not hold is never given out.
 
-Deliberate limit: a file goes when its last entry does, so a queue that is never popped may hold on to files that
-are mostly used up. Disk, not RAM, is what that costs.
+Deliberate limit: a file is removed with its last entry, so a queue that is never popped may keep files that are
+mostly used up. That costs disk space, not RAM.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ VERSION = 1
 ROWS_OF_PIECE = 5000
 TAILS_OF_PIECE = 12_000
 GUESS = 16
-"""Entries read together with the head of a block: most blocks have few."""
+"""Entries that are read together with the head of a block: most blocks have few."""
 
 _HEAD = struct.Struct("<QQQII")
 _ENTRY = struct.Struct("<QII")
@@ -86,7 +86,7 @@ class Head(msgspec.Struct, array_like=True):
     lambda left: left._s.fields.queues + left._s.fields.top, "push", "pop", "next_queue", "clear", "thaw"
 )
 class PackedLeftBehind:
-    """The store of a crawl; see the module's docstring."""
+    """The store that crawls use; see the module's docstring."""
 
     def __init__(self, files: Files, *, tails: int = 1 << 14, segment_bytes: int = 4 << 20) -> None:
         """At most `tails` entries wait in RAM to be written; a new file is begun after `segment_bytes`."""
@@ -160,7 +160,7 @@ class PackedLeftBehind:
         self._segments.clear()
 
     def check(self) -> None:
-        """Raise `BrokenError` if something does not hold that must (`left_checking.py`); it reads all of RAM."""
+        """Raise `BrokenError` if an invariant (`left_checking.py`) does not hold; reads all of RAM."""
         left_checking.check(self._s, self._segments)
 
     def __len__(self) -> int:
@@ -168,7 +168,7 @@ class PackedLeftBehind:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of RAM held (not those of a freeze under way, which are another 46 a queue)."""
+        """Bytes of RAM held (without those of a freeze under way, another 46 per queue)."""
         return sum(array.nbytes for array in self._s) + self._segments.nbytes
 
     # -- files
@@ -183,7 +183,7 @@ class PackedLeftBehind:
         kernels.spill(self._s, out, base, True)
 
     def _run_of_stretch(self, queue: int, row: int, blocks: int) -> None:
-        """Make a run of the oldest stretch of a queue's chain of so many blocks."""
+        """Make a run of the oldest stretch of a queue's chain of `blocks` blocks."""
         address, anchor = kernels.newest(self._s, row)
         stretches = (blocks - 1) // STRETCH
         if stretches:
@@ -226,7 +226,7 @@ class PackedLeftBehind:
         return count, before, back, self._entries(queue, address, entries, count)
 
     def _entries(self, queue: int, address: int, data: bytes, count: int) -> bytes:
-        """The data, if it is so many sound entries of the queue."""
+        """The data, checked to be `count` sound entries of the queue."""
         short = len(data) != count * _ENTRY.size
         if short or kernels.unsound(np.frombuffer(data, "<u4"), np.uint64(queue)) >= 0:
             raise self._segments.damage(address, "an entry's checksum does not match")

@@ -1,4 +1,4 @@
-"""What was left behind, in plain Python: the reference that the packed store is tested against.
+"""Left-behind entries in plain Python: the reference against which the packed store is tested.
 
     snapshot = [[[queue, [[position, cursor]*]]*], [queue*]]      MessagePack; then the queues the round still owes
 
@@ -74,7 +74,7 @@ class PlainLeftBehind:
         return []
 
     def settle(self) -> None:
-        """There are no files."""
+        """Nothing to do: there are no files."""
 
     def thaw(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:

@@ -2,14 +2,14 @@
 
 An *address* is where a byte would be if all segments ever written were one file. A segment is named by the
 address of its first byte, in hexadecimal (`left-00000001c340`), and ends where the next begins. Addresses only
-grow, and none is written twice: what was appended to a file after a snapshot, and lost with the process, is bytes
-that no address leads to, and a thawed store begins a new segment. Every write is a multiple of 16 bytes long,
-so that an entry never lies across two pages.
+grow, and none is written twice: after a crash, no address leads to bytes that were appended after the snapshot,
+and a thawed store begins a new segment. Every write is a multiple of 16 bytes long, so that an entry never lies
+across two pages.
 
-Each segment knows how many entries of it are still wanted. With the last one it goes, as soon as no snapshot
+Each segment knows how many of its entries are still wanted. When none is, it is removed as soon as no snapshot
 needs it (`lycosa.lifetimes`).
 
-Pages of segments that were read are kept, a few, for all queues together.
+A few of the pages that were read last are cached, for all queues together.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Segments:
             if not segment.wanted:
                 self._drop(segment)
             segment = None
-        # If this fails the file may end with a part of the data: it is not open any more, so the next address
-        # is that of a new one.
+        # If this fails the file may end with a part of the data: it is closed, so that the next address is in a
+        # new file.
         if segment is None:
             segment = Segment(self.end, 0, 0)
             out = self._files.create(segment.name)
@@ -95,7 +95,7 @@ class Segments:
         return address
 
     def release(self, address: int, entries: int) -> None:
-        """So many entries at an address are not wanted any more."""
+        """Note that `entries` entries at an address are no longer wanted."""
         segment = self._at(address)
         segment.wanted -= entries
         if not segment.wanted and segment is not self._open:
@@ -107,7 +107,7 @@ class Segments:
         self._held.drop(segment.name)
 
     def clear(self) -> None:
-        """Want nothing any more."""
+        """Drop all segments."""
         self._open = None
         self._pages.clear()
         for segment in list(self._segments.values()):
@@ -126,12 +126,12 @@ class Segments:
         return data
 
     def page(self, address: int) -> tuple[bytes, int]:
-        """A page and where in it the address is; the 16 bytes from there are in it."""
+        """The page of an address, and where in it the address is; it has at least 16 bytes from there."""
         segment = self._at(address)
         number, at = divmod(address - segment.base, PAGE)
         key = (segment.base, number)
         data = self._pages.pop(key, b"")
-        if len(data) < at + 16:  # what was the end of the file when it was read may be so no more
+        if len(data) < at + 16:  # not cached, or the file has grown since it was read
             data = self._files.read_at(segment.name, number * PAGE, PAGE)
             if len(data) < at + 16:
                 raise self._short(segment)
@@ -169,7 +169,7 @@ class Segments:
     # -- checking
 
     def has(self, address: int) -> bool:
-        """Whether a segment has that address."""
+        """Whether the address lies in a segment."""
         index = bisect_right(self._bases, address) - 1
         return index >= 0 and address < self._bases[index] + self._segments[self._bases[index]].size
 
@@ -191,7 +191,7 @@ class Segments:
     # -- snapshots
 
     def freeze(self) -> list[Segment]:
-        """The segments as they are now, those that are wanted."""
+        """The segments that are wanted, as they are now."""
         for row in list(self._segments.values()):
             if not row.wanted and row is not self._open:  # its last write failed
                 self._drop(row)
@@ -225,5 +225,5 @@ class Segments:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of RAM held, with what an object costs."""
+        """Bytes of RAM held, the overhead of objects included."""
         return 400 * len(self._segments) + sum(map(len, self._pages.values())) + 200 * len(self._pages)

@@ -6,11 +6,11 @@
 A queue is a row (`ROW`, 46 bytes; 4 more in the table). Its entries are, oldest first:
 
     run     `left` entries that lie one after the other in a file, from the address `run` on
-    chain   `blocks` blocks in files; `chain` is the address of the newest, each knows the one before
-    tail    entries in RAM: a circular list in `pool`, of which `tail` is the last, whose next is the first
+    chain   `blocks` blocks in files; `chain` is the address of the newest, and each points at the one before
+    tail    entries in RAM: a circular list in `pool`; `tail` is the last, and its next is the first
 
-`left_packed.py` says what files hold. Addresses have 48 bits, in two fields each. In the pool the last entry of a
-tail, and no other, has a `size` above 0, that of the tail, and knows its row.
+`left_packed.py` has the format of the files. Addresses have 48 bits, in two fields each. In the pool only the last
+entry of a tail has a `size` above 0, that of the tail, and holds its row.
 
 Arrays grow in place, by an eighth, and `rows` and `heads` shrink in place when queues have gone; `make_room` and
 `trim` are called between kernels, never by them.
@@ -74,13 +74,13 @@ class LeftFields(Fields):
     buckets: int
     entries: int  # in all queues
     tails: int  # entries the pool may have
-    pooled: int  # entries in it
-    top: int  # places of it ever used since the last spill
+    pooled: int  # entries in the pool
+    top: int  # places of the pool used since the last spill
     free: int  # head of the list of free places below `top`, -1 if there is none
 
 
 FIELDS = np.dtype([(name, np.int64) for name in LeftFields.NAMES])
-"""What kernels see in `c`."""
+"""The fields of `c`."""
 
 HEAD_WORDS = 8
 ENTRY_WORDS = 4
@@ -112,7 +112,7 @@ def grow(array: NDArray[Any], need: int) -> None:
 
 
 def new_store(tails: int) -> Store:
-    """An empty store, whose pool takes so many entries."""
+    """An empty store whose pool has room for `tails` entries."""
     c = np.zeros(len(LeftFields.NAMES), np.int64)
     f = LeftFields(c)
     f.queues = f.next_row = f.buckets = 1
@@ -124,14 +124,14 @@ def new_store(tails: int) -> Store:
 
 
 def make_room(s: Store, queues: int = 1) -> None:
-    """Room for so many more queues, and for one more entry."""
+    """Make room for so many more queues, and for one more entry."""
     grow(s.rows, s.fields.queues + queues)
     grow(s.heads, s.fields.buckets + queues)
     grow(s.pool, s.fields.top + 1)
 
 
 def trim(s: Store) -> None:
-    """Give back what was needed for queues that are gone."""
+    """Free the memory that was needed for queues that are gone."""
     n = s.fields.queues
     s.rows.resize(n + n // 8 + 64, refcheck=False)
     s.heads.resize(max(s.fields.buckets, n + n // 8 + 64), refcheck=False)

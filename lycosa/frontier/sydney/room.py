@@ -1,12 +1,12 @@
 """The Sydney strategy: how many of a page's new links enter the frontier at once. Decisions only, no I/O.
 
 Castillo, Nelli and Panconesi, "Crawling the Web with Limited Memory", §3: of a page's new links at most *t*,
-drawn at random, enter the primary queue; a page with more goes to the secondary queue, and is come back to.
-Here coming back means reading the page's record in the log, not fetching it again (§3.2 suggests as much),
-and it gives again at most *t* of what is still new.
+drawn at random, enter the primary queue; a page with more goes to the secondary queue, and is revisited later.
+Here that means reading the page's record in the log, not fetching it again (§3.2 suggests as much); again at most
+*t* of the links that are still new enter.
 
 *Fill* is how much of the frontier's memory is used: 0 is empty, 1 is full. (Full is at 85% of the limit: arrays
-grow by an eighth, and URLs that come back from the calendar or from a visit are never refused.) With fill go
+grow by an eighth, and URLs that come back from the calendar or from a visit are never refused.) On fill depend
 
     t                  adaptive: all below 0.5, then 64, 32, 16, 8, and none from 1 on
                        sample, fixed, truncated: `sample` (or all), and none from 1 on
@@ -15,8 +15,8 @@ grow by an eighth, and URLs that come back from the calendar or from a visit are
     coming back        adaptive: below 0.45, or when a shard has nothing else to do
                        sample, fixed: when a shard has few URLs left; in any case at most 64 links at a time
 
-and with the mode what becomes of the rest: left behind (adaptive, sample), dropped once the memory is full
-(fixed: §3.3), always dropped (truncated: §3.1). Only the first two cover everything.
+and the mode decides what happens to the rest: left behind (adaptive, sample), dropped once the memory is full
+(fixed: §3.3), always dropped (truncated: §3.1). Only the first two modes cover everything.
 
 §5.2 names two refinements, both options: sampling only pages near the root of a site (`directories`: deep
 pages are linked by few others, so all their links enter), and leaving a page of many links and a low rank
@@ -37,15 +37,15 @@ from lycosa.frontier.options import FrontierOptions
 from lycosa.url.key import Keys, mix, mix_array
 
 ALL = 1 << 30
-"""As many as there are."""
+"""Stands for no limit on the number of links."""
 MOST_BACK = 64
-"""Links that a record gives at most when it is come back to, lest one huge page fill the memory at once."""
+"""The most links that a left-behind record gives at a time, lest one huge page fill the memory at once."""
 FULL = 0.85
-"""Of the limit."""
+"""The share of the limit at which the memory counts as full."""
 _HELD = 0.94
-"""From here on, of the limit, frontiers do not grow: an array grows by an eighth at once."""
+"""From this share of the limit on, frontiers do not grow: an array grows by an eighth at once."""
 _WITHIN = 0.8
-"""A frontier that uses less of what it holds has room for a page's links without growing."""
+"""A frontier that uses less than this share of what it holds has room for a page's links without growing."""
 PER_URL = 40
 """Bytes that a waiting URL takes, its share of its host included: an estimate, for caps and answers awaited."""
 _STEPS = ((0.5, ALL), (0.6, 64), (0.7, 32), (0.85, 16), (1.0, 8))
@@ -63,10 +63,10 @@ def permuted(keys: Keys, position: int) -> NDArray[np.intp]:
 class Room:
     """The memory of an agent's frontiers: one limit over all of its shards.
 
-    Two numbers a shard: the bytes in *use* say how full the memory is, hence how many links may enter; the bytes
-    *held* are what the limit is about. What a frontier held once it keeps for URLs of its own, so over a long
+    There are two numbers per shard: the bytes in *use* determine the fill, hence how many links may enter; the
+    limit is on the bytes *held*. A frontier keeps the memory it held once for URLs of its own, so over a long
     crawl the shards together may hold more than they use; near the limit only a shard with room in what it holds
-    gets more. Shards tell it from any thread: some are just being recovered.
+    gets more links. Shards call `tell` from any thread: some are just being recovered.
     """
 
     def __init__(self, limit: int) -> None:
@@ -77,7 +77,7 @@ class Room:
         self._of: dict[int, tuple[int, int]] = {}
 
     def tell(self, shard: int, used: int, held: int | None = None) -> None:
-        """A shard's frontier, with answers that it awaits, uses and holds so many bytes now."""
+        """Set how many bytes a shard's frontier uses and holds now, answers that it awaits included."""
         with self._lock:
             before = self._of.get(shard, (0, 0))
             now = (used, max(used, before[1] if held is None else held))
@@ -94,7 +94,7 @@ class Room:
 
     @property
     def is_tight(self) -> bool:
-        """Whether it is worth knowing exactly what is held."""
+        """Whether the memory is so full that exact numbers of bytes held are needed."""
         return 4 * max(self.used, self.held) > self.limit
 
     def may_grow(self, shard: int) -> bool:
@@ -107,7 +107,7 @@ class Room:
         return self.used / (FULL * self.limit)
 
     def urls_left(self, until: float) -> int:
-        """About how many more URLs fit until the memory is filled so far."""
+        """About how many more URLs fit until the fill is `until`."""
         return max(int(until * FULL * self.limit) - self.used, 0) // PER_URL
 
 
@@ -139,7 +139,7 @@ class Sampler:
         return t
 
     def back(self, fill: float) -> int:
-        """How many links a record gives that is come back to."""
+        """How many links a left-behind record gives at a time."""
         return min(self.t(fill), MOST_BACK)
 
     def cap(self, fill: float) -> int:
@@ -147,17 +147,17 @@ class Sampler:
         return ALL if fill < _CAP_FROM else self.host_cap
 
     def keeps(self, fill: float) -> bool:
-        """Whether what does not enter is left behind; else it is dropped."""
+        """Whether links that do not enter are left behind; else they are dropped."""
         return self._mode in ("adaptive", "sample") or (self._mode == "fixed" and fill < 1.0)
 
     def is_low(self, fill: float, pending: int) -> bool:
-        """Whether a shard with so many pending URLs is to come back to what it left behind."""
+        """Whether a shard with so many pending URLs should come back to records it left behind."""
         if self._mode == "adaptive":
             return fill < _LOW_FILL
         return fill < 1.0 and pending < _LOW_PENDING
 
     def host_is_low(self, fill: float, queued: int) -> bool:
-        """Whether a host with so many URLs is to have more of those left behind for it."""
+        """Whether a host with so many URLs should get more of those left behind for it."""
         return fill < 1.0 and queued < _LOW_HOST
 
 

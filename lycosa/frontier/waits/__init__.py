@@ -1,4 +1,4 @@
-"""Waits: how long a host, an address and a URL are left alone, and what waits for a time of day.
+"""Waits: how long a host, an address and a URL are left alone, and what is deferred until a due time.
 
     politeness.py    the wait after a visit, pages of a visit, one connection at a time to an address
     retries.py       when a URL that failed is tried again, and when it is given up

@@ -1,4 +1,4 @@
-"""The calendar: what waits for a time, on disk until that time is near.
+"""The calendar: deferred entries by due time, on disk until that time is near.
 
 Entries are `Deferred` records: URLs to retry, sites whose robots.txt could not be had, sites over budget,
 revisits. Each waits in the file of the *bucket* its due time falls into; only the current bucket, the entries
@@ -16,10 +16,10 @@ hierarchical timing wheel.
     crc   = CRC-32 of seq and record
     seq   = the number of the `add` that brought the entry
 
-Files are only ever appended to, and never after they began to be read. A snapshot names each file with
-the span of it that counts, and holds what is in RAM; so recovery sees exactly the committed prefix, cuts
-what lies beyond, and what is added again by the replay goes where the cut was made. `due` reads a file in
-slices, a few milliseconds at a time, and the snapshot knows how far it has come.
+Files are append-only, and nothing is appended once reading has begun. A snapshot names each file with the span of
+it that counts, and holds the entries in RAM; so recovery sees exactly the committed prefix and cuts off what lies
+beyond; entries added again by the replay are appended there. `due` reads a file in slices, a few milliseconds at a
+time, and the snapshot records how far it has come.
 
 Guarantees:
 
@@ -28,9 +28,9 @@ Guarantees:
 - a recovered calendar holds what it held at the freeze;
 - no file is removed that a snapshot may name (`lycosa.lifetimes`).
 
-Withdrawing is for replay. The log says that a URL was fetched; if the snapshot's calendar still holds it,
-it must not come out. Finding it in a file would mean reading them all, once per URL: so names are gathered,
-and `settle_withdrawn` reads the files once, keeping the seqs to drop. Entries added after the withdrawal
+Withdrawing is for replay. If the log says that a URL was fetched, but the snapshot's calendar still holds it,
+it must not come out. Finding it in a file would mean reading all files for each URL: so names are gathered,
+and `settle_withdrawn` reads the files once, and keeps the seqs to drop. Entries added after the withdrawal
 stay.
 
     snapshot = head, frame*          the frames of entries in RAM, some to a piece
@@ -73,12 +73,12 @@ class Entry(NamedTuple):
 
 
 class _Span(msgspec.Struct, array_like=True):
-    """What counts of a file: bytes from `start` to `stop`, and what they hold."""
+    """The part of a file that counts: bytes from `start` to `stop`, and what they hold."""
 
     start: int
     stop: int
     entries: int
-    first: int  # no entry is due before
+    first: int  # no entry is due before this
 
 
 class _Head(msgspec.Struct, array_like=True):
@@ -123,7 +123,7 @@ def unframe(data: bytes | memoryview) -> tuple[list[tuple[int, Deferred, bytes]]
 
 
 class Calendar:
-    """What waits for a time; see the module's docstring. Due times are milliseconds since the epoch."""
+    """The deferred entries; see the module's docstring. Due times are milliseconds since the epoch."""
 
     def __init__(self, files: Files, bucket: float = 600.0, buffer: int = 1 << 20) -> None:
         """Buckets of `bucket` seconds; at most about `buffer` bytes of entries wait to be written."""
@@ -149,7 +149,7 @@ class Calendar:
     # -- in and out
 
     def add(self, deferred: Deferred) -> None:
-        """Keep it until it is due."""
+        """Keep an entry until it is due."""
         seq = self._next_seq
         self._next_seq += 1
         self._len += 1
@@ -158,7 +158,7 @@ class Calendar:
             self._flush()
 
     def due(self, now_ms: int, at_most: int = 1000) -> list[Deferred]:
-        """What is due, soonest first, at most so many.
+        """At most `at_most` due entries, soonest first.
 
         The work of a call is bounded, so there may be more: then `next_due` is not after `now_ms`.
         """
@@ -186,7 +186,7 @@ class Calendar:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of RAM held, with what an object costs."""
+        """Bytes of RAM held, the overhead of objects included."""
         held = self._near_bytes + self._buffered + 200 * len(self._near)
         held += 200 * sum(len(buffer) for buffer in self._buffers.values())
         return held + 400 * len(self._spans) + 100 * len(self._dropped) + 200 * len(self._withdrawn)
@@ -194,11 +194,11 @@ class Calendar:
     # -- replay
 
     def withdraw(self, name: str) -> None:
-        """The URL (or site) is settled: its entries, as of now, do not come out."""
+        """Drop the present entries of a URL (or site): they do not come out."""
         self._withdrawn[name] = self._next_seq
 
     def settle_withdrawn(self) -> None:
-        """The end of replay: find what was withdrawn, forget the names. Reads every file once."""
+        """End the replay: find the withdrawn entries, forget the names. Reads every file once."""
         if not self._withdrawn:
             return
         for entry in self._in_ram():
@@ -214,7 +214,7 @@ class Calendar:
     # -- snapshots
 
     def freeze(self) -> Iterator[bytes]:
-        """No file is written here: what waits to be written is part of the snapshot."""
+        """The snapshot. No file is written here: entries not yet written are part of the snapshot."""
         spans = {
             name: _Span(span.start, span.stop, span.entries - len(self._buffers.get(name, ())), span.first)
             for name, span in self._spans.items()
@@ -230,7 +230,7 @@ class Calendar:
             dict(self._withdrawn),
         )
         self._held.cut({name: span.stop for name, span in spans.items()})
-        ram = list(self._in_ram())  # references to what never changes: the entries themselves are shared
+        ram = list(self._in_ram())  # references only: entries never change
         return _pieces(head, ram)
 
     def files(self) -> list[str]:
@@ -247,7 +247,7 @@ class Calendar:
             raise StorageError(f"the snapshot's calendar is not readable: {error}") from None
         if head.version != VERSION:
             raise StorageError(f"the snapshot's calendar has version {head.version}, not {VERSION}")
-        # The files were cut into buckets of this width; another width holds from a new crawl on.
+        # The files have buckets of this width; another width takes effect in a new crawl only.
         self._bucket_ms = head.bucket_ms
         self._reached, self._next_seq = head.reached, head.next_seq
         self._dropped, self._withdrawn = set(head.dropped), dict(head.withdrawn)
@@ -277,7 +277,7 @@ class Calendar:
     # -- buckets
 
     def _place(self, entry: Entry) -> None:
-        """Where an entry belongs at this time: in RAM, or in the buffer of a bucket."""
+        """Put an entry where it belongs at this time: in RAM, or in the buffer of a bucket."""
         if entry.due < self._reached:
             heapq.heappush(self._near, entry)
             self._near_bytes += len(entry.frame)
@@ -338,7 +338,7 @@ class Calendar:
                 if span.stop:
                     self._held.drop(name)
         else:
-            if budget > 0:  # no bucket before the next one is left, so the one of `now_ms` is in RAM
+            if budget > 0:  # all buckets up to that of `now_ms` are in RAM
                 this = now_ms - now_ms % self._bucket_ms
                 self._reached = max(self._reached, this + self._bucket_ms)
         if self._buffered > self._buffer_limit:
@@ -366,7 +366,7 @@ class Calendar:
             self._held.use(name)
             try:
                 if handle.size != span.stop:
-                    # A write failed before, and left a part of itself.
+                    # An earlier write failed half way.
                     self._files.truncate(name, span.stop)
                 data = b"".join(entry.frame for entry in self._buffers[name])
                 handle.write(data)
@@ -393,7 +393,7 @@ class Calendar:
             self._len -= 1
 
     def _is_dropped(self, seq: int, deferred: Deferred) -> bool:
-        """Whether an entry on its way out was withdrawn; forgets it, since it was met."""
+        """Whether an entry that is about to come out was withdrawn; if so, forgets the withdrawal."""
         if seq in self._dropped:
             self._dropped.remove(seq)
             return True

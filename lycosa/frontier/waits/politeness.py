@@ -15,9 +15,9 @@ The wait after a visit is the largest of four:
     factor x the last fetch         a slow answer says "I am busy" (Manning et al. §20.2.3: ten times)
                                     up to `max_wait`
 
-A Crawl-delay is a wait between *pages*, so with one a visit has one page. Nothing is capped silently towards
-rudeness: a site that asks for more than `max_crawl_delay` is asked that seldom; set it higher to obey.
-`max_wait` bounds the last rule alone, lest one fetch of a minute cost its host ten.
+A Crawl-delay is a wait between *pages*, so with one a visit has one page. A site that asks for more than
+`max_crawl_delay` gets that delay; set it higher to obey in full. `max_wait` bounds only the last rule, lest one
+fetch of a minute cause a wait of ten.
 
 Times are seconds of the monotonic clock.
 """
@@ -38,7 +38,7 @@ class PolitenessOptions(msgspec.Struct, frozen=True, kw_only=True):
     factor: float = 10.0
     """The wait is at least this many times the last fetch."""
     max_wait: float = 60.0
-    """... but `factor` alone makes no wait longer than this."""
+    """The longest wait that `factor` alone causes."""
     pages_per_visit: int = 8
     """*c*: pages asked over one connection, one after the other, before the wait."""
     max_crawl_delay: float = 300.0
@@ -61,7 +61,7 @@ OWN_SITE: dict[str, float] = {"wait": 0.0, "factor": 0.0, "address_wait": 0.0, "
 
 
 def _asked(seconds: float | None, most: float) -> float:
-    """A wait that a site asked for, within [0, most]; what is no number asks for nothing."""
+    """A wait that a site asked for, within [0, most]; 0 if it is not a number."""
     if seconds is None or math.isnan(seconds):
         return 0.0
     return min(max(seconds, 0.0), most)
@@ -106,7 +106,7 @@ class AddressTable:
         self._ends: list[tuple[float, str]] = []  # the same, as a heap
 
     def try_begin(self, address: str, now: float) -> float:
-        """0.0: the connection may be opened, and is counted as open. Else: when to try again."""
+        """0.0 if the connection may be opened (it then counts as open); else the time to try again."""
         self._forget(now)
         if address in self._open:
             return now + self._patience
@@ -117,11 +117,11 @@ class AddressTable:
         return 0.0
 
     async def begin(self, address: str, now: float) -> float:
-        """`try_begin`, for callers that may have to wait for the answer of another table."""
+        """As `try_begin`, where the answer may have to come from another table."""
         return self.try_begin(address, now)
 
     def end(self, address: str, now: float) -> None:
-        """The connection granted last for this address is closed."""
+        """Note that the connection granted last for this address is closed."""
         self._open.discard(address)
         self._forget(now)
         if self._wait:

@@ -4,9 +4,8 @@ A URL has `attempts` attempts in all (three). After the n-th that failed it wait
 
     first x growth^(n-1)        two minutes, then an hour: a restart, then an outage
 
-or as long as the site asked for with Retry-After, if that is longer, but never longer than `most`. Whoever
-asks for more than `most` is asked then, and says it again if it was meant: a URL must not be lost to a
-Retry-After of ten years.
+or as long as the site asked for with Retry-After, if that is longer, but never longer than `most`: a URL must not
+be lost to a Retry-After of ten years. A site that meant it can say so again.
 
 There is no random spread: the frontier asks a host for one URL at a time whatever falls due together.
 """
@@ -38,7 +37,7 @@ def retry_due(
 ) -> int | None:
     """When to try again, in milliseconds since the epoch, after `attempt` attempts that failed.
 
-    None: never again. A `retry_after` is the site's wish in seconds; it does not earn more attempts.
+    None: never again. `retry_after` is what the site asked for, in seconds; it does not add attempts.
     """
     if attempt >= options.attempts:
         return None
