@@ -6,8 +6,9 @@ Columns, in order:
     neighbours   words and share of links of the two blocks before and the two after it
     containers   of the `LEVELS` smallest parts of the page around it, each larger than the one within: words,
     share of
-                 links, share of the page's words, blocks, words a block, how often an element of that path repeats
-    shape        all blocks whose elements have the same path of tags and classes: how many, words a block, share
+                 links, share of the page's words, blocks, words per block, how often an element of that path
+                 repeats
+    shape        all blocks whose elements have the same path of tags and classes: how many, words per block, share
     of links place        where in the page, how deep, how far after the first h1 and after the last heading
     core         how much of the page lies in the smallest part that holds it and the h1, and it and the middle
     of the
