@@ -53,7 +53,7 @@ class _State:
 
 def _numba_comes() -> None:
     """Numba is about to be imported, and will number types anew: forget all entry points found by our numbers."""
-    with _numbering:  # not `_lock`: whoever holds that may be waiting for this very import
+    with _numbering:  # not `_lock`: its holder may be waiting for this import
         _State.ours = False
         for kernel in _kernels:
             kernel._clear()
