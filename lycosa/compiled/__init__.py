@@ -11,8 +11,8 @@ types its machine code is
 kernel a new image is begun.
 
 Numba reports that it compiles something at the moment it finds no cached code. The logger `lycosa` logs that once
-per process (on standard error in a program that has not set up logging), with the reason if the code cannot be
-kept.
+per process (on standard error in a program that has not set up logging), naming the place if the code will not
+last.
 
 Names of Numba in kernels (`carray`, intrinsics) are `Later`: they are looked up when something is compiled.
 """
@@ -53,7 +53,7 @@ class _State:
 
 def _numba_comes() -> None:
     """Numba is about to be imported, and will number types anew: forget all entry points found by our numbers."""
-    with _numbering:  # not `_lock`: whoever holds that may be waiting for this very import
+    with _numbering:  # not `_lock`: its holder may be waiting for this import
         _State.ours = False
         for kernel in _kernels:
             kernel._clear()

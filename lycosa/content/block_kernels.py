@@ -9,7 +9,7 @@ tr, td, th. Two line breaks in a row end a block as well.
                character references as they stand, a line end for each `br`
     blocks     a row of integers for each block, columns `START` and following
     elements   a row for each block-level element, in the order of start tags: `PARENT` and following. Row 0 is
-    the page.
+               the page.
 
 Bounds: the page is read once. Elements deeper than `DEEP` are not pushed; when the caller's rows are used up,
 further elements get no rows and text is added to the last block. The search for an open element looks at

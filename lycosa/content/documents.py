@@ -5,11 +5,10 @@
     text/plain, Markdown and the like           as it is
     XML, feeds                                  the text between tags; markup that feeds escape is no text either
     application/pdf                             pypdfium2, in a process of its own (`pdf_child`): at most
-    `Limits.pages` pages,
-                                                `seconds` of time and `memory` bytes; what was read by then counts
+                                                `Limits.pages` pages, `seconds` of time and `memory` bytes;
+                                                text read before a limit counts
     docx, pptx, xlsx, odt, odp, ods             the text of their XML parts, which are a zip's members; nothing
-    is parsed
-                                                as XML, so there are no entities to expand; at most
+                                                is parsed as XML, so there are no entities to expand; at most
                                                 `Limits.unpacked` bytes are unpacked and `Limits.members` members
                                                 listed
     anything else                               no text

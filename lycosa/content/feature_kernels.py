@@ -5,13 +5,13 @@ Columns, in order:
     own          its words, characters, links, punctuation, figures, capitals, how it ends
     neighbours   words and share of links of the two blocks before and the two after it
     containers   of the `LEVELS` smallest parts of the page around it, each larger than the one within: words,
-    share of
-                 links, share of the page's words, blocks, words a block, how often an element of that path repeats
-    shape        all blocks whose elements have the same path of tags and classes: how many, words a block, share
-    of links place        where in the page, how deep, how far after the first h1 and after the last heading
+                 share of links, share of the page's words, blocks, words per block, how often an element of that
+                 path repeats
+    shape        all blocks whose elements have the same path of tags and classes: how many, words per block,
+                 share of links
+    place        where in the page, how deep, how far after the first h1 and after the last heading
     core         how much of the page lies in the smallest part that holds it and the h1, and it and the middle
-    of the
-                 prose; whether it lies in the smallest part that holds 35, 50 or 70% of the prose
+                 of the prose; whether it lies in the smallest part that holds 35, 50 or 70% of the prose
     page         what kind of page it is: words, links, blocks, articles, share of words in p, li, td
     marks        for each mark: 2 if it is set on the block or the two elements around it, 1 if further up, 0 if not
 

@@ -13,8 +13,8 @@ services) by `benchmarks/main_text_fit.py`, and lie in `main_text.model`:
     magic   = "lytx"
     first   = trees                    for features
     second  = trees                    for features and what `widen` adds
-    trees   = count u16, depth u16, base f32, columns u8{count, 2^depth - 1}, limits f32{same}, leaves f32{count,
-    2^depth}
+    trees   = count u16, depth u16, base f32, columns u8{count, 2^depth - 1}, limits f32{same},
+              leaves f32{count, 2^depth}
 
 All integers are little-endian. The same page gives the same text on every machine. Cost: about 1 ms for 100 KB
 of HTML; linear in the page, whatever is in it.

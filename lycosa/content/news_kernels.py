@@ -18,7 +18,7 @@ _MET = np.uint32(1 << 31)
 @njit(cache=True, nogil=True)
 def hashes(text: Any, blocks: Any, chosen: Any, names: Any, whole: Any, bare: Any, words: Any) -> int:
     """Write for every chosen block the hash of its normal form, whole and without the tokens in `names`, and its
-    words; returns how many blocks there are. A block with an empty normal form is left out."""
+    words (0 if its normal form is empty); returns how many blocks there are."""
     count = 0
     for n in range(blocks.shape[0]):
         if not chosen[n]:

@@ -11,7 +11,7 @@ give or take 4.
 MinHash (Broder 1997; one permutation, Li, Owen and Zhang 2012, empty bins filled as by Shrivastava 2017). 128
 bins: a shingle's hash says which bin it belongs to and its value there; a bin keeps the least. The share of bins
 in which two texts agree estimates the Jaccard similarity of their sets of shingles, with a standard deviation of
-√(J(1-J)/128), at most .045. Of each value one byte is kept: 128 bytes a page; what agrees by chance (1 of 256)
+√(J(1-J)/128), at most .045. Of each value one byte is kept: 128 bytes per page; what agrees by chance (1 of 256)
 is taken off the estimate.
 
 `plain_sketch` is the same in plain Python; the kernel is tested against it.

@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 
 
 class ScopeKeywords(TypedDict, total=False):
-    """What the operator may say about scope. The defaults: the seeds' hosts, all of them, no traps."""
+    """The options of scope. The defaults: the whole of the seeds' hosts, without traps."""
 
     mode: Literal["host", "site", "domain", "any"]
     include_hosts: list[str] | tuple[str, ...]
@@ -178,7 +178,7 @@ class SnapshotKeywords(TypedDict, total=False):
 
 
 class RefreshKeywords(TypedDict, total=False):
-    """Coming back. A crawl that is not continuous fetches each page once, and nothing else here matters."""
+    """How pages are fetched again. Without `continuous` each page is fetched once, and the rest has no effect."""
 
     continuous: bool
     policy: Literal["value", "uniform", "proportional"]
@@ -193,7 +193,7 @@ class RefreshKeywords(TypedDict, total=False):
 
 
 class TrapKeywords(TypedDict, total=False):
-    """Patterns of URLs that keep giving nothing new: whether they are quarantined, and which never are."""
+    """Patterns of URLs whose pages give nothing new: whether they are quarantined, and which never are."""
 
     quarantine: bool
     patience: int
@@ -201,19 +201,19 @@ class TrapKeywords(TypedDict, total=False):
 
 
 class VariantKeywords(TypedDict, total=False):
-    """Rules about URLs that lead to the same page: whether those that are sure are gone by."""
+    """Rules about URLs that lead to the same page: whether sure ones are applied."""
 
     apply: bool
 
 
 class DuplicateKeywords(TypedDict, total=False):
-    """Pages that say nearly what another page says: whether their links are followed."""
+    """Near duplicates of other pages: whether their links are followed."""
 
     alike: Literal["expand", "leaf"]
 
 
 class RenderKeywords(TypedDict, total=False):
-    """Which pages a browser renders, and how much it may take for one. Times in seconds, sizes in bytes."""
+    """Which pages a browser renders, and its limits per page. Times in seconds, sizes in bytes."""
 
     when: str
     browser: str

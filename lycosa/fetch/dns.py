@@ -175,7 +175,7 @@ class AresResolver:
         self._waits = waits(options.attempts, options.first_wait, options.last_wait)
         self._channels: list[aiodns.DNSResolver] = []
         if not silent:
-            _kinds()  # which loads c-ares: now, not in the midst of a crawl, and not for whoever reads options
+            _kinds()  # loads c-ares now: not in the middle of a crawl, and not when only the options are imported
         self._cache: dict[str, Resolution | DnsFailure] = {}
         self._lookups: dict[str, asyncio.Task[Resolution | DnsFailure]] = {}
         self._closed = False
@@ -199,7 +199,7 @@ class AresResolver:
         if lookup is None:
             lookup = asyncio.ensure_future(self._look_up(host))
             self._lookups[host] = lookup
-        # Others may wait for the same lookup: whoever is cancelled leaves it running.
+        # Others may wait for the same lookup: a cancelled caller leaves it running.
         return await asyncio.shield(lookup)
 
     async def close(self) -> None:

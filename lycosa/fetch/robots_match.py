@@ -136,7 +136,7 @@ class _Shelf:
             if len(longest) < 3:
                 self.wilds.append(wild)
                 continue
-            # Of its trigrams, one that few others use already.
+            # The one of its trigrams that the fewest others use already.
             own = [longest[i : i + 3] for i in range(min(len(longest) - 2, 64))]
             best = min(own, key=lambda gram: len(self.grams.get(gram, ())))
             self.grams.setdefault(best, []).append(wild)

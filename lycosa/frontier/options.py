@@ -55,7 +55,7 @@ class FrontierOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A function of the operator's own, as module:function or file.py:function."""
     boosts: tuple[Boost, ...] = ()
     host_budget: int = 0
-    """After each so many pages of a host, hosts that have used up fewer budgets go first; 0: no budget."""
+    """Pages per budget: hosts that have used up fewer budgets go before those that have used up more; 0: none."""
     domain_budget: int = 0
     """The same for a registered domain; it grows with the number of other domains that link to it."""
 

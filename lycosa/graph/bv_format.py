@@ -136,7 +136,7 @@ PRESETS: dict[str, Parameters] = {
 }
 """Named choices: the fastest random access, WebGraph's own, and the fewest bits.
 
-On cnr-2000: 3.24, 2.90 and 2.39 bits a link, random access at about 17, 26 and 37 ns a link. Tried there
+On cnr-2000: 3.24, 2.90 and 2.39 bits per link, random access at about 17, 26 and 37 ns per link. Tried there
 for `small` and left: windows of 32 (2.45 bits) and 128 (2.37, compressed in twice the time); chains of 16
 (2.33, random access at 50 ns); intervals from 2, 3 and 5; ζ₃, ζ₄ and δ residuals; δ outdegrees, blocks and
 references, which are no better or worse.

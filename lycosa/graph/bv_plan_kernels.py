@@ -2,7 +2,7 @@
 
 Choosing list by list, as WebGraph does, spends the chain limit badly: lists that would be good prototypes
 have used up their chain for small savings, and a larger window can even make the graph larger (on cnr-2000
-with chains of 16: 2.63 bits a link in a window of 16, 2.77 in one of 200). `plan` goes three steps:
+with chains of 16: 2.63 bits per link in a window of 16, 2.77 in one of 200). `plan` goes three steps:
 
 1. Every list takes its best prototype as if there were no limit, which makes a forest.
 2. Of its edges those are kept that save the most bits in all without a chain above the limit, by dynamic

@@ -107,7 +107,7 @@ def to_scipy(graph: BVGraph) -> scipy.sparse.csr_array:
 
 
 def to_networkx(graph: BVGraph, labels: Labels | None = None) -> networkx.DiGraph:
-    """A NetworkX graph, its nodes numbers or labels; some hundred bytes a link."""
+    """A NetworkX graph, its nodes numbers or labels; some hundred bytes per link."""
     try:
         import networkx
     except ImportError:

@@ -46,7 +46,7 @@ _PER_PAGE = 120
 class Options(msgspec.Struct, frozen=True):
     """How a graph is built."""
 
-    memory: int = 256 << 20  # bytes for gathering and sorting, about; beside it some 20 bytes a URL are used
+    memory: int = 256 << 20  # bytes for gathering and sorting, about; in addition some 20 bytes per URL
     preset: str = "default"
     canonical: bool = False  # resolve canonical links like redirects
     requisites: bool = False  # count images, scripts, styles … as links

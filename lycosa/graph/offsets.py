@@ -2,7 +2,7 @@
 
 Of each of the m values below u, the low w = ⌊log₂(u/m)⌋ bits lie side by side in `low`. The high part h of
 the i-th value is a one at bit h + i of `high`, so that the i-th value is found by the position of the i-th
-one; every 64th one's position is kept in `samples`. That is w + 2 bits an entry, one more for the samples: 8
+one; every 64th one's position is kept in `samples`. That is w + 2 bits per entry, one more for the samples: 8
 bits for cnr-2000, where plain 64-bit offsets would take more memory than the graph itself.
 
 A gap of g between two values is a run of g/2^w zeros, which an access behind the gap crosses word by word;

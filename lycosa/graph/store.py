@@ -14,7 +14,7 @@
     fetched  := a bit a node, most significant first: its links are known
     aliases  := (node target kind)*     4 bytes each; kind 1: redirected, 2: canonical
     seeds    := node*                   4 bytes each
-    domains  := domain*                 4 bytes a host: the number of its registered domain
+    domains  := domain*                 4 bytes per host: the number of its registered domain
     crc      := CRC32C of everything before, 4 bytes; all integers little-endian
 
 The files of the generation before the last are kept, for readers that opened the manifest just before a

@@ -18,7 +18,7 @@ The file, immutable once written, all integers little-endian:
     blocks  := the keys, `block` at a time: whole (other* | zstd frame of other*)
     whole   := length bytes                       lengths are varints: seven bits a byte, low first
     other   := shared length bytes                `shared` bytes as the key before, then `length` others
-    offsets := 8 bytes a block: where it starts in `blocks`; the top bit is set if it has a zstd frame
+    offsets := 8 bytes per block: where it starts in `blocks`; the top bit is set if it has a zstd frame
     tail    := CRC32C of everything before, 4 bytes
 
 A block's tail is compressed where that pays: where URLs carry long queries (programs for a playground, say),

@@ -43,7 +43,7 @@ from lycosa.url.memo_kernels import FULL, NONE, find_or_add
 
 COLUMNS = 6
 UNREADY = TEXT_AMP | TEXT_HIGH | TEXT_NUL
-"""Bits of texts that a kernel cannot finish."""
+"""The bits of texts that a kernel cannot finish."""
 READY = 1 << 16
 """The text was finished in Python."""
 _SIMPLE = {
@@ -144,7 +144,7 @@ def _has_token(data: Any, start: int, stop: int, token: Any) -> bool:
 
 @njit(cache=True, nogil=True)
 def _is_idle(tape: Any, at: int, data: Any) -> bool:
-    """Whether a meta element surely says nothing: its content begins with no directive, and it is no pragma."""
+    """Whether a meta element is surely irrelevant: its content begins with no directive, and it is no pragma."""
     content = -1
     stop = -1
     for place in range(at + HEAD, at + HEAD + 3 * tape[at + 6], 3):
@@ -173,7 +173,7 @@ def _is_idle(tape: Any, at: int, data: Any) -> bool:
 
 @njit(cache=True, nogil=True)
 def _relation(tape: Any, at: int, data: Any) -> int:
-    """The kind of a link element; NOTHING: it gives no link, UNSURE: it takes a handler to tell."""
+    """The kind of a link element; NOTHING: it has no link, UNSURE: only a handler can tell."""
     href = False
     typed = False
     start = 0
@@ -239,9 +239,10 @@ def _character(texts: Any, at: int, stop: int) -> tuple[Any, int]:
 
 @njit(cache=True, nogil=True)
 def _meant(texts: Any, at: int, stop: int) -> tuple[Any, int]:
-    """The code of what the `&` at a place begins, and how many bytes that has; no bytes: a kernel cannot tell.
+    """The character of the reference that begins with the `&` at a place, and its length; 0: a kernel cannot tell.
 
-    It tells references that end with a semicolon, to `&` and to characters above 0x9F; and an `&` that begins none.
+    Handled are references that end with a semicolon, to `&` and to characters above 0x9F; and an `&` that begins no
+    reference.
     """
     end = at + 1
     if end >= stop or not (texts[end] == 35 or 97 <= texts[end] | 32 <= 122):
@@ -289,10 +290,10 @@ def _meant(texts: Any, at: int, stop: int) -> tuple[Any, int]:
 
 @njit(cache=True, nogil=True)
 def finish(texts: Any, start: int, stop: int, limit: int, utf8: bool) -> int:
-    """Finish a text where it lies: fold it and cut it to so many characters; where it ends, -1: a kernel cannot.
+    """Finish a text in place: fold it and cut it to so many characters; returns its end, -1: a kernel cannot.
 
-    It can if bytes above 0x7F are UTF-8, it can tell what each `&` begins, and there is more than white space.
-    Nothing is changed if it cannot. White space of ASCII is folded already.
+    It can if bytes above 0x7F are UTF-8, each `&` is one that `_meant` handles, and there is more than white space.
+    Otherwise nothing is changed. White space of ASCII is folded already.
     """
     at = start
     white = False
@@ -358,9 +359,9 @@ def finish(texts: Any, start: int, stop: int, limit: int, utf8: bool) -> int:
 
 @njit(cache=True, nogil=True)
 def _context(data: Any, start: int, stop: int) -> int:
-    """Which of the contexts an href depends on; -1: on the whole URL of the page, which no memo is good for.
+    """Which of the contexts an href depends on; -1: on the whole URL of the page, so that it is not kept.
 
-    It has no tabs and line breaks.
+    The href has no tabs and line breaks.
     """
     first = data[start]
     if first == 47:
@@ -396,7 +397,7 @@ def enter(
     text_end: int,
     rows: Any,
 ) -> tuple[int, int]:
-    """The first rows, of hrefs that depend on one of the contexts, and what is said of each, joined by newlines.
+    """Write the first rows: for `hrefs`, which all depend on a context, and their texts `said` (newline-joined).
 
     Returns how many, FULL if the memo has no room, and where the texts end.
     """

@@ -74,7 +74,7 @@ def join(a: Rows, b: Rows) -> Rows:
     status = np.where(b["status"] & _STATUSES, b["status"], a["status"]) & _STATUSES
     weighed, weighs = a["status"] >> _STATUS, b["status"] >> _STATUS
     first, told = a["fetches"] != 0, b["fetches"] != 0
-    # Fetches that compared bodies do not count beside those that compared main texts.
+    # Fetches that compared bodies do not count if others of the page compared main texts.
     second = told & ~(first & (weighed != 0) & (weighs == 0))
     first &= ~(told & (weighs != 0) & (weighed == 0))
     out["status"] = status | np.where(second, weighs, weighed) << _STATUS

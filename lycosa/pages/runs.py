@@ -6,7 +6,7 @@
     magic  = "LyPGS1\\r\\n"
 
 `check` is the CRC-32C of the block's rows, `crc` that of the index. A row is as in `lycosa.pages.rows`. Where the
-index begins follows from the number of rows, which whoever opens the file knows. A page is found with one read of
+index begins follows from the number of rows, which must be known to open the file. A page is found with one read of
 one block; the index, 8 bytes for 93 pages, is read at the first look and kept in RAM.
 """
 

@@ -10,7 +10,7 @@ in it, and inserts the others, evicting by its policy:
 
 For the lab there are, over a whole trace, `min_hits` (clairvoyant) and `infinite_hits`.
 
-CLOCK and RANDOM come in the two structures of section 6, `ScatterCache` (l + 2 and l + 1 bits an entry) and
+CLOCK and RANDOM come in the two structures of section 6, `ScatterCache` (l + 2 and l + 1 bits per entry) and
 `ChainedCache`; see `cache_kernels` for the bits. `nbytes` is what the arrays hold, so bits per entry can be
 measured. The paper recommends 100 to 500 entries for each concurrent visit, CLOCK or RANDOM, in a scatter
 table.

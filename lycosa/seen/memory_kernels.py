@@ -1,4 +1,4 @@
-"""Kernels of the in-memory table: an ordered scatter table in 256 pages, seven bytes a slot.
+"""Kernels of the in-memory table: an ordered scatter table in 256 pages, seven bytes per slot.
 
 A key is first mixed by a bijection of the 64-bit integers (keys share their top bits by host). The
 top 8 bits of the mix name the page; the other 56, the *rest*, are what a slot stores, in two

@@ -10,7 +10,7 @@ store is used: it reads files that no longer change and writes files of new name
         read the payloads of the new keys alone
 
 A key that is offered twice keeps its first payload, since sorting is stable and files are in order
-of time. The memory of a merge is one bucket's columns (about 50 bytes a record), two blocks, and
+of time. The memory of a merge is one bucket's columns (about 50 bytes per record), two blocks, and
 its result.
 """
 

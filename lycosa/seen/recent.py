@@ -1,7 +1,7 @@
 """Recent keys: a bounded set of keys that are certainly known or waiting, in front of a store on
 disk.
 
-Two generations, each an open-addressed table of keys (8 bytes a slot, at most 3/4 full). When the
+Two generations, each an open-addressed table of keys (8 bytes per slot, at most 3/4 full). When the
 newer is full it becomes the older and the older is forgotten: no deletion, no rehashing, no pause.
 A generation has twice the slots of the one before it until the limit is reached, so that a small
 crawl stays small.

@@ -6,7 +6,7 @@
 
 Every block but the last has `BLOCK_KEYS` keys, so a block is found by its number. A state is one
 bit, the first key's lowest: 1 is *crawled* (marked known), 0 *uncrawled* (only discovered). `check`
-is the CRC-32C of `count`, keys and states. 8.125 bytes a key and 8 a block.
+is the CRC-32C of `count`, keys and states. 8.125 bytes per key and 8 a block.
 
 A file is written by one builder, synced, and never changed; its name and the number of its keys are
 held by the store and its snapshots.

@@ -1,7 +1,7 @@
 """The stores by name, for those who let their user choose one.
 
     auto       `memory` up to its share of the memory, then `veuniq`; the default
-    memory     a table in RAM, under 8 bytes a URL
+    memory     a table in RAM, under 8 bytes per URL
     veuniq     many sorted files, one merged at a time
     drum       sorted files by range, all merged with their buckets in one pass
     mercator   one sorted file and one buffer
