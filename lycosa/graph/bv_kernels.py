@@ -6,8 +6,8 @@ file ends in a status (`bv.StorageError`), never in a write outside an array.
 
 Codes and parameters travel in one tuple, `how`:
 
-    0 outdegrees  1 blocks  2 residuals  3 references  4 block count  5 k  6 window  7 shortest interval  8
-    chain
+    0 outdegrees  1 blocks  2 residuals  3 references  4 block count  5 k  6 window  7 shortest interval
+    8 chain
 
 A list is put together in place. What is copied is written to the front of its room; then copied successors,
 intervals and residuals are merged from the largest down. The merge can stop as soon as intervals and
