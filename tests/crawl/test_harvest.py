@@ -52,7 +52,9 @@ async def harvested(body: bytes, media: str = "text/html") -> Crop:
 
 async def test_a_long_base_does_not_multiply_a_page() -> None:
     links = b"".join(b"<a href=%d>" % row for row in range(20_000))
-    body = b"<base href='http://h.test/" + b"x" * 8000 + b"/'>" + links
+    head = b"<base href='http://h.test/" + b"x" * 8000 + b"/'>"
+    body = head + links
+    await harvested(head + links[:200])  # so that no kernel is compiled while memory is counted
     tracemalloc.start()
     try:
         record = (await harvested(body)).record
@@ -107,7 +109,9 @@ async def test_stuck_readers_leave_the_threads_of_commits_alone() -> None:
     )
     stuck.free.set()
     await asyncio.wait(pages)
-    assert not underway.now() and sum(not page.cancelled() for page in pages) == 99
+    assert sum(not page.cancelled() for page in pages) == 99
+    while underway.now():  # noqa: ASYNC110 - of the page that nobody waits for; the test's timeout ends this
+        await asyncio.sleep(0.001)
     reader.close()
 
 
