@@ -97,7 +97,9 @@ async def until(true: Callable[[], bool], seconds: float) -> None:
 
 def test_a_cut_is_silent(namespace: Namespace) -> None:
     """At the other end nobody is told: connecting takes until it is given up. At ours nothing changes."""
-    words = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), float(sys.argv[3]))"
+    words = (
+        "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), float(sys.argv[3]))"
+    )
 
     def reach(link: int, seconds: float = PATIENCE) -> str:
         address, port = servers[link].getsockname()
