@@ -210,6 +210,10 @@ class Ending:
 
 def _demand_free(storage: Storage, crawl: str, about: About) -> None:
     """Refuse a place that holds another crawl's files: its logs are not ours, and their owner would lose them."""
+    if storage.exists("crawl.json"):
+        raise ConfigError(
+            "the place for shared storage is the directory of a crawl itself: choose one that holds no crawl of its own (--shared)"
+        )
     there = None
     if storage.exists(f"{crawl}/crawl.json"):
         there = decoded(storage.get(f"{crawl}/crawl.json"), About)

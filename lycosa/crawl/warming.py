@@ -70,6 +70,8 @@ def warm(options: Options | None = None) -> None:
             _seen(files, keys, "auto" if options is None else options.seen.store)
             _left_behind(files)
             _sites(files)
+            if options is None or options.duplicates.alike == "leaf":
+                _near(files)
         compiled.keep()
     except StorageError as error:
         logging.getLogger("lycosa").warning(
@@ -80,7 +82,7 @@ def warm(options: Options | None = None) -> None:
 def _links(keyer: Keyer) -> None:
     limits = Limits()
     linker = Linker(LinkMemo(64, keyer), HrefMemo(64, NO_RULES, Meters()), keyer, NO_RULES, limits, Meters())
-    body = b"<title>t</title><a href=/x>y</a><a href='/x y'>&amp;</a><link rel=next href=z>"
+    body = b"<title>t</title><a href=/x>y</a><a href='/x y'>&amp;</a><link rel=next href=z><style>@import 'w'</style>"
     url = "http://host.test/"
     linker.links(ScanParser(limits, deferred=True).parse(body, url, "text/html", "utf-8"), url)
 
@@ -140,6 +142,21 @@ def _sites(files: Files) -> None:
     index, words = Index(), np.arange(1, 4, dtype=np.uint64)
     index.put_all(words, words, np.zeros(3, np.uint64))
     index.alive(words, words)
+
+
+def _near(files: Files) -> None:
+    from lycosa.content.alike import AlikeIndex  # these three are slow to import, and few crawls need them
+    from lycosa.content.documents import text_of
+    from lycosa.content.sketches import sketch
+
+    found = sketch(
+        text_of(b"<p>What a page of more than a dozen words says to all who come to read it.", "text/html")
+    )
+    index = AlikeIndex(files.within("near"))
+    index.add(1, found)
+    index.find(found)
+    index.remove(1)
+    index.save()
 
 
 def _budgets(hosts: Keys, urls: bytes) -> None:
