@@ -164,7 +164,7 @@ class View(Standing):
         if self.state == "running":
             return f"look closer: lycosa status {where} --watch    lycosa report {where}"
         if self.crawl.manifest.cluster:
-            return f"look at it: lycosa report {where}    bring it up to date: lycosa cluster fetch ... --into {where}"
+            return f"look at it: lycosa report {where}    update it: lycosa cluster fetch ... --into {where}"
         left = self.status is None or self.status.pending + self.status.left_behind + self.status.deferred
         if self.state == "finished" and not left:
             return f"nothing is left to do; look at it: lycosa report {where}"

@@ -212,7 +212,7 @@ def _demand_free(storage: Storage, crawl: str, about: About) -> None:
     """Refuse a place that holds another crawl's files: its logs are not ours, and their owner would lose them."""
     if storage.exists("crawl.json"):
         raise ConfigError(
-            "the place for shared storage is the directory of a crawl itself: choose one that holds no crawl of its own (--shared)"
+            "the place for shared storage is the directory of a crawl itself: choose another one (--shared)"
         )
     there = None
     if storage.exists(f"{crawl}/crawl.json"):

@@ -82,7 +82,8 @@ def warm(options: Options | None = None) -> None:
 def _links(keyer: Keyer) -> None:
     limits = Limits()
     linker = Linker(LinkMemo(64, keyer), HrefMemo(64, NO_RULES, Meters()), keyer, NO_RULES, limits, Meters())
-    body = b"<title>t</title><a href=/x>y</a><a href='/x y'>&amp;</a><link rel=next href=z><style>@import 'w'</style>"
+    body = b"<title>t</title><a href=/x>y</a><a href='/x y'>&amp;</a><link rel=next href=z>"
+    body += b"<style>@import 'w'</style>"
     url = "http://host.test/"
     linker.links(ScanParser(limits, deferred=True).parse(body, url, "text/html", "utf-8"), url)
 
