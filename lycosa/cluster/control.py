@@ -182,7 +182,8 @@ class Ending:
     def look(self, reports: Mapping[int, Report], ends: Mapping[int, int], round_: int) -> EndVerdict:
         """Look at all reports, in the round that `state` has.
 
-        `ends`: the last sequence of every exchange stream, asked for after the reports were read.
+        `ends`: the sequence of the newest message in every exchange stream (0: it is empty; it may have been begun
+        after the sequences of an earlier run), asked for after the reports were read.
         """
         if not self._quiet(reports, ends):
             self._before = None

@@ -284,7 +284,7 @@ class Operator:
         held = {
             entry.key: leases.decode(entry.value or b"") for entry in got(await self._bucket.all("lease.*"))
         }
-        backlog = await asyncio.gather(*(self._last(shard) for shard in range(about.shards)))
+        backlog = await asyncio.gather(*(self._newest(shard) for shard in range(about.shards)))
         now = self._clock.wall()
         shards = [
             _shard_row(shard, held.get(f"lease.{shard}"), reports.get(shard), backlog[shard], now)
@@ -337,8 +337,8 @@ class Operator:
                 silent.append({"id": name, "age": age, "shards": [], "said": gone.said()})
         return agents, sorted(silent, key=lambda row: str(row["id"]))
 
-    async def _last(self, shard: int) -> int:
-        return got(await self._engine.stream(exchange_of(shard)).ends()).last
+    async def _newest(self, shard: int) -> int:
+        return got(await self._engine.stream(exchange_of(shard)).ends()).newest
 
     # -- fetching
 
