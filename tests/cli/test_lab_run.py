@@ -127,3 +127,8 @@ def test_a_place_that_cannot_be_made_is_told_before_the_run(
     assert main(["lab", "run", "caching", "--synthetic", "1k", option, str(tmp_path / "file" / "kept")]) == 3
     said = capsys.readouterr()
     assert "cannot make" in said.err and len(said.err.splitlines()) == 1 and not said.out
+
+
+def test_a_web_larger_than_the_machine_is_refused(capsys: Capture) -> None:
+    assert main(["lab", "run", "caching", "--synthetic", "1T"]) == 2
+    assert "of memory, and this machine has" in capsys.readouterr().err
