@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import compress
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -27,7 +28,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.content.news import Memory, Said
-from lycosa.content.variants import Evidence, Verdict, page_of, parse
+from lycosa.content.variants import Evidence, Page, Verdict, parse
 from lycosa.content.yields import ENDED, LED, NEW, NOT_JUDGED, ON_SITE, SILENT, Look, nothing_new
 from lycosa.crawl.harvest import REDIRECTS, Crop
 from lycosa.crawl.shard import Shard
@@ -69,7 +70,7 @@ class ContentSeen:
     def __init__(self, clock: Clock, shard_of_host: Callable[[str], Shard | None]) -> None:
         self._clock = clock
         self._shard_of_host = shard_of_host
-        self._evidence = Evidence()
+        self._evidence = Evidence(strict=True)
         self._verdicts: list[Verdict] = []
         self._memories: WeakKeyDictionary[Shard, Memory] = WeakKeyDictionary()
 
@@ -99,11 +100,15 @@ class ContentSeen:
         record, body = crop.record, crop.response.decoded
         if not 200 <= record.status < 300 or record.type not in _TEXT or len(body) >= _LARGE:
             return
-        media = [link.url for link in record.links if link.kind in _MEDIA] if _pictured(record) else []
-        urls = record.links.urls.decode("ascii").split("\n") if record.links.kinds else []
-        followed = shard.rules.follow[np.frombuffer(record.links.kinds, np.uint8)].tolist()
-        links = [url for url, follow in zip(urls, followed, strict=True) if follow]
-        page = page_of(record.url, body, record.charset, links, media[:_MOST_MEDIA])
+        links, follow = record.links, shard.rules.follow
+
+        def linked() -> tuple[list[str], list[str]]:
+            kinds = np.frombuffer(links.kinds, np.uint8)
+            urls = links.urls.decode("ascii").split("\n") if len(kinds) else []
+            media = [url for url, kind in zip(urls, links.kinds, strict=True) if kind & 0x7F in _MEDIA]
+            return list(compress(urls, follow[kinds].tolist())), media[:_MOST_MEDIA]
+
+        page = Page(record.url, body, record.charset, linked)
         self._verdicts += self._evidence.meet(page, shard.joins.of(record.url))
 
     def _gain(self, shard: Shard, crop: Crop, domain: str, is_first: bool) -> int:
@@ -169,7 +174,7 @@ class ContentSeen:
             return None
         if shard.joins.is_active and (found := self._joined(shard, waiting.url)) is not None:
             rule, form = found
-            if not shard.joins.tests(rule):
+            if not shard.joins.tests(rule, self._evidence.knows(rule, form)):
                 return Why.VARIANT, f"{rule} says that it is the page of {form}"[:_DETAIL]
         if shard.yields.is_active:
             pattern = shard.yields.holds(waiting.url, *shard.novelty_of(waiting.url))
