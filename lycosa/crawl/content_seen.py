@@ -40,6 +40,7 @@ from lycosa.records import (
     Fetched,
     Learned,
     LinkKind,
+    Links,
     Skipped,
     UrlHead,
     Waiting,
@@ -53,7 +54,8 @@ from lycosa.url.parts import host_of, site_of
 _TEXT = frozenset(("text/html", "application/xhtml+xml", "text/plain"))
 _LARGE = 1 << 18
 """Bytes of a page that is not examined: it would block the event loop."""
-_MEDIA = frozenset((LinkKind.IMAGE, LinkKind.MEDIA, LinkKind.OBJECT))
+_IS_MEDIA = bytes(kind & 0x7F in (LinkKind.IMAGE, LinkKind.MEDIA, LinkKind.OBJECT) for kind in range(256))
+"""By the byte of `Links.kinds`."""
 _MOST_MEDIA = 50
 _LINKS = 40
 """Unknown links of a page that are looked up."""
@@ -103,10 +105,9 @@ class ContentSeen:
         links, follow = record.links, shard.rules.follow
 
         def linked() -> tuple[list[str], list[str]]:
-            kinds = np.frombuffer(links.kinds, np.uint8)
-            urls = links.urls.decode("ascii").split("\n") if len(kinds) else []
-            media = [url for url, kind in zip(urls, links.kinds, strict=True) if kind & 0x7F in _MEDIA]
-            return list(compress(urls, follow[kinds].tolist())), media[:_MOST_MEDIA]
+            urls = links.urls.decode("ascii").split("\n") if links.kinds else []
+            followed = follow[np.frombuffer(links.kinds, np.uint8)].tolist()
+            return list(compress(urls, followed)), _media(links)
 
         page = Page(record.url, body, record.charset, linked)
         self._verdicts += self._evidence.meet(page, shard.joins.of(record.url))
@@ -122,8 +123,7 @@ class ContentSeen:
         elif record.status >= 300 or len(crop.response.decoded) >= _LARGE or record.type.endswith("xml"):
             return NOT_JUDGED
         elif record.type in _TEXT:
-            media = [link.url for link in record.links if link.kind in _MEDIA] if _pictured(record) else []
-            said = Said.by_text(crop.response.decoded, record.charset, record.url, media[:_MOST_MEDIA])
+            said = Said.by_text(crop.response.decoded, record.charset, record.url, _media(record.links))
         else:
             said = Said.by_digest(record.digest)
         if not said.is_telling:
@@ -261,5 +261,9 @@ def _leads_to_hosts(shard: Shard, record: Fetched, domain: str) -> bool:
     return any(domain_of(host) == domain for host in hosts)
 
 
-def _pictured(record: Fetched) -> bool:
-    return any(kind & 0x7F in _MEDIA for kind in record.links.kinds)
+def _media(links: Links) -> list[str]:
+    """The URLs of some pictures and other media of a page."""
+    shown = links.kinds.translate(_IS_MEDIA)
+    if 1 not in shown:
+        return []
+    return list(compress(links.urls.decode("ascii").split("\n"), shown))[:_MOST_MEDIA]
