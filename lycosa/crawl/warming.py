@@ -19,7 +19,7 @@ from lycosa import compiled
 from lycosa.clock import SystemClock
 from lycosa.content.change import content_digest
 from lycosa.content.news import Memory, Said
-from lycosa.content.variants import page_of
+from lycosa.content.variants import Page
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options
 from lycosa.crawl.ranking import warm_ranking
@@ -55,7 +55,7 @@ def warm(options: Options | None = None) -> None:
     _frontier([Waiting(url, int(key), n % 4) for n, (url, key) in enumerate(zip(urls, keys, strict=True))])
     _links(keyer)
     if options is None or options.variants.apply:
-        page_of(urls[0], b"<p>one of host</p>", "utf-8", ())
+        Page(urls[0], b"<p>one of host</p>", "utf-8", lambda: ((), ())).read()
     if options is None or options.traps.quarantine:
         Memory().is_news(Said.by_text(b"<p>one of host</p>", "utf-8", urls[0], ()), "http://host.test")
     if options is None or options.frontier.order in ("batch", "partial"):
