@@ -5,8 +5,8 @@
     python benchmarks/agents.py --write     also writes docs/benchmarks/agents.md
 
 The embedded web (no oddities, most links to other hosts) is crawled completely with 1, 2 and 4 agents in turn, for
-some rounds, in two sizes. The result is the CPU (user and system, all threads) of all processes of a crawl, from the
-start of the interpreter to its end: the cores of this machine also run the server, whose CPU is given too, so
+some rounds, in two sizes. The result is the CPU (user and system, all threads) of all processes of a crawl, from
+the start of the interpreter to its end: the cores of this machine also run the server, whose CPU is given too, so
 wall-clock times mean little. Two sizes tell apart what an agent costs in any case (imports, kernels read from the
 cache, empty memos, shards opened and saved) and what a page costs:
 

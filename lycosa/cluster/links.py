@@ -143,7 +143,7 @@ class Inbox:
                 f"links of shard {frame.sender} from positions {cursor} to {frame.start} are missing from the "
                 f"exchange: was its stream purged or removed by hand?"
             )
-        rows = [row for row in frame.rows() if row[0] >= cursor]
+        rows = [row for row in frame.rows() if row.at >= cursor]
         asks = [row for row in frame.asks() if row[0] >= cursor]
         if not rows and not asks and frame.end <= cursor:
             return None
@@ -190,7 +190,7 @@ class Sender:
         Contents from position `asked` on wait for an answer. After a failure `position` tells how far it
         came; send again from there.
         """
-        rows = [row for row in rows if self.position <= row[0] < end]
+        rows = [row for row in rows if self.position <= row.at < end]
         asks = [ask for ask in asks if self.position <= ask[0] < end]
         parts = partial(cut, self.position, end, rows, asks, most=self._most)
         for part in await _apart(len(rows), parts):

@@ -29,7 +29,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -40,8 +41,9 @@ from lycosa.archive.reader import Record
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
+from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options
 from lycosa.crawl.harvest import Harvester
+from lycosa.crawl.near_seeds import Collector, batched, lines_of
 from lycosa.crawl.splitting import Splitter
 from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
@@ -81,6 +83,7 @@ from lycosa.url.rules import Rules
 _COMMIT = 500
 """Pages between commits."""
 _SEEDS = 1000
+_LIST = "urls"
 _STATUS = re.compile(rb"HTTP/(\d(?:\.\d)?) +(\d{3})")
 _HEX = re.compile(rb"[0-9A-Fa-f]{1,16}")
 _CHUNKED = re.compile(rb"^transfer-encoding[ \t]*:[^\r\n]*\r?\n", re.I | re.M)
@@ -122,7 +125,10 @@ class Importer:
         self._logs = [
             Log(files.within(f"{manifests.shard_directory(number)}/log")) for number in range(manifest.shards)
         ]
+        self._files = files
+        self._scratch = scratch
         self._before = MemorySeen(scratch.within("before"))
+        self._seeded = MemorySeen(scratch.within("seeded"))
         self._now = MemorySeen(scratch.within("now"))
         options = self._read_logs()
         self._rules = Rules.named(options.rules)
@@ -176,29 +182,43 @@ class Importer:
         self._commit()
 
     def urls(self, lines: Iterable[str]) -> None:
-        """URLs (or hosts) to be fetched, like seeds: the scope of later runs is relative to them, too."""
-        given: list[str] = []
+        """URLs (or hosts) to be fetched, like seeds: the scope of later runs is relative to them, too.
+
+        The list is never in memory: its URLs go to a scratch file while what the scope needs of them is collected,
+        and are logged from there after the options that have it.
+        """
+        near = Collector(self._options, self._files, self._scratch.within("near"))
+        with closing(self._scratch.create(_LIST)) as out:
+            for urls in batched(self._canonical(lines), _SEEDS):
+                near.add(urls)
+                out.write("".join(f"{url}\n" for url in urls).encode())
+        self._widen(near.options())
+        waiting: dict[Log, list[str]] = {}
+        for number, urls in enumerate(batched(lines_of(self._scratch, _LIST), _SEEDS)):
+            self._told("importing URLs", number * _SEEDS)
+            keys, _ = self._keyer.scan("\n".join(urls).encode())
+            known = self._before.certain(keys) | self._now.certain(keys)
+            unknown = np.flatnonzero(~known)
+            new = unknown[self._seeded.offer(keys[unknown], [b""] * len(unknown)).new]
+            self.done.passed += len(urls) - len(new)
+            self.done.urls += len(new)
+            for url in map(urls.__getitem__, new):
+                rows = waiting.setdefault(self._log_of(url), [])
+                rows.append(url)
+                if len(rows) >= _SEEDS:
+                    self._seed(self._log_of(url), rows)
+                    rows.clear()
+        for log, rows in waiting.items():
+            if rows:
+                self._seed(log, rows)
+        self._commit()
+
+    def _canonical(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
             try:
-                given += canonical_seeds([line], self._rules)
+                yield from canonical_seeds([line], self._rules)
             except ConfigError:
                 self.done.refused += 1
-        self._widen(with_seeds(self._options, self._options, given))
-        waiting: dict[int, list[str]] = {}
-        for url in given:
-            if not self._is_new(url) or self._now.certain(self._key(url))[0]:
-                self.done.passed += 1
-                continue
-            self.done.urls += 1
-            rows = waiting.setdefault(self._split.shard_of(host_of(url)), [])
-            rows.append(url)
-            if len(rows) >= _SEEDS:
-                self._seed(self._logs[self._split.shard_of(host_of(url))], rows)
-                rows.clear()
-        for shard, rows in waiting.items():
-            if rows:
-                self._seed(self._logs[shard], rows)
-        self._commit()
 
     def _widen(self, options: Options) -> None:
         """Log the options if they have changed."""
@@ -266,6 +286,8 @@ class Importer:
                     urls.append(self._keyer.key(head.url))
             if urls:
                 self._before.mark(np.array(urls, np.uint64))
+            for _, seeds in log.reader.find_kind(Seeded):
+                self._seeded.mark(self._keyer.scan(seeds.links.urls)[0])
             for _, record in log.reader.find_kind(Configured):
                 options = decode_options(record.options)
         return options

@@ -224,7 +224,9 @@ def _said(url: str, error: Exception, met: dict[str, Any], cert: str) -> str:
     if isinstance(error, TimeoutError):
         return f"{url} does not answer"
     if closed and not met:
-        return f"{url} closed the connection without a word: is it the port that a NATS server has for clients?"
+        return (
+            f"{url} closed the connection without a word: is it the port that a NATS server has for clients?"
+        )
     if closed:
         return f"{url} (NATS {met.get('version', '?')}) closed the connection: the server's log says why"
     if isinstance(error, OSError | nats.errors.NoServersError):
