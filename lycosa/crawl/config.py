@@ -201,15 +201,21 @@ def canonical_seeds(seeds: Sequence[str], rules: Rules) -> list[str]:
     found: dict[str, None] = {}
     schemes = known_schemes()
     for seed in seeds:
-        url = canonicalise(seed, None, rules, schemes)
-        if url is None and _HOST.match(seed):
-            url = canonicalise(f"http://{seed}", None, rules)  # people also type hosts
+        url = canonical_seed(seed, rules, schemes)
         if url is None:
             raise ConfigError(
                 f"{seed!r} is not a URL that can be crawled; write it like https://example.org/"
             )
         found[url] = None
     return list(found)
+
+
+def canonical_seed(seed: str, rules: Rules, schemes: frozenset[str]) -> str | None:
+    """A seed in canonical form; None if it is no URL."""
+    url = canonicalise(seed, None, rules, schemes)
+    if url is None and _HOST.match(seed):
+        return canonicalise(f"http://{seed}", None, rules)  # people also type hosts
+    return url
 
 
 def for_own_site(given: dict[str, Any], seeds: Sequence[str], *, anew: bool = True) -> None:

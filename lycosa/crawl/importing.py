@@ -41,13 +41,13 @@ from lycosa.archive.reader import Record
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options
+from lycosa.crawl.config import Options, canonical_seed, decode_options, encode_options
 from lycosa.crawl.harvest import Harvester
 from lycosa.crawl.near_seeds import Collector, batched, lines_of
 from lycosa.crawl.splitting import Splitter
-from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import Response, find_header
+from lycosa.fetch.registry import known_schemes
 from lycosa.files import Files
 from lycosa.log.log import Log
 from lycosa.meters import Meters
@@ -214,11 +214,15 @@ class Importer:
         self._commit()
 
     def _canonical(self, lines: Iterable[str]) -> Iterator[str]:
-        for line in lines:
-            try:
-                yield from canonical_seeds([line], self._rules)
-            except ConfigError:
+        schemes = known_schemes()
+        for number, line in enumerate(lines):
+            url = canonical_seed(line, self._rules, schemes)
+            if url is None:
                 self.done.refused += 1
+            else:
+                yield url
+            if not number & 0xFFF:
+                self._told("reading URLs", number)
 
     def _widen(self, options: Options) -> None:
         """Log the options if they have changed."""
