@@ -46,7 +46,7 @@ class Standing:
         self.process = process_of(crawl.directory)
         self.status: Status | None = read_status(crawl.directory)
         self.copy = crawl.manifest.cluster
-        """Whether it is a copy of a cluster's crawl: the process keeps it current, whether or not the crawl runs."""
+        """Whether it is a copy of a crawl of a cluster: a process keeps it current, whether or not that runs."""
         if self.copy and self.process is None and self.status is not None and self.status.state == "running":
             self.status = None  # of a process that kept the copy current: the crawl may go on without it
         self.totals: Totals | None = None if self.status is not None else crawl.totals(told)

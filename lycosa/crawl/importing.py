@@ -29,26 +29,28 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 import numpy as np
+from xxhash import xxh3_64, xxh3_64_intdigest
 
 from lycosa.archive.foreign import Capture, captures, records
 from lycosa.archive.reader import Record
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.config import Options, canonical_seed, decode_options, encode_options
+from lycosa.crawl.config import Options, canonical_seed, decode_options, encode_options, near_part, with_seeds
 from lycosa.crawl.harvest import Harvester
-from lycosa.crawl.near_seeds import Collector, batched, lines_of
+from lycosa.crawl.near_seeds import lines_of, near_seeds
 from lycosa.crawl.splitting import Splitter
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import Response, find_header
 from lycosa.fetch.registry import known_schemes
-from lycosa.files import Files
+from lycosa.files import Appender, Files
 from lycosa.log.log import Log
 from lycosa.meters import Meters
 from lycosa.page.linking import Linker
@@ -84,6 +86,9 @@ _COMMIT = 500
 """Pages between commits."""
 _SEEDS = 1000
 _LIST = "urls"
+_FEW = 1_000
+"""Seeds of one list that are kept in the options (`near_seeds`)."""
+_DRAFT = "seeds.part"
 _STATUS = re.compile(rb"HTTP/(\d(?:\.\d)?) +(\d{3})")
 _HEX = re.compile(rb"[0-9A-Fa-f]{1,16}")
 _CHUNKED = re.compile(rb"^transfer-encoding[ \t]*:[^\r\n]*\r?\n", re.I | re.M)
@@ -381,6 +386,63 @@ class Importer:
         for log in self._logs:
             log.commit()
         self._uncommitted = 0
+
+
+def batched(urls: Iterable[str], most: int) -> Iterator[list[str]]:
+    """URLs in lists of at most `most`."""
+    left = iter(urls)
+    while batch := list(islice(left, most)):
+        yield batch
+
+
+class Collector:
+    """Collects from a list of any length what the scope needs; some 20 bytes of memory for each site."""
+
+    def __init__(self, options: Options, files: Files, scratch: Files) -> None:
+        self._options = options
+        self._files = files
+        self._part: Callable[[str], str] = near_part(options.scope)
+        self._known = MemorySeen(scratch)
+        self._few: list[str] = []
+        self._out: Appender | None = None
+        self._hash = xxh3_64()
+        for urls in batched(near_seeds(options, files), _FEW):
+            self._new(urls)
+
+    def _new(self, urls: Sequence[str]) -> list[str]:
+        """Those of the URLs that the scope does not know of."""
+        parts = np.fromiter(
+            (xxh3_64_intdigest(self._part(url).encode()) for url in urls), np.uint64, len(urls)
+        )
+        return [urls[row] for row in self._known.offer(parts, [b""] * len(urls)).new]
+
+    def add(self, urls: Sequence[str]) -> None:
+        """Add canonical URLs of the list."""
+        new = self._new(urls)
+        if self._out is None and len(self._few) + len(new) <= _FEW:
+            self._few += new
+            return
+        if self._out is None:
+            self._out = self._files.create(_DRAFT)
+            self._write(self._few)
+        self._write(new)
+
+    def _write(self, urls: Iterable[str]) -> None:
+        assert self._out is not None
+        data = "".join(f"{url}\n" for url in urls).encode()
+        self._hash.update(data)
+        self._out.write(data)
+
+    def options(self) -> Options:
+        """The options with the collected seeds, whose file is durable then."""
+        if self._out is None:
+            return with_seeds(self._options, self._options, self._few)
+        self._out.sync()
+        self._out.close()
+        name = f"seeds-{self._hash.intdigest():016x}.txt"
+        self._files.rename(_DRAFT, name)
+        self._files.sync_dir("")
+        return msgspec.structs.replace(self._options, near_files=(*self._options.near_files, name))
 
 
 def _response(record: Record, url: str, limit: int) -> Response | None:

@@ -14,7 +14,7 @@ import lycosa
 from lycosa.ask.reading import CrawlReader
 from lycosa.cli.main import main
 from lycosa.clock import SystemClock
-from lycosa.crawl import near_seeds
+from lycosa.crawl import importing, near_seeds
 from lycosa.crawl.importing import Done, Importer
 from lycosa.errors import StorageError
 from lycosa.files import DiskFiles
@@ -139,7 +139,7 @@ def test_a_list_alone_is_crawled_by_the_next_run_without_a_seed(
     few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether its hosts are in the options or in a file."""
-    monkeypatch.setattr(near_seeds, "_FEW", few)
+    monkeypatch.setattr(importing, "_FEW", few)
     into = tmp_path / "into"
     with serving(chain(3)) as site:
         host = site.url().removeprefix("http://").rstrip("/")
