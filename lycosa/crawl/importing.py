@@ -192,12 +192,12 @@ class Importer:
         The list is never in memory: its URLs go to a scratch file while what the scope needs of them is collected,
         and are logged from there after the options that have it.
         """
-        near = Collector(self._options, self._files, self._scratch.within("near"))
-        with closing(self._scratch.create(_LIST)) as out:
-            for urls in batched(self._canonical(lines), _SEEDS):
-                near.add(urls)
-                out.write("".join(f"{url}\n" for url in urls).encode())
-        self._widen(near.options())
+        with closing(Collector(self._options, self._files, self._scratch.within("near"))) as near:
+            with closing(self._scratch.create(_LIST)) as out:
+                for urls in batched(self._canonical(lines), _SEEDS):
+                    near.add(urls)
+                    out.write("".join(f"{url}\n" for url in urls).encode())
+            self._widen(near.options())
         waiting: dict[Log, list[str]] = {}
         for number, urls in enumerate(batched(lines_of(self._scratch, _LIST), _SEEDS)):
             self._told("importing URLs", number * _SEEDS)
@@ -437,12 +437,19 @@ class Collector:
         """The options with the collected seeds, whose file is durable then."""
         if self._out is None:
             return with_seeds(self._options, self._options, self._few)
-        self._out.sync()
-        self._out.close()
+        out, self._out = self._out, None
+        out.sync()
+        out.close()
         name = f"seeds-{self._hash.intdigest():016x}.txt"
         self._files.rename(_DRAFT, name)
         self._files.sync_dir("")
         return msgspec.structs.replace(self._options, near_files=(*self._options.near_files, name))
+
+    def close(self) -> None:
+        """Give up what was not made durable: the list was not read to its end."""
+        if self._out is not None:
+            self._out.close()
+            self._files.remove(_DRAFT)
 
 
 def _response(record: Record, url: str, limit: int) -> Response | None:

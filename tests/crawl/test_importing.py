@@ -159,6 +159,7 @@ def test_a_list_of_many_hosts_is_a_file_beside_the_logs(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         imported(into, tmp_path / "s1", urls=breaks())
+    assert not list(into.glob("seeds*"))
     assert imported(into, tmp_path / "s2", urls=iter([*urls, "no URL", *urls[:10]])) == Done(
         urls=2_500, passed=10, refused=1
     )
