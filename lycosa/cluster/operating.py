@@ -41,6 +41,7 @@ from lycosa.files import DiskFiles, write_whole
 from lycosa.log.reader import LogReader
 from lycosa.url.domains import Domains
 from lycosa.url.rules import Rules
+from lycosa.url.scope import Scope
 
 if TYPE_CHECKING:
     from lycosa.index.search import Search
@@ -210,7 +211,7 @@ class Operator:
         await self._control.limit_pages(options.limits.pages)
         domains = Domains(suffixes)
         await sow(self._engine, Splitter(about.shards, domains, about.splitter), urls)
-        return outside(options, domains, urls)
+        return outside(Scope(options.scope, options.near, domains), urls)
 
     async def seed(self, seeds: Sequence[str]) -> list[tuple[str, str]]:
         """Give more seeds, now; a finished crawl continues. Returns those that are refused, and why."""
@@ -237,7 +238,7 @@ class Operator:
         await sow(self._engine, Splitter(about.shards, domains, about.splitter), urls)
         if state.finished:
             await self._control.want(Wanted.RUNNING, now)
-        return outside(options, domains, urls)
+        return outside(Scope(options.scope, options.near, domains), urls)
 
     async def start(self) -> None:
         await self._control.about()
