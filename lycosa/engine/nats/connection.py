@@ -3,7 +3,9 @@
 An agent opens one outgoing connection and listens on no port. The first connection is tried once per server, and
 its failure is for the operator to fix (`ConfigError`): no server there, wrong credentials, a certificate that does
 not fit, no JetStream, a server older than 2.12 (expected-sequence checks and replicated deletes before that
-have known defects). Once established, it is kept: a lost connection is reopened for ever, to any of the servers.
+have known defects). Several servers elect a leader for some seconds after one of them is lost, and JetStream is
+unavailable meanwhile: then all are tried again, for ten seconds. Once established, a connection is kept: if it is
+lost, it is reopened for ever, to any of the servers.
 Meanwhile requests fail as `Unavailable`, leases run out, and the agent stops by itself.
 
 A credentials file holds a user's JWT and the seed of its key, as the `nsc` tool writes it:
@@ -38,6 +40,10 @@ from lycosa.errors import ConfigError
 OLDEST = (2, 12)
 _FIRST = 5.0
 """Seconds that a first connection may take, per server."""
+_ELECTION = 20
+"""How often several servers are tried, half a second apart, while they have no leader."""
+_SWITCHED_OFF = (10039, 10076)
+"""What a server answers if JetStream is off for the account, or altogether."""
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"?([^\"]+)", re.IGNORECASE)
 _CLOSED = (
     ConnectionError,
@@ -81,20 +87,16 @@ class ConnectionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
     """An established connection that will be kept open; `ConfigError` if there can be none."""
     settings = _settings(options, name)
-    failures: list[str] = []
-    for url in options.servers:
-        client = _Client()
-        try:
-            await _probe(url, client, settings)
+    for attempt in range(_ELECTION):
+        if (failures := await _try_all(options, settings)) is None:
             break
-        except ConfigError:
-            raise
-        except Exception as error:
-            failures.append(_said(url, error, client.met, options.cert))
-    else:
-        raise ConfigError(
-            "; ".join(dict.fromkeys(failures)) or "no NATS server was given: --cluster nats://HOST"
-        )
+        if len(options.servers) == 1 or not any(electing for _, electing in failures):
+            break
+        if attempt + 1 < _ELECTION:
+            await asyncio.sleep(0.5)
+    if failures is not None:
+        said = "; ".join(dict.fromkeys(text for text, _ in failures))
+        raise ConfigError(said or "no NATS server was given: --cluster nats://HOST")
     client = _Client()
 
     async def note(error: Exception) -> None:
@@ -117,6 +119,25 @@ async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
     except TimeoutError:
         raise ConfigError(f"none of {', '.join(options.servers)} keeps a connection") from None
     return client
+
+
+async def _try_all(options: ConnectionOptions, settings: dict[str, Any]) -> list[tuple[str, bool]] | None:
+    """None if one of the servers can be used; else what is wrong with each, and whether it may pass by itself."""
+    failures: list[tuple[str, bool]] = []
+    for url in options.servers:
+        client = _Client()
+        try:
+            await _probe(url, client, settings)
+            return None
+        except ConfigError:
+            raise
+        except nats.js.errors.ServiceUnavailableError:
+            failures.append(
+                (f"{url} has no JetStream (for this user): switch it on in its configuration", True)
+            )
+        except Exception as error:
+            failures.append((_said(url, error, client.met, options.cert), False))
+    return failures
 
 
 def denied(client: Client) -> str:
@@ -187,7 +208,12 @@ async def _probe(url: str, client: _Client, settings: dict[str, Any]) -> None:
             await client.jetstream(timeout=_FIRST).account_info()
         except TimeoutError as error:
             raise (noted[0] if noted else error) from None
-        except (nats.js.errors.NotFoundError, nats.js.errors.ServiceUnavailableError):
+        except (nats.js.errors.NotFoundError, nats.js.errors.ServiceUnavailableError) as error:
+            if (
+                isinstance(error, nats.js.errors.ServiceUnavailableError)
+                and error.err_code not in _SWITCHED_OFF
+            ):
+                raise  # there may be no leader at the moment
             raise ConfigError(
                 f"{url} has no JetStream (for this user): switch it on in its configuration"
             ) from None

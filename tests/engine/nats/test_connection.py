@@ -11,6 +11,8 @@ import nats.errors
 import pytest
 import trustme
 from nats.aio.client import Client
+from nats.js.errors import ServiceUnavailableError
+from nats.js.manager import JetStreamManager
 
 from lycosa.engine.nats import connection
 from lycosa.engine.nats.connection import ConnectionOptions, connect, read_credentials, seed_key, signer
@@ -82,6 +84,28 @@ async def test_one_of_several_servers_is_enough(one: Servers) -> None:
     client = await connect(ConnectionOptions(servers=(f"nats://127.0.0.1:{port}", *one.urls)))
     assert client.is_connected
     await client.close()
+
+
+async def test_servers_without_a_leader_are_tried_again(
+    one: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    account_info = JetStreamManager.account_info
+
+    async def elects(self: JetStreamManager) -> object:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise ServiceUnavailableError(code=503, err_code=10008, description="temporarily unavailable")
+        return await account_info(self)
+
+    monkeypatch.setattr(JetStreamManager, "account_info", elects)
+    gone = f"nats://127.0.0.1:{free_ports(1)[0]}"
+    client = await connect(ConnectionOptions(servers=(gone, *one.urls)))
+    assert client.is_connected and asked == 2
+    await client.close()
+    asked = 0
+    assert "has no JetStream" in await refused(ConnectionOptions(servers=one.urls)), "one alone elects nobody"
 
 
 async def test_a_server_too_old(one: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
