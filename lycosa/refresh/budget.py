@@ -10,10 +10,10 @@ under way may overdraw it, and that is paid back.
 
 `per_host` fetches per day of one host's known pages are spaced out evenly.
 
-With `fetches` a bucket holds at most a minute's worth, or `AT_LEAST`; unused tokens beyond that are lost. With `per_page`
-it holds a day's: due times come in lulls and crowds, and what a lull saves a crowd needs (with an hour's worth 2 to 3%
-of all fetches were lost). Times are seconds of the monotonic clock; those of hosts are milliseconds since the epoch, as
-due times are."""
+With `fetches` a bucket holds at most a minute's worth, or `AT_LEAST`; unused tokens beyond that are lost. With
+`per_page` it holds a day's: due times come in lulls and crowds, and what a lull saves a crowd needs (with an hour's
+worth 2 to 3% of all fetches were lost). Times are seconds of the monotonic clock; those of hosts are milliseconds
+since the epoch, as due times are."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ never exceeds w/λ.
 So a page is due when its V reaches µ, and µ is adjusted to the fetches that can be made: `price` finds the µ at
 which the pages, or a sample of them, ask for so many fetches in the time ahead, a day or as long as `AHEAD` fetches
 take. Counted are the times at which they are due, given when they were fetched last: after all pages were fetched
-for the first time hardly any would be due at the µ of the long run, and those fetches would be lost. In the long run
-both are the same.
+for the first time hardly any would be due at the µ of the long run, and those fetches would be lost. In the long
+run both are the same.
 
 There are two other policies, for comparison: `uniform` fetches every page after the same time, `proportional` as
 often as the page changes. Their prices are that time, and the changes expected between two fetches."""

@@ -7,16 +7,17 @@ changes of real pages. A look generates the HTML of the page as it is at that ti
 it has changed is judged by the crawl's own code (`lycosa.content.change`), which has to ignore the churn. A policy
 that took bytes for content would see every page change at every look.
 
-**The crawl.** All pages are fetched once, at a random time of the first day, which takes that day's budget. From then
-on the production code decides (`lycosa.refresh`): a belief about each page, from the looks at it and from its site; its due time at the
-price of a fetch; a periodic survey that learns the priors and sets the price by the budget. Fetches wait in the
-order of their due times when more are due than the budget allows. This module itself decides nothing.
+**The crawl.** All pages are fetched once, at a random time of the first day, which takes that day's budget. From
+then on the production code decides (`lycosa.refresh`): a belief about each page, from the looks at it and from its
+site; its due time at the price of a fetch; a periodic survey that learns the priors and sets the price by the
+budget. Fetches wait in the order of their due times when more are due than the budget allows. This module itself
+decides nothing.
 
 **The truth.** Freshness is the share of time, weighted by importance, during which the copy is expected to be
 current. When a page is fetched next does not depend on changes since its last fetch, which nobody has seen; so the
-time for which a copy is current before it is replaced has the mean (1 − e^(−λτ)) / λ, and this mean is added up, not the
-time that was drawn. (A few pages have much of the importance: with drawn times their luck moves a result by half a
-point. `drawn` has it.)
+time for which a copy is current before it is replaced has the mean (1 − e^(−λτ)) / λ, and this mean is added up,
+not the time that was drawn. (A few pages have much of the importance: with drawn times their luck moves a result by
+half a point. `drawn` has it.)
 
 **For comparison** there is the periodic optimum with known rates, as a formula (`optimum`), and the same rule for
 each page with known rates, run like the others (`known`)."""
@@ -162,11 +163,10 @@ def run(
 
     def current(of: np.ndarray, until: Column | float) -> tuple[float, float]:
         """How long, within the measured time, copies are current until `until`: as expected, and as drawn."""
-        begin, stop = np.maximum(last[of], start), np.maximum(np.minimum(until, end), start)
-        mean = (
-            np.exp(-web.rates[of] * (begin - last[of])) - np.exp(-web.rates[of] * (stop - last[of]))
-        ) / web.rates[of]
-        mean = np.where(stop > begin, mean, 0.0)
+        begin = np.maximum(last[of], start)
+        stop = np.maximum(np.minimum(until, end), begin)
+        before, after = (np.exp(-web.rates[of] * (at - last[of])) for at in (begin, stop))
+        mean = (before - after) / web.rates[of]
         lasted = np.maximum(np.minimum(changes_at[of], stop) - begin, 0.0)
         return float((weight[of] * mean).sum()), float((weight[of] * lasted).sum())
 
