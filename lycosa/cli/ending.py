@@ -23,9 +23,10 @@ _FEW = 3
 def summary(status: Status, limits: Limits, into: Path, began: Sequence[Place] = ()) -> str:
     """Some lines of text about a run that began at these places of the logs."""
     speed = status.pages_run / status.elapsed if status.elapsed else 0.0
+    again = f" by {status.fetches:,} fetches" if status.fetches > status.pages else ""
     lines = [
         f"{status.state}: {counted(status.pages_run, 'page')} in {show_duration(status.elapsed)} ({speed:,.1f}/s)"
-        f"; {status.pages:,} in all, {show_size(status.bytes)}, {counted(status.links, 'link')}",
+        f"; {status.pages:,} in all{again}, {show_size(status.bytes)}, {counted(status.links, 'link')}",
     ]
     if status.pending + status.deferred + status.left_behind:
         behind = f", {status.left_behind:,} left behind" if status.left_behind else ""

@@ -63,6 +63,8 @@ _HOUR = 3_600.0
 _REST = 30 * DAY
 _HOSTS = 10_000
 _MOST_GAIN = 4.0
+_STEERED = 100.0
+"""Fetches that must have been available before it counts how many were made."""
 
 
 class Refreshing:
@@ -82,7 +84,8 @@ class Refreshing:
         self.figures: Figures | None = None
         self._surveyed = clock.monotonic()
         self._since = 0  # fetches since then
-        self._came = 0  # fetches of known pages since then
+        self._came = 0  # fetches of known pages since the price was steered
+        self._steered_at = clock.monotonic()
         self._gain = 1.0
         self._budget = Budget(options, clock.monotonic(), size)
         self._resting: dict[str, tuple[int, int]] = {}
@@ -332,7 +335,7 @@ class Refreshing:
         self._surveyed, self._since = self._clock.monotonic(), 0
         self._budget.surveyed(self._surveyed)
         now = milliseconds(self._clock)
-        learned = await asyncio.to_thread(self._learn, tables, step, pages, fetches, now)
+        learned = await asyncio.to_thread(self._learn, tables, step, pages, fetches, now, self._budget.saved)
         if learned is not None:
             self._priors, found = learned
             self.figures = found._replace(asked=found.asked / self._gain)
@@ -343,21 +346,25 @@ class Refreshing:
 
         Hints delay unchanged pages more than they hasten others: pages ask for fewer fetches than the price
         alone implies."""
-        made = self._came / max(self._clock.monotonic() - self._surveyed, 1.0)
-        self._came = 0
-        self._gain = (
-            min(self._gain * 1.1, _MOST_GAIN) if made < 0.9 * fetches else max(self._gain * 0.95, 1.0)
-        )
+        now = self._clock.monotonic()
+        available = fetches * (now - self._steered_at)
+        if available >= _STEERED:
+            self._gain = (
+                min(self._gain * 1.1, _MOST_GAIN)
+                if self._came < 0.9 * available
+                else max(self._gain * 0.95, 1.0)
+            )
+            self._came, self._steered_at = 0, now
         return fetches * self._gain
 
     def _learn(
-        self, tables: Sequence[Iterator[Rows]], step: int, pages: int, fetches: float, now: int
+        self, tables: Sequence[Iterator[Rows]], step: int, pages: int, fetches: float, now: int, saved: float
     ) -> tuple[Priors, Figures] | None:
         rows = np.concatenate([NO_ROWS, *(_some(part, step) for table in tables for part in table)])
         rows = rows[rows["fetches"] > 0]
         if not len(rows):
             return None
-        priors, _, found = judged(columns(rows), pages, fetches, now, self._options)
+        priors, _, found = judged(columns(rows), pages, fetches, now, self._options, saved)
         return priors, found
 
     def figure(self, name: str) -> float:

@@ -10,6 +10,7 @@ same interleaving, and a crawl of days takes only as long as its computation.
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -73,6 +74,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, start: float = 0.0) -> None:
         self._virtual = start
         super().__init__(_JumpingSelector(self._advance))
+        self._clock_resolution = _grain(start)
         self.set_default_executor(_InlineExecutor(1))
 
     def time(self) -> float:
@@ -80,7 +82,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _advance(self, seconds: float) -> None:
         # Slightly more than asked, or rounding may leave the timer in the future for ever.
-        self._virtual += seconds + 1e-9
+        self._virtual += seconds + _grain(self._virtual + seconds)
+        self._clock_resolution = _grain(self._virtual)
+
+
+def _grain(at: float) -> float:
+    """How near to a time timers count as due: after 194 days the next number is more than a nanosecond away."""
+    return max(1e-9, math.ulp(at))
 
 
 class VirtualClock:

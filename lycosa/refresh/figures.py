@@ -31,7 +31,7 @@ class Figures(NamedTuple):
     plain: float  # the share, not weighted
     age: float  # seconds for which pages have been out of date, averaged over all pages
     price: float = 0.0
-    asked: float = 0.0  # fetches per second that this price asks for
+    asked: float = 0.0  # fetches per second that this price asks for in the long run
 
 
 class Pages(NamedTuple):
@@ -72,15 +72,20 @@ def figures(belief: Weights, weights: Column, last: Column, now: int, pages: int
 
 
 def judged(
-    given: Pages, pages: int, fetches: float, now: int, options: RefreshOptions
+    given: Pages, pages: int, fetches: float, now: int, options: RefreshOptions, saved: float = 0.0
 ) -> tuple[Priors, Weights, Figures]:
-    """Priors, beliefs, figures and price of a collection of so many pages; the given pages are all, or a sample."""
+    """Priors, beliefs, figures and price of a collection of so many pages; the given pages are all, or a sample.
+
+    `fetches` can be made per second, and `saved` ones besides."""
     priors = survey(given.sites, given.looks)
     belief = believed(likelihood(given.looks), priors.of(given.sites))
     there = given.statuses != GONE
     share = len(given.last) / max(pages, 1)
     policy = Policy(options.policy)
-    at = price(belief[there], given.weights[there], fetches * share, policy)
+    since = np.maximum(now / 1000 - given.last[there], 0.0)
+    at = price(
+        *(belief[there], given.weights[there], fetches * share, policy), since=since, saved=saved * share
+    )
     wait = intervals(belief[there], given.weights[there], at, policy)
     wait = np.clip(wait, options.shortest, options.longest)
     found = figures(belief, given.weights, given.last, now, pages)

@@ -13,7 +13,10 @@ posterior, so a page has one due time. A page that changes far more often than i
 never exceeds w/λ.
 
 So a page is due when its V reaches µ, and µ is adjusted to the fetches that can be made: `price` finds the µ at
-which the pages, or a sample of them, ask for so many fetches per second.
+which the pages, or a sample of them, ask for so many fetches in the time ahead, a day or as long as `AHEAD` fetches
+take. Counted are the times at which they are due, given when they were fetched last: after all pages were fetched
+for the first time hardly any would be due at the µ of the long run, and those fetches would be lost. In the long
+run both are the same.
 
 There are two other policies, for comparison: `uniform` fetches every page after the same time, `proportional` as
 often as the page changes. Their prices are that time, and the changes expected between two fetches."""
@@ -30,6 +33,8 @@ LEAST, MOST = 1.0, 730 * DAY
 TIMES: Column = np.logspace(np.log10(LEAST), np.log10(MOST), 161)
 _LOG_TIMES: Column = np.log(TIMES)
 _STEPS = 60
+AHEAD = 100.0
+"""Fetches that a price looks ahead, at least: the times of a few would move it too much."""
 
 
 def _gained(times: Column) -> Weights:
@@ -72,25 +77,43 @@ def _reached(values: Weights, wanted: Column) -> Column:
     return np.asarray(np.where(after >= len(TIMES), MOST, np.exp(logs)))
 
 
-def price(weights: Weights, importance: Column, fetches: float, policy: Policy = Policy.VALUE) -> float:
-    """The price at which these pages ask for `fetches` fetches per second, as nearly as possible."""
+def price(
+    weights: Weights,
+    importance: Column,
+    fetches: float,
+    policy: Policy = Policy.VALUE,
+    *,
+    since: Column | None = None,
+    saved: float = 0.0,
+) -> float:
+    """The price at which these pages ask for `fetches` fetches per second, as nearly as possible.
+
+    `since`: the seconds since each was fetched; None: only the long run counts. `saved`: fetches that were not made
+    in time, and can be made besides."""
     count = len(weights)
     if not count or fetches <= 0:
         return float(MOST)
-    if policy is Policy.UNIFORM:
-        return float(min(max(count / fetches, LEAST), MOST))
+    ahead = max(DAY, AHEAD / fetches)
+    wanted = fetches + saved / ahead
     values = weights @ _TABLE if policy is Policy.VALUE else weights
     rates = rate(weights)
 
     def asked(at: float) -> float:
-        if policy is Policy.PROPORTIONAL:
-            return float((1 / np.clip(at / rates, LEAST, MOST)).sum())
-        return float((1 / _reached(values, at / importance)).sum())
+        if policy is Policy.UNIFORM:
+            gaps = np.full(count, min(max(at, LEAST), MOST))
+        elif policy is Policy.PROPORTIONAL:
+            gaps = np.clip(at / rates, LEAST, MOST)
+        else:
+            gaps = _reached(values, at / importance)
+        if since is None:
+            return float((1 / gaps).sum())
+        first = np.maximum(gaps - since, 0.0)
+        return float(np.where(first <= ahead, 1 + np.floor((ahead - first) / gaps), 0.0).sum() / ahead)
 
     low, high = 1e-6, 1e12
     for _ in range(_STEPS):
         middle = float(np.sqrt(low * high))
-        if asked(middle) > fetches:
+        if asked(middle) > wanted:
             low = middle
         else:
             high = middle

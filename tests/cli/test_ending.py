@@ -32,6 +32,17 @@ def test_what_to_do_after_each_limit(tmp_path: Path, capsys: Capture) -> None:
             assert advice in capsys.readouterr().out
 
 
+def test_pages_that_were_fetched_again_are_not_more_pages(tmp_path: Path, capsys: Capture) -> None:
+    with serving(chain(3)) as site:
+        into = str(tmp_path / "crawl")
+        assert main(["crawl", site.url(), "--into", into, *FLAGS]) == 0
+        first = capsys.readouterr().out
+        assert main(["crawl", "--into", into, "--refetch", site.url(), *FLAGS]) == 0
+        again = capsys.readouterr().out
+    assert "; 3 in all, " in first
+    assert again.startswith("finished: 0 pages in ") and "; 3 in all by 4 fetches, " in again
+
+
 def nothing(capsys: Capture, code: int, *args: str) -> str:
     """A crawl that fetches nothing: one line says why."""
     assert main(["crawl", *args]) == code

@@ -15,14 +15,16 @@ import msgspec
 import pytest
 
 from lycosa.archive.reader import read_exchange
-from lycosa.clock import milliseconds
+from lycosa.clock import ManualClock, milliseconds
 from lycosa.crawl import scheduling
 from lycosa.crawl.agent import Agent, End
+from lycosa.crawl.refreshing import Refreshing
 from lycosa.crawl.shard import Shard
 from lycosa.crawl.underway import NAME, Underway
 from lycosa.fetch.protocol import Failure, FailureKind, Request
 from lycosa.files import DiskFiles, Files
 from lycosa.frontier import Calendar
+from lycosa.frontier.orders.order import DepthOrder
 from lycosa.lab import virtual
 from lycosa.lab.faults import Crash, FaultyFiles
 from lycosa.lab.network import Reply, ScriptedFetcher
@@ -30,6 +32,7 @@ from lycosa.lab.virtual import VirtualClock
 from lycosa.log.reader import LogReader
 from lycosa.pages.summary import Summary, joined, of_fetch
 from lycosa.records import Before, Deferred, Fetched, Record, Skipped, Waiting, Why
+from lycosa.refresh.options import RefreshOptions
 from lycosa.url.parts import path_of
 from tests.crawl.scripted import make_agent
 
@@ -401,3 +404,16 @@ def test_the_live_figures_of_agents_add_up() -> None:
         assert 0.3 < meters[f"refresh.{name}"] / 5 < 1.0
     assert 0 < meters["refresh.variance"] ** 0.5 / 5 < 1 and meters["refresh.age"] > 0
     assert 5 < meters["refresh.asked"] * DAY < 15, "about two fetches a page and day"
+
+
+def test_the_price_of_a_small_crawl_is_not_moved_by_two_fetches() -> None:
+    """How many of the available fetches were made counts once there were a hundred of them."""
+    clock, rate = ManualClock(), 1 / 600
+    refreshing = Refreshing(RefreshOptions(continuous=True), [], DepthOrder(), clock)
+    for _ in range(99):
+        clock.advance(600)
+        assert refreshing._steered(rate) == rate
+    clock.advance(700)
+    assert refreshing._steered(rate) == pytest.approx(1.1 * rate), "none of a hundred was made"
+    clock.advance(600)
+    assert refreshing._steered(rate) == pytest.approx(1.1 * rate)

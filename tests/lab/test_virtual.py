@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from lycosa.errors import LocalError
-from lycosa.lab.virtual import VirtualClock, run
+from lycosa.lab.virtual import VirtualClock, VirtualLoop, run
 
 
 def test_days_pass_in_no_time_and_timers_fire_in_order() -> None:
@@ -125,3 +125,26 @@ def test_errors_come_out() -> None:
 
     with pytest.raises(KeyError):
         run(main)
+
+
+@pytest.mark.parametrize(
+    "start", [0.0, 2.0**24 + 1, 2.0**33], ids=["at once", "after 194 days", "after 272 years"]
+)
+def test_time_goes_on_however_late_it_is(start: float) -> None:
+    """Where the next number is more than a nanosecond away, a jump of one leaves the time as it was."""
+
+    async def main(clock: VirtualClock) -> float:
+        for seconds in (1e-12, 1e-9, 0.1, 1 / 3, 86_400.1):
+            await clock.sleep(seconds)
+        return clock.monotonic()
+
+    turns = 0
+
+    class Counting(VirtualLoop):
+        def time(self) -> float:
+            nonlocal turns
+            turns += 1
+            assert turns < 1000, "the loop turns on the spot"
+            return super().time()
+
+    assert run(main, loop=Counting(start)) - start == pytest.approx(86_400.533, abs=1e-2)

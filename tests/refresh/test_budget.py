@@ -92,6 +92,13 @@ def test_without_a_number_new_urls_are_not_held_back_and_pages_have_some_fetches
     assert spend(free, DAY, new=False)[KNOWN] == pytest.approx(0.3 * PAGES, rel=0.02)
 
 
+def test_what_a_lull_saves_of_them_is_there_for_a_day() -> None:
+    free = budget(per_page=0.3)
+    assert spend(free, 60.0, start=DAY / 2, new=False)[KNOWN] == pytest.approx(0.15 * PAGES, abs=2)
+    free.fill(PAGES, 9 * DAY)
+    assert free.saved == pytest.approx(0.3 * PAGES) and budget(per_page=0.3).saved <= 1
+
+
 @pytest.mark.parametrize("fetches", [0.0, 40_000.0], ids=["by bytes alone", "and by number"])
 def test_bytes_a_day_bound_what_is_fetched_again(fetches: float) -> None:
     """Also where the number of fetches would allow far more."""

@@ -59,6 +59,29 @@ def test_the_price_asks_for_the_budget(policy: Policy) -> None:
         assert asked * DAY / 500 == pytest.approx(fetches, rel=0.01)
 
 
+@pytest.mark.parametrize("policy", Policy)
+def test_the_price_asks_for_the_budget_of_the_day_ahead(policy: Policy) -> None:
+    """Also when all pages were just fetched, and what was saved up besides."""
+    random = np.random.default_rng(3)
+    looks = Looks(
+        random.random(900) * 9e5, random.random(900) * 9e5, random.integers(0, 9, 900).astype(float)
+    )
+    weights, weight = posterior(looks), random.pareto(1.5, 900) + 0.1
+    for since, fetches, saved in ((0.1, 270.0, 0.0), (20.0, 270.0, 0.0), (20.0, 180.0, 90.0)):
+        last = random.random(900) * since * DAY
+        at_price = price(weights, weight, fetches / DAY, policy, since=last, saved=saved)
+        gaps = intervals(weights, weight, at_price, policy)
+        dues = [np.arange(max(gap - ago, 0.0), DAY, gap) for gap, ago in zip(gaps, last, strict=True)]
+        assert sum(len(due) for due in dues) == pytest.approx(270, rel=0.05)
+
+
+def test_few_pages_are_looked_at_for_as_long_as_a_hundred_fetches_take() -> None:
+    """In the day ahead none of them is due, and a price for that would let each wait a day and no longer."""
+    weights, since = np.repeat(known(20), 20, axis=0), np.linspace(0, 10 * DAY, 20)
+    at_price = price(weights, np.ones(20), 2 / DAY, since=since)
+    assert intervals(weights[:1], ONE, at_price)[0] == pytest.approx(10 * DAY, rel=0.1)
+
+
 def test_nothing_to_spend_is_the_longest_wait() -> None:
     assert price(DEFAULT[None, :], ONE, 0.0) == MOST
     assert price(DEFAULT[:0].reshape(0, len(RATES)), np.empty(0), 1.0) == MOST
