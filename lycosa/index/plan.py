@@ -118,7 +118,7 @@ class _Planner:
     def _terms(self, text: str, place: str) -> list[list[str]]:
         """The terms of a text in each language of the query; only lists that differ."""
         if place == "address":
-            return [address_terms(f"x://{text}").split()]
+            return [address_terms(f"x://{text}")[0].split()]
         found: list[list[str]] = []
         for language in self._languages:
             terms = terms_of(text, language).split()

@@ -183,8 +183,8 @@ class _Table:
         self._rows: Any = np.empty((1 << 12, kernels.WIDTH), np.int64)
         self._arena: Any = np.empty(1 << 16, np.uint8)
 
-    def terms(self, text: str) -> str | None:
-        """The terms of a text in lower case, joined by spaces; None if the kernel cannot process it."""
+    def terms(self, text: str) -> tuple[str, int] | None:
+        """The terms of a text, joined by spaces, and their number; None if the kernel cannot process it."""
         try:
             data = np.frombuffer(text.encode(), np.uint8)
         except UnicodeEncodeError:
@@ -194,16 +194,16 @@ class _Table:
         with self._lock:  # the kernel does not hold the interpreter
             while True:
                 table = self._slots, self._rows, self._arena
-                length, missing = kernels.look_up(data, *table, out, unknown)
+                length, count, missing = kernels.look_up(data, *table, out, unknown)
                 if length == kernels.TOO_LONG:
                     return None
                 if not missing:
-                    return out[:length].tobytes().decode()
+                    return str(out[:length], "utf-8"), count
                 places = unknown[:missing].tolist()
-                self._learn({data[start:end].tobytes() for start, end in places})
+                self._learn({data[start:end].tobytes().lower() for start, end in places})
 
     def _learn(self, words: Collection[bytes]) -> None:
-        made = [" ".join(filter(None, map(self._made, runs_of(word.decode())))).encode() for word in words]
+        made = [" ".join(filter(None, map(self._made, _small_runs(word.decode())))).encode() for word in words]
         ends = np.cumsum(
             [size for pair in zip(map(len, words), map(len, made), strict=True) for size in pair]
         )
@@ -253,20 +253,24 @@ def runs_of(text: str) -> list[str]:
     return _RUN.findall(text.replace("_", " "))
 
 
+def _small_runs(text: str) -> list[str]:
+    return list(map(str.lower, runs_of(text)))
+
+
 def terms_of(text: str, language: str) -> str:
     """The terms of a text, joined by single spaces."""
-    text = text.lower()
+    return counted_terms(text, language)[0]
+
+
+def counted_terms(text: str, language: str) -> tuple[str, int]:
+    """The terms of a text, joined by single spaces, and their number."""
     language = language if language in STEMMED else ""
     if len(text) >= _LONG and (found := _table(language).terms(text)) is not None:
         return found
-    return plain_terms(text, language)
+    terms = plain_terms(text, language)
+    return terms, terms.count(" ") + 1 if terms else 0
 
 
 def plain_terms(text: str, language: str) -> str:
-    """The same for a text in lower case, word by word."""
-    return " ".join(filter(None, map(_memo(language).__getitem__, runs_of(text))))
-
-
-def count_of(terms: str) -> int:
-    """The number of terms in a result of `terms_of`."""
-    return terms.count(" ") + 1 if terms else 0
+    """The same, word by word."""
+    return " ".join(filter(None, map(_memo(language).__getitem__, _small_runs(text))))
