@@ -28,6 +28,7 @@ READ: Final = 1_200
 SURE: Final = 0.9
 LIKELY: Final = 0.4
 PLAIN: Final = 0.2
+LESS: Final = 0.1
 DECLARED: Final = 0.05
 _LITTLE = "the and of to that with this from for are be which have not you by it as if can"
 _ENGLISH = frozenset(_LITTLE.split())
@@ -44,6 +45,7 @@ _BEYOND = re.compile(r"[^\x00-\x7f]")
 _FOREIGN = 0.005
 """The largest share of letters beyond ASCII in English."""
 _FEW_WORDS = 20
+_MANY_WORDS = 60
 
 _CODE = re.compile(r"\s*([A-Za-z]{2,3})(?:[-_].*)?\s*\Z", re.DOTALL)
 _OLD = "iw:he in:id ji:yi nb:no nn:no tl:fil mo:ro sh:sr cmn:zh"
@@ -144,11 +146,11 @@ def _is_english(sample: str, least: float) -> bool:
     return sum(map(_ENGLISH.__contains__, words)) >= least * len(words)
 
 
-def _little_words(sample: str) -> tuple[float, float]:
-    """The shares of the words that are function words of English, and of other languages."""
+def _little_words(sample: str) -> tuple[float, float, int]:
+    """The shares of the words that are function words of English, and of other languages; and how many words."""
     words = sample.lower().split() or [""]
     english, others = (sum(map(known.__contains__, words)) for known in (_ENGLISH, _OTHERS))
-    return english / len(words), others / len(words)
+    return english / len(words), others / len(words), len(words)
 
 
 def _plain_letters(sample: str) -> bool:
@@ -161,12 +163,12 @@ def language(text: str, declared: str = "") -> str:
     if said and said != "en" and _possible(text, said):
         return said
     sample, enough = text[:READ], LIKELY
-    if said == "en":
-        english, others = _little_words(sample)
-        if english >= DECLARED and english > 2 * others and _plain_letters(sample):
-            return said
-        if english >= others and _possible(text, said):
-            enough = SURE
+    english, others, words = _little_words(sample)
+    least = DECLARED if said == "en" else LESS if words >= _MANY_WORDS else 1.0
+    if english >= least and english > 2 * others and _plain_letters(sample):
+        return "en"
+    if said == "en" and english >= others and _possible(text, said):
+        enough = SURE
     found, sure = detect(text)
     return found if found and (sure >= enough or found == said) else said
 

@@ -56,14 +56,15 @@ def _slot(hashed: Any, text: Any, start: int, end: int, slots: Any, rows: Any, a
 
 
 @njit(cache=True, nogil=True)
-def look_up(text: Any, slots: Any, rows: Any, arena: Any, out: Any, unknown: Any) -> Any:
-    """Write the terms of a text; gives their length (or `TOO_LONG`), their number, and how many words are not known.
+def look_up(text: Any, slots: Any, rows: Any, arena: Any, out: Any, unknown: Any, place: Any) -> Any:
+    """Write the terms of a text from a place on; gives their length (or `TOO_LONG`), and how many words are not known.
 
-    These are in `unknown`, as pairs of start and end, as many as there is room for; what is written then is of
-    no use.
+    These are in `unknown`, as pairs of start and end, as many as there is room for; and `place` is then the first:
+    where it is in the text, and length and number of the terms before it.
     """
     stop = text.size
-    at = length = missing = count = 0
+    missing = 0
+    at, length, count = place[0], place[1], place[2]
     while at < stop:
         byte = _SMALL[text[at]]
         if byte == 0:
@@ -81,10 +82,12 @@ def look_up(text: Any, slots: Any, rows: Any, arena: Any, out: Any, unknown: Any
             byte = _SMALL[text[at]]
         if at - start > LONGEST:
             if beyond >= 128:
-                return TOO_LONG, 0, 0
+                return TOO_LONG, 0
             continue  # no word: a key, an encoded file
         found = slots[_slot(hashed, text, start, at, slots, rows, arena)]
         if found < 0:
+            if missing == 0:
+                place[0], place[1], place[2] = start, length, count
             if missing < unknown.shape[0]:
                 unknown[missing, 0], unknown[missing, 1] = start, at
                 missing += 1
@@ -93,7 +96,7 @@ def look_up(text: Any, slots: Any, rows: Any, arena: Any, out: Any, unknown: Any
         if missing > 0 or first == last:
             continue
         if length + last - first + 1 > out.size:
-            return TOO_LONG, 0, 0
+            return TOO_LONG, 0
         if length > 0:
             out[length] = 32
             length += 1
@@ -102,7 +105,9 @@ def look_up(text: Any, slots: Any, rows: Any, arena: Any, out: Any, unknown: Any
             out[length] = arena[n]
             count += arena[n] == 32
             length += 1
-    return length, count, missing
+    if missing == 0:
+        place[2] = count
+    return length, missing
 
 
 @njit(cache=True, nogil=True)
@@ -122,7 +127,11 @@ def learn(words: Any, ends: Any, count: int, used: int, slots: Any, rows: Any, a
         if slots[slot] < 0:
             slots[slot] = count
             rows[count, HASH] = np.int64(hashed)
-            rows[count, KEY], rows[count, END], rows[count, AFTER] = used, used + end - start, used + after - start
+            rows[count, KEY], rows[count, END], rows[count, AFTER] = (
+                used,
+                used + end - start,
+                used + after - start,
+            )
             for at in range(start, after):
                 arena[used + at - start] = words[at]
             used += after - start

@@ -104,12 +104,13 @@ def is_unspaced(word: str) -> bool:
     return _HAS_UNSPACED.search(word) is not None
 
 
-@lru_cache(maxsize=32)
-def _stemmer(language: str) -> Any:
+@lru_cache(maxsize=64)
+def _stemmer(language: str, *, many: bool = False) -> Any:
+    """The stemmer of a word; with `many`, of words with spaces between them."""
     name = STEMMED.get(language)
     if name is None:
         return None
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace() if many else tantivy.Tokenizer.raw())
     return builder.filter(tantivy.Filter.stemmer(name)).build()
 
 
@@ -174,6 +175,7 @@ class _Table:
 
     def __init__(self, language: str) -> None:
         self._made = _Memo(language).made
+        self._stemmer = _stemmer(language, many=True)
         self._lock = threading.Lock()
         self._empty()
 
@@ -191,19 +193,28 @@ class _Table:
             return None
         out = np.empty(2 * len(data), np.uint8)
         unknown = np.empty((min(len(data) // 8 + 16, 1 << 14), 2), np.int64)
+        place = np.zeros(3, np.int64)
         with self._lock:  # the kernel does not hold the interpreter
             while True:
                 table = self._slots, self._rows, self._arena
-                length, count, missing = kernels.look_up(data, *table, out, unknown)
+                length, missing = kernels.look_up(data, *table, out, unknown, place)
                 if length == kernels.TOO_LONG:
                     return None
                 if not missing:
-                    return str(out[:length], "utf-8"), count
+                    return str(out[:length], "utf-8"), int(place[2])
                 places = unknown[:missing].tolist()
                 self._learn({data[start:end].tobytes().lower() for start, end in places})
 
-    def _learn(self, words: Collection[bytes]) -> None:
-        made = [" ".join(filter(None, map(self._made, _small_runs(word.decode())))).encode() for word in words]
+    def _learn(self, unknown: Collection[bytes]) -> None:
+        plain = list(filter(bytes.isascii, unknown))
+        others = [word for word in unknown if not word.isascii()]
+        made = plain
+        if plain and self._stemmer is not None:  # nearly all words; stemmed at once
+            made = [term.encode() for term in self._stemmer.analyze(b" ".join(plain).decode())]
+        made = made + [
+            " ".join(filter(None, map(self._made, _small_runs(word.decode())))).encode() for word in others
+        ]
+        words = plain + others
         ends = np.cumsum(
             [size for pair in zip(map(len, words), map(len, made), strict=True) for size in pair]
         )
