@@ -1,10 +1,10 @@
 """Words typed without their accents: the terms that the same word has with them.
 
-Accents are folded after stemming (`words`), and some stemmers know an ending only with its accent: *brûlée* becomes
-*brul*, *brulee* stays. So a query's word without accents also stands for the terms of its spellings with them: each
-letter among the last `_END` that the language has with an accent may have it, `_MOST` of them at a time. (Before that
-no stemmer looks at accents; folding takes care of them.) In German ä, ö and ü may also be written ae, oe and ue, and
-the other way round.
+Accents are folded after stemming (`words`), and some stemmers know an ending only with its accent: *brûlée*
+becomes *brul*, but *brulee* becomes *brule*. So a query's word without accents also stands for the terms of its
+spellings with them: each letter among the last `_END` that the language has with an accent may have it, `_MOST` of
+them at a time. (Before that no stemmer looks at accents, and folding is enough.) In German ä, ö and ü may also be
+written ae, oe and ue, and the other way round.
 
 Nobody knows such a spelling to be a word; the caller keeps those that are in the index.
 """

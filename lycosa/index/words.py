@@ -201,7 +201,7 @@ class _Table:
                 if length == kernels.TOO_LONG:
                     return None
                 if not missing:
-                    return str(out[:length], "utf-8"), int(place[2])
+                    return out[:length].tobytes().decode(), int(place[2])
                 places = unknown[:missing].tolist()
                 self._learn({data[start:end].tobytes().lower() for start, end in places})
 
