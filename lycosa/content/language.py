@@ -8,9 +8,10 @@ languages, a model of 4.5 MB in its wheel, nothing is ever downloaded) decides b
 the text has more function words of other languages than English ones, likely.
 
 Plain English is recognised without the detector, at a twentieth of its cost: at least the share `PLAIN` of the
-sample's words are function words that are frequent in English and missing in other languages, "the" among them. If
-the page declares English, the share `DECLARED` is enough, if they are more than twice those of other languages, and
-nearly all letters are ASCII. (How often that is wrong: docs/benchmarks/search.md.)
+sample's words are function words that are frequent in English and missing in other languages, "the" among them. A
+smaller share is enough if they are more than twice those of other languages, and nearly all letters are ASCII:
+`DECLARED` if the page declares English, `LESS` if it declares nothing and has many words. (How often that is wrong:
+docs/benchmarks/search.md.)
 
 The first `READ` characters decide: more of them change few answers and cost time in proportion.
 """

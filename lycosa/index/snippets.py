@@ -28,7 +28,7 @@ _BEFORE = 60
 """Most characters shown before the first word."""
 _BEGIN = 3
 _ENDING = 4
-"""Letters at the end of a term that the word may not have: stemmers change endings. At least `_BEGIN` are the same."""
+"""Letters at the end of a term that the word may lack: stemmers change endings. At least `_BEGIN` are the same."""
 _MOST_HITS = 500
 _WORD = re.compile(r"[^\W_]+")
 
@@ -96,7 +96,7 @@ def snippet(text: str, terms: Collection[str], language: str, found: Finder, ski
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Where the parts of a text end: at a line's or a word's end, each after four times as much as the one before."""
+    """Where the parts of a text end: with a line or a word, each after four times as much as the one before."""
     end = _FIRST
     while end < len(text):
         end = max(text.rfind("\n", end // 2, end), text.rfind(" ", end // 2, end)) + 1 or end
@@ -137,7 +137,7 @@ def _hits(
     found: Finder,
     known: dict[str, str],
 ) -> list[tuple[int, int, str]]:
-    """The words of the query in a part of a text. `known`: the terms of words met before, or "" if they are none."""
+    """The query's words in a part of a text. `known`: the terms of words met before, or "" if they are none."""
     lower = text[start:end].lower()
     if len(lower) != end - start:  # the lower case of some letters is two characters
         lower = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text[start:end])

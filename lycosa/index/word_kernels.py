@@ -57,7 +57,7 @@ def _slot(hashed: Any, text: Any, start: int, end: int, slots: Any, rows: Any, a
 
 @njit(cache=True, nogil=True)
 def look_up(text: Any, slots: Any, rows: Any, arena: Any, out: Any, unknown: Any, place: Any) -> Any:
-    """Write the terms of a text from a place on; gives their length (or `TOO_LONG`), and how many words are unknown.
+    """Write the terms of a text from a place on; gives their length (`TOO_LONG`), and how many words are unknown.
 
     These are in `unknown`, as pairs of start and end, as many as there is room for; and `place` is then the first:
     where it is in the text, and length and number of the terms before it.
