@@ -53,15 +53,19 @@ class CrawlReader:
         self.archive_files: Files = self.files.within("archive")
 
     @classmethod
-    def beginning(cls, directory: Path, pause: Callable[[], object]) -> CrawlReader:
-        """Opens a crawl that may only just have been started: calls `pause` until the manifest is there."""
+    def beginning(cls, directory: Path, pause: Callable[[], object], most: int = 0) -> CrawlReader:
+        """Opens a crawl that may only just have been started: calls `pause` until the manifest is there.
+
+        `most`: how many times while no crawl runs there; one that was started a moment ago may not run yet.
+        """
         while True:
             running = process_of(directory) is not None
             try:
                 return cls(directory)
             except ConfigError:
-                if not running:
+                if not running and most <= 0:
                     raise
+                most -= not running
             pause()
 
     @cached_property

@@ -23,6 +23,8 @@ The index is in DIR/index. It may be interrupted or killed at any time: the same
 
 _PAUSE = 5.0
 """Seconds between rounds of --follow."""
+_PATIENCE, _GLANCE = 30.0, 0.2
+"""Seconds that --follow waits for a crawl to begin, and between its looks at the directory."""
 _GROWN = 0.25
 """Beside a running crawl, ranks are recomputed when its log has grown by this share since the last time."""
 
@@ -30,7 +32,7 @@ _GROWN = 0.25
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
-    add("--follow", action="store_true", help="continue as long as the crawl runs")
+    add("--follow", action="store_true", help="wait for a crawl to begin, and continue as long as it runs")
     add("--rebuild", action="store_true", help="discard the index and build it again")
     add("--language", default="en", metavar="CODE", help="language of pages that declare none (en)")
 
@@ -42,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.language not in STEMMED:
         raise ConfigError(f"--language {args.language}: there is a stemmer for {', '.join(sorted(STEMMED))}")
-    crawl = CrawlReader.beginning(args.directory, lambda: time.sleep(0.2))
+    most = round(_PATIENCE / _GLANCE) if args.follow else 0
+    crawl = CrawlReader.beginning(args.directory, lambda: time.sleep(_GLANCE), most)
     pages = bodiless = copies = removed = ranked = 0
     begun = time.monotonic()
     with (

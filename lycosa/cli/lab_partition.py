@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     def documents() -> Iterator[Document]:
         for page in _pages(readers, args.most):
             anchors.extend(text for text in page.anchors[:3] if len(text) < 100)
-            terms = texts_of(page, page.language or language)["body"].split()
+            terms = texts_of(page, page.language or language)["body"][0].split()
             yield Document(page.url, page.host, terms, ranks([page.id])[0])
 
     with announced("lab", "reading the index"):

@@ -8,9 +8,10 @@ languages, a model of 4.5 MB in its wheel, nothing is ever downloaded) decides b
 the text has more function words of other languages than English ones, likely.
 
 Plain English is recognised without the detector, at a twentieth of its cost: at least the share `PLAIN` of the
-sample's words are function words that are frequent in English and missing in other languages, "the" among them. If
-the page declares English, the share `DECLARED` is enough, if they are more than twice those of other languages, and
-nearly all letters are ASCII. (How often that is wrong: docs/benchmarks/search.md.)
+sample's words are function words that are frequent in English and missing in other languages, "the" among them. A
+smaller share is enough if they are more than twice those of other languages, and nearly all letters are ASCII:
+`DECLARED` if the page declares English, `LESS` if it declares nothing and has many words. (How often that is wrong:
+docs/benchmarks/search.md.)
 
 The first `READ` characters decide: more of them change few answers and cost time in proportion.
 """
@@ -28,6 +29,7 @@ READ: Final = 1_200
 SURE: Final = 0.9
 LIKELY: Final = 0.4
 PLAIN: Final = 0.2
+LESS: Final = 0.1
 DECLARED: Final = 0.05
 _LITTLE = "the and of to that with this from for are be which have not you by it as if can"
 _ENGLISH = frozenset(_LITTLE.split())
@@ -44,6 +46,7 @@ _BEYOND = re.compile(r"[^\x00-\x7f]")
 _FOREIGN = 0.005
 """The largest share of letters beyond ASCII in English."""
 _FEW_WORDS = 20
+_MANY_WORDS = 60
 
 _CODE = re.compile(r"\s*([A-Za-z]{2,3})(?:[-_].*)?\s*\Z", re.DOTALL)
 _OLD = "iw:he in:id ji:yi nb:no nn:no tl:fil mo:ro sh:sr cmn:zh"
@@ -144,11 +147,11 @@ def _is_english(sample: str, least: float) -> bool:
     return sum(map(_ENGLISH.__contains__, words)) >= least * len(words)
 
 
-def _little_words(sample: str) -> tuple[float, float]:
-    """The shares of the words that are function words of English, and of other languages."""
+def _little_words(sample: str) -> tuple[float, float, int]:
+    """The shares of the words that are function words of English, and of other languages; and how many words."""
     words = sample.lower().split() or [""]
     english, others = (sum(map(known.__contains__, words)) for known in (_ENGLISH, _OTHERS))
-    return english / len(words), others / len(words)
+    return english / len(words), others / len(words), len(words)
 
 
 def _plain_letters(sample: str) -> bool:
@@ -161,12 +164,12 @@ def language(text: str, declared: str = "") -> str:
     if said and said != "en" and _possible(text, said):
         return said
     sample, enough = text[:READ], LIKELY
-    if said == "en":
-        english, others = _little_words(sample)
-        if english >= DECLARED and english > 2 * others and _plain_letters(sample):
-            return said
-        if english >= others and _possible(text, said):
-            enough = SURE
+    english, others, words = _little_words(sample)
+    least = DECLARED if said == "en" else LESS if words >= _MANY_WORDS else 1.0
+    if english >= least and english > 2 * others and _plain_letters(sample):
+        return "en"
+    if said == "en" and english >= others and _possible(text, said):
+        enough = SURE
     found, sure = detect(text)
     return found if found and (sure >= enough or found == said) else said
 

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lycosa.index.accents import respelled
 from lycosa.index.plan import MOST_EXPANDED, All, AnyOf, Condition, Plan, Weights, languages_of, plan
 from lycosa.index.query import Dates, Filter, Query
 from lycosa.index.reader import K1, B, Clause, Hit, Hits, Shard, Totals, idf
@@ -181,7 +182,7 @@ class Broker:
         return chosen + [name for name in others if any(known(word[name]) for word in unknown)]
 
     def plan(self, query: Query) -> Plan:
-        return plan(query, self.languages(query), self.weights, self.expand)
+        return plan(query, self.languages(query), self.weights, self.expand, self.respell)
 
     # -- the vocabulary
 
@@ -202,6 +203,17 @@ class Broker:
         self.statistics.learn((field, term) for term in found)
         counted = sorted((-self.statistics.df(field, term), term) for term in found)
         return [term for count, term in counted if count][:MOST_EXPANDED]
+
+    def respell(self, word: str, language: str) -> list[str]:
+        """The terms of a word's other spellings that more pages have than the word as it is typed."""
+        found = respelled(word, language)
+        if not found:
+            return []
+        own = terms_of(word, language)
+        self.statistics.learn(("body", term) for term in (own, *found))
+        least = self.statistics.df("body", own)
+        counted = sorted((-self.statistics.df("body", term), term) for term in found)
+        return [term for count, term in counted if -count > least]
 
     # -- ranking
 

@@ -6,18 +6,20 @@ A word is searched for in all text fields; the score of a page is the sum over c
 with the idf of a term by how many pages have it in their body (or in the field, if more): a word that is rare in
 titles only is not rare. A word that occurs twice in the query counts twice. Every clause that is not under a minus
 counts where it occurs, whatever the conditions around it.
-where it occurs, whatever the conditions around it.
+
 Words are stemmed as in the index: for each language that has at least a hundredth of the pages (or is requested by
 `lang:`) the word's term in that language is a clause. Nearly always that is one term; if there are several, they
 count as one (`Clause.alike`). If no page's text has a word in any of these, languages with fewer pages in which
 it does occur are added; adding them always would bring terms that mean something else.
-fewer pages in which it is there are added; always adding them would bring terms that mean something else.
+
+A word typed without accents also stands for its spellings with them that more pages have (`accents`); they count as
+one word, too. Of a phrase, each word is replaced by the most frequent of these.
+
 Function words (the, of, which) are left out of a query that has others, unless they are required by a plus, or are
 in a phrase or a place. They are those of one language: of most pages', unless the query has two or more of another.
-phrase or in a place. They are those of one language: of most pages', unless the query has two or more of another.
+
 A prefix, or a word with `~`, stands for terms of the vocabulary, looked up in all shards and the same for each:
 the `MOST_EXPANDED` terms that are in the most pages.
-in the most pages, `MOST_EXPANDED` of them.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from lycosa.index.words import STEMMED, base_language, fold, is_function_word, i
 MOST_EXPANDED = 30
 Expand = Callable[[str, str, int], list[str]]
 """Maps (field, start of a term, or term; distance, 0 for a prefix) to terms."""
+Respell = Callable[[str, str], Sequence[str]]
+"""Maps (word, language) to the terms of its other spellings that more pages have, the most frequent first."""
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -93,13 +97,19 @@ def _alike(several: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 
 class _Planner:
     def __init__(
-        self, languages: Sequence[str], weights: Weights, expand: Expand, spoken: str | None = None
+        self,
+        languages: Sequence[str],
+        weights: Weights,
+        expand: Expand,
+        respell: Respell,
+        spoken: str | None = None,
     ) -> None:
         """`spoken`: the language whose function words are ignored; None: no word is ignored."""
         self._languages = languages
         self._spoken = spoken
         self._weights = weights
         self._expand = expand
+        self._respell = respell
         self.clauses: dict[Clause, int] = {}
         self.positive: dict[int, int] = {}
         """Clauses that are scored, and how often the query has them."""
@@ -118,12 +128,27 @@ class _Planner:
     def _terms(self, text: str, place: str) -> list[list[str]]:
         """The terms of a text in each language of the query; only lists that differ."""
         if place == "address":
-            return [address_terms(f"x://{text}").split()]
+            return [address_terms(f"x://{text}")[0].split()]
         found: list[list[str]] = []
         for language in self._languages:
             terms = terms_of(text, language).split()
             if terms and terms not in found:
                 found.append(terms)
+        return found
+
+    def _respelled(self, words: Sequence[str], place: str) -> list[list[str]]:
+        """The terms of one word with other spellings, or of several words, each in its most frequent one."""
+        found: list[list[str]] = []
+        for language in () if place == "address" else self._languages:
+            several = [self._respell(word, language) for word in words]
+            if len(several) == 1:
+                found += [[term] for term in several[0]]
+            elif any(several):
+                rows = [
+                    list(terms[:1]) or terms_of(word, language).split()
+                    for word, terms in zip(words, several, strict=True)
+                ]
+                found.append([term for row in rows for term in row])
         return found
 
     def word(self, node: Word, negative: bool) -> Condition | None:
@@ -139,6 +164,7 @@ class _Planner:
                 continue
             each: dict[int, list[int]] = {}
             found = self._terms(run, node.place)
+            found += [terms for terms in self._respelled([run], node.place) if terms not in found]
             for terms in found:
                 for at, term in enumerate(terms):
                     alike = _alike([[other[at]] for other in found if len(other) > at])
@@ -174,6 +200,9 @@ class _Planner:
         index)."""
         parts: dict[int, list[int]] = {}
         several = self._terms(node.text, node.place)
+        several += [
+            terms for terms in self._respelled(runs_of(node.text), node.place) if terms not in several
+        ]
         for terms in several:
             loose = node.slop and len(terms) > 1
             rows = list(pairwise(terms)) if loose else [tuple(terms)]
@@ -236,12 +265,12 @@ def _spoken(query: Query, languages: Sequence[str]) -> str:
     return best if counts[best] > max(1, counts[languages[0]]) else languages[0]
 
 
-def plan(query: Query, languages: Sequence[str], weights: Weights, expand: Expand) -> Plan:
+def plan(query: Query, languages: Sequence[str], weights: Weights, expand: Expand, respell: Respell) -> Plan:
     """The plan of a query."""
-    planner = _Planner(languages, weights, expand, spoken=_spoken(query, languages))
+    planner = _Planner(languages, weights, expand, respell, spoken=_spoken(query, languages))
     condition = planner.group(query.tree)
     if not planner.positive:
-        planner = _Planner(languages, weights, expand)
+        planner = _Planner(languages, weights, expand, respell)
         condition = planner.group(query.tree)
     # Scored clauses first, in the order of the query, so that sums are computed in the same order everywhere.
     order = sorted(planner.clauses.values(), key=lambda number: (number not in planner.positive, number))

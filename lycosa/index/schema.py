@@ -30,7 +30,7 @@ from typing import Any
 import msgspec
 import tantivy
 
-from lycosa.index.words import count_of, terms_of
+from lycosa.index.words import counted_terms
 
 VERSION = 2
 """The version of this layout: an index with another version is rebuilt."""
@@ -144,21 +144,21 @@ def type_name(media: str) -> str:
     return _NAMES.get(media, media)
 
 
-def address_terms(url: str) -> str:
-    """The words of a URL, without its scheme."""
-    return terms_of(url.partition("://")[2], "")
+def address_terms(url: str) -> tuple[str, int]:
+    """The words of a URL, without its scheme, and their number."""
+    return counted_terms(url.partition("://")[2], "")
 
 
-def texts_of(page: Page, language: str) -> dict[str, str]:
-    """The terms of each text field."""
+def texts_of(page: Page, language: str) -> dict[str, tuple[str, int]]:
+    """The terms of each text field, and their number."""
     text = page.text
     if page.title and not text.startswith(page.title):
         text = f"{page.title}\n{text}"
     return {
-        "title": terms_of(page.title, language),
-        "headings": terms_of(page.headings, language),
-        "body": terms_of(text, language),
-        "anchors": terms_of("\n".join(page.anchors), language),
+        "title": counted_terms(page.title, language),
+        "headings": counted_terms(page.headings, language),
+        "body": counted_terms(text, language),
+        "anchors": counted_terms("\n".join(page.anchors), language),
         "address": address_terms(page.url),
     }
 
@@ -180,9 +180,9 @@ def document(page: Page, default_language: str) -> Any:
     for name in types_of(page.type):
         made.add_text("type", name)
     made.add_text("lang", page.language)
-    for name, terms in texts_of(page, page.language or default_language).items():
+    for name, (terms, count) in texts_of(page, page.language or default_language).items():
         made.add_text(name, terms)
-        made.add_unsigned(f"n_{name}", count_of(terms))
+        made.add_unsigned(f"n_{name}", count)
     made.add_integer("date", page.date)
     made.add_unsigned("depth", page.depth)
     made.add_unsigned("sketch", page.sketch)

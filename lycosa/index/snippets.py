@@ -22,9 +22,13 @@ WIDTH = 240
 """Characters of a snippet, approximately."""
 _SEARCHED = 60_000
 """Most characters of a text that are searched."""
+_FIRST = 2_000
+"""Characters of the part that is searched first. The rest is searched only if no passage there has all terms."""
 _BEFORE = 60
 """Most characters shown before the first word."""
 _BEGIN = 3
+_ENDING = 4
+"""Letters at the end of a term that the word may lack: stemmers change endings. At least `_BEGIN` are the same."""
 _MOST_HITS = 500
 _WORD = re.compile(r"[^\W_]+")
 
@@ -62,7 +66,8 @@ class Finder(NamedTuple):
 
 def finder(terms: Collection[str]) -> Finder:
     pairs = {term for term in terms if is_unspaced(term)}
-    starts = {term[:_BEGIN] for term in terms if term not in pairs}
+    starts = {term[: max(_BEGIN, len(term) - _ENDING)] for term in terms if term not in pairs}
+    starts = {start for start in starts if not any(start[:size] in starts for size in range(1, len(start)))}
     return Finder(tuple(sorted(starts)), tuple(sorted(pairs)))
 
 
@@ -74,9 +79,34 @@ def snippet(text: str, terms: Collection[str], language: str, found: Finder, ski
     line = text.partition("\n")[0]
     start = len(line) if line in skip and len(line) < len(text) else 0
     text = text[start : start + _SEARCHED].lstrip()
-    hits = _hits(text, terms, language, found)
-    if not hits:
-        return _cut(text, 0, [])
+    hits: list[tuple[int, int, str]] = []
+    known: dict[str, str] = {}
+    best = seen = 0
+    for end in _ends(text):
+        hits += _hits(text, seen, end, terms, language, found, known)
+        seen = end
+        if len(hits) >= _MOST_HITS:
+            del hits[_MOST_HITS:]
+            best, _ = _best(hits, len(terms))
+            break
+        best, all_there = _best(hits, len(terms))
+        if all_there:
+            break
+    return _cut(text, max(0, hits[best][0] - _BEFORE) if hits else 0, hits)
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Where the parts of a text end: with a line or a word, each after four times as much as the one before."""
+    end = _FIRST
+    while end < len(text):
+        end = max(text.rfind("\n", end // 2, end), text.rfind(" ", end // 2, end)) + 1 or end
+        yield end
+        end *= 4
+    yield len(text)
+
+
+def _best(hits: list[tuple[int, int, str]], count: int) -> tuple[int, bool]:
+    """The hit that begins the best passage, and whether that has all of so many terms."""
     best, best_value = 0, (0, 0)
     inside: dict[str, int] = {}
     end = 0
@@ -87,7 +117,7 @@ def snippet(text: str, terms: Collection[str], language: str, found: Finder, ski
             end += 1
         if (value := (len(inside), end - at)) > best_value:
             best, best_value = at, value
-            if len(inside) == len(terms):
+            if len(inside) == count:
                 break
         if end > at:
             inside[term] -= 1
@@ -95,35 +125,45 @@ def snippet(text: str, terms: Collection[str], language: str, found: Finder, ski
                 del inside[term]
         else:  # a word longer than a snippet
             end = at + 1
-    return _cut(text, max(0, hits[best][0] - _BEFORE), hits)
+    return best, best_value[0] == count
 
 
-def _hits(text: str, terms: Collection[str], language: str, found: Finder) -> list[tuple[int, int, str]]:
-    lower = text.lower()
-    if len(lower) != len(text):  # the lower case of some letters is two characters
-        lower = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
+def _hits(
+    text: str,
+    start: int,
+    end: int,
+    terms: Collection[str],
+    language: str,
+    found: Finder,
+    known: dict[str, str],
+) -> list[tuple[int, int, str]]:
+    """The query's words in a part of a text. `known`: the terms of words met before, or "" if they are none."""
+    lower = text[start:end].lower()
+    if len(lower) != end - start:  # the lower case of some letters is two characters
+        lower = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text[start:end])
     if not lower.isascii():
         for letter in set(lower).intersection(_BASE):  # few of them; `translate` would process every letter
             lower = lower.replace(letter, _BASE[letter])
     hits = {
-        (at, at + len(pair), pair) for pair in found.pairs for at in islice(_places(lower, pair), _MOST_HITS)
+        (start + at, start + at + len(pair), pair)
+        for pair in found.pairs
+        for at in islice(_places(lower, pair), _MOST_HITS)
     }
-    known: dict[str, str] = {}
-    for start in found.starts:
+    for begin in found.starts:
         most = len(hits) + _MOST_HITS
-        for at in _places(lower, start):
+        for at in _places(lower, begin):
             if at and lower[at - 1].isalnum():
                 continue
             if (match := _WORD.match(lower, at)) is None:
                 continue
-            end = match.end()
-            word = text[at:end]
+            first, last = start + at, start + match.end()
+            word = text[first:last]
             term = known.get(word)
             if term is None:
                 made = terms_of(word, language)
                 term = known[word] = made if made in terms else ""
             if term:
-                hits.add((at, end, term))
+                hits.add((first, last, term))
                 if len(hits) >= most:
                     break
     return sorted(hits)[:_MOST_HITS]

@@ -4,8 +4,10 @@
     slots   := i32 *                  a power of two; -1, or a row
     row     := hash key end after     the word is arena[key:end], its terms, joined by spaces, are arena[end:after]
 
-A *word* here is a run of small letters, digits and bytes beyond ASCII: nothing that `words` takes for a term
-crosses its ends.
+A *word* here is a run of ASCII letters, digits and bytes beyond ASCII: nothing that `words` takes for a term
+crosses its ends. Its ASCII letters are made small as it is read.
+
+Rows are not taken as views: each would count references, which took a third of the time.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ TOO_LONG = -1
 _FNV = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_WORD = np.zeros(256, np.bool_)
-_WORD[48:58] = True
-_WORD[97:123] = True
-_WORD[128:] = True
+_SMALL = np.zeros(256, np.uint8)
+_SMALL[48:58] = range(48, 58)
+_SMALL[65:91] = range(97, 123)
+_SMALL[97:123] = range(97, 123)
+_SMALL[128:] = range(128, 256)
+"""Each byte of a word, in lower case if it is ASCII; 0: no part of a word."""
 
 
 @njit(cache=True, nogil=True)
@@ -36,44 +40,54 @@ def _slot(hashed: Any, text: Any, start: int, end: int, slots: Any, rows: Any, a
     """The slot of a word, or the empty one that it would have."""
     mask = slots.size - 1
     at = np.int64((hashed * _MIX) >> np.uint64(33)) & mask
-    while slots[at] >= 0:
-        row = rows[slots[at]]
-        if row[HASH] == np.int64(hashed) and row[END] - row[KEY] == end - start:
-            n = 0
-            while start + n < end and arena[row[KEY] + n] == text[start + n]:
-                n += 1
-            if start + n == end:
-                return at
+    while True:
+        found = slots[at]
+        if found < 0:
+            return at
+        if rows[found, HASH] == np.int64(hashed):
+            key = rows[found, KEY]
+            if rows[found, END] - key == end - start:
+                n = 0
+                while start + n < end and arena[key + n] == _SMALL[text[start + n]]:
+                    n += 1
+                if start + n == end:
+                    return at
         at = (at + 1) & mask
-    return at
 
 
 @njit(cache=True, nogil=True)
-def look_up(text: Any, slots: Any, rows: Any, arena: Any, out: Any, unknown: Any) -> Any:
-    """Write the terms of a text; gives how long they are (or `TOO_LONG`), and how many words are not known.
+def look_up(text: Any, slots: Any, rows: Any, arena: Any, out: Any, unknown: Any, place: Any) -> Any:
+    """Write the terms of a text from a place on; gives their length (`TOO_LONG`), and how many words are unknown.
 
-    These are in `unknown`, as pairs of start and end, as many as there is room for; what is written then is of
-    no use.
+    These are in `unknown`, as pairs of start and end, as many as there is room for; and `place` is then the first:
+    where it is in the text, and length and number of the terms before it.
     """
     stop = text.size
-    at = length = missing = 0
+    missing = 0
+    at, length, count = place[0], place[1], place[2]
     while at < stop:
-        if not _WORD[text[at]]:
+        byte = _SMALL[text[at]]
+        if byte == 0:
             at += 1
             continue
         start = at
         hashed = _FNV
-        plain = True
-        while at < stop and _WORD[text[at]]:
-            hashed = (hashed ^ np.uint64(text[at])) * _PRIME
-            plain = plain and text[at] < 128
+        beyond = np.uint8(0)
+        while byte != 0:
+            hashed = (hashed ^ np.uint64(byte)) * _PRIME
+            beyond |= byte
             at += 1
+            if at == stop:
+                break
+            byte = _SMALL[text[at]]
         if at - start > LONGEST:
-            if not plain:
+            if beyond >= 128:
                 return TOO_LONG, 0
             continue  # no word: a key, an encoded file
         found = slots[_slot(hashed, text, start, at, slots, rows, arena)]
         if found < 0:
+            if missing == 0:
+                place[0], place[1], place[2] = start, length, count
             if missing < unknown.shape[0]:
                 unknown[missing, 0], unknown[missing, 1] = start, at
                 missing += 1
@@ -86,15 +100,20 @@ def look_up(text: Any, slots: Any, rows: Any, arena: Any, out: Any, unknown: Any
         if length > 0:
             out[length] = 32
             length += 1
+        count += 1
         for n in range(first, last):
             out[length] = arena[n]
+            count += arena[n] == 32
             length += 1
+    if missing == 0:
+        place[2] = count
     return length, missing
 
 
 @njit(cache=True, nogil=True)
 def learn(words: Any, ends: Any, count: int, used: int, slots: Any, rows: Any, arena: Any) -> Any:
-    """Add words and their terms, which lie in `words` one after the other up to `ends`; gives the new counts.
+    """Add words in lower case and their terms, which lie in `words` one after the other up to `ends`; gives the new
+    counts.
 
     A word that comes twice is added once. There is room for all of them.
     """
@@ -107,9 +126,12 @@ def learn(words: Any, ends: Any, count: int, used: int, slots: Any, rows: Any, a
         slot = _slot(hashed, words, start, end, slots, rows, arena)
         if slots[slot] < 0:
             slots[slot] = count
-            row = rows[count]
-            row[HASH] = np.int64(hashed)
-            row[KEY], row[END], row[AFTER] = used, used + end - start, used + after - start
+            rows[count, HASH] = np.int64(hashed)
+            rows[count, KEY], rows[count, END], rows[count, AFTER] = (
+                used,
+                used + end - start,
+                used + after - start,
+            )
             for at in range(start, after):
                 arena[used + at - start] = words[at]
             used += after - start

@@ -104,12 +104,13 @@ def is_unspaced(word: str) -> bool:
     return _HAS_UNSPACED.search(word) is not None
 
 
-@lru_cache(maxsize=32)
-def _stemmer(language: str) -> Any:
+@lru_cache(maxsize=64)
+def _stemmer(language: str, *, many: bool = False) -> Any:
+    """The stemmer of a word; with `many`, of words with spaces between them."""
     name = STEMMED.get(language)
     if name is None:
         return None
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace() if many else tantivy.Tokenizer.raw())
     return builder.filter(tantivy.Filter.stemmer(name)).build()
 
 
@@ -174,6 +175,7 @@ class _Table:
 
     def __init__(self, language: str) -> None:
         self._made = _Memo(language).made
+        self._stemmer = _stemmer(language, many=True)
         self._lock = threading.Lock()
         self._empty()
 
@@ -183,27 +185,36 @@ class _Table:
         self._rows: Any = np.empty((1 << 12, kernels.WIDTH), np.int64)
         self._arena: Any = np.empty(1 << 16, np.uint8)
 
-    def terms(self, text: str) -> str | None:
-        """The terms of a text in lower case, joined by spaces; None if the kernel cannot process it."""
+    def terms(self, text: str) -> tuple[str, int] | None:
+        """The terms of a text, joined by spaces, and their number; None if the kernel cannot process it."""
         try:
             data = np.frombuffer(text.encode(), np.uint8)
         except UnicodeEncodeError:
             return None
         out = np.empty(2 * len(data), np.uint8)
         unknown = np.empty((min(len(data) // 8 + 16, 1 << 14), 2), np.int64)
+        place = np.zeros(3, np.int64)
         with self._lock:  # the kernel does not hold the interpreter
             while True:
                 table = self._slots, self._rows, self._arena
-                length, missing = kernels.look_up(data, *table, out, unknown)
+                length, missing = kernels.look_up(data, *table, out, unknown, place)
                 if length == kernels.TOO_LONG:
                     return None
                 if not missing:
-                    return out[:length].tobytes().decode()
+                    return out[:length].tobytes().decode(), int(place[2])
                 places = unknown[:missing].tolist()
-                self._learn({data[start:end].tobytes() for start, end in places})
+                self._learn({data[start:end].tobytes().lower() for start, end in places})
 
-    def _learn(self, words: Collection[bytes]) -> None:
-        made = [" ".join(filter(None, map(self._made, runs_of(word.decode())))).encode() for word in words]
+    def _learn(self, unknown: Collection[bytes]) -> None:
+        plain = list(filter(bytes.isascii, unknown))
+        others = [word for word in unknown if not word.isascii()]
+        made = plain
+        if plain and self._stemmer is not None:  # nearly all words; stemmed at once
+            made = [term.encode() for term in self._stemmer.analyze(b" ".join(plain).decode())]
+        made = made + [
+            " ".join(filter(None, map(self._made, _small_runs(word.decode())))).encode() for word in others
+        ]
+        words = plain + others
         ends = np.cumsum(
             [size for pair in zip(map(len, words), map(len, made), strict=True) for size in pair]
         )
@@ -253,20 +264,24 @@ def runs_of(text: str) -> list[str]:
     return _RUN.findall(text.replace("_", " "))
 
 
+def _small_runs(text: str) -> list[str]:
+    return list(map(str.lower, runs_of(text)))
+
+
 def terms_of(text: str, language: str) -> str:
     """The terms of a text, joined by single spaces."""
-    text = text.lower()
+    return counted_terms(text, language)[0]
+
+
+def counted_terms(text: str, language: str) -> tuple[str, int]:
+    """The terms of a text, joined by single spaces, and their number."""
     language = language if language in STEMMED else ""
     if len(text) >= _LONG and (found := _table(language).terms(text)) is not None:
         return found
-    return plain_terms(text, language)
+    terms = plain_terms(text, language)
+    return terms, terms.count(" ") + 1 if terms else 0
 
 
 def plain_terms(text: str, language: str) -> str:
-    """The same for a text in lower case, word by word."""
-    return " ".join(filter(None, map(_memo(language).__getitem__, runs_of(text))))
-
-
-def count_of(terms: str) -> int:
-    """The number of terms in a result of `terms_of`."""
-    return terms.count(" ") + 1 if terms else 0
+    """The same, word by word."""
+    return " ".join(filter(None, map(_memo(language).__getitem__, _small_runs(text))))

@@ -162,3 +162,13 @@ def test_a_crawl_that_has_just_been_started_is_waited_for(tmp_path: Path) -> Non
     assert len(pauses) == 2
     with pytest.raises(ConfigError, match="is not a directory"):
         CrawlReader.beginning(tmp_path / "nowhere", pause)
+
+    def begin() -> None:
+        pauses.append(1)
+        if len(pauses) == 4:
+            manifests.create(DiskFiles(tmp_path / "soon"), 1, 2, hash_seed=5)
+
+    assert CrawlReader.beginning(tmp_path / "soon", begin, 2).manifest.shards == 2
+    with pytest.raises(ConfigError, match="is not a directory"):
+        CrawlReader.beginning(tmp_path / "never", begin, 3)
+    assert len(pauses) == 4 + 3

@@ -74,6 +74,7 @@ def test_plain_english_is_told_without_the_detector(monkeypatch: pytest.MonkeyPa
     assert language(names, "en") == "en"
     with pytest.raises(AssertionError, match="it was asked"):
         language(names)
+    assert language(f"{names} {prose} {prose}") == "en"
     # What quotes English is not English, whatever its template says.
     german = (
         "Der Artikel The Spider erschien in einer Zeitschrift und wurde dort von vielen gern gelesen " * 3

@@ -21,6 +21,15 @@ def test_the_stretch_with_most_words() -> None:
     assert shown.startswith("… ") and shown.endswith(" …") and len(shown) <= WIDTH + 4
 
 
+def test_words_far_into_a_text_are_found_and_the_best_passage_is_of_all_of_it() -> None:
+    filler = "nothing to see here and there " * 200
+    shown, marks = made(f"A wolf. {filler}A spider. {filler}The wolf spiders hunt. {filler}", "wolf spider")
+    assert "The wolf spiders hunt." in shown and marks == ["wolf", "spiders"]
+    assert made(f"A wolf. {filler}A wolf, a wolf. {filler}", "wolf zebra")[1] == ["wolf", "wolf"]
+    for before in range(1_980, 2_000):  # wherever a part ends, half a word is none
+        assert made(f"{'x' * before} unspidered {filler}", "spider")[1] == []
+
+
 def test_accents_case_and_scripts() -> None:
     assert made("Les ÉTUDES et l'école", "etudes ecole", "fr")[1] == ["ÉTUDES", "école"]
     assert made("我们去东京都看看", "东京都", "zh")[1] == ["东京都"]
