@@ -159,6 +159,11 @@ def test_long_columns_are_grown() -> None:
     assert by_url(links) == by_url(plainly(body))
 
 
+def test_a_page_of_more_elements_than_usual_has_all_its_links() -> None:
+    body = b"<meta name=x http-equiv=y content=z>" * 70_000 + b"<a href=/last>z</a>"
+    assert by_url(packed(linker(), body)) == by_url(plainly(body))
+
+
 def test_links_beyond_the_limit_are_counted() -> None:
     limits = Limits(links=10, repeats=False)
     page = ScanParser(limits, deferred=True).parse(
@@ -243,6 +248,15 @@ def test_texts_that_need_more_than_a_copy(charset: str) -> None:
             b"<a href=/x></a><a href=/x>" + text + b"</a><a href=/x>z</a>",
         ):
             assert by_url(packed(one, body, charset=charset)) == by_url(plainly(body, charset=charset)), body
+
+
+@pytest.mark.parametrize("title", ["", " ", "&nbsp;", "\u00a0", "\0", "t"])
+def test_an_empty_title_leaves_the_word_to_the_image(title: str) -> None:
+    for body in (
+        f"<a href=/x title='{title}'><img src=/y alt='An image'></a>",
+        f"<a href=/x title='{title}'><img src=/y></a><a href=/x>later</a>",
+    ):
+        assert by_url(packed(linker(), body.encode())) == by_url(plainly(body.encode())), body
 
 
 def test_no_text_is_written_behind_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
