@@ -109,6 +109,22 @@ def test_the_better_followed_of_two_kinds_is_kept_whichever_comes_first() -> Non
                 assert link.kind is not LinkKind.FORM
 
 
+@pytest.mark.parametrize(
+    ("body", "ours", "tree"),
+    [  # handlers in Python come first, hrefs that the memo cannot keep last
+        ("<link rel=alternate href=/s><link rel=canonical href=/s>", (5, ""), (6, "")),
+        ("<base href=/s><a href='?a'>1</a><a href='/s?a'>2</a>", (0, "2"), (0, "1")),
+        ("<a href=/é>1</a><a href=/%C3%A9>2</a>", (0, "2"), (0, "1")),
+    ],
+)
+def test_of_several_that_are_followed_alike_one_is_kept(
+    body: str, ours: tuple[int, str], tree: tuple[int, str]
+) -> None:
+    for links, expected in ((packed(linker(), body.encode()), ours), (plainly(body.encode()), tree)):
+        (link,) = links
+        assert (link.kind, link.text) == expected
+
+
 def test_a_base_element_changes_what_hrefs_stand_for() -> None:
     one = linker()
     for base in ("", "<base href=/other/>", "<base href='http://h9.test/'>", "<base href=''>"):

@@ -164,6 +164,12 @@ def test_large_pages_have_whole_texts() -> None:
     assert anchors(scanned(body)) == [("x", "inside")]
 
 
+def test_links_of_declarative_shadow_roots_are_links() -> None:
+    body = "<div><template shadowrootmode=open><a href=x>shown</a></template></div><a href=y>2</a>"
+    assert anchors(treed(body)) == [("y", "2")]
+    assert anchors(scanned(body)) == [("x", "shown"), ("y", "2")]
+
+
 # -- bounds
 
 
