@@ -3,9 +3,9 @@
     python benchmarks/scanner.py DIR ...            a minute per 10,000 pages; DIR holds .html, .htm, .html.gz
     python benchmarks/scanner.py DIR ... --write    also writes docs/benchmarks/scanner.md
 
-Both read each page as in a crawl: the scanner with its kernels and memo, the tree parser with Python. Compared are
-the links of the record (URL, kind, nofollow, text), and title, base, canonical, robots, language. Each difference is
-counted under the first of these names that explains it; what none explains is printed with its page and ends the
+Both read each page as in a crawl: the scanner with its kernels and memo, the tree parser with Python. Compared
+are the links of the record (URL, kind, nofollow, text), and title, base, canonical, robots, language. A difference
+is counted under the first of these names that explains it; what none explains is printed with its page and ends the
 program with an error.
 
     shadow      the link, or one with the same URL, is in a declarative shadow root, which the tree parser leaves
@@ -14,7 +14,7 @@ program with an error.
     order       the same URL occurs several times; kind and text are those of another occurrence in the tree
     ignored     the tree parser leaves out an element because of where it stands
 
-The tree parser reads whole texts here, however large the page is; in a crawl it cuts those of pages above 1 MiB short.
+The tree parser reads whole texts here, however large the page is; in a crawl it cuts those of pages above 1 MiB.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def _base(page: Page, url: str) -> str:
     return (canonicalise(page.base, url) or url) if page.base else url
 
 
-def name_of(
-    mine: Link | None, theirs: Link | None, found: list[tuple[int, str]], shadow: bool
-) -> str | None:
+def name_of(mine: Link | None, theirs: Link | None, found: list[tuple[int, str]], shadow: bool) -> str | None:
     """The name of a difference between two links with one URL; None: it has no name.
 
     `found`: the occurrences of the URL in the tree; `shadow`: without shadow roots there is no difference.

@@ -87,7 +87,9 @@ def facts(ran: Ran) -> dict[int, set[tuple[Any, ...]]]:
         for _, record in rows:
             if isinstance(record, Fetched):
                 links = frozenset(record.links)
-                here.add((Fetched, record.url, record.status, record.type, record.digest, record.title, links))
+                here.add(
+                    (Fetched, record.url, record.status, record.type, record.digest, record.title, links)
+                )
             elif isinstance(record, Skipped):
                 here.add((Skipped, record.url, record.why))
             elif isinstance(record, Robots):
