@@ -1,7 +1,7 @@
 """Mutated pages through the scanner's kernel: no index leaves its array, and plain Python agrees.
 
 Every page is scanned by the kernel of the product, by the same functions compiled with checks of every index, and
-by them as plain Python: ten million pages take some nine minutes of CPU, nearly all of it Python's. Arrays are
+by them as plain Python: ten million pages take some twelve minutes of CPU, nearly all of it Python's. Arrays are
 exactly as long as the page needs at most, and lie between bytes that differ from one way to the next: what is read
 there makes the answers differ, and what is written there is found. Pages come from one seed, so a failure names the
 page by its number; `LYCOSA_MUTATED_FROM` chooses another seed.
