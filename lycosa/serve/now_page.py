@@ -86,7 +86,7 @@ def shown(standing: Standing, pace: Lately) -> dict[str, str]:
             "duplicates": f"{totals.duplicates:,}",
         }
     running = standing.state == "running"
-    hidden = _OF_AN_AGENT if standing.crawl.manifest.cluster else ()
+    hidden = _OF_AN_AGENT if standing.copy else ()
     done = f"{status.pages:,} of at most {status.page_limit:,} pages" if status.page_limit else ""
     words |= {
         "done": done,
@@ -183,7 +183,7 @@ def _progress(standing: Standing) -> str:
 
 def now_part(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge]) -> str:
     """The part of the first page that is requested repeatedly: charts and tables."""
-    told = not standing.crawl.manifest.cluster
+    told = not standing.copy
     charts = _charts("The whole crawl", whole, failures=told)
     if len(whole) > 1 and seconds_of(whole[-1].at) - seconds_of(whole[0].at) > 1.2 * HOUR:
         charts = _charts("The last hour", hour, failures=told) + charts
