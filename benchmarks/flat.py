@@ -16,6 +16,7 @@ is read with its links resolved and packed, as in a crawl. Reported is the CPU p
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import statistics
 import tempfile
@@ -151,7 +152,9 @@ def report(known: dict[int, float], large: dict[str, list[tuple[int, int, float]
             f"| {name} | {size:,} | {length:,} | {cost / 1000:,.1f} | {cost * 1000 / length:.1f} |"
             for size, length, cost in rows
         ]
-    return "\n".join([*lines, "", f"Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}.", ""])
+    load = os.getloadavg()[0]
+    about = f"Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}, load {load:.0f}."
+    return "\n".join([*lines, "", about, ""])
 
 
 def main() -> None:

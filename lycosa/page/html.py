@@ -154,9 +154,9 @@ def _anchor_text(element: Element, limits: Limits, large: bool) -> str:
     text = fold(element.text, limits.text)
     if text:
         return text
-    title = element.attr("title")
-    if title:
-        return fold(title, limits.text)
+    text = fold(element.attr("title") or "", limits.text)
+    if text:
+        return text
     image = element.find("img")
     return fold(image.attr("alt") or "", limits.text) if image is not None else ""
 

@@ -608,12 +608,13 @@ def choose(
         if tag == _A:
             text, text_stop = tape[here + 2], tape[here + 3]
             bits = tape[here + 1] & ~FOREIGN & ~IN_PAGE
-            if text == text_stop and alt < 0 and tape[here + 4] >= 0:
-                alt, alt_stop = tape[here + 4], tape[here + 5]
-        if text == text_stop and alt >= 0 and (tag in (_A, _IMG, _AREA, _LINK)):
-            state[1], state[2], state[3] = state[0], 0, 0
-            add_text(data, alt, alt_stop, texts, state, most)
-            text, text_stop, bits = state[1], state[0], state[2] | IN_PAGE
+        for second in range(2):
+            if second:  # an empty title says nothing: the anchor's first image may
+                alt, alt_stop = (tape[here + 4], tape[here + 5]) if tag == _A else (-1, -1)
+            if text == text_stop and alt >= 0 and (tag in (_A, _IMG, _AREA, _LINK)):
+                state[1], state[2], state[3] = state[0], 0, 0
+                add_text(data, alt, alt_stop, texts, state, most)
+                text, text_stop, bits = state[1], state[0], state[2] | IN_PAGE
         if bits & UNREADY:
             ready = finish(texts, text, text_stop, limit, utf8)
             if ready >= 0:

@@ -34,6 +34,7 @@ from lycosa.page.scan_kernels import (
     IN_PAGE,
     LONGEST,
     NUL,
+    SHORTEST,
     TEXT_AMP,
     TEXT_NUL,
     scan,
@@ -231,7 +232,8 @@ class ScanParser:
         into = Collected(self._limits, self._limits.links)
         if self._deferred:
             buffers, tape = self._buffers, marks.tape
-            others, likes = buffers.others, buffers.likes
+            others = buffers.others
+            likes = buffers.likes if len(tape) <= _TAPE else np.empty(len(tape), np.int32)
             count, end = sort_out(tape, len(tape), marks.data, others, likes, _HEAD_BYTES)
             rows, said = others[:count].tolist(), likes[:end].tobytes()
             language = _collect_sorted(marks, rows, said, into, buffers.heads)
@@ -251,10 +253,13 @@ class ScanParser:
         buffers = self._buffers
         texts = buffers.texts if len(body) <= _KEPT else np.empty(len(body), np.uint8)
         data = np.frombuffer(body, np.uint8)
-        end, text_end, full = scan(
-            data, len(data), media == XHTML, TEXT_BYTES * limits.text, buffers.tape, texts, buffers.stack
-        )
+        xml, most = media == XHTML, TEXT_BYTES * limits.text
+        tape = buffers.tape
+        end, text_end, full = scan(data, len(data), xml, most, tape, texts, buffers.stack)
+        if full:  # some 50,000 elements; memory that is not written to costs nothing
+            tape = np.empty(len(body) * HEAD // SHORTEST + LONGEST, np.int32)
+            end, text_end, _ = scan(data, len(data), xml, most, tape, texts, buffers.stack)
         # Behind the texts there is room for attribute values: an image's alt is also the text of its anchor.
         kept = np.empty(text_end + 2 * len(body) + 8 if self._deferred else text_end, np.uint8)
         kept[:text_end] = texts[:text_end]
-        return Marks(body, data, read_as, buffers.tape[:end].copy(), kept, text_end, cut or bool(full))
+        return Marks(body, data, read_as, tape[:end].copy(), kept, text_end, cut)

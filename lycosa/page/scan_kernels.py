@@ -63,6 +63,9 @@ HEAD = 7
 """Integers of an element before its attributes."""
 LONGEST = HEAD + 3 * 8
 """Integers of an element at most: none has more than eight attributes that are read."""
+SHORTEST = 3
+"""Bytes of the shortest tag, `<a>`: no page needs a longer tape than `HEAD` integers for so many bytes. An
+attribute has at least as many bytes as it takes integers."""
 
 _MIX = np.uint64(MIX)
 _SHIFT = np.uint64(64 - BITS)

@@ -14,7 +14,7 @@ from lycosa.lab.cluster_network import DiceNetwork
 from lycosa.lab.cluster_run import Ran, Running, run_cluster
 from lycosa.lab.cluster_web import Asked, SimulatedWeb
 from lycosa.lab.network import Reply
-from lycosa.records import Fetched, Lost
+from lycosa.records import Fetched, Lost, Received, Robots, Skipped
 from lycosa.url.parts import host_of, path_of
 
 HOSTS = 10
@@ -77,6 +77,44 @@ def test_three_agents_crawl_a_web_to_its_end() -> None:
     assert ran.state.finished and ran.state.end == "finished"
     assert set(ran.ends) == {"agent0", "agent1", "agent2"} == {row.agent for row in ran.asked}
     demand_polite(ran.asked)
+
+
+def facts(ran: Ran) -> dict[int, set[tuple[Any, ...]]]:
+    """What the log of each shard says, but for when, in which order and by which way it was learned."""
+    found: dict[int, set[tuple[Any, ...]]] = {}
+    for shard, rows in ran.records.items():
+        here = found.setdefault(shard, set())
+        for _, record in rows:
+            if isinstance(record, Fetched):
+                links = frozenset(record.links)
+                here.add(
+                    (Fetched, record.url, record.status, record.type, record.digest, record.title, links)
+                )
+            elif isinstance(record, Skipped):
+                here.add((Skipped, record.url, record.why))
+            elif isinstance(record, Robots):
+                here.add((Robots, record.site, record.status, record.body, record.state))
+            elif isinstance(record, Received):
+                here.update((Received, link.url) for link in record.links)
+    return found
+
+
+def test_one_two_and_four_agents_write_the_same_logs() -> None:
+    def answer(request: Request, before: int) -> Reply:
+        path, host = path_of(request.url), host_of(request.url)
+        if path == "/robots.txt" and host == "h3.test":
+            return Reply(b"User-agent: *\nDisallow: /b\n", headers=(("Content-Type", "text/plain"),))
+        if path == "/a" and host == "h5.test":
+            return Reply(b"", 301, headers=(("Location", "http://h6.test/moved"),))
+        return page(request, before)
+
+    web = SimulatedWeb(answer, WEB.names, WEB.seeds)
+    one, two, four = (run_cluster(9, web, agents=count, shards=8, options=OPTIONS) for count in (1, 2, 4))
+    assert len({row.agent for row in four.asked}) == 4
+    assert one.state.end == two.state.end == four.state.end == "finished"
+    said = facts(one)
+    assert {row[0] for rows in said.values() for row in rows} == {Fetched, Skipped, Robots, Received}
+    assert facts(two) == facts(four) == said
 
 
 def test_the_same_seed_is_the_same_run() -> None:

@@ -109,6 +109,22 @@ def test_the_better_followed_of_two_kinds_is_kept_whichever_comes_first() -> Non
                 assert link.kind is not LinkKind.FORM
 
 
+@pytest.mark.parametrize(
+    ("body", "ours", "tree"),
+    [  # handlers in Python come first, hrefs that the memo cannot keep last
+        ("<link rel=alternate href=/s><link rel=canonical href=/s>", (5, ""), (6, "")),
+        ("<base href=/s><a href='?a'>1</a><a href='/s?a'>2</a>", (0, "2"), (0, "1")),
+        ("<a href=/é>1</a><a href=/%C3%A9>2</a>", (0, "2"), (0, "1")),
+    ],
+)
+def test_of_several_that_are_followed_alike_one_is_kept(
+    body: str, ours: tuple[int, str], tree: tuple[int, str]
+) -> None:
+    for links, expected in ((packed(linker(), body.encode()), ours), (plainly(body.encode()), tree)):
+        (link,) = links
+        assert (link.kind, link.text) == expected
+
+
 def test_a_base_element_changes_what_hrefs_stand_for() -> None:
     one = linker()
     for base in ("", "<base href=/other/>", "<base href='http://h9.test/'>", "<base href=''>"):
@@ -157,6 +173,11 @@ def test_long_columns_are_grown() -> None:
     links = packed(one, body)
     assert len(links) == 6_000
     assert by_url(links) == by_url(plainly(body))
+
+
+def test_a_page_of_more_elements_than_usual_has_all_its_links() -> None:
+    body = b"<meta name=x http-equiv=y content=z>" * 70_000 + b"<a href=/last>z</a>"
+    assert by_url(packed(linker(), body)) == by_url(plainly(body))
 
 
 def test_links_beyond_the_limit_are_counted() -> None:
@@ -243,6 +264,15 @@ def test_texts_that_need_more_than_a_copy(charset: str) -> None:
             b"<a href=/x></a><a href=/x>" + text + b"</a><a href=/x>z</a>",
         ):
             assert by_url(packed(one, body, charset=charset)) == by_url(plainly(body, charset=charset)), body
+
+
+@pytest.mark.parametrize("title", ["", " ", "&nbsp;", "\u00a0", "\0", "t"])
+def test_an_empty_title_leaves_the_word_to_the_image(title: str) -> None:
+    for body in (
+        f"<a href=/x title='{title}'><img src=/y alt='An image'></a>",
+        f"<a href=/x title='{title}'><img src=/y></a><a href=/x>later</a>",
+    ):
+        assert by_url(packed(linker(), body.encode())) == by_url(plainly(body.encode())), body
 
 
 def test_no_text_is_written_behind_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:

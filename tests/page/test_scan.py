@@ -164,13 +164,22 @@ def test_large_pages_have_whole_texts() -> None:
     assert anchors(scanned(body)) == [("x", "inside")]
 
 
+def test_links_of_declarative_shadow_roots_are_links() -> None:
+    body = "<div><template shadowrootmode=open><a href=x>shown</a></template></div><a href=y>2</a>"
+    assert anchors(treed(body)) == [("y", "2")]
+    assert anchors(scanned(body)) == [("x", "shown"), ("y", "2")]
+
+
 # -- bounds
 
 
-def test_a_page_of_more_elements_than_the_tape_holds_is_cut() -> None:
-    page = ScanParser(Limits(links=200_000)).parse(b"<a href=x>y</a>" * 100_000, "", "text/html", "utf-8")
-    assert page.cut
-    assert 40_000 < len(page.hrefs) < 100_000
+@pytest.mark.parametrize("element", [b"<a href=x>y</a>", b"<a>y", b"<q cite=x>"])
+def test_a_page_of_more_elements_than_usual_is_read_whole(element: bytes) -> None:
+    body = element * 100_000 + b"<a href=last>z</a>"
+    page = ScanParser(Limits(links=200_000)).parse(body, "", "text/html", "utf-8")
+    assert not page.cut
+    assert len(page.hrefs) == (1 if element == b"<a>y" else 100_001)
+    assert page.hrefs[-1] == "last"
 
 
 def test_links_beyond_the_limit_are_counted() -> None:
