@@ -8,8 +8,8 @@
     datapackage-digest.json    the SHA-256 of that
 
 Members that are already compressed are stored in the zip without compression, so players can read single records.
-A member has ZIP64 fields in its own header exactly if it has them in the zip's directory: ReplayWeb.page (wabac.js 2.27)
-takes the directory's word for both. So the size of each is known before it is written.
+A member has ZIP64 fields in its own header exactly if it has them in the zip's directory: ReplayWeb.page (wabac.js
+2.27) takes the directory's word for both. So the size of each is known before it is written.
 """
 
 from __future__ import annotations
