@@ -18,8 +18,8 @@ from lycosa.ask.standing import Standing
 from lycosa.crawl.status import Status
 
 HOUR = 3_600.0
-_LATELY = 600.0
-"""Seconds over which the current rate is averaged."""
+_LATELY = 120.0
+"""Seconds over which the current rate is averaged, if the history has lines that close."""
 _SHOWN = (
     ("pages", "pages"),
     ("rate", "pages fetched, lately"),
@@ -60,9 +60,11 @@ def lately(gauges: Sequence[Gauge]) -> Lately:
     end = seconds_of(gauges[-1].at)
     first = gauges[-1]
     for row in reversed(gauges):
-        if not row.running or row.pages > first.pages or end - seconds_of(row.at) > _LATELY:
+        if not row.running or row.pages > first.pages:
             break
         first = row
+        if end - seconds_of(row.at) >= _LATELY:
+            break
     span = end - seconds_of(first.at)
     if span <= 0:
         return Lately()
