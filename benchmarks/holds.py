@@ -62,6 +62,10 @@ class Holds:
         self.cpu = 0.0
         self.ticks = 0
         self.places: Counter[str] = Counter()
+        self.worst: Counter[str] = Counter()
+        """Where the longest hold was seen, by CPU."""
+        self._now: Counter[str] = Counter()
+        self._looked = 0.0
         self._at = time.perf_counter()
         self._used = time.thread_time()
         self._thread = threading.get_ident()
@@ -73,14 +77,21 @@ class Holds:
             self._at, self._used = time.perf_counter(), time.thread_time()
             await asyncio.sleep(_TICK)
             self.longest = max(self.longest, time.perf_counter() - self._at - _TICK)
-            self.cpu = max(self.cpu, time.thread_time() - self._used)
+            used, seen = time.thread_time() - self._used, self._now
+            self._now = Counter()
+            self.places.update(seen)
+            if used > self.cpu:
+                self.cpu, self.worst = used, seen
             self.ticks += 1
 
     def look(self) -> None:
         """In a thread: note the stacks of long holds."""
         while not self._stopped.wait(_LONG / 4):
-            if time.clock_gettime(self._clock) - self._used > _LONG:  # it works, and does not wait for a core
-                self.places[_place(self._thread)] += 1
+            used = time.clock_gettime(self._clock)
+            # It works now, and is not waiting for a core or for the interpreter's lock.
+            if used - self._used > _LONG and used - self._looked > _LONG / 20:
+                self._now[_place(self._thread)] += 1
+            self._looked = used
 
     def stop(self) -> None:
         self._stopped.set()

@@ -24,7 +24,7 @@ from pathlib import Path
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "reproduction.md"
 SIZES = {
     "sydney": ("graph", "10M", "10M like"),
-    "scheduling": ("graph", "1M"),
+    "scheduling": ("graph", "1M", "10M"),
     "uniqueness": ("35M",),
     "caching": ("graph", "10M", "10M like"),
     "distribution": ("graph", "10M"),

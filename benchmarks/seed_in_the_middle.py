@@ -79,6 +79,7 @@ class Told(msgspec.Struct):
     cpu: float = 0.0
     ticks: int = 0
     places: dict[str, int] = {}
+    worst: dict[str, int] = {}
 
 
 async def agent(urls: tuple[str, ...], work: Path) -> None:
@@ -94,14 +95,16 @@ async def agent(urls: tuple[str, ...], work: Path) -> None:
         told=lambda text: print(text, flush=True),
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, member.leave)
-    telling = asyncio.create_task(_tell(work.parent / f"{work.name}.holds"))
+    telling = asyncio.create_task(_tell(member, work.parent / f"{work.name}.holds"))
     try:
         await member.run()
     finally:
         telling.cancel()
 
 
-async def _tell(file: Path) -> None:
+async def _tell(member: Member, file: Path) -> None:
+    while member.agent is None:  # noqa: ASYNC110 - it is being built, and holds nothing that others wait for
+        await asyncio.sleep(0.01)
     while True:
         holds = Holds()
         watcher = threading.Thread(target=holds.look, daemon=True)
@@ -110,7 +113,7 @@ async def _tell(file: Path) -> None:
         await asyncio.to_thread(_put, file, Told())
         try:
             while await asyncio.to_thread(file.exists):
-                told = Told(holds.longest, holds.cpu, holds.ticks, dict(holds.places))
+                told = Told(holds.longest, holds.cpu, holds.ticks, dict(holds.places), dict(holds.worst))
                 await asyncio.to_thread(_put, file, told)
                 await asyncio.sleep(1.0)
         finally:
@@ -276,6 +279,7 @@ def show(name: str, told: list[Told], seconds: float) -> None:
         f"{name}: {seconds:,.1f} s; longest hold {longest * 1000:,.0f} ms by the clock, {cpu * 1000:,.0f} ms of CPU"
         f" (aim {AIM * 1000:.0f} ms: {met}); {sum(each.ticks for each in told):,} ticks"
     )
+    print(f"    the longest: {max(told, key=lambda each: each.cpu).worst}")
     for place, count in places.most_common(6):
         print(f"    {count:5,} looks  {place}")
 

@@ -12,10 +12,11 @@ import argparse
 import random
 import re
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urldefrag, urljoin
 
-from lycosa.content.variants import Evidence, Page, form_of, page_of, parse
+from lycosa.content.variants import Evidence, Page, form_of, parse
 
 _HREF = re.compile(rb"<a\s[^>]*?href=[\"']?([^\"'> ]+)", re.I)
 
@@ -30,8 +31,12 @@ def pages_of(directory: Path) -> list[Page]:
         body = path.read_bytes()[: 1 << 18]
         raw = (each.decode("latin-1") for each in _HREF.findall(body))
         links = {urldefrag(urljoin(url, each)).url for each in set(raw) if not each.startswith("#")}
-        found.append(page_of(url, body, "utf-8", sorted(links)))
+        found.append(Page(url, body, "utf-8", partial(_linked, links)).read())
     return found
+
+
+def _linked(links: set[str]) -> tuple[list[str], list[str]]:
+    return sorted(links), []
 
 
 def main() -> None:
@@ -56,7 +61,7 @@ def main() -> None:
         for page in pages:
             form = form_of(rule, page.url)
             if form is not None:
-                forms[form].add(page.text)
+                forms[form].add(page.content.text)
         joined = sum(1 for page in pages if (form := form_of(rule, page.url)) and form != page.url)
         wrong = [form for form, texts in forms.items() if len(texts) > 1]
         state = "holds" if support.is_sure else f"withdrawn after {support.disagreed} disagreement(s)"

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -39,7 +40,7 @@ from lycosa.content.alike import AlikeIndex
 from lycosa.content.clusters import FEW, Clusters, Members
 from lycosa.content.documents import HTML, PLAIN, text_of
 from lycosa.content.sketches import Sketch, sketch
-from lycosa.content.variants import Evidence, Support, page_of
+from lycosa.content.variants import Evidence, Page, Support
 from lycosa.errors import StorageError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole
 from lycosa.pages.summary import is_failure
@@ -158,9 +159,8 @@ class Clustering:
         else:
             self.done.pages += self._clusters.put(key, found, shard << POSITIONS | position)
             if record.before is not Before.PAGE and record.type in HTML:
-                links = [link.url for link in record.links if link.kind in _FOLLOWED]
-                media = [link.url for link in record.links if link.kind in _MEDIA]
-                self._evidence.meet(page_of(record.url, body[:_LARGE], record.charset, links, media[:50]))
+                page = Page(record.url, body[:_LARGE], record.charset, partial(_linked, record))
+                self._evidence.meet(page.read())
 
     def _lost(self, shard: int, record: Lost) -> None:
         key = self._crawl.keyer.key(record.url)
@@ -190,3 +190,9 @@ def _sketched(body: bytes, record: Fetched) -> Sketch | None:
     """The sketch of a page that has enough text; else None."""
     text = text_of(body, record.type, record.charset) if body else ""
     return sketch(text) if len(text.split()) >= FEW else None
+
+
+def _linked(record: Fetched) -> tuple[list[str], list[str]]:
+    """The links of a page that a crawl would follow, and its pictures."""
+    links = [link.url for link in record.links if link.kind in _FOLLOWED]
+    return links, [link.url for link in record.links if link.kind in _MEDIA][:50]

@@ -18,6 +18,7 @@ from lycosa.ask.follower import Stretch
 from lycosa.ask.json_form import iso, plain
 from lycosa.ask.reading import CrawlReader
 from lycosa.crawl.config import Options
+from lycosa.crawl.near_seeds import scope_of
 from lycosa.errors import ConfigError
 from lycosa.fetch.registry import known_schemes
 from lycosa.fetch.robots import RobotsRules
@@ -40,7 +41,6 @@ from lycosa.records import (
 from lycosa.url.canonical import canonicalise
 from lycosa.url.parts import host_of, site_of
 from lycosa.url.rules import Rules
-from lycosa.url.scope import Scope
 
 _PATH = 50
 _SHOWN = 20
@@ -128,7 +128,7 @@ def explain(
     deferrals = [row for row in own if isinstance(row, Deferred) and row.url == url]
     first = found[0] if found else None
     depth = fetches[0].depth if fetches else skips[0].depth if skips else first.depth if first else 0
-    verdict = Scope(options.scope, options.near, crawl.splitter.domains).judge(url, depth)
+    verdict = scope_of(options, crawl.files, crawl.splitter.domains).judge(url, depth)
     robots, acted = _of_host(logs, owner, url, options)
     answer = Explanation(
         url=url,

@@ -45,8 +45,9 @@ class Standing:
         self.crawl = crawl
         self.process = process_of(crawl.directory)
         self.status: Status | None = read_status(crawl.directory)
-        copy = crawl.manifest.cluster
-        if copy and self.process is None and self.status is not None and self.status.state == "running":
+        self.copy = crawl.manifest.cluster
+        """Whether it is a copy of a crawl of a cluster: a process keeps it current, whether or not that runs."""
+        if self.copy and self.process is None and self.status is not None and self.status.state == "running":
             self.status = None  # of a process that kept the copy current: the crawl may go on without it
         self.totals: Totals | None = None if self.status is not None else crawl.totals(told)
         self.last_commit = _last_commit(crawl)
@@ -54,7 +55,7 @@ class Standing:
     @property
     def state(self) -> str:
         """The state in one word."""
-        if self.crawl.manifest.cluster:  # the process keeps the copy current, whether or not the crawl runs
+        if self.copy:
             return self.status.state if self.status is not None else "unknown"
         if self.process is not None:
             return "running"

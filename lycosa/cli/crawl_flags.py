@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -377,11 +379,19 @@ def set_option(given: dict[str, Any], text: str) -> None:
     place[last] = read
 
 
-def read_seeds(name: str) -> list[str]:
+def read_seeds(name: str) -> Iterator[str]:
     """Seeds from a file, one per line; empty lines and those that begin with # are skipped."""
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        source = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115 - `_lines` closes it
     except OSError as error:
         raise ConfigError(f"cannot read the seeds in {name}: {error.strerror}") from None
-    lines = (line.strip() for line in data.decode("utf-8", "replace").splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
+    return _lines(source if name != "-" else nullcontext(source))
+
+
+def _lines(opened: AbstractContextManager[Iterable[bytes]]) -> Iterator[str]:
+    with opened as source:
+        for read in source:
+            for line in read.decode("utf-8", "replace").splitlines():
+                seed = line.strip().removeprefix("\ufeff")
+                if seed and not seed.startswith("#"):
+                    yield seed

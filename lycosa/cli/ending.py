@@ -98,14 +98,14 @@ def _left_scope(into: Path, began: Sequence[Place]) -> tuple[str, str] | None:
     """A redirect that led out of scope, in a run of a few pages: the usual cause."""
     from lycosa.ask.follower import Follower
     from lycosa.ask.reading import CrawlReader
+    from lycosa.crawl.near_seeds import scope_of
     from lycosa.records import Fetched, LinkKind
-    from lycosa.url.scope import Scope
 
     crawl = CrawlReader(into)
     options = crawl.options()
     if options is None:
         return None
-    scope = Scope(options.scope, options.near, crawl.splitter.domains)
+    scope = scope_of(options, crawl.files, crawl.splitter.domains)
     for _, _, record in Follower(crawl, began).read():
         if isinstance(record, Fetched) and record.depth == 0:
             for link in record.links:

@@ -160,10 +160,11 @@ class _Teller:
 
 
 def run(args: argparse.Namespace) -> int:
+    tell = _Teller()
     if args.what == "simulate":
         if args.graph is not None:
             raise ConfigError("simulate needs no graph: it draws its own web from --seed")
-        return lab_simulate.run(args)
+        return lab_simulate.run(args, tell, tell.done)
     if args.what == "partition":
         return lab_partition.run(args)
     if args.what == "freshness":
@@ -174,7 +175,6 @@ def run(args: argparse.Namespace) -> int:
         return lab_run.show_list()
     if args.what == "report":
         return lab_run.report(args)
-    tell = _Teller()
     if args.what == "tune":
         return lab_tune.run(args, tell, tell.done)
     if args.what == "plan":

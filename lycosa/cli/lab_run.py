@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from lycosa.lab.experiments.web import Web
 
 Told = Callable[[str], None]
+_PAGE = 100
+"""Bytes that a page of a synthetic web takes at least: a dozen links of four bytes, and what is known of it."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +104,7 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
             raise ConfigError(f"{entry.name} draws its own URLs: say how many with --synthetic N alone")
         result = module.run_alone(args.synthetic, args.seed, tell)
     else:
-        result = module.run(_web(args, tell), tell)
+        result = _apart(lambda: module.run(_web(args, tell), tell))
     done()
     if args.json:
         print(json.dumps(result.as_json()))
@@ -114,6 +119,20 @@ def run(args: argparse.Namespace, tell: Told, done: Callable[[], None]) -> int:
     return 0
 
 
+def _apart(work: Callable[[], Result]) -> Result:
+    """Run it in a thread: signals wait for a kernel in the main thread, and one takes minutes on a large web."""
+    done: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done.result()
+
+
 def _with_policy(module: Any, args: argparse.Namespace, tell: Told) -> Result:
     """Run a policy of the user's; if its code fails, the failing line is named."""
     from lycosa.plugins import load_named
@@ -122,7 +141,7 @@ def _with_policy(module: Any, args: argparse.Namespace, tell: Told) -> Result:
     place, _, name = args.policy.rpartition(":")
     web = _web(args, tell)
     try:
-        return module.run_policy(web, policy, name, tell)  # type: ignore[no-any-return]
+        return _apart(lambda: module.run_policy(web, policy, name, tell))
     except LycosaError:
         raise
     except Exception as error:
@@ -139,6 +158,12 @@ def _web(args: argparse.Namespace, tell: Told) -> Web:
     from lycosa.lab.experiments.web import from_synthetic
 
     if args.synthetic is not None:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if args.synthetic * _PAGE > memory:
+            raise ConfigError(
+                f"--synthetic: {args.synthetic:,} pages take at least {amounts.show_size(args.synthetic * _PAGE)} "
+                f"of memory, and this machine has {amounts.show_size(memory)}"
+            )
         like: Path | None = args.like
         if like is None:
             return from_synthetic(args.synthetic, args.seed, tell)

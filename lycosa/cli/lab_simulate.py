@@ -4,16 +4,20 @@
     lycosa lab simulate --seed N --trace URL                                the history of a URL in it
     lycosa lab simulate --seeds FROM-TO                                     many runs, summed up
 
-The exit code is 0 if everything was right and 1 if not; faults are shown with the command that repeats them.
+The exit code is 0 if everything was right and 1 if not; faults are shown with the command that repeats them. Ctrl-C
+ends many runs after the present one, with the sum of those that were made, and code 130.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
+import signal
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from lycosa.cli import amounts
@@ -45,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     given.add_argument("--trace", metavar="URL", default="", help="show what happened to a URL")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, tell: Callable[[str], None], done: Callable[[], None]) -> int:
     from lycosa.lab.simulate import Numbers
 
     for name in ("seed", "agents", "shards", "pages"):
@@ -55,14 +59,19 @@ def run(args: argparse.Namespace) -> int:
     if args.seeds:
         if args.trace:
             raise ConfigError("--trace tells of one run: give it with --seed, not with --seeds")
-        return _many(args, numbers, *_range(args.seeds))
+        if args.seed:
+            raise ConfigError("give --seed or --seeds, not both")
+        return _many(args, numbers, *_range(args.seeds), tell, done)
     return _one(args, numbers)
 
 
 def _range(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
-    if not (first.isdigit() and dash and last.isdigit() and int(first) <= int(last)):
-        raise ConfigError(f"--seeds {text!r}: write it like 1-100")
+    if not (first.isdecimal() and last.isdecimal()):
+        one = f" (or --seed {first} for one run)" if first.isdecimal() and not dash else ""
+        raise ConfigError(f"--seeds {text!r}: write it like 1-100{one}")
+    if int(first) > int(last):
+        raise ConfigError(f"--seeds {text!r}: the first is greater than the last; write it like 1-100")
     return int(first), int(last)
 
 
@@ -70,18 +79,27 @@ def _one(args: argparse.Namespace, numbers: Numbers) -> int:
     from lycosa.lab.simulate import simulate
     from lycosa.lab.simulate_trace import traced
 
+    more: dict[str, object] = {}
     if args.trace:
         simulated, lines = traced(args.seed, numbers, args.trace)
-        print(f"seed {args.seed}: {args.trace}")
-        for at, text in lines:
-            print(f"{at:10.3f} s  {text}")
+        if all(text.startswith(" ") for _, text in lines):
+            met = sorted({row.url for row in simulated.ran.asked if not row.url.endswith("/robots.txt")})
+            raise ConfigError(
+                f"nothing happened to {args.trace} in this run; it asked for {', '.join(met[:5])}"
+                + (f" and {len(met) - 5:,} more" if len(met) > 5 else "")
+            )
+        more["trace"] = [[round(at, 3), text.strip()] for at, text in lines]
+        if not args.json:
+            print(f"seed {args.seed}: {args.trace}")
+            for at, text in lines:
+                print(f"{at:10.3f} s  {text}")
     else:
         simulated = simulate(args.seed, numbers)
         if not args.json:
             for at, text in simulated.happened:
                 print(f"{at:10.3f} s  {text}")
     if args.json:
-        print(json.dumps(_row(simulated)))
+        print(json.dumps({**_row(simulated), **more}))
     else:
         print(
             f"seed {simulated.seed} ({simulated.profile}): {counted(simulated.agents, 'agent')}, "
@@ -117,23 +135,69 @@ def _row(simulated: Simulated) -> dict[str, object]:
     }
 
 
-def _many(args: argparse.Namespace, numbers: Numbers, first: int, last: int) -> int:
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """The interrupts noted so far: the first is only noted, so that no simulated cluster is broken off by it."""
+    noted: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        noted.append(number)
+        signal.signal(number, signal.default_int_handler)
+
+    heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if heeded:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        if heeded:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _many(
+    args: argparse.Namespace,
+    numbers: Numbers,
+    first: int,
+    last: int,
+    tell: Callable[[str], None],
+    done: Callable[[], None],
+) -> int:
+    with _interrupts() as noted:
+        wrong = _series(args, numbers, range(first, last + 1), noted, tell, done)
+    return 130 if noted else int(wrong)
+
+
+def _series(
+    args: argparse.Namespace,
+    numbers: Numbers,
+    seeds: range,
+    noted: list[int],
+    tell: Callable[[str], None],
+    done: Callable[[], None],
+) -> bool:
+    """Run seeds until an interrupt is noted; whether any was wrong."""
     from lycosa.lab.simulate import simulate
 
     troubles: Counter[str] = Counter()
     wrong: list[int] = []
     pages = 0
     virtual = 0.0
-    simulate(first, numbers)  # compilation and cached files are not part of a run
+    simulate(seeds[0], numbers)  # compilation and cached files are not part of a run
     began = time.process_time()
-    for seed in range(first, last + 1):
+    runs = 0
+    for seed in seeds:
+        if noted:
+            break
+        tell(f"seed {seed}, {len(wrong)} wrong")
         simulated = simulate(seed, numbers)
+        runs += 1
         troubles += simulated.counts
         pages += simulated.pages
         virtual += simulated.seconds
         if args.json:
             print(json.dumps(_row(simulated)), flush=True)
         elif not simulated.right:
+            done()
             print(f"seed {seed}: WRONG")
             _complain(simulated)
         if not simulated.right:
@@ -142,12 +206,13 @@ def _many(args: argparse.Namespace, numbers: Numbers, first: int, last: int) -> 
             gc.unfreeze()
             gc.collect()
     cpu = time.process_time() - began
-    runs = last - first + 1
-    if not args.json:
+    done()
+    if not args.json and runs:
+        made = counted(runs, "seed") + (f" of {len(seeds):,}" if noted else "")
         print(
-            f"{counted(runs, 'seed')}, {len(wrong)} wrong; {counted(pages, 'page')}, {virtual / 3600:.2f} h of "
-            f"virtual time in {cpu:.1f} s of CPU: {runs / cpu:.2f} seeds a second, "
+            f"{made}, {len(wrong)} wrong; {counted(pages, 'page')}, {virtual / 3600:.2f} h of "
+            f"virtual time in {cpu:.1f} s of CPU: {runs / cpu:.2f} per second, "
             f"a day in {cpu / virtual * _DAY:.0f} s"
         )
         print("happened: " + ", ".join(f"{kind} {count:,}" for kind, count in sorted(troubles.items())))
-    return 1 if wrong else 0
+    return bool(wrong)

@@ -140,7 +140,12 @@ def fitting(options: Options, seeds: Sequence[str], splitter: Splitter, most: in
     """How many agents a crawl has work for, up to `most`: no more than there are shards that it can reach."""
     scope = options.scope
     wider = scope.include_hosts or scope.include_domains
-    if scope.mode == "any" or wider or (scope.mode == "domain" and splitter.splits_domains):
+    if (
+        options.near_files
+        or scope.mode == "any"
+        or wider
+        or (scope.mode == "domain" and splitter.splits_domains)
+    ):
         return max(min(most, splitter.shards), 1)
     near = [*seeds, *options.near]
     reached = {splitter.shard_of(host_of(url)) for url in near}

@@ -182,7 +182,8 @@ class Ending:
     def look(self, reports: Mapping[int, Report], ends: Mapping[int, int], round_: int) -> EndVerdict:
         """Look at all reports, in the round that `state` has.
 
-        `ends`: the last sequence of every exchange stream, asked for after the reports were read.
+        `ends`: the sequence of the newest message in every exchange stream (0: it is empty; it may have been begun
+        after the sequences of an earlier run), asked for after the reports were read.
         """
         if not self._quiet(reports, ends):
             self._before = None
@@ -210,6 +211,10 @@ class Ending:
 
 def _demand_free(storage: Storage, crawl: str, about: About) -> None:
     """Refuse a place that holds another crawl's files: its logs are not ours, and their owner would lose them."""
+    if storage.exists("crawl.json"):
+        raise ConfigError(
+            "the place for shared storage is the directory of a crawl itself: choose another one (--shared)"
+        )
     there = None
     if storage.exists(f"{crawl}/crawl.json"):
         there = decoded(storage.get(f"{crawl}/crawl.json"), About)

@@ -19,6 +19,7 @@ Answers: of the contents that the Received at `position` of `owner`'s log asked 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -67,7 +68,9 @@ class LinksFrame(msgspec.Struct, frozen=True, array_like=True, tag_field="kind",
         urls = self.urls.decode("ascii").split("\n")
         at = [self.start + each for each in self.at]
         hints = self.hints or [0] * len(urls)
-        return [Row(*row) for row in zip(at, urls, self.kinds, self.depths, self.hops, hints, strict=True)]
+        return list(
+            map(Row, at, urls, self.kinds, self.depths, self.hops, hints)
+        )  # whose lengths are the same
 
     def asks(self) -> list[tuple[int, int, int]]:
         """The contents: position in the sender's log, digest, and that position again if an answer is wanted, else
@@ -111,11 +114,11 @@ def links_frame(
         receiver,
         start,
         end,
-        "\n".join([row[1] for row in rows]).encode("ascii"),
-        bytes([row[2] for row in rows]),
-        [row[0] - start for row in rows],
-        [row[3] for row in rows],
-        bytes([min(row[4], 255) for row in rows]),
+        "\n".join([row.url for row in rows]).encode("ascii"),
+        bytes([row.kind for row in rows]),
+        [row.at - start for row in rows],
+        [row.depth for row in rows],
+        bytes([min(row.hops, 255) for row in rows]),
         b"".join([digest.to_bytes(8, "little") for _, digest in asks]),
         [at - start for at, _ in asks],
         asked,
@@ -149,13 +152,13 @@ def cut(
     part: list[Row] = []
     left = list(asks)
     size = _ROW * len(left)
-    for row in sorted(rows, key=lambda row: row[0]):
-        if part and size + len(row[1]) + _ROW > most:
-            stop = part[-1][0]
+    for row in sorted(rows, key=attrgetter("at")):
+        if part and size + len(row.url) + _ROW > most:
+            stop = part[-1].at
             out.append(Part(start, stop, part, [ask for ask in left if ask[0] < stop]))
             left = [ask for ask in left if ask[0] >= stop]
             start, part, size = stop, [], 0
         part.append(row)
-        size += len(row[1]) + _ROW
+        size += len(row.url) + _ROW
     out.append(Part(start, end, part, left))
     return out

@@ -46,7 +46,7 @@ import zstandard
 from lycosa.clock import Clock
 from lycosa.cluster import names
 from lycosa.cluster.foreign import Foreign
-from lycosa.cluster.frames import AnswersFrame, Frame, LinksFrame, cut, links_frame
+from lycosa.cluster.frames import AnswersFrame, Frame, LinksFrame, Part, cut, links_frame
 from lycosa.crawl.exchange import Row
 from lycosa.crawl.splitting import Splitter
 from lycosa.engine.protocol import Conflict, Engine, Full, Stream, Unavailable, got
@@ -143,7 +143,7 @@ class Inbox:
                 f"links of shard {frame.sender} from positions {cursor} to {frame.start} are missing from the "
                 f"exchange: was its stream purged or removed by hand?"
             )
-        rows = [row for row in frame.rows() if row[0] >= cursor]
+        rows = [row for row in frame.rows() if row.at >= cursor]
         asks = [row for row in frame.asks() if row[0] >= cursor]
         if not rows and not asks and frame.end <= cursor:
             return None
@@ -190,9 +190,12 @@ class Sender:
         Contents from position `asked` on wait for an answer. After a failure `position` tells how far it
         came; send again from there.
         """
-        rows = [row for row in rows if self.position <= row[0] < end]
-        asks = [ask for ask in asks if self.position <= ask[0] < end]
-        parts = partial(cut, self.position, end, rows, asks, most=self._most)
+        start = self.position
+
+        def parts() -> list[Part]:
+            wanted = [row for row in rows if start <= row.at < end]
+            return cut(start, end, wanted, [ask for ask in asks if start <= ask[0] < end], most=self._most)
+
         for part in await _apart(len(rows), parts):
             refused = await self._post(part.start, part.end, part.rows, part.asks, asked)
             if refused is not None:

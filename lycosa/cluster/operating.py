@@ -41,6 +41,7 @@ from lycosa.files import DiskFiles, write_whole
 from lycosa.log.reader import LogReader
 from lycosa.url.domains import Domains
 from lycosa.url.rules import Rules
+from lycosa.url.scope import Scope
 
 if TYPE_CHECKING:
     from lycosa.index.search import Search
@@ -210,7 +211,7 @@ class Operator:
         await self._control.limit_pages(options.limits.pages)
         domains = Domains(suffixes)
         await sow(self._engine, Splitter(about.shards, domains, about.splitter), urls)
-        return outside(options, domains, urls)
+        return outside(Scope(options.scope, options.near, domains), urls)
 
     async def seed(self, seeds: Sequence[str]) -> list[tuple[str, str]]:
         """Give more seeds, now; a finished crawl continues. Returns those that are refused, and why."""
@@ -237,7 +238,7 @@ class Operator:
         await sow(self._engine, Splitter(about.shards, domains, about.splitter), urls)
         if state.finished:
             await self._control.want(Wanted.RUNNING, now)
-        return outside(options, domains, urls)
+        return outside(Scope(options.scope, options.near, domains), urls)
 
     async def start(self) -> None:
         await self._control.about()
@@ -284,7 +285,7 @@ class Operator:
         held = {
             entry.key: leases.decode(entry.value or b"") for entry in got(await self._bucket.all("lease.*"))
         }
-        backlog = await asyncio.gather(*(self._last(shard) for shard in range(about.shards)))
+        backlog = await asyncio.gather(*(self._newest(shard) for shard in range(about.shards)))
         now = self._clock.wall()
         shards = [
             _shard_row(shard, held.get(f"lease.{shard}"), reports.get(shard), backlog[shard], now)
@@ -337,8 +338,8 @@ class Operator:
                 silent.append({"id": name, "age": age, "shards": [], "said": gone.said()})
         return agents, sorted(silent, key=lambda row: str(row["id"]))
 
-    async def _last(self, shard: int) -> int:
-        return got(await self._engine.stream(exchange_of(shard)).ends()).last
+    async def _newest(self, shard: int) -> int:
+        return got(await self._engine.stream(exchange_of(shard)).ends()).newest
 
     # -- fetching
 

@@ -149,7 +149,7 @@ class ShardReporter:
         last = await asyncio.gather(
             *(self._engine.stream(exchange_of(number)).ends() for number in range(self._about.shards))
         )
-        ends = {number: got(row).last for number, row in enumerate(last)}
+        ends = {number: got(row).newest for number, row in enumerate(last)}
         verdict = self._ending.look(reports, ends, state.round)
         if verdict.over:
             await self._control.finish("finished", state.round)

@@ -275,7 +275,7 @@ class Outgoing:
     async def _pass_on(self, other: int, way: _Way, stop: int, found: ReadBack) -> None:
         if stop <= way.read:
             return
-        rows = [row for row in found.rows.get(other, ()) if row[0] >= way.read]
+        rows = [row for row in found.rows.get(other, ()) if row.at >= way.read]
         asks = [row for row in found.digests.get(other, ()) if row[0] >= way.read]
         if not (rows or asks or stop - way.sender.position >= every(len(self._ways))) or await self._send(
             other, stop, rows, asks

@@ -59,6 +59,7 @@ from lycosa.crawl.acts import Act, done, latest, outside, resumed, seeds_of
 from lycosa.crawl.agent import RUNNING, End
 from lycosa.crawl.config import Options, decode_options, encode_options, with_seeds
 from lycosa.crawl.manifest import Manifest
+from lycosa.crawl.near_seeds import scope_of
 from lycosa.crawl.splitting import Splitter
 from lycosa.crawl.status import Status
 from lycosa.crawl.steady import SteadyTask
@@ -68,6 +69,7 @@ from lycosa.engine.local.server import LocalServer
 from lycosa.engine.protocol import StreamPlan, got
 from lycosa.errors import LocalError
 from lycosa.files import DirectoryLock, DiskFiles, write_whole
+from lycosa.url.scope import Scope
 
 _TICK = 0.1
 _STOPPING = 60.0
@@ -176,8 +178,11 @@ class Supervisor:
         for each in before:  # the seeds of all runs that the scope is relative to
             options = with_seeds(options, each, options.near)
         self._options = options = with_seeds(options, options, self._seeds)
-        self._refused = outside(options, manifests.domains_of(self._files), self._seeds)
+        self._refused = outside(self._scope(), self._seeds)
         return max((row.received for row in found.values()), default=0)
+
+    def _scope(self) -> Scope:
+        return scope_of(self._options, self._files, manifests.domains_of(self._files))
 
     async def _create(self) -> None:
         """Create the crawl in the engine, as an operator does in a cluster."""
@@ -371,7 +376,7 @@ class Supervisor:
             await asyncio.sleep(_TICK)
         if act.what == "stop":
             self.stop()
-        return done(outside(self._options, manifests.domains_of(self._files), seeds[:_JUDGED]))
+        return done(outside(self._scope(), seeds[:_JUDGED]))
 
     @property
     def refused_seeds(self) -> list[tuple[str, str]]:

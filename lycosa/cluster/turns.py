@@ -226,6 +226,9 @@ class TurnAddresses:
         self._turns: dict[str, Turn] = {}
 
     async def begin(self, address: str, now: float) -> float:
+        if address in self._turns:
+            # Another visit of ours is there. Its turn may be over for the owner, who would grant the next one.
+            return self._clock.monotonic() + _PATIENCE
         turn = await self._asker.ask(address)
         if isinstance(turn, Turn):
             self._turns[address] = turn

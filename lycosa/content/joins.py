@@ -3,7 +3,8 @@ log.
 
     applied     a Learned record, with the evidence. From then on a URL is held (skipped) if another URL of its form
                 was fetched successfully since, or the form itself is a page; each with a record that names the rule
-    test        after 4, 8, 16 and then every 32 held URLs one is fetched after all, and compared
+    test        after 4, 8, 16 and then every 32 held URLs one is fetched after all, and compared: the first whose
+                page is still remembered, or any after four times as many
     withdrawn   after one comparison that disagrees: a Learned record; held URLs come back. The rule is not learned
                 again
 
@@ -94,10 +95,10 @@ class Joins:
                 return text, form
         return None
 
-    def tests(self, rule: str) -> bool:
-        """Whether the next URL that a rule holds should be fetched as a test."""
+    def tests(self, rule: str, is_known: bool) -> bool:
+        """Whether a URL that a rule holds should be fetched as a test. `is_known`: it can be compared."""
         row = self._rows[rule]
-        return row.since >= min(4 << min(row.tests, 8), SELDOM)
+        return row.since >= min(4 << min(row.tests, 8), SELDOM) * (1 if is_known else 4)
 
     # -- records
 

@@ -8,10 +8,14 @@ import numpy as np
 
 from lycosa.compiled import njit
 from lycosa.content.block_kernels import END, START, WORDS
-from lycosa.content.change_kernels import normal
+from lycosa.content.change_kernels import NO_NAMES, normal
+from lycosa.content.sketch_kernels import mixed
 
 _NONE = np.uint64(0)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_FNV = np.uint64(0xCBF29CE484222325)
+_PRIME = np.uint64(0x100000001B3)
+_BLANK = np.uint64(32)
 _MET = np.uint32(1 << 31)
 
 
@@ -54,3 +58,48 @@ def meet(table: Any, salt: Any, whole: Any, bare: Any, words: Any) -> Any:
                 mixed = (value ^ salt) * _MIX
                 table[mixed >> np.uint64(20) & slots] = np.uint32(mixed >> np.uint64(40)) | _MET
     return total, fresh
+
+
+def word_hash(word: bytes) -> int:
+    """The hash of a word of letters in lower case and figures, by which `said` leaves out ids."""
+    value = int(_FNV)
+    for byte in word:
+        value = (value ^ byte) * int(_PRIME) & (1 << 64) - 1
+    return value
+
+
+@njit(cache=True, nogil=True)
+def said(text: Any, blocks: Any, chosen: Any, ids: Any, least: int) -> Any:
+    """The digest of the content (`change_kernels.digest`); the sum of the hashes of all chosen blocks word by word,
+    and how many words they have: runs of letters and figures, whatever their case, without those of `least` bytes
+    or more whose hash is in `ids`."""
+    content = total = np.uint64(0)
+    words = 0
+    for n in range(blocks.shape[0]):
+        if not chosen[n]:
+            continue
+        at, end = blocks[n, START], blocks[n, END]
+        content += normal(text, at, end, blocks[n, WORDS], NO_NAMES, False)[0]
+        block = _FNV
+        before = words
+        word, length = _FNV, 0
+        while at <= end:
+            byte = text[at] if at < end else np.uint8(32)
+            if 65 <= byte <= 90:
+                byte += np.uint8(32)
+            at += 1
+            if 97 <= byte <= 122 or 48 <= byte <= 57 or byte >= 0x80:
+                word = (word ^ np.uint64(byte)) * _PRIME
+                length += 1
+            elif length:
+                is_id = False
+                if length >= least:
+                    for value in ids:
+                        is_id |= value == word
+                if not is_id:
+                    block = ((block ^ word) * _PRIME ^ _BLANK) * _PRIME
+                    words += 1
+                word, length = _FNV, 0
+        if words > before:
+            total += mixed(block)
+    return content, total, words

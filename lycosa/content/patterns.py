@@ -50,6 +50,8 @@ _HOST = re.compile(
 )
 _ENDINGS = frozenset(("com", "org", "net", "edu", "gov", "info", "test"))
 _ODD = re.compile(r"[0-9*?+,;]")
+_WITH_QUERY = re.compile("[?;]")
+_MARKED = re.compile(r"[*?+,;]|^www[.]")
 _ANY = "~~"
 _DATED = re.compile(r"\b0-0\b|/0/0(?:/|\b)|\b0000-00\b")
 _SESSION = re.compile(
@@ -107,10 +109,15 @@ def patterns_of(url: str) -> tuple[Pattern, ...]:
     """The patterns of a URL within its site, finest first, each once, without any that only this URL can have."""
     cut = url.rindex("/") + 1
     name = url[cut:]
-    if _ODD.search(name) is None and not name.startswith("www."):
+    if _ODD.search(name) is None and not name.startswith("www.") and _MONTH.search(name) is None:
         dot = name.rfind(".")
         found = _below(url[:cut], name[dot:] if dot >= 0 else "")
         if found is not None and name not in found.words:
+            return found.patterns
+    elif _MARKED.search(name) is None:
+        shape = _segment(name)
+        found = _shaped(url[:cut], shape)
+        if found is not None and found.words.isdisjoint((name, shape)):
             return found.patterns
     return patterns_plain(url)
 
@@ -126,12 +133,27 @@ class _Below(NamedTuple):
 @lru_cache(maxsize=4096)
 def _below(folder: str, ending: str) -> _Below | None:
     """What such pages have in common; None if their names are part of their patterns."""
-    if "?" in folder or ending[1:] in _ENDINGS or len(folder) + len(ending) > LENGTH // 2:
+    if (
+        _WITH_QUERY.search(folder)
+        or _ANY in folder
+        or ending[1:] in _ENDINGS
+        or len(folder) + len(ending) > LENGTH // 2
+    ):
         return None
     patterns = patterns_plain(f"{folder}{_ANY}{ending}")
     if any(_ANY in pattern.text for pattern in patterns):
         return None
     return _Below(frozenset(folder.split("/")) - {""}, patterns)
+
+
+@lru_cache(maxsize=4096)
+def _shaped(folder: str, shape: str) -> _Below | None:
+    """What pages of a folder whose names have one shape have in common; None if that is not all that counts."""
+    if _WITH_QUERY.search(folder) or shape in ("{host}", "") or _segment(shape) != shape:
+        return None
+    if folder.count("/") - 2 > SEGMENTS:
+        return None
+    return _Below(frozenset(folder.split("/")) - {""}, patterns_plain(folder + shape))
 
 
 def patterns_plain(url: str) -> tuple[Pattern, ...]:

@@ -24,6 +24,11 @@ A rule is *sure* after `SUPPORT` agreements, of which one form gives at most `EA
 worth a *proposal* from `PROPOSED` agreements and a confidence of `CONFIDENT` on; the confidence is (agreements + 1)
 / (agreements + disagreements + 2).
 
+**Reading.** Reading a page (its text, its links) costs most, and few pages are ever compared. So a page keeps its
+body, and is read when another one has the same form, or the same path on another site. Bodies that were not needed
+are given up beyond `BODIES` bytes, the oldest first, and their pages forgotten; but of a site with active rules one
+in `LATER` is read then, and remembered, so that what is tested later has something to be compared with (`knows`).
+
 The memory of pages is bounded and not in the log: a forgotten page gives no evidence, which loses nothing. Plain
 tables, no I/O; the crawl's side is `lycosa.crawl.content_seen`, and rules are applied by `lycosa.content.joins`.
 """
@@ -31,8 +36,8 @@ tables, no I/O; the crawl's side is `lycosa.crawl.content_seen`, and rules are a
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
@@ -42,8 +47,8 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from lycosa.content import change_kernels, news_kernels
-from lycosa.content.block_kernels import END, START
 from lycosa.content.blocks import Blocks, octets
+from lycosa.content.news_kernels import word_hash
 from lycosa.url.parts import host_of, site_of
 
 SUPPORT: Final = 8
@@ -58,8 +63,12 @@ _NAMES = 6
 _FORMS = 64
 _MIRRORS = 4
 _EXAMPLES = 2
-_WORD = re.compile(rb"[0-9a-z\x80-\xff]+")
-_ID = re.compile(rb"(?=[0-9]*[a-z])(?=[a-z]*[0-9])[0-9a-z]{12,}")
+LATER: Final = 8
+BODIES: Final = 32 << 20
+"""Bytes of pages that are kept until they are read."""
+LEAST_ID: Final = 12
+"""Letters and digits of an id."""
+_ID = re.compile(rb"(?=[0-9]*[a-z])(?=[a-z]*[0-9])[0-9a-z]{%d,}" % LEAST_ID)
 _LETTERS = re.compile("[a-zA-Z]")
 
 
@@ -144,13 +153,12 @@ def mirror(one: str, other: str) -> Rule:
     return Rule("site", first, second)
 
 
-class Page(msgspec.Struct, frozen=True):
-    """What is kept of a page for comparisons."""
+class Content(msgspec.Struct, frozen=True):
+    """What a page says, as far as it is compared."""
 
-    url: str
     text: int
     """A digest of its words, independent of the order of blocks, and of its pictures."""
-    content: int
+    digest: int
     """The digest of its content."""
     links: bytes
     """URLs, one a line."""
@@ -159,48 +167,84 @@ class Page(msgspec.Struct, frozen=True):
     words: int
 
 
-def page_of(url: str, body: bytes, charset: str, links: Sequence[str], media: Sequence[str] = ()) -> Page:
-    """A page by its bytes, the links that a crawl would follow, and its pictures."""
+Linked = Callable[[], tuple[Sequence[str], Sequence[str]]]
+"""The links of a page that a crawl would follow, and its pictures."""
+
+
+class Page:
+    """A page that was fetched; it is read when it is compared for the first time."""
+
+    __slots__ = ("_content", "_source", "url")
+
+    def __init__(self, url: str, body: bytes, charset: str, linked: Linked) -> None:
+        self.url = url
+        self._source: tuple[bytes, str, Linked] | None = (body, charset, linked)
+        self._content: Content | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept until it is read."""
+        return len(self._source[0]) if self._source is not None else 0
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was given up before it was read."""
+        return self._source is None and self._content is None
+
+    def give_up(self) -> None:
+        """Free what is kept for reading."""
+        self._source = None
+
+    @property
+    def content(self) -> Content:
+        if self._content is None:
+            assert self._source is not None, "given up"
+            self._content = _read(self.url, *self._source)
+            self._source = None
+        return self._content
+
+    def read(self) -> Page:
+        """The page itself, read now."""
+        assert self.content
+        return self
+
+
+def _read(url: str, body: bytes, charset: str, linked: Linked) -> Content:
     blocks = Blocks(octets(body, charset))
     chosen = np.empty(len(blocks), np.bool_)
     change_kernels.choose(blocks.rows, blocks.elements, chosen)
-    hashes, counts = np.zeros(len(blocks), np.uint64), np.zeros(len(blocks), np.int64)
-    names = change_kernels.NO_NAMES
-    news_kernels.hashes(blocks.octets, blocks.rows, chosen, names, hashes, hashes, counts)
-    said = blocks.octets.tobytes().lower()
-    ids = set(_ID.findall(url.lower().encode("ascii", "ignore")))
-    total = words = 0
-    for start, end in blocks.rows[chosen][:, [START, END]].tolist():
-        found = [word for word in _WORD.findall(said[start:end]) if word not in ids]
-        words += len(found)
-        total += xxh3_64_intdigest(b" ".join(found)) if found else 0
-    total += sum(xxh3_64_intdigest(each.encode()) for each in media)
+    ids = [word_hash(each) for each in set(_ID.findall(url.lower().encode("ascii", "ignore")))]
+    digest, text, words = news_kernels.said(
+        blocks.octets, blocks.rows, chosen, np.array(ids, np.uint64), LEAST_ID
+    )
+    links, media = linked()
+    pictures = sum(xxh3_64_intdigest(each.encode()) for each in media)
     known = sorted(set(links))
-    return Page(
-        url,
-        total & (1 << 64) - 1,
-        int(hashes.sum()),
+    return Content(
+        (int(text) + pictures) & (1 << 64) - 1,
+        int(digest),
         "\n".join(known[:LINKS]).encode(),
         xxh3_64_intdigest("\n".join(known[LINKS:]).encode()) if len(known) > LINKS else 0,
-        words,
+        int(words),
     )
 
 
 def agrees(rule: Rule, one: Page, other: Page) -> bool | None:
     """Whether two pages of one form are the same page; None if that cannot be told."""
-    if min(one.words, other.words) < FEW:
+    a, b = one.content, other.content
+    if min(a.words, b.words) < FEW:
         return None
-    if one.text != other.text:
-        return None if one.content == other.content else False
-    if one.more != other.more:
+    if a.text != b.text:
+        return None if a.digest == b.digest else False
+    if a.more != b.more:
         return None
-    a, b = (_forms(rule, page) for page in (one, other))
-    return True if a <= b or b <= a else None
+    x, y = _forms(rule, one), _forms(rule, other)
+    return True if x <= y or y <= x else None
 
 
 def _forms(rule: Rule, page: Page) -> set[str]:
-    own = site_of(page.url)
-    urls = page.links.decode().split("\n") if page.links else []
+    own, links = site_of(page.url), page.content.links
+    urls = links.decode().split("\n") if links else []
     return {_bare(form_of(rule, url) or url, own, rule) for url in urls}
 
 
@@ -258,50 +302,69 @@ class Verdict(NamedTuple):
 
 
 class Evidence:
-    """Compares pages as they come. `room`: pages that are remembered, and rules that are counted."""
+    """Compares pages as they come. `room`: pages that are remembered, and rules that are counted. `strict`: a rule
+    that is not sure is of no interest, so that no more pages are read for it once it was wrong."""
 
-    def __init__(self, room: int = 4096) -> None:
+    def __init__(self, room: int = 4096, *, strict: bool = False, bodies: int = BODIES) -> None:
         self._room = room
+        self._strict = strict
         self._pages: OrderedDict[str, Page] = OrderedDict()
+        self._unread: deque[tuple[Page, int, bool]] = deque()
+        self._room_left = bodies
         self.rules: OrderedDict[str, Support] = OrderedDict()
         self._mirrors: dict[str, list[str]] = {}
 
-    def meet(self, page: Page, active: Iterable[str] = ()) -> list[Verdict]:
+    def meet(self, page: Page, active: Sequence[str] = ()) -> list[Verdict]:
         """Compare a fetched page: the verdicts about rules, and about the `active` ones that concern it."""
-        if page.words < FEW:
-            return []
         url, site = page.url, site_of(page.url)
         found: list[Verdict] = []
         seen: set[str] = set()
         known = {parse(text) for text in active}
         known |= {mirror(site, other) for other in self._mirrors.get(site, ())}
         for rule in (*candidates(url), *known):
-            if rule.text in seen:
+            text = rule.text
+            if text in seen:
                 continue
-            seen.add(rule.text)
+            seen.add(text)
             form = form_of(rule, url)
             if form is None:
                 continue
-            group = f"{rule.text} {form}"
-            other = (self._pages.get(form) if form != url else None) or self._pages.get(group)
+            if self._strict and rule not in known and (row := self.rules.get(text)) and row.disagreed:
+                continue
+            group = f"{text} {form}"
+            other = (self._find(form) if form != url else None) or self._find(group)
             if other is None and rule.kind == "site" and form == url:
-                other = self._pages.get(rule.place + url[len(rule.value) :])
+                other = self._find(rule.place + url[len(rule.value) :])
             if other is not None and other.url != url:
                 self._compare(rule, form, page, other, found)
             if rule.kind in ("param", "query", "case") or rule in known:
                 self._keep(group, page)
         self._look_elsewhere(page, site, seen, found)
         self._keep(url, page)
+        self._hold(page, bool(active))
         return found
+
+    def knows(self, rule: str, form: str) -> bool:
+        """Whether a page with a form is remembered."""
+        pages = (self._pages.get(form), self._pages.get(f"{rule} {form}"))
+        return any(page is not None and not page.is_gone for page in pages)
 
     def _look_elsewhere(self, page: Page, site: str, seen: set[str], found: list[Verdict]) -> None:
         """Look for another site that has the same page at the same path."""
         rest = page.url[len(site) :]
-        same = f"{page.text:x} {rest}"
-        other = self._pages.get(same)
+        first = self._pages.get(rest)
+        if first is not None and mirror(site, site_of(first.url)).text in seen:
+            return  # compared above
+        other = self._find(rest)
         if other is None:
-            self._keep(same, page)
+            self._keep(rest, page)
             return
+        if other.content.text != page.content.text:
+            same = f"{page.content.text:x} {rest}"
+            other = self._find(same)
+            if other is None:
+                self._keep(same, page)
+                return
         elsewhere = site_of(other.url)
         rule = mirror(site, elsewhere)
         if elsewhere == site or rule.text in seen:
@@ -326,12 +389,39 @@ class Evidence:
         if support.note(form, agreed, [other.url, page.url][:_EXAMPLES]):
             found.append(Verdict(rule.text, agreed, support))
 
+    def _find(self, name: str) -> Page | None:
+        """The page of a name, if it can be compared."""
+        page = self._pages.get(name)
+        if page is None:
+            return None
+        if page.is_gone or page.content.words < FEW:
+            del self._pages[name]
+            return None
+        return page
+
     def _keep(self, name: str, page: Page) -> None:
         """The first page of a name stays, as long as there is room."""
-        if name not in self._pages:
-            self._pages[name] = page
-            while len(self._pages) > 4 * self._room:
-                self._pages.popitem(last=False)
+        old = self._pages.get(name)
+        if old is not None:
+            if not old.is_gone:
+                return
+            del self._pages[name]
+        self._pages[name] = page
+        while len(self._pages) > 4 * self._room:
+            self._pages.popitem(last=False)
+
+    def _hold(self, page: Page, is_tested: bool) -> None:
+        """Count a page's body; give up the oldest ones for which there is no room."""
+        if size := page.size:
+            self._unread.append((page, size, is_tested))
+            self._room_left -= size
+        while self._room_left < 0:
+            oldest, size, is_tested = self._unread.popleft()
+            self._room_left += size
+            if is_tested and not xxh3_64_intdigest(oldest.url.encode()) % LATER:
+                oldest.read()
+            else:
+                oldest.give_up()
 
     def compared(self) -> list[tuple[str, Support]]:
         """Rules with some agreeing pages, also wrong rules, those with the most support first."""

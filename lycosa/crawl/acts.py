@@ -36,7 +36,6 @@ from lycosa.crawl.site_options import LoginOptions, SiteOptions, table_of
 from lycosa.crawl.steered import REMEMBERED, Did, Steered
 from lycosa.errors import ConfigError
 from lycosa.url.blocklist import canonical_host
-from lycosa.url.domains import Domains
 from lycosa.url.rules import Rules
 from lycosa.url.scope import Scope
 
@@ -92,9 +91,8 @@ def seeds_of(options: Options, act: Act) -> list[str]:
     return canonical_seeds(act.words, Rules.named(options.rules)) if act.what == "seed" else []
 
 
-def outside(options: Options, domains: Domains, urls: Iterable[str]) -> list[tuple[str, str]]:
+def outside(scope: Scope, urls: Iterable[str]) -> list[tuple[str, str]]:
     """The seeds that a crawl's scope excludes, each with the rule that does."""
-    scope = Scope(options.scope, options.near, domains)
     return [(url, verdict.rule) for url in urls if not (verdict := scope.judge(url, 0)).inside]
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 
 import msgspec
 
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.content.yields import ROWS, Yields
-from lycosa.crawl import descriptors
+from lycosa.crawl import descriptors, near_seeds
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.acts import latest, resumed
 from lycosa.crawl.admission import Shared
@@ -82,7 +83,7 @@ from lycosa.url.hrefs import HrefMemo
 from lycosa.url.key import Keyer
 from lycosa.url.memo import LinkMemo
 from lycosa.url.rules import Rules
-from lycosa.url.scope import Scope
+from lycosa.url.scope import Scope, ScopeOptions
 
 _HOT_SITES = 40_000
 """Sites that an agent keeps in RAM, some 400 bytes each; the others are on disk."""
@@ -180,8 +181,13 @@ def build(
     page_rows = max(_PAGE_ROWS // manifest.shards, 1 << 18)
     tails = max(min(frontier_bytes // manifest.shards // 400, 1 << 14), 256)
 
+    @lru_cache(maxsize=4)
+    def scope_by(of: ScopeOptions, near: tuple[str, ...], near_files: tuple[str, ...]) -> Scope:
+        return near_seeds.scope_of(Options(scope=of, near=near, near_files=near_files), files, domains)
+
     def scope_of(configured: Options) -> Scope:
-        return Scope(configured.scope, configured.near, domains)
+        """All shards share it: of a list of many sites it has some megabytes."""
+        return scope_by(configured.scope, configured.near, configured.near_files)
 
     def domain_in(number: int) -> Callable[[str], str]:
         """The domain of a host of that shard; "" for hosts of others."""

@@ -125,6 +125,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()  # further URL rules, by name
     href_cache: int = 1 << 16
     near: tuple[str, ...] = ()  # the seeds that scope is relative to; kept by the program, not the operator
+    near_files: tuple[str, ...] = ()  # files of more of them, in the crawl's directory; likewise
     scope: ScopeOptions = ScopeOptions()
     follow: FollowOptions = FollowOptions()
     fetch: FetchOptions = FetchOptions()
@@ -200,15 +201,21 @@ def canonical_seeds(seeds: Sequence[str], rules: Rules) -> list[str]:
     found: dict[str, None] = {}
     schemes = known_schemes()
     for seed in seeds:
-        url = canonicalise(seed, None, rules, schemes)
-        if url is None and _HOST.match(seed):
-            url = canonicalise(f"http://{seed}", None, rules)  # people also type hosts
+        url = canonical_seed(seed, rules, schemes)
         if url is None:
             raise ConfigError(
                 f"{seed!r} is not a URL that can be crawled; write it like https://example.org/"
             )
         found[url] = None
     return list(found)
+
+
+def canonical_seed(seed: str, rules: Rules, schemes: frozenset[str]) -> str | None:
+    """A seed in canonical form; None if it is no URL."""
+    url = canonicalise(seed, None, rules, schemes)
+    if url is None and _HOST.match(seed):
+        return canonicalise(f"http://{seed}", None, rules)  # people also type hosts
+    return url
 
 
 def for_own_site(given: dict[str, Any], seeds: Sequence[str], *, anew: bool = True) -> None:
@@ -234,29 +241,26 @@ def for_own_site(given: dict[str, Any], seeds: Sequence[str], *, anew: bool = Tr
 
 
 def with_seeds(value: Options, before: Options | None, seeds: Sequence[str]) -> Options:
-    """The options with the seeds that their scope needs to know: these and those of earlier runs.
+    """The options with the seeds that their scope needs to know (`near_part`): these and those of earlier runs."""
+    near, part = list(before.near if before else ()), near_part(value.scope)
+    parts = {part(url) for url in near}
+    for url in seeds:
+        if part(url) not in parts:
+            parts.add(part(url))
+            near.append(url)
+    files = dict.fromkeys((*value.near_files, *(before.near_files if before else ())))
+    return msgspec.structs.replace(value, near=tuple(near), near_files=tuple(files))
+
+
+def near_part(scope: ScopeOptions) -> Callable[[str], str]:
+    """The part of a seed that a scope needs to know, with one seed for each value of it.
 
     Scopes by host, site or domain need one seed per site; only include rules, from which seeds are exempt,
     need them all. An unrestricted crawl from a million seeds needs only one per scheme.
     """
-    scope = value.scope
-    known = dict.fromkeys(before.near if before else ())
     if scope.include_paths or scope.include_patterns:
-        known.update(dict.fromkeys(seeds))
-    elif scope.mode == "any":
-        _add_by(known, seeds, lambda url: url.partition(":")[0])
-    else:
-        _add_by(known, seeds, site_of)
-    return msgspec.structs.replace(value, near=tuple(known))
-
-
-def _add_by(known: dict[str, None], seeds: Sequence[str], part: Callable[[str], str]) -> None:
-    """Add the seeds whose part differs from that of every known one."""
-    parts = {part(url) for url in known}
-    for url in seeds:
-        if part(url) not in parts:
-            parts.add(part(url))
-            known[url] = None
+        return str
+    return site_of if scope.mode != "any" else lambda url: url.partition(":")[0]
 
 
 def _demand_contact(user_agent: str) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import compress
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -27,7 +28,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.clock import Clock, milliseconds
 from lycosa.content.news import Memory, Said
-from lycosa.content.variants import Evidence, Verdict, page_of, parse
+from lycosa.content.variants import Evidence, Page, Verdict, parse
 from lycosa.content.yields import ENDED, LED, NEW, NOT_JUDGED, ON_SITE, SILENT, Look, nothing_new
 from lycosa.crawl.harvest import REDIRECTS, Crop
 from lycosa.crawl.shard import Shard
@@ -39,6 +40,7 @@ from lycosa.records import (
     Fetched,
     Learned,
     LinkKind,
+    Links,
     Skipped,
     UrlHead,
     Waiting,
@@ -52,7 +54,8 @@ from lycosa.url.parts import host_of, site_of
 _TEXT = frozenset(("text/html", "application/xhtml+xml", "text/plain"))
 _LARGE = 1 << 18
 """Bytes of a page that is not examined: it would block the event loop."""
-_MEDIA = frozenset((LinkKind.IMAGE, LinkKind.MEDIA, LinkKind.OBJECT))
+_IS_MEDIA = bytes(kind & 0x7F in (LinkKind.IMAGE, LinkKind.MEDIA, LinkKind.OBJECT) for kind in range(256))
+"""By the byte of `Links.kinds`."""
 _MOST_MEDIA = 50
 _LINKS = 40
 """Unknown links of a page that are looked up."""
@@ -69,7 +72,7 @@ class ContentSeen:
     def __init__(self, clock: Clock, shard_of_host: Callable[[str], Shard | None]) -> None:
         self._clock = clock
         self._shard_of_host = shard_of_host
-        self._evidence = Evidence()
+        self._evidence = Evidence(strict=True)
         self._verdicts: list[Verdict] = []
         self._memories: WeakKeyDictionary[Shard, Memory] = WeakKeyDictionary()
 
@@ -99,11 +102,14 @@ class ContentSeen:
         record, body = crop.record, crop.response.decoded
         if not 200 <= record.status < 300 or record.type not in _TEXT or len(body) >= _LARGE:
             return
-        media = [link.url for link in record.links if link.kind in _MEDIA] if _pictured(record) else []
-        urls = record.links.urls.decode("ascii").split("\n") if record.links.kinds else []
-        followed = shard.rules.follow[np.frombuffer(record.links.kinds, np.uint8)].tolist()
-        links = [url for url, follow in zip(urls, followed, strict=True) if follow]
-        page = page_of(record.url, body, record.charset, links, media[:_MOST_MEDIA])
+        links, follow = record.links, shard.rules.follow
+
+        def linked() -> tuple[list[str], list[str]]:
+            urls = links.urls.decode("ascii").split("\n") if links.kinds else []
+            followed = follow[np.frombuffer(links.kinds, np.uint8)].tolist()
+            return list(compress(urls, followed)), _media(links)
+
+        page = Page(record.url, body, record.charset, linked)
         self._verdicts += self._evidence.meet(page, shard.joins.of(record.url))
 
     def _gain(self, shard: Shard, crop: Crop, domain: str, is_first: bool) -> int:
@@ -117,8 +123,7 @@ class ContentSeen:
         elif record.status >= 300 or len(crop.response.decoded) >= _LARGE or record.type.endswith("xml"):
             return NOT_JUDGED
         elif record.type in _TEXT:
-            media = [link.url for link in record.links if link.kind in _MEDIA] if _pictured(record) else []
-            said = Said.by_text(crop.response.decoded, record.charset, record.url, media[:_MOST_MEDIA])
+            said = Said.by_text(crop.response.decoded, record.charset, record.url, _media(record.links))
         else:
             said = Said.by_digest(record.digest)
         if not said.is_telling:
@@ -169,7 +174,7 @@ class ContentSeen:
             return None
         if shard.joins.is_active and (found := self._joined(shard, waiting.url)) is not None:
             rule, form = found
-            if not shard.joins.tests(rule):
+            if not shard.joins.tests(rule, self._evidence.knows(rule, form)):
                 return Why.VARIANT, f"{rule} says that it is the page of {form}"[:_DETAIL]
         if shard.yields.is_active:
             pattern = shard.yields.holds(waiting.url, *shard.novelty_of(waiting.url))
@@ -256,5 +261,9 @@ def _leads_to_hosts(shard: Shard, record: Fetched, domain: str) -> bool:
     return any(domain_of(host) == domain for host in hosts)
 
 
-def _pictured(record: Fetched) -> bool:
-    return any(kind & 0x7F in _MEDIA for kind in record.links.kinds)
+def _media(links: Links) -> list[str]:
+    """The URLs of some pictures and other media of a page."""
+    shown = links.kinds.translate(_IS_MEDIA)
+    if 1 not in shown:
+        return []
+    return list(compress(links.urls.decode("ascii").split("\n"), shown))[:_MOST_MEDIA]

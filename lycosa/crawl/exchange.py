@@ -13,9 +13,11 @@ read back far; less often with many shards, or logs would hold little else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import numpy as np
 
 from lycosa.records import Links, Received
@@ -33,8 +35,9 @@ _MOST = 500
 """Links in one Received record: if all are new, making them pending takes the loop some five milliseconds."""
 
 
-class Row(NamedTuple):
-    """A link under way to another shard.
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """A link under way to another shard. Not a tuple: hundreds of thousands may wait, and each full collection of
+    garbage would look at every tuple of a class of its own.
 
     Its `hint` is what only the page's shard knows and the link's owner needs: a hash of the page's registered
     domain, and the level that the order gave the link by its text and its page. 0: no hint.
@@ -51,6 +54,7 @@ class Row(NamedTuple):
 
 
 R = TypeVar("R", Row, tuple[int, int])
+_position = attrgetter("at")
 
 
 def pack_hint(domain: int, level: int | None) -> int:
@@ -116,7 +120,7 @@ class Outbox:
 
     def take_asks(self, owner: int, before: int) -> list[tuple[int, int]]:
         """The contents fetched before a position that one shard is to be asked about: (position, digest)."""
-        return _before(self._asks, owner, before)
+        return _before(self._asks, owner, before, itemgetter(0))
 
     def owners(self) -> list[int]:
         """The shards for which anything waits."""
@@ -127,12 +131,12 @@ class Outbox:
 
     def take(self, owner: int, before: int) -> list[Row]:
         """The links for one shard that were found before a position."""
-        return _before(self._rows, owner, before)
+        return _before(self._rows, owner, before, _position)
 
     def clear(self, before: int | None = None) -> None:
         """Forget everything (found before a position), including sent links: recovery finds out what to send."""
         kept = {
-            owner: [row for row in rows if before is not None and row[0] >= before]
+            owner: [row for row in rows if before is not None and row.at >= before]
             for owner, rows in self._rows.items()
         }
         self._rows = {owner: rows for owner, rows in kept.items() if rows}
@@ -153,14 +157,14 @@ class Outbox:
         self._shut.difference_update(owners)
 
 
-def _before(table: dict[int, list[R]], owner: int, before: int) -> list[R]:
+def _before(table: dict[int, list[R]], owner: int, before: int, at: Callable[[R], int]) -> list[R]:
     """Remove and return what waits for a shard and was found before a position."""
     rows = table.pop(owner, [])
-    kept = [row for row in rows if row[0] >= before]
+    kept = [row for row in rows if at(row) >= before]
     if not kept:
         return rows
     table[owner] = kept
-    return [row for row in rows if row[0] < before]
+    return [row for row in rows if at(row) < before]
 
 
 def receiving(
@@ -182,17 +186,19 @@ def receiving(
     each goes into the record whose cursor passes its position, so that it is processed exactly once. `sequence` (of
     the cluster message that contained everything) goes into the last.
     """
-    rows = sorted(rows, key=lambda row: row[0])  # a record's cursor must not pass rows of a later record
+    rows = sorted(rows, key=_position)  # a record's cursor must not pass rows of a later record
     parts = _parts(rows)
     for part, following in zip(parts, [*parts[1:], None], strict=True):
-        end = cursor if following is None else min(following[0][0], cursor)
+        end = cursor if following is None else min(following[0].at, cursor)
         told = [row for row in asks if row[0] < end or part is parts[-1]]
         asks = [row for row in asks if row[0] >= end and part is not parts[-1]]
         digests = b"".join(digest.to_bytes(8, "little") for _, digest, _ in told)
-        links = Links("\n".join(row[1] for row in part).encode("ascii"), bytes(row[2] for row in part), b"")
-        depths, hops = [row[3] for row in part], bytes(min(row[4], 255) for row in part)
+        links = Links(
+            "\n".join(row.url for row in part).encode("ascii"), bytes(row.kind for row in part), b""
+        )
+        depths, hops = [row.depth for row in part], bytes(min(row.hops, 255) for row in part)
         asked = [row for _, _, row in told]
-        hints = [row[5] for row in part] if any(row[5] for row in part) else []
+        hints = [row.hint for row in part] if any(row.hint for row in part) else []
         last = sequence if part is parts[-1] else 0
         receiver.append(Received(at, sender, end, links, depths, hops, digests, asked, hints, last))
         yield
@@ -205,7 +211,7 @@ def _parts(rows: list[Row]) -> list[list[Row]]:
     while len(rows) - start > _MOST:
         stop = start + _MOST
         most = min(stop + _MOST, len(rows))
-        while stop < most and rows[stop][0] == rows[stop - 1][0]:
+        while stop < most and rows[stop].at == rows[stop - 1].at:
             stop += 1
         parts.append(rows[start:stop])
         start = stop

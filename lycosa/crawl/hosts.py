@@ -22,16 +22,22 @@ class OwnHosts:
         self._shard_of = shard_of
         self._clock = clock
         self._far = far
+        self._claimed: dict[str, Shard] = {}
+        """The shards of this agent that granted a turn."""
 
     async def claim(self, host: str) -> bool:
         shard = self._shard_of(host)
         if shard is not None:
-            return shard.claim(host, self._clock.monotonic())
+            if granted := shard.claim(host, self._clock.monotonic()):
+                self._claimed[host] = shard
+            return granted
         return self._far is not None and await self._far.claim(host)
 
     def end(self, host: str, ready: float) -> None:
-        shard = self._shard_of(host)
-        if shard is not None:
-            shard.end(host, ready)
-        elif self._far is not None:
+        owner, shard = self._claimed.pop(host, None), self._shard_of(host)
+        if owner is None and self._far is not None:
             self._far.end(host, ready)
+        if shard is not None and shard is owner:
+            shard.end(host, ready)
+        elif shard is not None:
+            shard.frontier.hold(host, ready)  # its shard has come to this agent since

@@ -29,24 +29,28 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 import numpy as np
+from xxhash import xxh3_64, xxh3_64_intdigest
 
 from lycosa.archive.foreign import Capture, captures, records
 from lycosa.archive.reader import Record
 from lycosa.archive.writer import Archive
 from lycosa.clock import Clock, milliseconds
 from lycosa.crawl import manifest as manifests
-from lycosa.crawl.config import Options, canonical_seeds, decode_options, encode_options, with_seeds
+from lycosa.crawl.config import Options, canonical_seed, decode_options, encode_options, near_part, with_seeds
 from lycosa.crawl.harvest import Harvester
+from lycosa.crawl.near_seeds import lines_of, near_seeds
 from lycosa.crawl.splitting import Splitter
-from lycosa.errors import ConfigError
 from lycosa.fetch.decode import decode
 from lycosa.fetch.protocol import Response, find_header
-from lycosa.files import Files
+from lycosa.fetch.registry import known_schemes
+from lycosa.files import Appender, Files
 from lycosa.log.log import Log
 from lycosa.meters import Meters
 from lycosa.page.linking import Linker
@@ -81,6 +85,10 @@ from lycosa.url.rules import Rules
 _COMMIT = 500
 """Pages between commits."""
 _SEEDS = 1000
+_LIST = "urls"
+_FEW = 1_000
+"""Seeds of one list that are kept in the options (`near_seeds`)."""
+_DRAFT = "seeds.part"
 _STATUS = re.compile(rb"HTTP/(\d(?:\.\d)?) +(\d{3})")
 _HEX = re.compile(rb"[0-9A-Fa-f]{1,16}")
 _CHUNKED = re.compile(rb"^transfer-encoding[ \t]*:[^\r\n]*\r?\n", re.I | re.M)
@@ -122,7 +130,10 @@ class Importer:
         self._logs = [
             Log(files.within(f"{manifests.shard_directory(number)}/log")) for number in range(manifest.shards)
         ]
+        self._files = files
+        self._scratch = scratch
         self._before = MemorySeen(scratch.within("before"))
+        self._seeded = MemorySeen(scratch.within("seeded"))
         self._now = MemorySeen(scratch.within("now"))
         options = self._read_logs()
         self._rules = Rules.named(options.rules)
@@ -176,29 +187,47 @@ class Importer:
         self._commit()
 
     def urls(self, lines: Iterable[str]) -> None:
-        """URLs (or hosts) to be fetched, like seeds: the scope of later runs is relative to them, too."""
-        given: list[str] = []
-        for line in lines:
-            try:
-                given += canonical_seeds([line], self._rules)
-            except ConfigError:
-                self.done.refused += 1
-        self._widen(with_seeds(self._options, self._options, given))
-        waiting: dict[int, list[str]] = {}
-        for url in given:
-            if not self._is_new(url) or self._now.certain(self._key(url))[0]:
-                self.done.passed += 1
-                continue
-            self.done.urls += 1
-            rows = waiting.setdefault(self._split.shard_of(host_of(url)), [])
-            rows.append(url)
-            if len(rows) >= _SEEDS:
-                self._seed(self._logs[self._split.shard_of(host_of(url))], rows)
-                rows.clear()
-        for shard, rows in waiting.items():
+        """URLs (or hosts) to be fetched, like seeds: the scope of later runs is relative to them, too.
+
+        The list is never in memory: its URLs go to a scratch file while what the scope needs of them is collected,
+        and are logged from there after the options that have it.
+        """
+        with closing(Collector(self._options, self._files, self._scratch.within("near"))) as near:
+            with closing(self._scratch.create(_LIST)) as out:
+                for urls in batched(self._canonical(lines), _SEEDS):
+                    near.add(urls)
+                    out.write("".join(f"{url}\n" for url in urls).encode())
+            self._widen(near.options())
+        waiting: dict[Log, list[str]] = {}
+        for number, urls in enumerate(batched(lines_of(self._scratch, _LIST), _SEEDS)):
+            self._told("importing URLs", number * _SEEDS)
+            keys, _ = self._keyer.scan("\n".join(urls).encode())
+            known = self._before.certain(keys) | self._now.certain(keys)
+            unknown = np.flatnonzero(~known)
+            new = unknown[self._seeded.offer(keys[unknown], [b""] * len(unknown)).new]
+            self.done.passed += len(urls) - len(new)
+            self.done.urls += len(new)
+            for url in map(urls.__getitem__, new):
+                rows = waiting.setdefault(self._log_of(url), [])
+                rows.append(url)
+                if len(rows) >= _SEEDS:
+                    self._seed(self._log_of(url), rows)
+                    rows.clear()
+        for log, rows in waiting.items():
             if rows:
-                self._seed(self._logs[shard], rows)
+                self._seed(log, rows)
         self._commit()
+
+    def _canonical(self, lines: Iterable[str]) -> Iterator[str]:
+        schemes = known_schemes()
+        for number, line in enumerate(lines):
+            url = canonical_seed(line, self._rules, schemes)
+            if url is None:
+                self.done.refused += 1
+            else:
+                yield url
+            if not number & 0xFFF:
+                self._told("reading URLs", number)
 
     def _widen(self, options: Options) -> None:
         """Log the options if they have changed."""
@@ -266,6 +295,8 @@ class Importer:
                     urls.append(self._keyer.key(head.url))
             if urls:
                 self._before.mark(np.array(urls, np.uint64))
+            for _, seeds in log.reader.find_kind(Seeded):
+                self._seeded.mark(self._keyer.scan(seeds.links.urls)[0])
             for _, record in log.reader.find_kind(Configured):
                 options = decode_options(record.options)
         return options
@@ -355,6 +386,70 @@ class Importer:
         for log in self._logs:
             log.commit()
         self._uncommitted = 0
+
+
+def batched(urls: Iterable[str], most: int) -> Iterator[list[str]]:
+    """URLs in lists of at most `most`."""
+    left = iter(urls)
+    while batch := list(islice(left, most)):
+        yield batch
+
+
+class Collector:
+    """Collects from a list of any length what the scope needs; some 20 bytes of memory for each site."""
+
+    def __init__(self, options: Options, files: Files, scratch: Files) -> None:
+        self._options = options
+        self._files = files
+        self._part: Callable[[str], str] = near_part(options.scope)
+        self._known = MemorySeen(scratch)
+        self._few: list[str] = []
+        self._out: Appender | None = None
+        self._hash = xxh3_64()
+        for urls in batched(near_seeds(options, files), _FEW):
+            self._new(urls)
+
+    def _new(self, urls: Sequence[str]) -> list[str]:
+        """Those of the URLs that the scope does not know of."""
+        parts = np.fromiter(
+            (xxh3_64_intdigest(self._part(url).encode()) for url in urls), np.uint64, len(urls)
+        )
+        return [urls[row] for row in self._known.offer(parts, [b""] * len(urls)).new]
+
+    def add(self, urls: Sequence[str]) -> None:
+        """Add canonical URLs of the list."""
+        new = self._new(urls)
+        if self._out is None and len(self._few) + len(new) <= _FEW:
+            self._few += new
+            return
+        if self._out is None:
+            self._out = self._files.create(_DRAFT)
+            self._write(self._few)
+        self._write(new)
+
+    def _write(self, urls: Iterable[str]) -> None:
+        assert self._out is not None
+        data = "".join(f"{url}\n" for url in urls).encode()
+        self._hash.update(data)
+        self._out.write(data)
+
+    def options(self) -> Options:
+        """The options with the collected seeds, whose file is durable then."""
+        if self._out is None:
+            return with_seeds(self._options, self._options, self._few)
+        out, self._out = self._out, None
+        out.sync()
+        out.close()
+        name = f"seeds-{self._hash.intdigest():016x}.txt"
+        self._files.rename(_DRAFT, name)
+        self._files.sync_dir("")
+        return msgspec.structs.replace(self._options, near_files=(*self._options.near_files, name))
+
+    def close(self) -> None:
+        """Give up what was not made durable: the list was not read to its end."""
+        if self._out is not None:
+            self._out.close()
+            self._files.remove(_DRAFT)
 
 
 def _response(record: Record, url: str, limit: int) -> Response | None:

@@ -52,18 +52,20 @@ from lycosa.records import Link, LinkKind, Links, Seeded, Skipped
 RUNNING = "running"
 _SEEDS = 5_000
 """Seeds in one record: a record that is left behind is read as a whole at every return to it."""
-_FULL = 100
-"""Collections of the middle generation before a full one, ten times Python's: a full one blocks the loop for 20 to
-60 ms when 100,000 links are under way, and finds next to nothing."""
+_COLLECTED = (10_000, 5, 20)
+"""How many containers more are made than freed before the young ones are collected (1 ms), how many of these
+collections there are before one of the middle generation (3 ms), and how many of those before a full one, which
+blocks the loop for 20 to 60 ms when 100,000 links are under way. Full ones are more than ten times as rare as by
+Python's settings; all of them find next to nothing."""
 
 
 @contextmanager
 def _rarely_collected() -> Iterator[None]:
-    """Exempt existing objects from garbage collection, and make full collections of the others rare."""
+    """Exempt existing objects from garbage collection, and make collections of the others rare."""
     gc.freeze()
     before = gc.get_threshold()
-    if is_mine := before[2] < _FULL:  # else another agent of this process takes care of it
-        gc.set_threshold(before[0], before[1], _FULL)
+    if is_mine := before[0] < _COLLECTED[0]:  # else another agent of this process takes care of it
+        gc.set_threshold(*_COLLECTED)
     try:
         yield
     finally:

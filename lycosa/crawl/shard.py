@@ -541,7 +541,7 @@ class Shard:
             (
                 options.scope,
                 options.follow,
-                options.near,
+                (options.near, *options.near_files),
                 options.allow,
                 options.robots.obey,
                 _bounds(options),

@@ -19,7 +19,7 @@ from lycosa import compiled
 from lycosa.clock import SystemClock
 from lycosa.content.change import content_digest
 from lycosa.content.news import Memory, Said
-from lycosa.content.variants import page_of
+from lycosa.content.variants import Page
 from lycosa.crawl.budgets import Budgets
 from lycosa.crawl.config import Options
 from lycosa.crawl.ranking import warm_ranking
@@ -55,7 +55,7 @@ def warm(options: Options | None = None) -> None:
     _frontier([Waiting(url, int(key), n % 4) for n, (url, key) in enumerate(zip(urls, keys, strict=True))])
     _links(keyer)
     if options is None or options.variants.apply:
-        page_of(urls[0], b"<p>one of host</p>", "utf-8", ())
+        Page(urls[0], b"<p>one of host</p>", "utf-8", lambda: ((), ())).read()
     if options is None or options.traps.quarantine:
         Memory().is_news(Said.by_text(b"<p>one of host</p>", "utf-8", urls[0], ()), "http://host.test")
     if options is None or options.frontier.order in ("batch", "partial"):
@@ -70,6 +70,8 @@ def warm(options: Options | None = None) -> None:
             _seen(files, keys, "auto" if options is None else options.seen.store)
             _left_behind(files)
             _sites(files)
+            if options is None or options.duplicates.alike == "leaf":
+                _near(files)
         compiled.keep()
     except StorageError as error:
         logging.getLogger("lycosa").warning(
@@ -81,6 +83,7 @@ def _links(keyer: Keyer) -> None:
     limits = Limits()
     linker = Linker(LinkMemo(64, keyer), HrefMemo(64, NO_RULES, Meters()), keyer, NO_RULES, limits, Meters())
     body = b"<title>t</title><a href=/x>y</a><a href='/x y'>&amp;</a><link rel=next href=z>"
+    body += b"<style>@import 'w'</style>"
     url = "http://host.test/"
     linker.links(ScanParser(limits, deferred=True).parse(body, url, "text/html", "utf-8"), url)
 
@@ -140,6 +143,21 @@ def _sites(files: Files) -> None:
     index, words = Index(), np.arange(1, 4, dtype=np.uint64)
     index.put_all(words, words, np.zeros(3, np.uint64))
     index.alive(words, words)
+
+
+def _near(files: Files) -> None:
+    from lycosa.content.alike import AlikeIndex  # these three are slow to import, and few crawls need them
+    from lycosa.content.documents import text_of
+    from lycosa.content.sketches import sketch
+
+    found = sketch(
+        text_of(b"<p>What a page of more than a dozen words says to all who come to read it.", "text/html")
+    )
+    index = AlikeIndex(files.within("near"))
+    index.add(1, found)
+    index.find(found)
+    index.remove(1)
+    index.save()
 
 
 def _budgets(hosts: Keys, urls: bytes) -> None:

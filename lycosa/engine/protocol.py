@@ -75,6 +75,11 @@ class Ends(NamedTuple):
     first: int
     last: int
 
+    @property
+    def newest(self) -> int:
+        """The sequence of the last message that is still there; 0 if there is none."""
+        return self.last if self.first <= self.last else 0
+
 
 class Reading(Protocol):
     """A stream's messages in order, none twice, none missing (except those purged before they were read)."""

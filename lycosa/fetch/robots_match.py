@@ -154,11 +154,12 @@ class _Shelf:
 class RuleSet:
     """All rules that hold for one agent."""
 
-    __slots__ = ("_lengths", "_literals", "_none", "_shelf_lengths", "_shelves", "_wholes", "group")
+    __slots__ = ("_last", "_lengths", "_literals", "_none", "_shelf_lengths", "_shelves", "_wholes", "group")
 
     def __init__(self, rules: list[Rule], group: str) -> None:
         self.group = group
         self._none = Judgement(True, group=group)
+        self._last: tuple[Rule | None, Judgement] = (None, self._none)
         self._literals: dict[str, Rule] = {}
         self._wholes: dict[str, Rule] = {}
         shelves: dict[str, dict[tuple[str, bool], _Wild]] = {}
@@ -218,7 +219,13 @@ class RuleSet:
                 if _matches(wild.segments, wild.ends, path):
                     best, rule = wild.octets, wild.rule
                     break
-        if rule is None:
-            return self._none
-        text = rule.text.decode("utf-8", "replace").strip()
-        return Judgement(rule.allow, rule.line, text, self.group)
+        return self._none if rule is None else self._judgement(rule)
+
+    def _judgement(self, rule: Rule) -> Judgement:
+        """What a rule says: nearly always the same one decides as the last time."""
+        last, said = self._last
+        if last is not rule:
+            text = rule.text.decode("utf-8", "replace").strip()
+            said = Judgement(rule.allow, rule.line, text, self.group)
+            self._last = (rule, said)
+        return said

@@ -61,6 +61,8 @@ class Asked(NamedTuple):
     """Seconds that the answer told the client to stay away."""
     run: str = ""
     """Which run of the agent."""
+    broken_off: bool = False
+    """The client did not wait for the answer, or ended without reading it."""
 
 
 class Web:
@@ -81,7 +83,7 @@ class Web:
     def note_unread(self, run: str, url: str) -> None:
         """The last answer for a URL arrived, but the client ended without reading it, as if stopped."""
         row = max(row for row, asked in enumerate(self.seen) if (asked.run, asked.url) == (run, url))
-        self.seen[row] = self.seen[row]._replace(status=0, wait=0.0)
+        self.seen[row] = self.seen[row]._replace(status=0, wait=0.0, broken_off=True)
 
     async def _serve(self, agent: str, run: str, request: Request) -> Reply | Failure:
         start = self.clock.monotonic()
@@ -101,7 +103,9 @@ class Web:
             if isinstance(reply, Reply):
                 wait = float(dict(reply.headers).get("Retry-After", 0.0))
             end = self.clock.monotonic()
-            self.seen.append(Asked(agent, start, end, request.url, request.address, status, wait, run))
+            self.seen.append(
+                Asked(agent, start, end, request.url, request.address, status, wait, run, reply is None)
+            )
 
 
 class WebLine:

@@ -214,6 +214,10 @@ def accesses(asked: list[Asked], halts: Sequence[Halt] = ()) -> AccessLog:
 
     A stopped process cannot break off what it is doing. If the next to ask there is another agent, which
     has the host by then, a request that was under way counts only until its process stopped.
+
+    Who takes a shard after an unclean end counts its hosts as asked at that moment. How long a request lasted that
+    was broken off then, nobody has written down: the next to ask, if it is another run, need not wait in
+    proportion to it.
     """
     log = AccessLog()
     runs: dict[str, int] = {}
@@ -221,7 +225,7 @@ def accesses(asked: list[Asked], halts: Sequence[Halt] = ()) -> AccessLog:
         stopped = [
             halt.start for halt in halts if halt.agent == row.agent and row.start < halt.start < row.end
         ]
-        if stopped and _goes_to_another(row, asked):
+        if stopped and _next(row, asked, row.address).agent != row.agent:
             row = row._replace(end=min(stopped))
         log.add(
             Access(
@@ -234,20 +238,21 @@ def accesses(asked: list[Asked], halts: Sequence[Halt] = ()) -> AccessLog:
                 peer=row.agent,
                 local=row.address,
                 wait=row.wait / APART,
+                broken_off=row.broken_off and _next(row, asked).run != row.run,
             )
         )
     return log
 
 
-def _goes_to_another(row: Asked, asked: list[Asked]) -> bool:
-    """Whether the next request to the same host, or its address, is from another agent."""
+def _next(row: Asked, asked: list[Asked], address: str = "") -> Asked:
+    """The next request to the same host, or to the address; itself if there is none."""
     host = host_of(row.url)
     later = [
         other
         for other in asked
-        if other.start > row.start and (host_of(other.url) == host or other.address == row.address)
+        if other.start > row.start and (host_of(other.url) == host or other.address == address)
     ]
-    return bool(later) and min(later, key=lambda other: other.start).agent != row.agent
+    return min(later, key=lambda other: other.start, default=row)
 
 
 def write_archives(storage: dict[str, bytes], place: Path) -> None:

@@ -146,9 +146,9 @@ def _of_exchange(row: Passed, url: str) -> list[str]:
         return []
     sender = "the operator" if row.lane == "seeds" else f"shard {row.lane}"
     return [
-        f"link of {sender} found at position {link[0]}, epoch {message.epoch}"
+        f"link of {sender} found at position {link.at}, epoch {message.epoch}"
         for link in message.frame.rows()
-        if link[1] == url
+        if link.url == url
     ]
 
 

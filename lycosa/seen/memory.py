@@ -36,7 +36,8 @@ from lycosa.seen import memory_kernels as kernels
 from lycosa.seen.protocol import Answer, Keys, Merge
 
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
-_SMALLEST = 32  # homes of a page's first array
+_SMALLEST = 128  # homes of a page's first array: no page need grow before there are some 25,000 keys
+_LINE = 64  # bytes of a line of the processor's cache
 _DOUBLED, _QUARTERED = 256, 2048
 """A page of fewer homes than these doubles, or grows by a quarter: at most 0.9 MB of the table is free for that,
 and a young crawl would otherwise spend more on growing than on lookups."""
@@ -75,7 +76,22 @@ class Table:
             start, news, knowns, why = kernels.insert(self._pages, keys, start, new, news, known, knowns)
             if why < 0:
                 return start, news, knowns
-            self._grow(why)
+            if self._pages[why, kernels.CAPACITY]:
+                self._grow(why)
+            else:
+                self._begin()
+
+    def _begin(self) -> None:
+        """Give every page its first array: all at once, since one by one they cost as much each."""
+        slots = _SMALLEST + _SMALLEST // 128 + 8
+        size = -(-7 * slots // _LINE) * _LINE
+        block = np.full((kernels.PAGES, size), 0xFF, np.uint8)
+        starts = np.arange(kernels.PAGES, dtype=np.uint64) * np.uint64(size)
+        self._pages[:, kernels.ADDRESS] = np.uint64(block.ctypes.data) + starts
+        self._pages[:, kernels.CAPACITY] = _SMALLEST
+        self._pages[:, kernels.SLOTS] = slots
+        self._arrays = list(block[:, : 7 * slots])
+        self._bytes = kernels.PAGES * 7 * slots
 
     def reserve(self, count: int) -> None:
         """Make room for about `count` keys at once."""

@@ -40,12 +40,15 @@ examined only if there are rules for them.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
+import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from lycosa.errors import ConfigError
 from lycosa.records import Why
@@ -96,7 +99,6 @@ class Scope:
     def __init__(self, options: ScopeOptions, seeds: Iterable[str], domains: Domains) -> None:
         self.options = options
         self._domains = domains
-        self._seeds = frozenset(seeds)
         for name in ("max_depth", "max_pages_per_site", "max_path_depth", "max_repeats"):
             limit = getattr(options, name)
             if limit is not None and limit < (0 if name == "max_depth" else 1):
@@ -106,11 +108,21 @@ class Scope:
         self._max_depth = 1 << 62 if options.max_depth is None else options.max_depth
         self._max_length = options.max_url_length
 
-        seed_schemes = {seed.partition(":")[0] for seed in self._seeds} or {"http"}
+        exempts = bool(options.include_paths or options.include_patterns)
+        seed_schemes, roots, near, exempt = set[str](), list[str](), array("Q"), array("Q")
+        for seed in seeds:
+            seed_schemes.add(seed.partition(":")[0])
+            if seed.startswith("file:"):
+                roots.append(directory_of(seed))
+            if options.mode != "any":
+                near.append(_hash(self._nearness(seed)))
+            if exempts:
+                exempt.append(_hash(seed))
+        seed_schemes = seed_schemes or {"http"}
         if seed_schemes & {"http", "https"}:
             seed_schemes |= {"http", "https"}
         self._schemes = frozenset(s.lower().removesuffix(":") for s in options.schemes) or seed_schemes
-        self._near = frozenset(self._nearness(seed) for seed in self._seeds)
+        self._near, self._exempt = _Names(near), _Names(exempt)
         self._include_hosts = _hosts(options.include_hosts, "include_hosts")
         self._include_domains = _hosts(options.include_domains, "include_domains")
         self._exclude_hosts = _hosts(options.exclude_hosts, "exclude_hosts")
@@ -121,7 +133,7 @@ class Scope:
         self._include_paths = _paths(options.include_paths, "include_paths")
         self._exclude_patterns = _patterns(options.exclude_patterns, "exclude_patterns")
         self._include_patterns = _patterns(options.include_patterns, "include_patterns")
-        self._roots = tuple(directory_of(seed) for seed in sorted(self._seeds) if seed.startswith("file:"))
+        self._roots = tuple(sorted(set(roots)))
         self._path_rules = bool(
             self._exclude_paths
             or self._include_paths
@@ -255,7 +267,7 @@ class Scope:
         for pattern in self._include_patterns:
             if pattern.search(url):
                 return Verdict(True, f"matches {pattern.pattern!r} of include_patterns")
-        if url in self._seeds:
+        if url in self._exempt:
             return Verdict(True, "a seed")
         return Verdict(False, "matches none of include_paths and include_patterns")
 
@@ -269,6 +281,22 @@ class Scope:
             if count > repeats:
                 return f"path segment {segment!r} {count} times is more than max_repeats {repeats}"
         return None
+
+
+def _hash(name: str) -> int:
+    return xxh3_64_intdigest(name.encode())
+
+
+class _Names:
+    """A set of names as sorted hashes, 8 bytes each: the seeds may be the sites of a list of millions."""
+
+    def __init__(self, hashes: array[int]) -> None:
+        self._hashes = np.unique(np.frombuffer(hashes, np.uint64))
+
+    def __contains__(self, name: str) -> bool:
+        one = np.uint64(_hash(name))
+        at = int(np.searchsorted(self._hashes, one))
+        return at < len(self._hashes) and bool(self._hashes[at] == one)
 
 
 def _above(host: str, names: frozenset[str]) -> str | None:

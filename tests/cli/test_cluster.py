@@ -120,6 +120,9 @@ def test_the_files_of_an_earlier_crawl_are_not_written_over(
     (tmp_path / "twice/archive/x.warc.gz").write_bytes(b"")
     assert "earlier crawl" in wrong(capsys, "cluster", "create", "twice", "http://a.test/", *to, *shared)
     assert "there is no crawl twice" in wrong(capsys, "cluster", "status", "twice", *to)
+    (tmp_path / "crawl.json").write_bytes(b"{}")
+    text = wrong(capsys, "cluster", "create", "other", "http://a.test/", *to, *shared)
+    assert "is the directory of a crawl itself" in text and not (tmp_path / "other").exists()
 
 
 def test_the_crawls_are_listed(capsys: Capture, tmp_path: Path) -> None:

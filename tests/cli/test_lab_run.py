@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +16,9 @@ from lycosa.files import DiskFiles
 from lycosa.graph.build import build_from_edges
 from lycosa.graph.bv_writer import BVWriter
 from lycosa.graph.gather import Options
-from lycosa.lab.experiments import synthetic, synthetic_fit
+from lycosa.lab.experiments import distribution, synthetic, synthetic_fit
 from lycosa.lab.experiments.register import EXPERIMENTS
+from lycosa.lab.experiments.web import Web
 from lycosa.url.domains import Domains
 
 Capture = pytest.CaptureFixture[str]
@@ -127,3 +132,25 @@ def test_a_place_that_cannot_be_made_is_told_before_the_run(
     assert main(["lab", "run", "caching", "--synthetic", "1k", option, str(tmp_path / "file" / "kept")]) == 3
     said = capsys.readouterr()
     assert "cannot make" in said.err and len(said.err.splitlines()) == 1 and not said.out
+
+
+def test_a_web_larger_than_the_machine_is_refused(capsys: Capture) -> None:
+    assert main(["lab", "run", "caching", "--synthetic", "1T"]) == 2
+    assert "of memory, and this machine has" in capsys.readouterr().err
+
+
+def test_a_signal_ends_a_run_while_its_kernel_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel in the main thread would hold the signal back until its end."""
+    over, under = threading.Event(), threading.Event()
+
+    def kernel(web: Web, told: Callable[[str], None]) -> None:
+        under.set()
+        os.kill(os.getpid(), signal.SIGINT)
+        over.wait()
+
+    monkeypatch.setattr(distribution, "run", kernel)
+    try:
+        assert main(["lab", "run", "distribution", "--synthetic", "2k"]) == 130
+        assert under.is_set() and not over.is_set()
+    finally:
+        over.set()

@@ -123,7 +123,9 @@ def test_a_page_that_was_lost_is_taken_off_once(tmp_path: Path, capsys: Capture)
     made.close()
     manifest = json.loads((made.directory / "crawl.json").read_text())
     (made.directory / "crawl.json").write_text(json.dumps({**manifest, "cluster": True}))
-    assert "pages        2 (2xx 1, 4xx 1)" in shown(capsys, str(made.directory))
+    text = shown(capsys, str(made.directory))
+    assert "pages        2 (2xx 1, 4xx 1)" in text
+    assert ": a copy of a cluster's crawl" in text and "lycosa cluster fetch" in text and "resume" not in text
 
 
 def test_json(crawl: Path, capsys: Capture) -> None:

@@ -263,7 +263,7 @@ def test_parts_follow_each_other_and_hold_everything(rows: list[Row], asks: list
         inbox.take(links_frame(1, 7, *part, 11), number)  # contents from position 11 on want an answer
         for number, part in enumerate(parts, 1)
     ]
-    assert [r for a in got if a for r in a.rows] == sorted(rows, key=lambda r: r[0])
+    assert [r for a in got if a for r in a.rows] == sorted(rows, key=lambda r: r.at)
     told = [ask for a in got if a for ask in a.asks]
     assert told == [(at, digest, at if at >= 11 else -1) for at, digest in asks]
     assert inbox.cursors[1] == 30

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 import lycosa
@@ -238,6 +239,18 @@ def test_a_limit_of_pages_is_exact_and_the_next_run_goes_on(tmp_path: Path) -> N
         assert ran.end is End.FINISHED
     check(served, tmp_path)
     assert not (tmp_path / "exchange").exists()
+
+
+def test_a_finished_crawl_that_is_run_again_ends_again(tmp_path: Path) -> None:
+    """Its streams begin after the newest sequence that any shard has received; the others have received less."""
+    with serving(msgspec.structs.replace(SMALL, hosts=3, pages=12)) as served:
+        for _ in range(2):
+            assert crawl(served.web, tmp_path, 2).end is End.FINISHED
+    logs = CrawlReader(tmp_path).logs
+    newest = [
+        max((row.sequence for _, row in log.scan() if isinstance(row, Received)), default=0) for log in logs
+    ]
+    assert len(set(newest)) > 1
 
 
 def test_ctrl_c_stops_all_cleanly(tmp_path: Path) -> None:

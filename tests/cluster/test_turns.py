@@ -212,3 +212,16 @@ def test_a_request_is_broken_off_before_its_turn_is_anothers(ours: float, owners
         renewing.cancel()
 
     virtual.run(main)
+
+
+async def test_an_agent_is_at_an_address_once_though_its_turn_there_is_over_for_the_owner() -> None:
+    clock, address = ManualClock(), "192.0.2.7"
+    requests = MemoryEngine(MemoryServers(), "web", clock).requests
+    keeper = TurnKeeper(requests, clock, expiry=3.0, wait=0.1)
+    await keeper.keep(0, NoHosts(), lambda: True, {})
+    addresses = TurnAddresses(TurnAsker(requests, of_addresses(1), clock), clock, 3.0)
+    assert await addresses.begin(address, clock.monotonic()) == 0.0
+    await keeper.keep(0, NoHosts(), lambda: True, {})  # an owner that knows of no turn
+    assert await addresses.begin(address, clock.monotonic()) > 0.0
+    addresses.end(address, clock.monotonic())
+    assert await addresses.begin(address, clock.monotonic()) == 0.0

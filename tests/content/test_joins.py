@@ -42,7 +42,7 @@ def test_one_is_tested_now_and_then() -> None:
     joins.note_fetch("http://a.test/s/x?sid=0", 200, True, nothing)
     tests = []
     for n in range(1, 200):
-        if joins.tests(RULE):
+        if joins.tests(RULE, True):
             tests.append(n)
             joins.note_fetch(f"http://a.test/s/x?sid={n}", 200, True, nothing)
         else:
@@ -87,5 +87,5 @@ def test_a_snapshot_has_all_of_it() -> None:
     assert held(again, "http://m.test/s/1?sid=1"), "a.test has it"
     assert not held(again, "http://m.test/s/1?sid=5")
     assert again.holds("http://m.test/q", "http://a.test/q".__eq__) is not None
-    assert again.tests(RULE) and again.knows("case@http://a.test")
+    assert again.tests(RULE, True) and not again.tests(RULE, False) and again.knows("case@http://a.test")
     assert list(Joins().freeze()) == []

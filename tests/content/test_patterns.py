@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from lycosa.content.patterns import Level, Pattern, is_pattern, patterns_of, without_ids
+from lycosa.content.patterns import Level, Pattern, is_pattern, patterns_of, patterns_plain, without_ids
 
 
 def texts(url: str) -> list[str]:
@@ -114,3 +116,23 @@ def test_long_patterns_are_cut_and_stay_apart() -> None:
 def test_patterns_are_told_from_other_words() -> None:
     assert is_pattern("http://a.test/**") and is_pattern("*.a.test")
     assert not is_pattern("shop") and not is_pattern("http://a b/")
+
+
+SEGMENTS_OF_PATHS = st.one_of(
+    st.text("aZ09-._~=", max_size=14),
+    st.sampled_from(
+        ["", "index.html", "page7", "page0", "0", "2026", "may", "5may.html", "www.b1.test", "b1.test"]
+    ),
+    st.sampled_from(["0a1b2c3d4e5f6a", "x1,y2", "a+b2", "a;b=1", "x?page=3", "*", "0-0"]),
+)
+
+
+@given(st.lists(SEGMENTS_OF_PATHS, min_size=1, max_size=12))
+@example(["page0", "page7"])
+@example(["a", "b", "c", "d", "e", "page7"])
+@example(["b1.test"])
+@example(["2026", "may"])
+def test_patterns_that_are_remembered_are_those_of_the_plain_way(segments: list[str]) -> None:
+    url = "http://a.test/" + "/".join(segments)
+    patterns_of(url.replace("7", "3"))  # one of the same shape came before
+    assert patterns_of(url) == patterns_plain(url)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lycosa.content import change_kernels, news_kernels
+from lycosa.content.block_kernels import END, START
+from lycosa.content.blocks import Blocks
 from lycosa.content.variants import (
     EACH,
+    LEAST_ID,
     SUPPORT,
     Evidence,
     Page,
@@ -18,7 +25,6 @@ from lycosa.content.variants import (
     candidates,
     form_of,
     mirror,
-    page_of,
     parse,
 )
 
@@ -29,7 +35,7 @@ def text(*parts: object) -> str:
 
 
 def page(url: str, said: str, *links: str) -> Page:
-    return page_of(url, f"<main><p>{said}</p></main>".encode(), "utf-8", links)
+    return Page(url, f"<main><p>{said}</p></main>".encode(), "utf-8", lambda: (links, ()))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +109,7 @@ def test_pages_agree_by_text_and_links() -> None:
 def test_numbers_count_and_only_ids_of_the_url_do_not() -> None:
     def shown(year: str, mark: str) -> Page:
         said = f"<p>{text('head')}</p><table><tr><td>{year}</td><td>{mark}</td></tr></table>"
-        return page_of(f"http://a.test/x?sid={mark}", said.encode(), "utf-8", ())
+        return Page(f"http://a.test/x?sid={mark}", said.encode(), "utf-8", lambda: ((), ()))
 
     assert agrees(SID, shown("1999", "0a1b2c3d4e5f6a"), shown("1999", "9f8e7d6c5b4a3f")) is True
     assert agrees(SID, shown("1999", "0a1b2c3d4e5f6a"), shown("2000", "9f8e7d6c5b4a3f")) is None
@@ -148,3 +154,85 @@ def test_the_memory_is_bounded_and_what_is_forgotten_says_nothing() -> None:
         evidence.meet(page(f"http://a.test/other{n}", text(n)))
     assert evidence.meet(page("http://a.test/x?sid=1", text("x"))) == []
     assert len(evidence._pages) <= 16
+
+
+def test_only_pages_that_are_compared_are_read() -> None:
+    read: list[str] = []
+
+    def noted(url: str, said: str) -> Page:
+        def linked() -> tuple[tuple[str, ...], tuple[str, ...]]:
+            read.append(url)
+            return (), ()
+
+        return Page(url, said.encode(), "utf-8", linked)
+
+    evidence = Evidence(strict=True)
+    for n in range(20):
+        evidence.meet(noted(f"http://a.test/dir{n}/page{n}.html?id={n}", text(n)))
+    assert read == []
+    evidence.meet(noted("http://a.test/dir7/page7.html?id=x", text(7)))
+    assert sorted(read) == ["http://a.test/dir7/page7.html?id=7", "http://a.test/dir7/page7.html?id=x"]
+    evidence.meet(noted("http://a.test/one?id=1", text("one")))
+    evidence.meet(noted("http://a.test/one?id=2", text("two")))
+    assert len(read) == 4 and evidence.rules["param:id@http://a.test/"].disagreed == 1
+    evidence.meet(noted("http://a.test/one?id=3", text("three")))
+    assert len(read) == 4, "the rule was wrong before"
+
+
+def test_bodies_that_are_not_read_are_bounded() -> None:
+    evidence = Evidence(bodies=1_000)
+    evidence.meet(page("http://a.test/x?sid=0", text("x")))
+    for n in range(10):
+        evidence.meet(page(f"http://a.test/other{n}", text(n)))
+    assert evidence.meet(page("http://a.test/x?sid=1", text("x"))) == []
+    (verdict,) = evidence.meet(page("http://a.test/x?sid=2", text("x")))
+    assert verdict.agreed, "a page that was given up leaves its place to the next"
+
+
+def test_of_a_site_with_rules_some_pages_are_remembered_for_tests() -> None:
+    rule = "param:sid@http://a.test/"
+    for active in ([], [rule]):
+        evidence = Evidence(bodies=1)
+        urls = [f"http://a.test/x{n}" for n in range(40)]
+        for url in urls:
+            evidence.meet(page(url, text(url)), active)
+        known = [url for url in urls if evidence.knows(rule, url)]
+        assert bool(known) is bool(active) and len(known) < 20
+    (verdict,) = evidence.meet(page(f"{known[0]}?sid=1", text("other")), [rule])
+    assert not verdict.agreed
+
+
+def words_of(blocks: Blocks, chosen: Any, ids: set[bytes]) -> tuple[list[list[bytes]], int]:
+    """Plain: the words of each chosen block, without ids."""
+    said = blocks.octets.tobytes().lower()
+    rows = blocks.rows[chosen][:, [START, END]].tolist()
+    found = [
+        [word for word in re.findall(rb"[0-9a-z\x80-\xff]+", said[start:end]) if word not in ids]
+        for start, end in rows
+    ]
+    return [each for each in found if each], sum(map(len, found))
+
+
+@given(st.lists(st.text("aB1é -.,_&;", max_size=30), max_size=5), st.sampled_from(["", "aaaa1111bbbb"]))
+def test_words_by_the_kernel_are_those_of_plain_python(parts: list[str], mark: str) -> None:
+    def digests(blocks: Blocks) -> tuple[int, int, int]:
+        digest, total, words = news_kernels.said(
+            blocks.octets, blocks.rows, chosen_of(blocks), hashes, LEAST_ID
+        )
+        return int(digest), int(total), int(words)
+
+    def chosen_of(blocks: Blocks) -> Any:
+        return np.ones(len(blocks), np.bool_)
+
+    ids = {mark.encode()} - {b""}
+    hashes = np.array([news_kernels.word_hash(each) for each in ids], np.uint64)
+    body = "".join(f"<p>{part} {mark.upper()}</p>" for part in parts)
+    blocks = Blocks(body.encode())
+    found, count = words_of(blocks, chosen_of(blocks), ids)
+    digest, total, words = digests(blocks)
+    assert words == count
+    assert digest == int(change_kernels.digest(blocks.octets, blocks.rows, chosen_of(blocks)))
+    again = Blocks("".join(f"<p>{b' '.join(each).decode()}</p>" for each in reversed(found)).encode())
+    assert digests(again)[1:] == (total, words), "the words of each block, in any order of the blocks"
+    other = Blocks("".join(f"<p>{b' x '.join(each).decode()} x</p>" for each in found).encode())
+    assert not found or digests(other)[1] != total

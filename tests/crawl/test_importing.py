@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import gzip
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lycosa
+from lycosa.ask.reading import CrawlReader
 from lycosa.cli.main import main
 from lycosa.clock import SystemClock
+from lycosa.crawl import importing, near_seeds
 from lycosa.crawl.importing import Done, Importer
 from lycosa.errors import StorageError
 from lycosa.files import DiskFiles
+from lycosa.records import Seeded
 from tests.archive.test_foreign import record
 from tests.crawl.recorded import OPTIONS, chain, serving
 
@@ -130,13 +134,47 @@ def test_indexes_and_lists(tmp_path: Path) -> None:
         )
 
 
-def test_a_list_alone_is_crawled_by_the_next_run_without_a_seed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [0, 1_000])
+def test_a_list_alone_is_crawled_by_the_next_run_without_a_seed(
+    few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether its hosts are in the options or in a file."""
+    monkeypatch.setattr(importing, "_FEW", few)
     into = tmp_path / "into"
     with serving(chain(3)) as site:
         host = site.url().removeprefix("http://").rstrip("/")
         assert imported(into, tmp_path / "s", urls=[host]) == Done(urls=1)
         lycosa.Crawl(into=into, **OPTIONS).run()
         assert sorted(site.paths()) == ["/", "/1", "/2"]
+
+
+def test_a_list_of_many_hosts_is_a_file_beside_the_logs(tmp_path: Path) -> None:
+    """It is read as it comes; an import that was broken off, or is repeated, logs nothing twice."""
+    into = tmp_path / "into"
+    urls = [f"http://h{n}.test/{n}" for n in range(2_500)]
+
+    def breaks() -> Iterator[str]:
+        yield from urls[:2_000]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        imported(into, tmp_path / "s1", urls=breaks())
+    assert not list(into.glob("seeds*"))
+    assert imported(into, tmp_path / "s2", urls=iter([*urls, "no URL", *urls[:10]])) == Done(
+        urls=2_500, passed=10, refused=1
+    )
+    assert imported(into, tmp_path / "s3", urls=iter(urls)) == Done(passed=2_500)
+    crawl = CrawlReader(into)
+    options = crawl.options()
+    assert options is not None and options.near == () and len(options.near_files) == 1
+    assert (into / options.near_files[0]).read_text().splitlines() == urls
+    scope = near_seeds.scope_of(options, crawl.files, crawl.splitter.domains)
+    assert scope.inside("https://www.h2499.test/x", 1) and not scope.inside("http://h2500.test/", 1)
+    seeded = [link for _, _, row in crawl.records() if isinstance(row, Seeded) for link in row.links]
+    assert sorted(link.url for link in seeded) == sorted(urls)
+    (into / options.near_files[0]).unlink()
+    with pytest.raises(StorageError, match=r"seeds-.*\.txt, the seeds .* is missing"):
+        next(near_seeds.near_seeds(options, crawl.files))
 
 
 def test_a_file_that_is_cut_short(tmp_path: Path) -> None:

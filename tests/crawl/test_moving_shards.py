@@ -12,6 +12,7 @@ import pytest
 
 from lycosa.clock import SystemClock
 from lycosa.crawl.agent import Agent, End
+from lycosa.crawl.hosts import OwnHosts
 from lycosa.crawl.moving import _RECORDS
 from lycosa.crawl.saving import OwnDisk
 from lycosa.crawl.shard import Shard
@@ -87,6 +88,46 @@ def test_a_shard_that_left_has_all_of_it_in_its_files(tmp_path: Path) -> None:
     assert end is End.FINISHED
     again = agent.shards.find(1)
     assert again is not None and again.log.end >= ends[1]
+
+
+class Far:
+    """Other agents, who grant every turn."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    async def claim(self, host: str) -> bool:
+        return True
+
+    def end(self, host: str, ready: float) -> None:
+        self.ended.append(host)
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["granted by another agent", "granted here"])
+def test_a_turn_ends_though_the_shard_of_its_host_has_come_meanwhile(ours: bool) -> None:
+    """The host is left alone as long as it is to be, and nothing is ended that was not begun."""
+    rest = (0.0, 0.0, "")
+
+    async def moves(agent: Agent, clock: VirtualClock) -> None:
+        nonlocal rest
+        far = Far()
+        hosts = OwnHosts(agent.shards.of_host, clock, far)
+        host = host_of(poison_in(agent, 1))
+        had = ours and await hosts.claim(host)
+        await clock.sleep(0.35)
+        await agent.moves.hand_over(1)
+        assert had or await hosts.claim(host)
+        await agent.moves.adopt(1)
+        now = clock.monotonic()
+        rest = now, now + 30.0, host
+        hosts.end(host, now + 30.0)
+        assert far.ended == ([] if ours else [host])
+
+    end, _, requests = run(FaultyFiles(), moves)
+    assert end is End.FINISHED
+    at = [start for start, _, url in requests if host_of(url) == rest[2]]
+    assert any(start >= rest[1] for start in at)
+    assert not any(rest[0] < start < rest[1] for start in at)
 
 
 def poison_in(agent: Agent, number: int) -> str:

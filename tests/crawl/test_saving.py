@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from math import prod
 from typing import Any
 
 import pytest
@@ -169,7 +170,7 @@ def test_what_the_store_answered_is_put_in_slices_also_before_a_snapshot() -> No
     assert sum(put) == len(urls) == shard.frontier.pending and max(put) <= ANSWERS
 
 
-def test_full_collections_are_rare_while_a_crawl_runs_and_as_ever_after_it() -> None:
+def test_collections_are_rare_while_a_crawl_runs_and_as_ever_after_it() -> None:
     before, during = gc.get_threshold(), set[tuple[int, int, int]]()
 
     def answer(request: Request, asked: int) -> Reply | Failure:
@@ -177,5 +178,6 @@ def test_full_collections_are_rare_while_a_crawl_runs_and_as_ever_after_it() -> 
         return script(request, asked)
 
     crawl(FaultyFiles(), answer=answer)
-    assert during == {(before[0], before[1], 100)} and before[2] < 100
+    (rare,) = during
+    assert rare[0] >= 10 * before[0] and prod(rare) >= 10 * prod(before)
     assert gc.get_threshold() == before

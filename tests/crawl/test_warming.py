@@ -24,7 +24,7 @@ from tests.crawl.recorded import OPTIONS, chain, serving
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize("which", ["all", "depth", "batch", "veuniq", "continuous", "traps"])
+@pytest.mark.parametrize("which", ["all", "depth", "batch", "veuniq", "continuous", "leaf", "traps"])
 def test_a_warmed_crawl_meets_no_new_kernel(which: str) -> None:
     """In a process of its own: in this one other tests have called every kernel already."""
     done = subprocess.run(

@@ -24,7 +24,7 @@ from lycosa.url.parts import path_of
 from tests.crawl.scripted import OPTIONS, crawl
 from tests.crawl.test_admission import hub
 
-ROOMS = ("url", "seen", "frontier", "crawl", "pages")
+ROOMS = ("url", "page", "log", "fetch", "archive", "content", "refresh", "seen", "frontier", "crawl", "pages")
 NOT_OF_A_CRAWL = {"is_sound", "chain_probe", "chain_touch", "lru_probe", "min_hits"}
 """What the checking mode calls, and caches that only the laboratory compares."""
 TIGHT = {"batch": 20, "memory": 1 << 14, "host_budget": 10, "domain_budget": 20}
@@ -79,6 +79,7 @@ def ways(oracle: str) -> dict[str, dict[str, Any]]:
     for store in ("memory", "veuniq", "drum", "mercator"):
         made[store] = {"seen": {"store": store, "memory": 1 << 20}}
     made["continuous"] = {"refresh": {"continuous": True, "per_page": 500.0}}
+    made["leaf"] = {"duplicates": {"alike": "leaf"}}
     made["traps"] = {"traps": {"quarantine": True}}
     return made
 

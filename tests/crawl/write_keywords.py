@@ -19,7 +19,7 @@ from lycosa.crawl.config import Options
 from lycosa.crawl.splitting import SplitterOptions
 
 PLACE = Path(lycosa.__path__[0], "crawl", "keywords.py")
-_NOT_FOR_PEOPLE = {"near", "steered"}
+_NOT_FOR_PEOPLE = {"near", "near_files", "steered"}
 """Options that the program keeps by itself."""
 _HEAD = '''"""The options of a crawl as keywords of `lycosa.Crawl`, for type checkers.
 

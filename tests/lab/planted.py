@@ -102,7 +102,7 @@ DEFECTS = [
         "lycosa.cluster.turn_table:TurnTable.__init__",
         "since + expiry if left is None else since",
         "since",
-        64,
+        124,
     ),
     Defect(
         "a request goes on though its address's turn could not be renewed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from lycosa.frontier.orders.order import LengthOrder, Order, Ranking, Sighting
 from lycosa.frontier.packed.frontier import PackedFrontier
 from lycosa.frontier.plain import PlainFrontier
 from lycosa.frontier.protocol import Frontier
+from lycosa.graph.bv import Lists
 from lycosa.graph.pagerank import pagerank
 from lycosa.lab.experiments import scheduling_kernels as kernels
 from lycosa.lab.experiments import scheduling_plain as plain
@@ -42,20 +43,24 @@ def oracle_of(web: Web) -> np.ndarray:
     return pagerank(web.lists).values
 
 
-def ranks_of(web: Web) -> Callable[[list[int], list[int], dict[int, float]], dict[int, float]]:
-    """What the kernel calculates, of a dictionary."""
+class Ranks:
+    """What the kernel calculates, going on where it ended, as a dictionary."""
 
-    def ranks(fetched: list[int], known: list[int], before: dict[int, float]) -> dict[int, float]:
-        values = np.zeros(web.pages)
-        for page, value in before.items():
-            values[page] = value
+    def __init__(self, web: Web) -> None:
+        self._web = web
+        self._fetched = self._known = 0
+        self._values, self._left = np.zeros(web.pages), np.zeros(web.pages)
+        self._giving, self._line = np.zeros(web.pages, np.int8), np.zeros(web.pages, np.int32)
+
+    def __call__(self, fetched: list[int], known: list[int]) -> dict[int, float]:
         kernels.rank_known(
-            web.lists.starts, web.lists.nodes, np.array(fetched, np.int32), len(fetched),
-            np.array(known, np.int32), len(known), values, np.zeros(web.pages),
+            self._web.lists.starts, self._web.lists.nodes,
+            np.array(fetched, np.int32), self._fetched, len(fetched),
+            np.array(known, np.int32), self._known, len(known),
+            self._values, self._left, self._giving, self._line,
         )  # fmt: skip
-        return {page: float(values[page]) for page in known}
-
-    return ranks
+        self._fetched, self._known = len(fetched), len(known)
+        return {page: float(self._values[page]) for page in known}
 
 
 def as_plain(web: Web, setting: Setting, scheduler: plain.Scheduler) -> list[tuple[int, float, int]]:
@@ -89,9 +94,7 @@ def test_kernel_and_plain_twin_are_one(seed: int, setting: Setting) -> None:
     web = web_of(seed)
     oracle = oracle_of(web)
     made = simulate(web, setting, oracle)
-    scheduler = plain.PlainScheduler(
-        setting, links_of(web), web.sites.tolist(), oracle.tolist(), ranks_of(web)
-    )
+    scheduler = plain.PlainScheduler(setting, links_of(web), web.sites.tolist(), oracle.tolist(), Ranks(web))
     rows = as_plain(web, setting, scheduler)
     assert sorted(made.pages.tolist()) == list(range(web.pages)), "a page was lost, or came twice"
     assert made.pages.tolist() == [page for page, _, _ in rows]
@@ -158,14 +161,16 @@ def test_pages_of_a_batch_are_fetched_and_nothing_else() -> None:
     assert sorted(made.pages.tolist()) == only.tolist()
 
 
-def test_ranks_of_everything_are_pagerank() -> None:
+def test_ranks_that_grow_with_the_crawl_are_pagerank() -> None:
     web = web_of(5, 500)
-    values = np.zeros(web.pages)
-    every = np.arange(web.pages, dtype=np.int32)
-    kernels.rank_known(
-        web.lists.starts, web.lists.nodes, every, web.pages, every, web.pages, values, np.zeros(web.pages)
-    )
-    assert np.abs(values - oracle_of(web)).sum() < 0.01
+    ranks, pages = Ranks(web), list(range(web.pages))
+    for end in (1, 3, 200, 450):  # all pages are known, and ever more of them fetched
+        ranks(pages[:end], pages)
+        values = np.array(list(ranks(pages[:end], pages).values()))
+        cut = web.lists.starts.copy()
+        cut[end:] = cut[end]
+        exact = pagerank(Lists(cut, web.lists.nodes[: cut[-1]]), tolerance=1e-9).values
+        assert np.abs(values / values.sum() - exact).sum() < 0.01
 
 
 def test_a_run_has_every_table_and_figure() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -16,11 +17,12 @@ from lycosa.lab.cluster_web import Asked
 from lycosa.lab.simulate import DRAWN, Numbers, Simulated, accesses, simulate
 from lycosa.lab.simulate_faults import Halt, draw_schedule
 from lycosa.lab.simulate_profiles import PROFILES, Kind, When, profile_of
+from lycosa.lab.webs.accesses import Politeness, violations
 from tests.lab.planted import DEFECTS, planted
 
 SEEDS = 100
 MANY = 3_000
-FOUND = (591, 802, 2152, 2389)
+FOUND = (591, 802, 2152, 2389, 3312, 3546)
 """Later seeds that were wrong once."""
 
 
@@ -79,6 +81,56 @@ def test_many_seeds_are_summed_up_and_a_wrong_one_names_its_command(
         assert main(["lab", "simulate", "--seed", "3", "--pages", "6"]) == 1
     said = capsys.readouterr().out
     assert "WRONG" in said and "lycosa lab simulate --seed 3 --pages 6" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--seeds", "5"], "'5': write it like 1-100 (or --seed 5 for one run)"),
+        (["--seeds", "9-3"], "the first is greater than the last"),
+        (["--seeds", "1-2", "--seed", "3"], "give --seed or --seeds, not both"),
+        (
+            ["--seed", "3", "--pages", "6", "--trace", "h1.test"],
+            "nothing happened to h1.test in this run; it asked",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", "simulate", *words]) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err and not shown.out
+
+
+def test_an_interrupt_ends_many_runs_after_the_present_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(seed: int, numbers: Numbers) -> Simulated:
+        if seed == 4:
+            signal.raise_signal(signal.SIGINT)
+        return simulate(seed, numbers)
+
+    monkeypatch.setattr("lycosa.lab.simulate.simulate", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main(["lab", "simulate", "--seeds", "3-90", "--pages", "6"]) == 130
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "2 seeds of 88, 0 wrong" in capsys.readouterr().out
+
+
+def test_the_wait_for_a_request_broken_off_is_demanded_of_who_knows_how_long_it_took() -> None:
+    first = Asked("agent0", 1.0, 9.0, "http://h.test/", "127.1.0.1", run="agent0.1", broken_off=True)
+    same, other = (
+        first._replace(start=10.0, end=10.1, broken_off=False),
+        Asked("agent1", 10.0, 10.1, "http://h.test/", "127.1.0.1", run="agent1.2"),
+    )
+    rules = Politeness(wait=0.5, factor=1.0)
+    assert [row.rule for row in violations(accesses([first, same]), rules)] == ["visit"]
+    assert not violations(accesses([first, other]), rules)
+    assert violations(accesses([first, other]), rules._replace(wait=2.0)), "the least wait holds for all"
 
 
 def test_the_command_that_repeats_a_run_has_its_numbers() -> None:

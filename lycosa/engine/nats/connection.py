@@ -53,6 +53,11 @@ class _Client(Client):
 
     denied = ""
 
+    @property
+    def met(self) -> dict[str, Any]:
+        """What the last server said of itself when it was connected; empty if it said nothing."""
+        return self._server_info
+
     def _build_message(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Any) -> Any:
         return super()._build_message(sid, _utf8(subject), _utf8(reply), data, headers)
 
@@ -78,13 +83,14 @@ async def connect(options: ConnectionOptions, name: str = "lycosa") -> Client:
     settings = _settings(options, name)
     failures: list[str] = []
     for url in options.servers:
+        client = _Client()
         try:
-            await _probe(url, settings)
+            await _probe(url, client, settings)
             break
         except ConfigError:
             raise
         except Exception as error:
-            failures.append(_said(url, error))
+            failures.append(_said(url, error, client.met, options.cert))
     else:
         raise ConfigError(
             "; ".join(dict.fromkeys(failures)) or "no NATS server was given: --cluster nats://HOST"
@@ -150,9 +156,8 @@ def _tls(options: ConnectionOptions) -> ssl.SSLContext | None:
     return context
 
 
-async def _probe(url: str, settings: dict[str, Any]) -> None:
+async def _probe(url: str, client: _Client, settings: dict[str, Any]) -> None:
     """One attempt to connect, given up at the first failure."""
-    client = _Client()
     noted: list[Exception] = []
 
     async def note(error: Exception) -> None:
@@ -192,7 +197,8 @@ async def _probe(url: str, settings: dict[str, Any]) -> None:
             await asyncio.wait_for(client.close(), 0.5)
 
 
-def _said(url: str, error: Exception) -> str:
+def _said(url: str, error: Exception, met: dict[str, Any], cert: str) -> str:
+    """Why a server could not be connected. `met`: what it said of itself; `cert`: our certificate, if any."""
     text = str(error).lower()
     if (
         isinstance(error, nats.errors.AuthorizationError)
@@ -205,14 +211,24 @@ def _said(url: str, error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         why = error.verify_message or "cannot be verified"
         return f"{url} shows a certificate that we cannot trust ({why}): give its authority as ca"
-    if isinstance(error, ssl.SSLError) or "tls" in text or "ssl" in text:
+    of_tls = isinstance(error, ssl.SSLError) or "tls" in text or "ssl" in text
+    closed = isinstance(error, _CLOSED) and not isinstance(error, ConnectionRefusedError)
+    if met.get("tls_verify") and (of_tls or closed):
+        # With TLS 1.3 a client that shows no certificate completes its handshake and is disconnected afterwards:
+        # whether that is seen as an error of TLS, of reading or of writing is a matter of chance.
+        if not cert:
+            return f"{url} demands a certificate of its clients: give cert and key"
+        return f"{url} closed the connection: it may not trust the certificate {cert}"
+    if of_tls:
         return f"TLS with {url} failed ({error.__class__.__name__}): check ca, cert and key"
     if isinstance(error, TimeoutError):
         return f"{url} does not answer"
-    if isinstance(error, _CLOSED) and not isinstance(error, ConnectionRefusedError):
-        # With TLS 1.3 a client that shows no certificate completes its handshake and is disconnected afterwards:
-        # whether reading or writing fails first is a matter of chance.
-        return f"{url} closed the connection: check ca, cert and key, and this user's permissions"
+    if closed and not met:
+        return (
+            f"{url} closed the connection without a word: is it the port that a NATS server has for clients?"
+        )
+    if closed:
+        return f"{url} (NATS {met.get('version', '?')}) closed the connection: the server's log says why"
     if isinstance(error, OSError | nats.errors.NoServersError):
         return f"there is no NATS server at {url}"
     return f"cannot connect to {url}: {error or error.__class__.__name__}"

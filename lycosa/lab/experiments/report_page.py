@@ -12,14 +12,15 @@ from lycosa.lab.experiments.result import Result, table
 
 _STYLE = """
 body { font: 15px/1.45 sans-serif; margin: 2em auto; max-width: 80em; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; margin: 1em 0; } th, td { padding: .2em .7em; border-bottom: 1px solid #ddd; }
+table { border-collapse: collapse; margin: 1em 0; display: block; overflow-x: auto; }
+th, td { padding: .2em .7em; border-bottom: 1px solid #ddd; }
 td:first-child, td.n, td.verdict { white-space: nowrap; }
 td.n { text-align: right; font-variant-numeric: tabular-nums; } th { text-align: left; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2em 1em; }
 dt { font-weight: bold; } dd { margin: 0; }
 .figures { display: flex; flex-wrap: wrap; gap: 1em; }
 svg { border: 1px solid #ddd; max-width: 100%; height: auto; }
-.agrees, .holds { color: #1e7d34; } .differs, .not { color: #b03020; } .why { color: #666; }
+.agrees, .holds { color: #1e7d34; } .differs, .not { color: #b03020; } .why { color: #666; min-width: 14em; }
 """
 
 

@@ -23,9 +23,11 @@ import numpy as np
 
 from lycosa.compiled import njit
 
-OPTIMAL, DEPTH, LENGTH, BATCH, PARTIAL = 0, 1, 2, 3, 4
-_ITERATIONS = 20
+OPTIMAL, DEPTH, LENGTH, BATCH, PARTIAL, LISTED = 0, 1, 2, 3, 4, 5
+GIVES, IN_LINE = 1, 2
 _DAMPING = 0.85
+_KEEPS = 0.01
+"""The share of its rank that a page may keep. On a web of 50,000 pages ranks are then off by 0.8% in all."""
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -67,6 +69,13 @@ def page_down(heap, spot, key, sequence, base, count, i):  # type: ignore[no-unt
         i = below
     heap[base + i] = page
     spot[page] = i
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _site_rank(kind, length, best, site):  # type: ignore[no-untyped-def]
+    if kind == LENGTH:
+        return float(length)
+    return -float(site) if kind == LISTED else best
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -156,54 +165,43 @@ def pop(times, numbers, count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _ascending(pages, count, most):  # type: ignore[no-untyped-def]
-    """The first so many pages, each of which is there once, by their numbers."""
-    there = np.zeros(most, np.bool_)
-    for i in range(count):
-        there[pages[i]] = True
-    return np.flatnonzero(there).astype(np.int32)
+def rank_known(starts, nodes, fetched, before, count, known, met, found, rank, left, giving, line):  # type: ignore[no-untyped-def]
+    """PageRank of the `found` known pages by the links of the `count` fetched ones, up to a common factor.
 
+    Pages that are not fetched, or have no links, give their rank to all known pages alike. So all pages have the
+    same beside what links give them, and that is 1 here: x = 1 + d A x. Links only ever come, and ranks only grow;
+    so a calculation goes on where the last one ended, with the pages known[met:found] and fetched[before:count],
+    instead of going over the whole graph again (some 7,000 times in a crawl with N/350).
 
-@njit(cache=True, nogil=True)
-def rank_known(starts, nodes, fetched, count, known, found, rank, other):  # type: ignore[no-untyped-def]
-    """PageRank of the `found` known pages by the links of the `count` fetched ones; begins with `rank`, and
-    changes it.
-
-    Pages that are not fetched, or have no links, give theirs to all known pages alike. Pages are gone over in the
-    order of their numbers, in which links are near, and not in that in which they were found.
+    `left` is the part of its rank that a page has not given on. A fetched page gives it when it is more than
+    `_KEEPS` of its rank. `giving` is whether a page was fetched, `line` a ring of pages that will give; initially
+    all are zero.
     """
-    if found == 0:
-        return
-    known = _ascending(known, found, len(starts) - 1)
-    fetched = _ascending(fetched, count, len(starts) - 1)
-    total = 0.0
-    for i in range(found):
-        total += rank[known[i]]
-    for i in range(found):
-        page = known[i]
-        rank[page] = rank[page] / total if total > 0 else 1.0 / found
-    for _ in range(_ITERATIONS):
-        for i in range(found):
-            other[known[i]] = 0.0
-        given = 0.0
-        for i in range(count):
-            page = fetched[i]
-            a, b = starts[page], starts[page + 1]
-            if a == b:
-                continue
-            given += rank[page]
-            share = rank[page] / (b - a)
-            for j in range(a, b):
-                other[nodes[j]] += share
-        rest = (_DAMPING * (1.0 - given) + 1.0 - _DAMPING) / found
-        change = 0.0
-        for i in range(found):
-            page = known[i]
-            value = _DAMPING * other[page] + rest
-            change += abs(value - rank[page])
-            rank[page] = value
-        if change < 1e-4:
-            break
+    pages = len(line)
+    for i in range(met, found):
+        rank[known[i]] += 1.0
+        left[known[i]] += 1.0
+    first, waiting = 0, 0
+    for i in range(before, count):
+        giving[fetched[i]] = IN_LINE
+        line[waiting] = fetched[i]
+        waiting += 1
+    while waiting:
+        page = line[first]
+        first = first + 1 if first + 1 < pages else 0
+        waiting -= 1
+        giving[page] = GIVES
+        a, b = starts[page], starts[page + 1]
+        share = _DAMPING * left[page] / max(b - a, 1)
+        left[page] = 0.0
+        for j in range(a, b):
+            other = nodes[j]
+            rank[other] += share
+            left[other] += share
+            if giving[other] == GIVES and left[other] > _KEEPS * rank[other]:
+                giving[other] = IN_LINE
+                line[(first + waiting) % pages] = other
+                waiting += 1
 
 
 @njit(cache=True, nogil=True)
@@ -230,7 +228,11 @@ def crawl(  # type: ignore[no-untyped-def]
     known = np.empty(pages, np.int32)
     ranked = np.zeros(pages, np.bool_)  # in the last calculation of ranks
     score = np.zeros(pages, np.float64)
-    other = np.zeros(pages, np.float64)
+    links = pages if kind in (BATCH, PARTIAL) else 0
+    worths = np.zeros(links, np.float64)  # ranks, as far as they are calculated
+    left = np.zeros(links, np.float64)
+    giving = np.zeros(links, np.int8)
+    giver_line = np.zeros(links, np.int32)
     aside = np.empty(pages if kind == BATCH else 0, np.int32)  # known, and not in the batch
     rank = np.zeros(number, np.float64)
     ready = np.zeros(number, np.float64)
@@ -250,6 +252,7 @@ def crawl(  # type: ignore[no-untyped-def]
     idle = connections
     lined, waiting, answering, coming = 0, 0, 0, 0
     found, got, places, since, besides, calculated = 0, 0, 0, 0, 0, 0
+    met, used = 0, 0  # pages found, and pages fetched, at the last calculation of ranks
     clock = 0.0  # of transfers
     flow = 0.0  # bytes per second that the sites could send
     measured = np.zeros(number, np.bool_)  # sites from which a page has come
@@ -283,7 +286,7 @@ def crawl(  # type: ignore[no-untyped-def]
             depth[page] = depth[source] + 1 if source >= 0 else 0
             if kind == OPTIMAL:
                 key[page] = oracle[page]
-            elif kind in (DEPTH, LENGTH):
+            elif kind in (DEPTH, LENGTH, LISTED):
                 key[page] = -depth[page]
             elif source < 0:
                 key[page] = 1.0 / len(sources)
@@ -299,7 +302,7 @@ def crawl(  # type: ignore[no-untyped-def]
             heap[bases[site] + length[site]] = page
             length[site] += 1
             page_up(heap, spot, key, sequence, bases[site], length[site] - 1)
-            rank[site] = length[site] if kind == LENGTH else key[heap[bases[site]]]
+            rank[site] = _site_rank(kind, length[site], key[heap[bases[site]]], site)
             if where[site] >= 0:
                 site_up(line, where, rank, ready, place, where[site])
             elif not busy[site] and place[site] < 0:
@@ -321,7 +324,7 @@ def crawl(  # type: ignore[no-untyped-def]
                 if length[site]:
                     heap[bases[site]] = heap[bases[site] + length[site]]
                     page_down(heap, spot, key, sequence, bases[site], length[site], 0)
-                    rank[site] = length[site] if kind == LENGTH else key[heap[bases[site]]]
+                    rank[site] = _site_rank(kind, length[site], key[heap[bases[site]]], site)
                 slot_left[slot] -= 1
                 slot_page[slot] = page
                 flow += bandwidth[site]
@@ -345,13 +348,17 @@ def crawl(  # type: ignore[no-untyped-def]
         came = False
         if over or (kind == PARTIAL and since >= between):
             if got:
-                rank_known(starts, nodes, order, got, known, found, score, other)
+                rank_known(
+                    starts, nodes, order, used, got, known, met, found, worths, left, giving, giver_line
+                )
+                used, met = got, found
                 calculated += 1
+                score[:] = worths
             since = 0
-            for i in range(found):
-                ranked[known[i]] = True
-                if spot[known[i]] >= 0:
-                    key[known[i]] = score[known[i]]
+            for page in range(pages):  # by number, which is the order of memory
+                ranked[page] = seen[page]
+                if spot[page] >= 0:
+                    key[page] = score[page]
             for site in range(number):
                 for i in range(length[site] // 2 - 1, -1, -1):
                     page_down(heap, spot, key, sequence, bases[site], length[site], i)
@@ -360,14 +367,23 @@ def crawl(  # type: ignore[no-untyped-def]
             for i in range(lined // 2 - 1, -1, -1):
                 site_down(line, where, rank, ready, place, lined, i)
             if kind == BATCH:
+                take = min(between, besides)
                 worth = np.empty(besides, np.float64)
                 for i in range(besides):
                     worth[i] = -score[aside[i]]
-                best = np.argsort(worth, kind="mergesort")
-                take = min(between, besides)
+                least = np.partition(worth, take - 1)[take - 1]
+                alike = take - np.count_nonzero(worth < least)
+                some = np.empty(take, np.int64)
+                count = 0
                 chosen = np.zeros(besides, np.bool_)
+                for i in range(besides):  # of those as good as the last, the ones found first
+                    alike -= worth[i] == least
+                    if worth[i] < least or (worth[i] == least and alike >= 0):
+                        chosen[i] = True
+                        some[count] = i
+                        count += 1
+                best = some[np.argsort(worth[some], kind="mergesort")]
                 for i in range(take):
-                    chosen[best[i]] = True
                     page = aside[best[i]]
                     key[page] = score[page]
                     site = sites[page]

@@ -101,7 +101,7 @@ def crawl(
 
 
 class PlainScheduler:
-    """All five orders, by scanning everything."""
+    """All orders, by scanning everything."""
 
     def __init__(
         self,
@@ -109,9 +109,9 @@ class PlainScheduler:
         links: Sequence[Sequence[int]],
         sites: Sequence[int],
         oracle: Sequence[float],
-        ranks: Callable[[list[int], list[int], dict[int, float]], dict[int, float]],
+        ranks: Callable[[list[int], list[int]], dict[int, float]],
     ) -> None:
-        """`ranks(fetched, known, before)`: PageRank of the known pages."""
+        """`ranks(fetched, known)`: PageRank of the known pages, up to a factor."""
         self._setting, self._links, self._sites, self._oracle, self._ranks = (
             setting,
             links,
@@ -145,7 +145,7 @@ class PlainScheduler:
             self._known[page] = 0 if source is None else self._known[source] + 1
             if kind == "optimal":
                 self._key[page] = self._oracle[page]
-            elif kind in ("depth", "length"):
+            elif kind in ("depth", "listed", "length"):
                 self._key[page] = -self._known[page]
             else:
                 self._key[page] = self._score[page] = 1 / len(pages) if source is None else gift
@@ -177,8 +177,11 @@ class PlainScheduler:
             return None
 
         def rank(site: int) -> tuple[float, float, int]:
-            length = self._setting.order == "length"
-            first = len(self._waiting[site]) if length else self._key[self._best(site)]
+            kind = self._setting.order
+            if kind == "length":
+                first = float(len(self._waiting[site]))
+            else:
+                first = -site if kind == "listed" else self._key[self._best(site)]
             return -first, self._ready[site], self._place[site]
 
         best = min(able, key=rank)
@@ -214,7 +217,7 @@ class PlainScheduler:
             return
         self._since = 0
         if self._fetched:
-            self._score = self._ranks(self._fetched, list(self._known), self._score)
+            self._score = self._ranks(self._fetched, list(self._known))
         self._ranked = set(self._known)
         for pages in self._waiting.values():
             for one in pages:

@@ -15,6 +15,8 @@ The orders (§6.3), each with the rank of sites and the rank of a site's pages:
 
     optimal   PageRank in the whole web, of the best page; the same
     depth     the depth at which the best page was found; the same, then first found
+    listed    the number of the site, whatever waits there; depth, then first found. The other reading of Depth:
+              the thesis says only how it orders a site's pages
     length    number of pending pages; depth, then first found
     batch     K pages at a time, those of the best PageRank in what is known; it is calculated after each batch,
               and nothing found meanwhile is fetched before. A batch may be stopped when few connections are
@@ -38,10 +40,11 @@ from lycosa.graph.bv import Lists
 from lycosa.lab.experiments import scheduling_kernels as kernels
 from lycosa.lab.experiments.web import Web
 
-Order = Literal["optimal", "depth", "length", "batch", "partial"]
+Order = Literal["optimal", "depth", "listed", "length", "batch", "partial"]
 KINDS: dict[Order, int] = {
     "optimal": kernels.OPTIMAL,
     "depth": kernels.DEPTH,
+    "listed": kernels.LISTED,
     "length": kernels.LENGTH,
     "batch": kernels.BATCH,
     "partial": kernels.PARTIAL,

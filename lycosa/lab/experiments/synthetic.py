@@ -52,6 +52,8 @@ class Shape:
     children: float = 0.25
     per_site: float = 70.0
     largest: int = 25_000
+    by_size: bool = False
+    """Whether the larger a site the more popular: its number is its place by size."""
 
 
 class Drawn(NamedTuple):
@@ -69,6 +71,8 @@ def site_bounds(pages: int, seed: int, shape: Shape) -> npt.NDArray[np.int64]:
     most = max(min(shape.largest, pages // 50), 1)
     for _ in range(8):  # what the largest lose goes to the others
         sizes = np.minimum(sizes * (pages / sizes.sum()), most)
+    if shape.by_size:
+        sizes[::-1].sort()
     whole = np.maximum(sizes, 1).astype(np.int64)
     bounds = np.concatenate([[0], np.cumsum(whole)])
     bounds = np.append(bounds[bounds < pages], pages)

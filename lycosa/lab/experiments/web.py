@@ -109,11 +109,14 @@ def from_graph(graph: BVGraph, name: str, seed: int, told: Told) -> Web:
     return _finished(name, lists, number_keys(lists.count, seed), sites, homes, None, homes, seed, known)
 
 
-def from_synthetic(pages: int, seed: int, told: Told, like: Web | None = None) -> Web:
-    """A web drawn from a seed; with the shape of another one, if given."""
+def from_synthetic(
+    pages: int, seed: int, told: Told, like: Web | None = None, shape: synthetic.Shape | None = None
+) -> Web:
+    """A web drawn from a seed; with the shape of another one, or of the given shape."""
     if pages < 100:
         raise ConfigError("a synthetic web has at least 100 pages")
-    shape = None if like is None else fitted(like.lists, like.sites, seed, told)
+    if like is not None:
+        shape = fitted(like.lists, like.sites, seed, told)
     told(f"drawing a web of {pages:,} pages")
     drawn = synthetic.draw(pages, seed, shape)
     bounds, sites = drawn.bounds, synthetic.sites_of(drawn)

@@ -43,6 +43,9 @@ class Access(NamedTuple):
     wait: float = 0.0
     """Seconds that the answer told the client to stay away (Retry-After)."""
     agent: str = ""
+    broken_off: bool = False
+    """The client broke it off, and whoever asked next could not know how long it had lasted: `factor` of its
+    duration is not demanded."""
 
 
 class Connection(NamedTuple):
@@ -186,7 +189,8 @@ def _host(host: str, accesses: list[Access], politeness: Politeness) -> Iterator
                 yield Violation("overlap", host, access.start, said)
             if access.start < until - slack:
                 yield Violation("retry-after", host, access.start, said)
-            slow = min(politeness.max_wait, politeness.factor * (before.end - before.start))
+            lasted = 0.0 if before.broken_off else before.end - before.start
+            slow = min(politeness.max_wait, politeness.factor * lasted)
             if gap >= max(wait, slow) - slack:
                 pages = int(page)
             else:
